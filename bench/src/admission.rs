@@ -1,73 +1,73 @@
-//! What webhooks cost the writes that they are not to see, and those that they are asked about.
+//! Measures what admission webhooks add to a write: webhooks that exclude it, and webhooks that are called for it.
 //!
-//! A server is measured with its webhooks and without them in turns, many times, so that whatever else the machine
-//! does meanwhile is in both. What counts is the median of the differences.
+//! Rounds with and without webhooks alternate on the same server, so that background load affects both. The result is
+//! the median of the per-round differences. Entry point: [`run`].
 
-mod exclusions;
-mod hook;
-mod hook_server;
+mod called_webhooks;
+mod excluded_webhooks;
 mod load;
-mod questions;
 mod report;
+mod webhook_config;
+mod webhook_server;
 
 use anyhow::{Result, ensure};
 
-use crate::client::Http;
-use crate::servers::{self, Server};
-use crate::table::Output;
-pub(crate) use hook_server::{Arguments as HookServer, serve};
+use crate::client::HttpVersion;
+use crate::servers::{self, BenchServer};
+use crate::table::OutputFormat;
+pub(crate) use webhook_server::{WebhookServerArguments as HookServer, serve};
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// How often each state of a server has its turn.
+pub(crate) struct AdmissionBenchArguments {
+    /// Number of rounds for each server state (with and without webhooks).
     #[arg(long, default_value_t = 25)]
     rounds: usize,
-    /// How many writes there are in a turn.
+    /// Number of writes per round.
     #[arg(long, default_value_t = 200)]
     writes: usize,
-    /// How many configurations have a webhook that every write is excluded from.
+    /// Number of webhook configurations whose webhook excludes every write.
     #[arg(long, default_value_t = 100)]
     configurations: usize,
-    /// How many write at a time what a webhook is asked about.
+    /// Numbers of concurrent writers for the called webhook.
     #[arg(long, value_delimiter = ',', default_value = "1,8")]
     writers: Vec<usize>,
-    /// What webhooks that are asked speak at best, each in a process of its own.
+    /// Highest HTTP version offered by the called webhooks; one webhook process for each.
     ///
-    /// kube-apiserver asks its own machine over HTTP/2 where it can, rhumb over HTTP/1.1.
+    /// kube-apiserver calls a local webhook over HTTP/2 if offered, rhumb over HTTP/1.1.
     #[arg(long, value_delimiter = ',', default_value = "1.1,2")]
-    webhook_http: Vec<Http>,
-    /// A table for people, or JSON.
+    webhook_http: Vec<HttpVersion>,
+    /// Output format.
     #[arg(short, long, default_value = "table")]
-    output: Output,
+    output: OutputFormat,
     #[command(flatten)]
-    servers: servers::Choice,
+    servers: servers::ServerArguments,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+pub(crate) async fn run(arguments: AdmissionBenchArguments) -> Result<()> {
     ensure!(
         arguments.rounds > 0 && arguments.writes > 0,
         "--rounds and --writes must not be zero"
     );
     ensure!(
         !arguments.writers.is_empty() && !arguments.writers.contains(&0),
-        "--writers names no number, or zero"
+        "--writers must list at least one number, none of them zero"
     );
     let rhumb = arguments.servers.rhumb()?;
     let peer = arguments.servers.peer();
     let excluded = {
         eprintln!("{rhumb}, {} configurations", arguments.configurations);
-        let server = Server::start(&rhumb).await?;
-        exclusions::measure(&arguments, &server).await?
+        let server = BenchServer::start(&rhumb).await?;
+        excluded_webhooks::measure(&arguments, &server).await?
     };
     let mut hooks = Vec::new();
     for &http in &arguments.webhook_http {
-        hooks.push(hook_server::Process::start(http)?);
+        hooks.push(webhook_server::WebhookServerProcess::start(http)?);
     }
-    let mut sides = vec![questions::Side::start(&rhumb).await?];
+    let mut sides = vec![called_webhooks::WebhookTestServer::start(&rhumb).await?];
     if let Some(peer) = &peer {
-        sides.push(questions::Side::start(peer).await?);
+        sides.push(called_webhooks::WebhookTestServer::start(peer).await?);
     }
-    let asked = questions::measure(&arguments, &mut sides, &hooks).await?;
+    let asked = called_webhooks::measure(&arguments, &mut sides, &hooks).await?;
     report::print(&arguments, &excluded, &asked);
     Ok(())
 }

@@ -1,38 +1,41 @@
-//! What requests to the API server cost, and that it does not depend on how many objects there are.
+//! Latency and CPU time of API requests, and whether they grow with the number of stored objects.
 //!
-//! The servers are real: processes of their own, spoken to over TLS. CPU time is the server's alone.
+//! Servers run as separate processes and are reached over TLS. CPU time is the server's only.
 
 mod load;
 mod report;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::machine;
-use crate::servers::{self, Program, Server};
-use load::Load;
-use report::Column;
+use crate::host_info;
+use crate::servers::{self, BenchServer, ServerProgram};
+use load::ApiLoadGenerator;
+use report::ApiResultsForObjectCount;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// How many objects there are, from few to many.
+pub(crate) struct ApiBenchArguments {
+    /// Numbers of objects, ascending.
     #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000")]
     objects: Vec<usize>,
-    /// How many write at the same time.
+    /// Numbers of concurrent writers.
     #[arg(long, value_delimiter = ',', default_value = "16,64")]
     writers: Vec<usize>,
-    /// About the size of an object as JSON.
+    /// Approximate size of an object as JSON.
     #[arg(long, default_value_t = 1300)]
     object_bytes: usize,
     #[command(flatten)]
-    servers: servers::Choice,
-    /// Up to how many objects the comparison goes.
+    servers: servers::ServerArguments,
+    /// Largest number of objects for kube-apiserver.
     #[arg(long, default_value_t = 10_000)]
     peer_objects: usize,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    ensure!(!arguments.objects.is_empty(), "--objects names no size");
-    println!("{}\n", machine::describe());
+pub(crate) async fn run(arguments: ApiBenchArguments) -> Result<()> {
+    ensure!(
+        !arguments.objects.is_empty(),
+        "--objects must list at least one number"
+    );
+    println!("{}\n", host_info::describe());
     let rhumb = arguments.servers.rhumb()?;
     let columns = measure(&arguments, &rhumb, usize::MAX).await?;
     report::print(&rhumb, &columns);
@@ -45,12 +48,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// One column for each number of objects.
+/// Results for each number of objects.
 async fn measure(
-    arguments: &Arguments,
-    program: &Program,
+    arguments: &ApiBenchArguments,
+    program: &ServerProgram,
     objects_max: usize,
-) -> Result<Vec<Column>> {
+) -> Result<Vec<ApiResultsForObjectCount>> {
     let mut columns = Vec::new();
     let sizes = arguments.objects.iter().copied();
     for objects in sizes.filter(|objects| *objects <= objects_max) {
@@ -60,25 +63,29 @@ async fn measure(
     Ok(columns)
 }
 
-async fn column(arguments: &Arguments, program: &Program, objects: usize) -> Result<Column> {
+async fn column(
+    arguments: &ApiBenchArguments,
+    program: &ServerProgram,
+    objects: usize,
+) -> Result<ApiResultsForObjectCount> {
     let (last, first) = arguments
         .writers
         .split_last()
-        .context("--writers names no number")?;
-    let mut column = Column::new(objects);
+        .context("--writers must list at least one number")?;
+    let mut column = ApiResultsForObjectCount::new(objects);
     for &writers in first {
-        let server = Server::start(program).await?;
-        let load = Load::new(&server, arguments.object_bytes);
+        let server = BenchServer::start(program).await?;
+        let load = ApiLoadGenerator::new(&server, arguments.object_bytes);
         let figure = load.create(objects, writers).await?;
         column.add(format!("create, {writers} writers"), figure);
     }
-    // The last one stays for everything else.
-    let server = Server::start(program).await?;
+    // The server of the last writer count is used for all other loads.
+    let server = BenchServer::start(program).await?;
     column.first_start = Some(server.ready_in);
     tokio::time::sleep(load::QUIET).await;
     let idle = server.usage()?;
     column.idle_bytes = Some(idle.resident_bytes);
-    let load = Load::new(&server, arguments.object_bytes);
+    let load = ApiLoadGenerator::new(&server, arguments.object_bytes);
     let figure = load.create(objects, *last).await?;
     column.add(format!("create, {last} writers"), figure);
     tokio::time::sleep(load::QUIET).await;

@@ -1,23 +1,26 @@
-//! How many changes a second the cache takes in and tells its watchers.
+//! Throughput of the watch cache: changes applied and events delivered to watchers per second.
 //!
-//! The changes come from memory and the projector does little, so that what is measured is the cache: the tree,
-//! the history, finding the watchers and handing them their events.
+//! Changes come from an in-memory store and the projector is trivial, so that the cache itself is measured: the
+//! index, the event history, watcher lookup and delivery.
 
-mod source;
+mod replay_store;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use rhumb_cache::{Cache, Hub, Message, Options, Resource, Scope, Start, WatchRequest, Watcher};
+use rhumb_cache::{
+    CacheManager, CacheOptions, CacheWatcher, ResourceCache, ResourceCacheConfig, WatchMessage,
+    WatchRequest, WatchScope, WatchStart,
+};
 use rhumb_meta::{StoragePrefix, fields, labels};
 use tokio::task::JoinSet;
 
-use crate::machine;
-use source::{Label, Source};
+use crate::host_info;
+use replay_store::{LabelOnlyProjector, ReplayStore};
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct CacheBenchArguments {
     #[arg(long, default_value_t = 100_000)]
     objects: usize,
     #[arg(long, default_value_t = 300_000)]
@@ -26,96 +29,103 @@ pub(crate) struct Arguments {
     value_bytes: usize,
 }
 
-/// What the watchers ask for.
+/// Selector of the watchers.
 #[derive(Clone, Copy)]
-enum Asked {
-    /// Each for a label value of its own, which one object in ten thousand has.
+enum WatcherSelector {
+    /// Each watcher selects its own label value, which one object in ten thousand has.
     OwnLabel,
     Everything,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+pub(crate) async fn run(arguments: CacheBenchArguments) -> Result<()> {
     ensure!(arguments.objects > 0, "--objects must be at least 1");
-    println!("{}", machine::describe());
-    println!("| watchers | each asks for | changes a second | events a second |");
+    println!("{}", host_info::describe());
+    println!("| watchers | each selects | changes per second | events per second |");
     println!("|---:|---|---:|---:|");
     for (watchers, asked) in [
-        (0, Asked::Everything),
-        (100, Asked::OwnLabel),
-        (10_000, Asked::OwnLabel),
-        (10, Asked::Everything),
-        (100, Asked::Everything),
+        (0, WatcherSelector::Everything),
+        (100, WatcherSelector::OwnLabel),
+        (10_000, WatcherSelector::OwnLabel),
+        (10, WatcherSelector::Everything),
+        (100, WatcherSelector::Everything),
     ] {
         measure(&arguments, watchers, asked).await?;
     }
     Ok(())
 }
 
-async fn measure(arguments: &Arguments, watchers: usize, asked: Asked) -> Result<()> {
-    let source = Arc::new(Source::new(
+async fn measure(
+    arguments: &CacheBenchArguments,
+    watchers: usize,
+    asked: WatcherSelector,
+) -> Result<()> {
+    let source = Arc::new(ReplayStore::new(
         arguments.objects,
         arguments.changes,
         arguments.value_bytes,
     ));
-    let resource = Resource {
+    let resource = ResourceCacheConfig {
         prefix: StoragePrefix::new("pods")?,
-        projector: Arc::new(Label::default()),
+        projector: Arc::new(LabelOnlyProjector::default()),
         indexes: Vec::new(),
     };
     let prefix = resource.prefix.clone();
     let store = Arc::clone(&source) as _;
-    let hub = Hub::start(store, "/registry", vec![resource], Options::default()).await?;
-    let cache = hub.cache(&prefix).context("it was just added")?;
+    let hub =
+        CacheManager::start(store, "/registry", vec![resource], CacheOptions::default()).await?;
+    let cache = hub
+        .cache(&prefix)
+        .context("the cache manager has no cache for the resource it was started with")?;
     let last = source.last();
     let mut tasks = JoinSet::new();
     for index in 0..watchers {
         let expected = match asked {
-            Asked::OwnLabel => source.changes_of(index),
-            Asked::Everything => arguments.changes,
+            WatcherSelector::OwnLabel => source.changes_of(index),
+            WatcherSelector::Everything => arguments.changes,
         };
         tasks.spawn(follow(watch(&cache, index, asked)?, expected));
     }
-    let begun = Instant::now();
+    let started = Instant::now();
     source.go();
-    hub.wait_for(last, tokio::time::Instant::now() + Duration::from_secs(600))
+    hub.wait_for_revision(last, tokio::time::Instant::now() + Duration::from_secs(600))
         .await?;
-    let applied = begun.elapsed();
+    let applied = started.elapsed();
     let mut events = 0;
-    while let Some(told) = tasks.join_next().await {
-        events += told??;
+    while let Some(delivered) = tasks.join_next().await {
+        events += delivered??;
     }
-    let told = begun.elapsed();
+    let delivered = started.elapsed();
     let asked = match asked {
-        Asked::OwnLabel => "a label of its own",
-        Asked::Everything => "everything",
+        WatcherSelector::OwnLabel => "its own label value",
+        WatcherSelector::Everything => "everything",
     };
     println!(
         "| {watchers} | {asked} | {:.0} | {:.0} |",
         arguments.changes as f64 / applied.as_secs_f64(),
-        events as f64 / told.as_secs_f64(),
+        events as f64 / delivered.as_secs_f64(),
     );
     Ok(())
 }
 
-fn watch(cache: &Cache, index: usize, asked: Asked) -> Result<Watcher> {
+fn watch(cache: &ResourceCache, index: usize, asked: WatcherSelector) -> Result<CacheWatcher> {
     let labels = match asked {
-        Asked::OwnLabel => format!("app=app-{index}").parse()?,
-        Asked::Everything => labels::Selector::everything(),
+        WatcherSelector::OwnLabel => format!("app=app-{index}").parse()?,
+        WatcherSelector::Everything => labels::Selector::everything(),
     };
     let request = WatchRequest {
-        start: Start::Latest,
-        scope: Scope::All,
+        start: WatchStart::Latest,
+        scope: WatchScope::All,
         labels,
         fields: fields::Selector::everything(),
     };
     Ok(cache.watch(request)?)
 }
 
-/// Takes the bytes of as many events as there must be.
-async fn follow(mut watcher: Watcher, expected: usize) -> Result<usize> {
+/// Reads and encodes `expected` events.
+async fn follow(mut watcher: CacheWatcher, expected: usize) -> Result<usize> {
     let mut events = 0;
     while events < expected {
-        if let Message::Event(event) = watcher.next().await? {
+        if let WatchMessage::Event(event) = watcher.next().await? {
             std::hint::black_box(event.frame());
             events += 1;
         }

@@ -1,4 +1,4 @@
-//! Connections over TLS that do as little as they can: the machine is for the server.
+//! Minimal HTTP client over TLS for the load generators, so that most of the CPU is left to the server.
 
 use std::sync::Arc;
 
@@ -17,39 +17,39 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The token that all servers that are started here are told to know.
+/// Bearer token in the token file of every server that is started here.
 pub(crate) const TOKEN: &str = "benchmark";
 
 const JSON: &str = "application/json";
 
-/// What a client that reads keeps ready for a watch, which is what HTTP/2 begins with.
+/// HTTP/2 flow-control window of a watch: the protocol's initial value.
 const STREAM_WINDOW_BYTES: u32 = 65_535;
 
-/// As little as the kernel allows, for a client that does not read.
+/// Receive buffer of a stalled client: as small as the kernel allows.
 const STALLED_RECEIVE_BYTES: u32 = 4096;
 
-/// What a watcher's connection speaks.
+/// HTTP version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Http {
+pub(crate) enum HttpVersion {
     #[value(name = "1.1")]
     One,
     #[value(name = "2")]
     Two,
 }
 
-impl Http {
-    /// As it is named in arguments.
+impl HttpVersion {
+    /// Name in command-line arguments.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
-            Http::One => "1.1",
-            Http::Two => "2",
+            HttpVersion::One => "1.1",
+            HttpVersion::Two => "2",
         }
     }
 }
 
-/// Where a server is and whom to trust.
+/// Address, token and trusted CA of a server.
 #[derive(Clone, Debug)]
-pub(crate) struct Endpoint {
+pub(crate) struct ServerEndpoint {
     host: Arc<str>,
     port: u16,
     token: Arc<str>,
@@ -57,8 +57,8 @@ pub(crate) struct Endpoint {
     http2: Arc<ClientConfig>,
 }
 
-impl Endpoint {
-    /// A server on this machine that knows [`TOKEN`].
+impl ServerEndpoint {
+    /// Server on this machine that accepts [`TOKEN`].
     pub(crate) fn local(port: u16, trusted_pem: &[u8]) -> Result<Self> {
         Self::new("127.0.0.1", port, TOKEN, trusted_pem)
     }
@@ -66,7 +66,7 @@ impl Endpoint {
     pub(crate) fn new(host: &str, port: u16, token: &str, trusted_pem: &[u8]) -> Result<Self> {
         let mut trusted = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(trusted_pem) {
-            // A server's own certificate may stand there too, which is no authority.
+            // The file may also contain the server certificate, which is not a CA.
             let _ = trusted.add(certificate?);
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -74,7 +74,7 @@ impl Endpoint {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(trusted)
             .with_no_client_auth();
-        // Each connection is a client of its own, so none has met the server before.
+        // Each connection simulates a separate client: no TLS session resumption.
         tls.resumption = Resumption::disabled();
         let http1 = Arc::new(tls.clone());
         tls.alpn_protocols = vec![b"h2".to_vec()];
@@ -91,29 +91,29 @@ impl Endpoint {
         format!("https://{}:{}", self.host, self.port)
     }
 
-    /// A connection for one request after the other.
-    pub(crate) async fn connect(&self) -> Result<Connection> {
+    /// HTTP/1.1 connection for sequential requests.
+    pub(crate) async fn connect(&self) -> Result<ApiConnection> {
         let socket = TcpStream::connect((&*self.host, self.port)).await?;
         let stream = self.secure(socket, &self.http1).await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let endpoint = self.clone();
-        Ok(Connection { endpoint, sender })
+        Ok(ApiConnection { endpoint, sender })
     }
 
-    /// A watch on a connection of its own, which ends with it.
-    pub(crate) async fn watch(&self, path: &str, http: Http) -> Result<Incoming> {
+    /// Watch on its own connection.
+    pub(crate) async fn watch(&self, path: &str, http: HttpVersion) -> Result<Incoming> {
         self.connect_to_watch(http).await?.watch(path).await
     }
 
-    /// A connection for one watch after the other.
-    pub(crate) async fn connect_to_watch(&self, http: Http) -> Result<WatchConnection> {
+    /// Connection for consecutive watches.
+    pub(crate) async fn connect_to_watch(&self, http: HttpVersion) -> Result<WatchConnection> {
         let socket = TcpStream::connect((&*self.host, self.port)).await?;
         self.watch_on(socket, http).await
     }
 
-    /// A watch whose client has next to no room: when it does not read, the server soon cannot send.
-    pub(crate) async fn stalled_watch(&self, path: &str, http: Http) -> Result<Incoming> {
+    /// Watch with a tiny receive buffer: the server is soon blocked if the client does not read.
+    pub(crate) async fn stalled_watch(&self, path: &str, http: HttpVersion) -> Result<Incoming> {
         let address = tokio::net::lookup_host((&*self.host, self.port))
             .await?
             .next()
@@ -127,15 +127,15 @@ impl Endpoint {
         self.watch_on(socket, http).await?.watch(path).await
     }
 
-    async fn watch_on(&self, socket: TcpStream, http: Http) -> Result<WatchConnection> {
+    async fn watch_on(&self, socket: TcpStream, http: HttpVersion) -> Result<WatchConnection> {
         let sender = match http {
-            Http::One => {
+            HttpVersion::One => {
                 let stream = TokioIo::new(self.secure(socket, &self.http1).await?);
                 let (sender, connection) = http1::handshake(stream).await?;
                 tokio::spawn(connection);
                 WatchSender::One(sender)
             }
-            Http::Two => {
+            HttpVersion::Two => {
                 let stream = TokioIo::new(self.secure(socket, &self.http2).await?);
                 let (sender, connection) = http2::Builder::new(TokioExecutor::new())
                     .initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -164,7 +164,7 @@ impl Endpoint {
 
     fn request(
         &self,
-        http: Http,
+        http: HttpVersion,
         method: Method,
         path: &str,
         content_type: &str,
@@ -172,8 +172,8 @@ impl Endpoint {
     ) -> Result<Request<Full<Bytes>>> {
         let (host, port) = (&self.host, self.port);
         let request = match http {
-            Http::One => Request::builder().uri(path).header("host", &**host),
-            Http::Two => Request::builder().uri(format!("https://{host}:{port}{path}")),
+            HttpVersion::One => Request::builder().uri(path).header("host", &**host),
+            HttpVersion::Two => Request::builder().uri(format!("https://{host}:{port}{path}")),
         };
         let request = request
             .method(method)
@@ -184,9 +184,9 @@ impl Endpoint {
     }
 }
 
-/// A connection that has one watch at a time.
+/// Connection that carries one watch at a time.
 pub(crate) struct WatchConnection {
-    endpoint: Endpoint,
+    endpoint: ServerEndpoint,
     sender: WatchSender,
 }
 
@@ -196,7 +196,7 @@ enum WatchSender {
 }
 
 impl WatchConnection {
-    /// Begins a watch, after the one before it has ended.
+    /// Starts a watch; the previous one must have ended.
     pub(crate) async fn watch(&mut self, path: &str) -> Result<Incoming> {
         let request = |http| {
             self.endpoint
@@ -204,12 +204,18 @@ impl WatchConnection {
         };
         let answer = match &mut self.sender {
             WatchSender::One(sender) => {
-                sender.ready().await.context("the connection ended")?;
-                sender.send_request(request(Http::One)?).await?
+                sender
+                    .ready()
+                    .await
+                    .context("the server closed the connection")?;
+                sender.send_request(request(HttpVersion::One)?).await?
             }
             WatchSender::Two(sender) => {
-                sender.ready().await.context("the connection ended")?;
-                sender.send_request(request(Http::Two)?).await?
+                sender
+                    .ready()
+                    .await
+                    .context("the server closed the connection")?;
+                sender.send_request(request(HttpVersion::Two)?).await?
             }
         };
         let (parts, body) = answer.into_parts();
@@ -218,18 +224,18 @@ impl WatchConnection {
     }
 }
 
-pub(crate) struct Connection {
-    endpoint: Endpoint,
+pub(crate) struct ApiConnection {
+    endpoint: ServerEndpoint,
     sender: http1::SendRequest<Full<Bytes>>,
 }
 
-impl Connection {
-    /// The whole answer, which must be a good one.
+impl ApiConnection {
+    /// Sends a request and returns the body; an error unless the status is a success.
     pub(crate) async fn ask(&mut self, method: Method, path: &str, body: Bytes) -> Result<Bytes> {
         self.ask_as(method, path, JSON, body).await
     }
 
-    /// The whole answer to a merge patch, which must be a good one.
+    /// Sends a merge patch and returns the body; an error unless the status is a success.
     pub(crate) async fn patch(&mut self, path: &str, body: Bytes) -> Result<Bytes> {
         let content_type = "application/merge-patch+json";
         self.ask_as(Method::PATCH, path, content_type, body).await
@@ -251,7 +257,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// What is said to an object that is to be made, be it yes or no.
+    /// Sends a create and returns status and body, whatever the status.
     pub(crate) async fn post(&mut self, path: &str, body: Bytes) -> Result<(StatusCode, Bytes)> {
         self.answer(Method::POST, path, JSON, body).await
     }
@@ -267,7 +273,7 @@ impl Connection {
         Ok((status, body.collect().await?.to_bytes()))
     }
 
-    /// How long the answer is, without keeping it.
+    /// Length of the response body, which is read and discarded.
     pub(crate) async fn measure(&mut self, path: &str) -> Result<usize> {
         let (status, mut body) = self.send(Method::GET, path, JSON, Bytes::new()).await?;
         ensure!(status.is_success(), "{path}: {status}");
@@ -287,8 +293,11 @@ impl Connection {
     ) -> Result<(StatusCode, Incoming)> {
         let request = self
             .endpoint
-            .request(Http::One, method, path, content_type, body)?;
-        self.sender.ready().await.context("the connection ended")?;
+            .request(HttpVersion::One, method, path, content_type, body)?;
+        self.sender
+            .ready()
+            .await
+            .context("the server closed the connection")?;
         let (parts, body) = self.sender.send_request(request).await?.into_parts();
         Ok((parts.status, body))
     }

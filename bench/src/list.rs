@@ -1,4 +1,4 @@
-//! What lists of many pods cost: by a label, by a field, whole, and in pages.
+//! Cost of listing many pods: by label selector, by field selector, all, and one page.
 
 mod report;
 
@@ -10,48 +10,48 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
-use crate::client::{Connection, Endpoint};
+use crate::client::{ApiConnection, ServerEndpoint};
 use crate::pods;
-use crate::servers::{self, Program, Server};
-use crate::table::Output;
+use crate::servers::{self, BenchServer, ServerProgram};
+use crate::table::OutputFormat;
 
-/// How many write at a time while the pods are created.
+/// Number of concurrent writers that create the pods.
 const WRITERS: usize = 32;
 
-/// How often each list is asked for at least.
+/// Minimum number of repeats of each list.
 const REPEATS_MIN: usize = 3;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// How many pods there are.
+pub(crate) struct ListBenchArguments {
+    /// Number of pods.
     #[arg(long, default_value_t = 22_000)]
     pods: usize,
-    /// How many of them have the same label.
+    /// Number of pods with the same label value.
     #[arg(long, default_value_t = 19)]
     pods_per_label: usize,
-    /// How long each list is asked for again and again.
+    /// Duration of each list load in seconds.
     #[arg(long, default_value_t = 4)]
     seconds: u64,
-    /// A table for people, or JSON.
+    /// Output format.
     #[arg(short, long, default_value = "table")]
-    output: Output,
+    output: OutputFormat,
     #[command(flatten)]
-    servers: servers::Choice,
+    servers: servers::ServerArguments,
 }
 
-/// A list that is asked for.
-struct List {
+/// List request to measure.
+struct ListRequest {
     name: String,
     query: String,
-    /// How many pods it has.
+    /// Expected number of pods.
     pods: usize,
-    /// At most this part of what the peer takes.
+    /// Target: CPU time relative to kube-apiserver, at most.
     wanted: Option<f64>,
 }
 
-/// What one list took.
+/// Cost of one list request.
 #[derive(Clone, Debug, Serialize)]
-struct Figure {
+struct ListCost {
     name: String,
     pods: usize,
     bytes: usize,
@@ -61,18 +61,18 @@ struct Figure {
     wanted: Option<f64>,
 }
 
-/// All lists of one server.
+/// Costs of all list requests on one server.
 #[derive(Serialize)]
-struct Column {
+struct ServerListCosts {
     server: String,
-    figures: Vec<Figure>,
+    figures: Vec<ListCost>,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+pub(crate) async fn run(arguments: ListBenchArguments) -> Result<()> {
     let labels = arguments.labels();
     ensure!(
         labels > 0,
-        "--pods must be at least as many as --pods-per-label, which is not zero"
+        "--pods-per-label must be at least 1 and at most --pods"
     );
     let mut columns = vec![measure(&arguments, &arguments.servers.rhumb()?).await?];
     if let Some(peer) = arguments.servers.peer() {
@@ -82,13 +82,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-impl Arguments {
+impl ListBenchArguments {
     fn labels(&self) -> usize {
         self.pods.checked_div(self.pods_per_label).unwrap_or(0)
     }
 
-    /// Each once for the latest state and once for any.
-    fn lists(&self) -> Vec<List> {
+    /// Each list without resourceVersion (most recent) and with resourceVersion=0 (any).
+    fn lists(&self) -> Vec<ListRequest> {
         let label = self.labels() / 2;
         let node = pods::NODES / 2;
         let by_label = pods::selector(label);
@@ -111,7 +111,7 @@ impl Arguments {
         let mut all = Vec::new();
         for (name, query, pods, wanted) in lists {
             for (version, parameter) in [("the latest", ""), ("any", "resourceVersion=0")] {
-                all.push(List {
+                all.push(ListRequest {
                     name: format!("{name}, {version}"),
                     query: format!("{query}&{parameter}"),
                     pods,
@@ -119,8 +119,8 @@ impl Arguments {
                 });
             }
         }
-        // With resourceVersion=0 a limit means nothing: upstream gives everything.
-        all.push(List {
+        // kube-apiserver ignores a limit with resourceVersion=0.
+        all.push(ListRequest {
             name: "a page of 500, the latest".into(),
             query: "limit=500".into(),
             pods: self.pods.min(500),
@@ -130,14 +130,17 @@ impl Arguments {
     }
 }
 
-/// How many numbers below `count` leave `rest` when divided by `classes`.
+/// Number of integers below `count` whose remainder modulo `classes` is `rest`.
 fn members(count: usize, classes: usize, rest: usize) -> usize {
     count.saturating_sub(rest).div_ceil(classes)
 }
 
-async fn measure(arguments: &Arguments, program: &Program) -> Result<Column> {
+async fn measure(
+    arguments: &ListBenchArguments,
+    program: &ServerProgram,
+) -> Result<ServerListCosts> {
     eprintln!("{program}, {} pods", arguments.pods);
-    let server = Server::start(program).await?;
+    let server = BenchServer::start(program).await?;
     let mut connection = server.endpoint.connect().await?;
     pods::create_namespaces(&mut connection).await?;
     fill(&server.endpoint, arguments.pods, arguments.labels()).await?;
@@ -149,10 +152,10 @@ async fn measure(arguments: &Arguments, program: &Program) -> Result<Column> {
         figures.push(figure);
     }
     let server = program.to_string();
-    Ok(Column { server, figures })
+    Ok(ServerListCosts { server, figures })
 }
 
-async fn fill(endpoint: &Endpoint, count: usize, labels: usize) -> Result<()> {
+async fn fill(endpoint: &ServerEndpoint, count: usize, labels: usize) -> Result<()> {
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
         let mut connection = endpoint.connect().await?;
@@ -172,36 +175,36 @@ async fn fill(endpoint: &Endpoint, count: usize, labels: usize) -> Result<()> {
 }
 
 #[derive(Deserialize)]
-struct Items {
+struct ListItems {
     items: Vec<serde::de::IgnoredAny>,
 }
 
 async fn repeat(
-    server: &Server<'_>,
-    connection: &mut Connection,
-    list: &List,
+    server: &BenchServer<'_>,
+    connection: &mut ApiConnection,
+    list: &ListRequest,
     time: Duration,
-) -> Result<Figure> {
+) -> Result<ListCost> {
     let path = format!("/api/v1/pods?{}", list.query);
-    // The first answer is looked at, and brings the server to where it stays.
+    // The first response is checked and warms up the server.
     let answer = connection.ask(Method::GET, &path, Bytes::new()).await?;
-    let items: Items = serde_json::from_slice(&answer)?;
+    let items: ListItems = serde_json::from_slice(&answer)?;
     let (got, expected) = (items.items.len(), list.pods);
     ensure!(got == expected, "{path}: {got} pods, not {expected}");
-    let (begun, before) = (Instant::now(), server.usage()?);
+    let (started, before) = (Instant::now(), server.usage()?);
     let mut repeats = 0;
-    while begun.elapsed() < time || repeats < REPEATS_MIN {
+    while started.elapsed() < time || repeats < REPEATS_MIN {
         connection.measure(&path).await?;
         repeats += 1;
     }
     let each = |total: Duration| total.as_secs_f64() * 1e6 / repeats as f64;
-    Ok(Figure {
+    Ok(ListCost {
         name: list.name.clone(),
         pods: got,
         bytes: answer.len(),
         repeats,
         cpu_us: each(server.usage()?.cpu.saturating_sub(before.cpu)),
-        time_us: each(begun.elapsed()),
+        time_us: each(started.elapsed()),
         wanted: list.wanted,
     })
 }
@@ -211,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_as_many_as_one_counts() {
+    fn member_count_matches_enumeration() {
         for (count, classes, rest) in [
             (22_000, 1157, 578),
             (22_000, 200, 100),

@@ -1,22 +1,24 @@
-//! Loads against rhumb and its peers, measured in one run so that the ratios mean something.
+//! Benchmarks of rhumb against kube-apiserver, kube-scheduler and etcd: `cargo xtask bench`.
+//!
+//! Both sides run on the same machine in the same run, so that their ratio is meaningful. One module per subcommand.
 
 mod admission;
 mod api;
-mod bars;
+mod bar_chart;
 mod cache;
 mod client;
+mod host_info;
+mod line_chart;
 mod list;
-mod machine;
-mod namespace;
+mod namespace_deletion;
 mod netpol;
-mod open;
-mod plot;
 mod pods;
 mod quota;
 mod scheduler;
 mod servers;
 mod stats;
 mod store;
+mod store_open;
 mod table;
 mod watch;
 
@@ -26,51 +28,51 @@ use anyhow::{Result, bail};
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Measure rhumb beside its peers.
+/// Benchmark rhumb against kube-apiserver, kube-scheduler and etcd.
 #[derive(Parser)]
-enum Bench {
-    /// Writes that webhooks are kept from, and writes that one is asked about, beside kube-apiserver.
-    Admission(admission::Arguments),
-    /// Requests to an API server with few and with many objects, beside kube-apiserver.
-    Api(api::Arguments),
-    /// Changes a second through the cache, with few and with many watchers.
-    Cache(cache::Arguments),
-    /// Lists of many pods, by a label, by a field and whole, beside kube-apiserver.
-    List(list::Arguments),
-    /// The end of a full namespace, and what others notice of it.
-    Namespace(namespace::Arguments),
-    /// Network policies: until they are known, until a kernel has them, and what packets pay.
-    Netpol(netpol::Arguments),
-    /// Pods in namespaces with quotas: what a quota costs, and whether it is kept, beside kube-apiserver.
-    Quota(quota::Arguments),
-    /// Pods that schedulers bind a second, and where they put them, beside kube-scheduler.
-    Scheduler(scheduler::Arguments),
-    /// Watchers of pods, each on a connection of its own, beside kube-apiserver.
-    Watch(watch::Arguments),
-    /// Writers on the embedded store and on an etcd server, both with fsync.
-    Store(store::Arguments),
-    /// Time and memory to open an embedded store of many keys.
-    Open(open::Arguments),
-    /// The webhook that others ask.
+enum BenchCommand {
+    /// Cost of admission webhooks for a write, excluded and called, compared with kube-apiserver.
+    Admission(admission::AdmissionBenchArguments),
+    /// Requests to an API server with few and with many objects, compared with kube-apiserver.
+    Api(api::ApiBenchArguments),
+    /// Changes per second through the watch cache, with few and with many watchers.
+    Cache(cache::CacheBenchArguments),
+    /// Lists of many pods: by label selector, by field selector, all; compared with kube-apiserver.
+    List(list::ListBenchArguments),
+    /// Deletion of a namespace with many objects, and its effect on other clients.
+    Namespace(namespace_deletion::NamespaceBenchArguments),
+    /// Network policies: time to compute, time until the kernel enforces a change, and cost per packet.
+    Netpol(netpol::NetpolBenchArguments),
+    /// Pod creates under resource quotas: cost and exactness, compared with kube-apiserver.
+    Quota(quota::QuotaBenchArguments),
+    /// Pods bound per second and correctness of their placement, compared with kube-scheduler.
+    Scheduler(scheduler::SchedulerBenchArguments),
+    /// Watchers of pods, each on its own connection, compared with kube-apiserver.
+    Watch(watch::WatchBenchArguments),
+    /// Write throughput of the embedded store and of an etcd server, both with fsync.
+    Store(store::StoreBenchArguments),
+    /// Time and memory to open an embedded store with many keys.
+    Open(store_open::StoreOpenBenchArguments),
+    /// Webhook server of the admission benchmark.
     #[command(hide = true)]
     Webhook(admission::HookServer),
 }
 
-impl Bench {
+impl BenchCommand {
     async fn run(self) -> Result<()> {
         match self {
-            Bench::Admission(arguments) => admission::run(arguments).await,
-            Bench::Api(arguments) => api::run(arguments).await,
-            Bench::Cache(arguments) => cache::run(arguments).await,
-            Bench::List(arguments) => list::run(arguments).await,
-            Bench::Namespace(arguments) => namespace::run(arguments).await,
-            Bench::Netpol(arguments) => netpol::run(arguments).await,
-            Bench::Quota(arguments) => quota::run(arguments).await,
-            Bench::Scheduler(arguments) => scheduler::run(arguments).await,
-            Bench::Watch(arguments) => watch::run(arguments).await,
-            Bench::Store(arguments) => store::run(arguments).await,
-            Bench::Open(arguments) => open::run(arguments).await,
-            Bench::Webhook(arguments) => admission::serve(arguments).await,
+            BenchCommand::Admission(arguments) => admission::run(arguments).await,
+            BenchCommand::Api(arguments) => api::run(arguments).await,
+            BenchCommand::Cache(arguments) => cache::run(arguments).await,
+            BenchCommand::List(arguments) => list::run(arguments).await,
+            BenchCommand::Namespace(arguments) => namespace_deletion::run(arguments).await,
+            BenchCommand::Netpol(arguments) => netpol::run(arguments).await,
+            BenchCommand::Quota(arguments) => quota::run(arguments).await,
+            BenchCommand::Scheduler(arguments) => scheduler::run(arguments).await,
+            BenchCommand::Watch(arguments) => watch::run(arguments).await,
+            BenchCommand::Store(arguments) => store::run(arguments).await,
+            BenchCommand::Open(arguments) => store_open::run(arguments).await,
+            BenchCommand::Webhook(arguments) => admission::serve(arguments).await,
         }
     }
 }
@@ -86,8 +88,8 @@ async fn told_to_stop() -> Result<()> {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let bench = Bench::parse();
-    // Whatever ends a benchmark, the servers that it started go with what is dropped here.
+    let bench = BenchCommand::parse();
+    // On a signal the benchmark's future is dropped, which stops the servers that it started.
     let result = tokio::select! {
         result = bench.run() => result,
         result = told_to_stop() => result,
@@ -109,6 +111,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Bench::command().debug_assert();
+        BenchCommand::command().debug_assert();
     }
 }

@@ -1,106 +1,109 @@
-//! Network policies: how fast it is known what they mean, how fast a node's kernel has it, and what packets pay.
+//! Network policies: time to compute the rules, time until a node's kernel enforces a change, and cost per packet.
 
 mod cluster;
 mod compute;
-mod crowd;
-mod inside;
-mod kernel;
-mod packets;
+mod kernel_propagation;
+mod network_namespace;
+mod overlapping_policies;
+mod packet_latency;
 
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::machine;
+use crate::host_info;
 use crate::servers;
-use crate::table::{Output, Table, Target, targets};
-use compute::{Computed, Size, View};
-use crowd::Crowd;
-use kernel::Reached;
-use packets::Cost;
+use crate::table::{MarkdownTable, OutputFormat, PerformanceTarget, targets};
+use compute::{ClusterSize, ComputeResult, EngineView};
+use kernel_propagation::PropagationResult;
+use overlapping_policies::OverlapResult;
+use packet_latency::PacketCost;
 
-/// What others have published of 75,000 policies and 100,000 pods: Antrea's controller takes so long, and so much.
+/// Published time and memory of Antrea's controller for 75,000 policies and 100,000 pods.
 const ANTREA_SECONDS: f64 = 6.0;
 const ANTREA_MIB: f64 = 1_600e6 / 1_048_576.0;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// What is measured; all but compute needs root, nft and iproute2.
+pub(crate) struct NetpolBenchArguments {
+    /// Parts to measure; all but compute need root, nft and iproute2.
     #[arg(long, value_delimiter = ',', default_value = "compute,kernel,packets")]
-    only: Vec<Part>,
-    /// How many changes of each sort are sent to the kernel.
+    only: Vec<NetpolBenchPart>,
+    /// Number of changes of each kind for the kernel part.
     #[arg(long, default_value_t = 300)]
     rounds: usize,
-    /// With how many policies packets are sent.
+    /// Numbers of policies on the node for the packet part.
     #[arg(long, value_delimiter = ',', default_value = "20,1000,10000")]
     policies: Vec<usize>,
-    /// A table for people, or JSON.
+    /// Output format.
     #[arg(short, long, default_value = "table")]
-    output: Output,
-    /// Only compute a cluster of this size, here.
+    output: OutputFormat,
+    /// Only compute a cluster of this size, in this process.
     #[arg(long, hide = true)]
-    compute: Option<Size>,
+    compute: Option<ClusterSize>,
     #[arg(long, hide = true, default_value = "cluster")]
-    view: View,
-    /// Only measure changes, here.
+    view: EngineView,
+    /// Only measure the kernel part, in this process and network namespace.
     #[arg(long, hide = true)]
     kernel_inside: bool,
     #[command(flatten)]
-    servers: servers::Choice,
+    servers: servers::ServerArguments,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Part {
+enum NetpolBenchPart {
     Compute,
     Kernel,
     Packets,
 }
 
 #[derive(Default, Serialize)]
-struct Report {
-    medium: Option<Computed>,
-    medium_node: Option<Computed>,
-    large: Option<Computed>,
-    large_node: Option<Computed>,
-    crowd: Option<Crowd>,
-    kernel: Option<Reached>,
-    packets: Vec<Cost>,
+struct NetpolReport {
+    medium: Option<ComputeResult>,
+    medium_node: Option<ComputeResult>,
+    large: Option<ComputeResult>,
+    large_node: Option<ComputeResult>,
+    crowd: Option<OverlapResult>,
+    kernel: Option<PropagationResult>,
+    packets: Vec<PacketCost>,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+pub(crate) async fn run(arguments: NetpolBenchArguments) -> Result<()> {
     if let Some(size) = arguments.compute {
         return compute::run_here(size, arguments.view);
     }
     if arguments.kernel_inside {
-        return kernel::run_here(&arguments.servers, arguments.rounds).await;
+        return kernel_propagation::run_here(&arguments.servers, arguments.rounds).await;
     }
     let has = |part| arguments.only.contains(&part);
-    let mut report = Report::default();
-    if has(Part::Compute) {
+    let mut report = NetpolReport::default();
+    if has(NetpolBenchPart::Compute) {
         eprintln!("computing ...");
-        report.medium = Some(compute::run_apart(Size::Medium, View::Cluster)?);
-        report.medium_node = Some(compute::run_apart(Size::Medium, View::Node)?);
-        report.large = Some(compute::run_apart(Size::Large, View::Cluster)?);
-        report.large_node = Some(compute::run_apart(Size::Large, View::Node)?);
-        report.crowd = Some(crowd::run()?);
+        report.medium = Some(compute::run_apart(
+            ClusterSize::Medium,
+            EngineView::Cluster,
+        )?);
+        report.medium_node = Some(compute::run_apart(ClusterSize::Medium, EngineView::Node)?);
+        report.large = Some(compute::run_apart(ClusterSize::Large, EngineView::Cluster)?);
+        report.large_node = Some(compute::run_apart(ClusterSize::Large, EngineView::Node)?);
+        report.crowd = Some(overlapping_policies::run()?);
     }
-    if has(Part::Kernel) {
+    if has(NetpolBenchPart::Kernel) {
         let rhumb = arguments.servers.rhumb_program()?;
-        report.kernel = Some(kernel::run_apart(&rhumb, arguments.rounds)?);
+        report.kernel = Some(kernel_propagation::run_apart(&rhumb, arguments.rounds)?);
     }
-    if has(Part::Packets) {
-        report.packets = packets::run(&arguments.policies)?;
+    if has(NetpolBenchPart::Packets) {
+        report.packets = packet_latency::run(&arguments.policies)?;
     }
     print(arguments.output, &report);
     Ok(())
 }
 
-fn print(output: Output, report: &Report) {
+fn print(output: OutputFormat, report: &NetpolReport) {
     let wanted = wanted(report);
     match output {
-        Output::Json => println!("{}", json!({"report": report, "targets": wanted})),
-        Output::Table => {
-            println!("{}\n", machine::describe());
+        OutputFormat::Json => println!("{}", json!({"report": report, "targets": wanted})),
+        OutputFormat::Table => {
+            println!("{}\n", host_info::describe());
             println!("{}", computed(report));
             if let Some(crowd) = &report.crowd {
                 println!("{}", crowded(crowd));
@@ -109,27 +112,21 @@ fn print(output: Output, report: &Report) {
                 println!("{}", self::reached(reached));
             }
             if !report.packets.is_empty() {
-                println!("{}", packets::table(&report.packets));
+                println!("{}", packet_latency::table(&report.packets));
             }
             println!("{}", targets(&wanted));
         }
     }
 }
 
-fn computed(report: &Report) -> String {
-    let mut table = Table::new(&[
-        "what is computed",
-        "pods",
-        "policies",
-        "time",
-        "peak memory",
-        "found",
-    ]);
+fn computed(report: &NetpolReport) -> String {
+    let mut table =
+        MarkdownTable::new(&["view", "pods", "policies", "time", "peak memory", "found"]);
     for (what, computed) in [
         ("the cluster", &report.medium),
-        ("one node of it", &report.medium_node),
+        ("one node of that cluster", &report.medium_node),
         ("a large cluster", &report.large),
-        ("one node of it", &report.large_node),
+        ("one node of that cluster", &report.large_node),
     ] {
         if let Some(it) = computed {
             table.row([
@@ -145,12 +142,17 @@ fn computed(report: &Report) -> String {
     table.render()
 }
 
-/// What a pod costs that all policies of its namespace select.
-fn crowded(crowd: &Crowd) -> String {
-    let mut table = Table::new(&["a pod of many changes", "pods", "policies", "time"]);
+/// Cost of a changed pod that all policies of its namespace select.
+fn crowded(crowd: &OverlapResult) -> String {
+    let mut table = MarkdownTable::new(&[
+        "changed pod selected by all policies",
+        "pods",
+        "policies",
+        "time",
+    ]);
     for (what, time_us) in [
-        ("on a node with others", crowd.same_node_us),
-        ("alone on its node", crowd.other_node_us),
+        ("its node has other selected pods", crowd.same_node_us),
+        ("only selected pod of its node", crowd.other_node_us),
     ] {
         table.row([
             what.into(),
@@ -162,29 +164,29 @@ fn crowded(crowd: &Crowd) -> String {
     table.render()
 }
 
-fn reached(reached: &Reached) -> String {
-    let mut table = Table::new(&["until the kernel has it", "p50", "p90", "p99", "max"]);
+fn reached(reached: &PropagationResult) -> String {
+    let mut table = MarkdownTable::new(&["time until in the kernel", "p50", "p90", "p99", "max"]);
     for (what, times) in [
-        ("a pod elsewhere changes", reached.peer),
-        ("a pod of the node changes", reached.target),
-        ("a policy changes", reached.policy),
+        ("pod on another node changes", reached.peer),
+        ("pod on this node changes", reached.target),
+        ("policy changes", reached.policy),
     ] {
         let cells = [times.p50_ms, times.p90_ms, times.p99_ms, times.max_ms];
         let cells = cells.map(|time| format!("{time:.1} ms"));
         table.row([what.to_owned()].into_iter().chain(cells));
     }
     format!(
-        "{}\nThe agent's CPU a change, the kernel's work for it included: {:.2} ms. Its memory at most: {:.0} MiB.\n",
+        "{}\nCPU time of the agent per change, including its kernel time: {:.2} ms. Peak memory: {:.0} MiB.\n",
         table.render(),
         reached.agent_cpu_ms_a_change,
         reached.agent_peak_mib
     )
 }
 
-fn wanted(report: &Report) -> Vec<Target> {
+fn wanted(report: &NetpolReport) -> Vec<PerformanceTarget> {
     let mut wanted = Vec::new();
     let mut add = |what: &str, measured: f64, limit: f64| {
-        wanted.push(Target {
+        wanted.push(PerformanceTarget {
             what: what.to_owned(),
             measured,
             wanted: limit,

@@ -1,22 +1,22 @@
-//! The pods of a load: executors of Spark applications, as realistic in size as in what selects them.
+//! Manifests of the load's pods: Spark executors of realistic size, selected by application label.
 
 use anyhow::Result;
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::Connection;
+use crate::client::ApiConnection;
 
-/// What selects the pods of one application.
+/// Label that identifies the application of a pod.
 pub(crate) const LABEL: &str = "spark-app-selector";
 
-/// Applications are spread over so many namespaces.
+/// Number of namespaces that applications are spread over.
 pub(crate) const NAMESPACES: usize = 10;
 
-/// A pod is on one of so many nodes.
+/// Number of nodes that pods are spread over.
 pub(crate) const NODES: usize = 200;
 
-pub(crate) async fn create_namespaces(connection: &mut Connection) -> Result<()> {
+pub(crate) async fn create_namespaces(connection: &mut ApiConnection) -> Result<()> {
     for number in 0..NAMESPACES {
         let path = format!("/api/v1/namespaces/{}", namespace(number));
         if connection.measure(&path).await.is_ok() {
@@ -35,7 +35,7 @@ fn namespace(app: usize) -> String {
     format!("load-{}", app % NAMESPACES)
 }
 
-/// Where the pods of an application are.
+/// Collection path of the pods of an application.
 pub(crate) fn collection(app: usize) -> String {
     format!("/api/v1/namespaces/{}/pods", namespace(app))
 }
@@ -64,30 +64,30 @@ pub(crate) fn node(index: usize) -> String {
     format!("node-{:04}", index % NODES)
 }
 
-/// The application of the next pod: another one each time, from all over.
+/// Application of a pod: pseudo-random order over all applications.
 pub(crate) fn scattered(index: usize, apps: usize) -> usize {
-    // A large prime: it has no factor in common with any number of applications here.
+    // A large prime, coprime to the numbers of applications used here.
     index.wrapping_mul(1_000_003) % apps
 }
 
-/// A pod that no scheduler has seen yet.
+/// Pod without a node.
 pub(crate) fn pending(index: usize, app: usize) -> Bytes {
     manifest(index, app, None, sparing())
 }
 
-/// A pod that has its node.
+/// Pod bound to a node.
 pub(crate) fn bound(index: usize, app: usize) -> Bytes {
     manifest(index, app, Some(node(index)), sparing())
 }
 
-/// A pod that says of everything how much it needs and how much it may use at most, so that any quota can count it.
+/// Pod with requests and limits for CPU and memory, so that every compute quota applies.
 pub(crate) fn limited(index: usize, cpu: &str) -> Bytes {
     let amounts = json!({"cpu": cpu, "memory": "9011Mi"});
     let resources = json!({"requests": amounts, "limits": amounts});
     manifest(index, 0, None, resources)
 }
 
-/// As Spark asks for them by itself.
+/// Resources as Spark sets them by default.
 fn sparing() -> Value {
     json!({"requests": {"cpu": "4", "memory": "9011Mi"}, "limits": {"memory": "9011Mi"}})
 }
@@ -140,14 +140,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_about_as_long_as_a_real_one() {
+    fn pod_json_has_a_realistic_size() {
         for pod in [pending(123_456, 4_321), limited(123_456, "4")] {
             assert!((1_200..1_400).contains(&pod.len()), "{}", pod.len());
         }
     }
 
     #[test]
-    fn numbers_are_found_again_in_names() {
+    fn indexes_are_parsed_from_names() {
         assert_eq!(index_of(&name(42)), Some(42));
         assert_eq!(app_of(&app_name(7)), Some(7));
         assert_eq!(index_of("other-42"), None);

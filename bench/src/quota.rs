@@ -1,101 +1,101 @@
-//! What quotas cost those who make pods, and whether they are kept when many make pods at once.
+//! Cost of resource quotas for pod creates, and whether they are enforced exactly under concurrency.
 //!
-//! One server is measured after the other, each alone beside the load. On a server, namespaces with quotas and one
-//! without have turns, many times, so that whatever else the machine does meanwhile is in all of them.
+//! Servers are measured one after the other. On each server, rounds alternate between namespaces with quotas and one
+//! without, so that background load affects all of them.
 
-mod answers;
 mod exactness;
+mod quota_test_server;
 mod report;
+mod response_counts;
 mod rounds;
-mod site;
 mod writers;
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use crate::servers::{self, Program};
-use crate::table::Output;
-use report::Column;
-use rounds::Rounds;
-use site::Site;
-use writers::Bounds;
+use crate::servers::{self, ServerProgram};
+use crate::table::OutputFormat;
+use quota_test_server::QuotaTestServer;
+use report::ServerQuotaResults;
+use rounds::QuotaCostRounds;
+use writers::RoundLimits;
 
-/// Until a server has done what it does after its start.
+/// Idle time after the start of a server.
 const QUIET: Duration = Duration::from_secs(3);
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// What is measured; kube-apiserver only where there is one.
+pub(crate) struct QuotaBenchArguments {
+    /// Servers to measure; kube-apiserver only if a binary is given.
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "rhumb,rhumb-on-etcd,kube-apiserver"
     )]
-    on: Vec<Kind>,
-    /// How many quotas count a pod, beside none.
+    on: Vec<QuotaBenchServer>,
+    /// Numbers of quotas in a namespace, in addition to zero.
     #[arg(long, value_delimiter = ',', default_value = "1,50")]
     quotas: Vec<usize>,
-    /// How many write at a time for what a quota costs.
+    /// Numbers of concurrent writers for the cost measurement.
     #[arg(long, value_delimiter = ',', default_value = "1,4")]
     writers: Vec<usize>,
-    /// How often each number of quotas has its turn.
+    /// Number of rounds for each number of quotas.
     #[arg(long, default_value_t = 10)]
     rounds: usize,
-    /// How many pods are made in a turn, if there is time.
+    /// Maximum number of pods per round.
     #[arg(long, default_value_t = 1000)]
     creates: usize,
-    /// How long a turn is at most.
+    /// Maximum duration of a round.
     #[arg(long, default_value_t = 5)]
     turn_seconds: u64,
-    /// How many write at a time to one namespace with one quota.
+    /// Number of concurrent writers to one namespace with one quota, for the contention measurement.
     #[arg(long, default_value_t = 16)]
     contenders: usize,
-    /// How often they have their turn.
+    /// Number of contention rounds.
     #[arg(long, default_value_t = 6)]
     contention_rounds: usize,
-    /// How long their turn is.
+    /// Maximum duration of a contention round.
     #[arg(long, default_value_t = 5)]
     contention_seconds: u64,
-    /// How many pods they make in a turn at most.
+    /// Maximum number of pods per contention round.
     #[arg(long, default_value_t = 20_000)]
     contention_pods: usize,
-    /// How often many write at once against a quota that lets few in.
+    /// Number of exactness runs: concurrent creates against a small quota.
     #[arg(long, default_value_t = 20)]
     exact_repeats: usize,
-    /// How many write at once.
+    /// Number of concurrent creates in an exactness run.
     #[arg(long, default_value_t = 100)]
     exact_creates: usize,
-    /// How many of them the quota lets in.
+    /// Number of pods that the quota of an exactness run allows.
     #[arg(long, default_value_t = 5)]
     exact_limit: usize,
-    /// For how long after a turn CPU time still counts: a server may put off what a quota makes it do.
+    /// How long after a round CPU time still counts, because a server may defer quota work.
     #[arg(long, default_value_t = 1000)]
     settle_ms: u64,
-    /// A table for people, or JSON.
+    /// Output format.
     #[arg(short, long, default_value = "table")]
-    output: Output,
+    output: OutputFormat,
     #[command(flatten)]
-    servers: servers::Choice,
+    servers: servers::ServerArguments,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Kind {
+enum QuotaBenchServer {
     Rhumb,
     RhumbOnEtcd,
     KubeApiserver,
 }
 
-impl Arguments {
+impl QuotaBenchArguments {
     fn check(&self) -> Result<()> {
-        ensure!(!self.on.is_empty(), "--on names no server");
+        ensure!(!self.on.is_empty(), "--on must list at least one server");
         ensure!(
             !self.quotas.is_empty() && !self.quotas.contains(&0),
-            "--quotas names no number, or zero"
+            "--quotas must list at least one number, none of them zero"
         );
         ensure!(
             !self.writers.is_empty() && !self.writers.contains(&0),
-            "--writers names no number, or zero"
+            "--writers must list at least one number, none of them zero"
         );
         let counts = [
             self.rounds,
@@ -106,34 +106,37 @@ impl Arguments {
             self.exact_repeats,
             self.exact_creates,
         ];
-        ensure!(!counts.contains(&0), "only the limit may be zero");
+        ensure!(
+            !counts.contains(&0),
+            "all counts except --exact-limit must be at least 1"
+        );
         Ok(())
     }
 
-    fn programs(&self) -> Result<Vec<Program>> {
+    fn programs(&self) -> Result<Vec<ServerProgram>> {
         let mut programs = Vec::new();
         for kind in &self.on {
             match kind {
-                Kind::Rhumb => programs.push(self.servers.rhumb()?.with_quota_status()),
-                Kind::RhumbOnEtcd => {
+                QuotaBenchServer::Rhumb => programs.push(self.servers.rhumb()?.with_quota_status()),
+                QuotaBenchServer::RhumbOnEtcd => {
                     programs.push(self.servers.rhumb_on_etcd()?.with_quota_status());
                 }
-                Kind::KubeApiserver => programs.extend(self.servers.peer()),
+                QuotaBenchServer::KubeApiserver => programs.extend(self.servers.peer()),
             }
         }
         Ok(programs)
     }
 
-    fn turn(&self) -> Bounds {
-        Bounds {
+    fn turn(&self) -> RoundLimits {
+        RoundLimits {
             pods: self.creates,
             time: Duration::from_secs(self.turn_seconds),
             settle: Duration::from_millis(self.settle_ms),
         }
     }
 
-    fn contention(&self) -> Bounds {
-        Bounds {
+    fn contention(&self) -> RoundLimits {
+        RoundLimits {
             pods: self.contention_pods,
             time: Duration::from_secs(self.contention_seconds),
             settle: Duration::from_millis(self.settle_ms),
@@ -141,7 +144,7 @@ impl Arguments {
     }
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+pub(crate) async fn run(arguments: QuotaBenchArguments) -> Result<()> {
     arguments.check()?;
     let mut columns = Vec::new();
     for program in arguments.programs()? {
@@ -151,25 +154,30 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Everything about one server.
-async fn measure(arguments: &Arguments, program: &Program) -> Result<Column> {
+/// Runs all measurements on one server.
+async fn measure(
+    arguments: &QuotaBenchArguments,
+    program: &ServerProgram,
+) -> Result<ServerQuotaResults> {
     eprintln!("{program}");
-    let mut site = Site::start(program).await?;
+    let mut site = QuotaTestServer::start(program).await?;
     tokio::time::sleep(QUIET).await;
     let mut cost = Vec::new();
     for &writers in &arguments.writers {
         let label = format!("cost-{writers}");
-        let mut rounds = Rounds::prepare(&mut site, &label, writers, &arguments.quotas).await?;
+        let mut rounds =
+            QuotaCostRounds::prepare(&mut site, &label, writers, &arguments.quotas).await?;
         let (turns, bounds) = (arguments.rounds, arguments.turn());
         cost.extend(rounds.measure(&mut site, turns, &bounds).await?);
     }
-    let mut rounds = Rounds::prepare(&mut site, "contention", arguments.contenders, &[1]).await?;
+    let mut rounds =
+        QuotaCostRounds::prepare(&mut site, "contention", arguments.contenders, &[1]).await?;
     let (turns, bounds) = (arguments.contention_rounds, arguments.contention());
     let contention = rounds.measure(&mut site, turns, &bounds).await?;
     let exactness = exactness::measure(arguments, &mut site).await?;
-    Ok(Column {
+    Ok(ServerQuotaResults {
         server: program.to_string(),
-        is_peer: matches!(program, Program::Kubernetes(_)),
+        is_peer: matches!(program, ServerProgram::Kubernetes(_)),
         is_enforced: site.is_enforced(),
         cost,
         contention,

@@ -1,15 +1,15 @@
-//! How many pods a second schedulers bind, and whether they put them where they may be.
+//! Scheduler benchmark: pods bound per second, and whether all placements satisfy the hard constraints.
 //!
-//! A contestant is a scheduler on an API server, each a process of its own, started anew for each case. The pods of a case
-//! are created while the scheduler is held, so that all are there when the clock starts; it ends with the last of them that
-//! has a node. Nodes are objects that nobody stands for.
+//! A scheduler and an API server are started as separate processes for each case. The pods of a case are created while
+//! the scheduler is paused, so that all exist when the clock starts; it stops when the last one is bound. Nodes are API
+//! objects without a kubelet. The cases follow upstream's scheduler_perf.
 
 mod bindings;
-mod check;
 mod objects;
-mod process;
+mod placement_check;
 mod report;
 mod round;
+mod scheduler_process;
 mod workload;
 
 use std::fmt;
@@ -19,41 +19,41 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::servers;
-use crate::table::Output;
-use report::Measured;
-use round::Round;
-use workload::{Case, Workload};
+use crate::table::OutputFormat;
+use report::WorkloadResult;
+use round::SchedulerRound;
+use workload::{SchedulerWorkload, WorkloadCase};
 
-/// The part of a case that --quick takes.
+/// Scale of --quick.
 const QUICK_SCALE: f64 = 0.05;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// What is measured.
+pub(crate) struct SchedulerBenchArguments {
+    /// Combinations of scheduler and API server to measure.
     #[arg(long, value_delimiter = ',', default_value = "rhumb,upstream")]
-    only: Vec<Kind>,
-    /// Only the workloads whose names contain this.
+    only: Vec<SchedulerCombination>,
+    /// Only workloads whose names contain this text.
     #[arg(long)]
     case: Vec<String>,
-    /// Where the workloads are.
+    /// Directory of the workload files.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/scheduler"))]
     workloads: PathBuf,
-    /// The share of nodes and pods of each case.
+    /// Fraction of the nodes and pods of each case.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// A twentieth of each case, and each once.
+    /// Run each case once at 1/20 of its size.
     #[arg(long, conflicts_with = "scale")]
     quick: bool,
-    /// How long a scheduler may bind the pods of a case; the rate of one that did not finish is that of this time.
+    /// Time limit of a case; if it is reached, the rate is that of the pods bound by then.
     #[arg(long, default_value_t = 60)]
     limit_seconds: u64,
-    /// A table for people, or JSON.
+    /// Output format.
     #[arg(short, long, default_value = "table")]
-    output: Output,
+    output: OutputFormat,
     /// Draw pods per second into this SVG file.
     #[arg(long)]
     plot: Option<PathBuf>,
-    /// What else to tell rhumb's scheduler when it starts, separated by spaces.
+    /// Additional flags for rhumb's scheduler, separated by spaces.
     #[arg(
         long,
         env = "RHUMB_BENCH_SCHEDULER_FLAGS",
@@ -61,15 +61,15 @@ pub(crate) struct Arguments {
         default_value = ""
     )]
     scheduler_flags: String,
-    /// A kube-scheduler to compare with.
+    /// Path of a kube-scheduler binary to compare with.
     #[arg(long, env = "RHUMB_BENCH_KUBE_SCHEDULER")]
     kube_scheduler: Option<PathBuf>,
     #[command(flatten)]
-    servers: servers::Choice,
+    servers: servers::ServerArguments,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Kind {
+enum SchedulerCombination {
     /// `rhumb scheduler` on rhumb.
     Rhumb,
     /// kube-scheduler on kube-apiserver and etcd.
@@ -80,43 +80,43 @@ enum Kind {
     RhumbOnKubeApiserver,
 }
 
-/// A scheduler and the server that it is for.
-struct Contestant {
-    kind: Kind,
-    server: servers::Program,
-    scheduler: process::Program,
+/// Scheduler and the API server it runs against.
+struct SchedulerUnderTest {
+    kind: SchedulerCombination,
+    server: servers::ServerProgram,
+    scheduler: scheduler_process::SchedulerProgram,
 }
 
-impl Contestant {
-    /// Whether it is rhumb alone.
+impl SchedulerUnderTest {
+    /// Whether both are rhumb's.
     fn is_ours(&self) -> bool {
-        self.kind == Kind::Rhumb
+        self.kind == SchedulerCombination::Rhumb
     }
 
-    /// Whether it is what to compare with.
+    /// Whether both are upstream's.
     fn is_peer(&self) -> bool {
-        self.kind == Kind::Upstream
+        self.kind == SchedulerCombination::Upstream
     }
 }
 
-impl fmt::Display for Contestant {
+impl fmt::Display for SchedulerUnderTest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self.kind {
-            Kind::Rhumb => "rhumb",
-            Kind::Upstream => "upstream",
-            Kind::KubeSchedulerOnRhumb => "kube-scheduler on rhumb",
-            Kind::RhumbOnKubeApiserver => "rhumb on kube-apiserver",
+            SchedulerCombination::Rhumb => "rhumb",
+            SchedulerCombination::Upstream => "upstream",
+            SchedulerCombination::KubeSchedulerOnRhumb => "kube-scheduler on rhumb",
+            SchedulerCombination::RhumbOnKubeApiserver => "rhumb on kube-apiserver",
         })
     }
 }
 
-impl Arguments {
+impl SchedulerBenchArguments {
     fn check(&self) -> Result<()> {
         ensure!(
             self.scale > 0.0 && self.scale <= 1.0,
-            "--scale is not above zero and at most one"
+            "--scale must be greater than 0 and at most 1"
         );
-        ensure!(self.limit_seconds > 0, "--limit-seconds is zero");
+        ensure!(self.limit_seconds > 0, "--limit-seconds must be at least 1");
         Ok(())
     }
 
@@ -127,60 +127,68 @@ impl Arguments {
         }
     }
 
-    fn workloads(&self) -> Result<Vec<Workload>> {
+    fn workloads(&self) -> Result<Vec<SchedulerWorkload>> {
         let mut workloads = workload::read_all(&self.workloads)?;
         let is_named =
             |name: &str| self.case.is_empty() || self.case.iter().any(|it| name.contains(it));
         workloads.retain(|workload| is_named(&workload.name));
-        ensure!(!workloads.is_empty(), "--case names no workload");
+        ensure!(!workloads.is_empty(), "--case matches no workload");
         Ok(workloads)
     }
 
-    fn contestants(&self) -> Result<Vec<Contestant>> {
+    fn contestants(&self) -> Result<Vec<SchedulerUnderTest>> {
         let mut contestants = Vec::new();
         for &kind in &self.only {
-            let on_rhumb = matches!(kind, Kind::Rhumb | Kind::KubeSchedulerOnRhumb);
+            let on_rhumb = matches!(
+                kind,
+                SchedulerCombination::Rhumb | SchedulerCombination::KubeSchedulerOnRhumb
+            );
             let server = match on_rhumb {
                 true => Some(self.servers.rhumb()?),
                 false => self.servers.peer(),
             };
             let scheduler = match kind {
-                Kind::Rhumb | Kind::RhumbOnKubeApiserver => Some(self.our_scheduler()?),
-                Kind::Upstream | Kind::KubeSchedulerOnRhumb => self.kube_scheduler(),
+                SchedulerCombination::Rhumb | SchedulerCombination::RhumbOnKubeApiserver => {
+                    Some(self.our_scheduler()?)
+                }
+                SchedulerCombination::Upstream | SchedulerCombination::KubeSchedulerOnRhumb => {
+                    self.kube_scheduler()
+                }
             };
             if let (Some(server), Some(scheduler)) = (server, scheduler) {
-                contestants.push(Contestant {
+                contestants.push(SchedulerUnderTest {
                     kind,
                     server: server.with_bare_nodes(),
                     scheduler,
                 });
             }
         }
-        ensure!(!contestants.is_empty(), "there is nothing to measure");
+        ensure!(
+            !contestants.is_empty(),
+            "no scheduler to measure: --only needs a kube-scheduler or kube-apiserver binary"
+        );
         Ok(contestants)
     }
 
-    fn our_scheduler(&self) -> Result<process::Program> {
+    fn our_scheduler(&self) -> Result<scheduler_process::SchedulerProgram> {
         let flags = self.scheduler_flags.split_whitespace();
-        Ok(process::Program::Rhumb {
+        Ok(scheduler_process::SchedulerProgram::Rhumb {
             program: self.servers.rhumb_program()?,
             flags: flags.map(str::to_owned).collect(),
         })
     }
 
-    fn kube_scheduler(&self) -> Option<process::Program> {
+    fn kube_scheduler(&self) -> Option<scheduler_process::SchedulerProgram> {
         if self.kube_scheduler.is_none() {
-            eprintln!(
-                "RHUMB_BENCH_KUBE_SCHEDULER names no kube-scheduler: nothing to compare with"
-            );
+            eprintln!("RHUMB_BENCH_KUBE_SCHEDULER is not set: measuring without a comparison");
         }
         self.kube_scheduler
             .clone()
-            .map(process::Program::Kubernetes)
+            .map(scheduler_process::SchedulerProgram::Kubernetes)
     }
 
-    /// Figures that are compared with each other to a few percent are medians; the peer's are not among them.
-    fn repeats(&self, workload: &Workload, contestant: &Contestant) -> usize {
+    /// rhumb's results are medians, because some targets compare them to a few percent; upstream's are single runs.
+    fn repeats(&self, workload: &SchedulerWorkload, contestant: &SchedulerUnderTest) -> usize {
         match contestant.is_ours() && !self.quick {
             true => workload.repeats,
             false => 1,
@@ -188,14 +196,14 @@ impl Arguments {
     }
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+pub(crate) async fn run(arguments: SchedulerBenchArguments) -> Result<()> {
     arguments.check()?;
     let contestants = arguments.contestants()?;
     let mut all = Vec::new();
     for workload in arguments.workloads()? {
         eprintln!("{}: {}", workload.name, workload.about);
         let rounds = measure(&arguments, &contestants, &workload).await?;
-        all.push(Measured { workload, rounds });
+        all.push(WorkloadResult { workload, rounds });
     }
     report::print(&arguments, &all);
     if let Some(file) = &arguments.plot {
@@ -214,15 +222,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
-/// All cases of a workload, each on all contestants. Where a contestant is measured several times, the cases have turns, so
-/// that whatever else the machine does meanwhile is in all of them.
+/// Runs all cases of a workload on all schedulers. Repeats alternate between the cases, so that background load affects
+/// all of them.
 async fn measure(
-    arguments: &Arguments,
-    contestants: &[Contestant],
-    workload: &Workload,
-) -> Result<Vec<Round>> {
+    arguments: &SchedulerBenchArguments,
+    contestants: &[SchedulerUnderTest],
+    workload: &SchedulerWorkload,
+) -> Result<Vec<SchedulerRound>> {
     let cases = workload.cases(arguments.scale());
-    let mut places: Vec<Vec<Round>> = vec![Vec::new(); cases.len() * contestants.len()];
+    let mut places: Vec<Vec<SchedulerRound>> = vec![Vec::new(); cases.len() * contestants.len()];
     for turn in 0..workload.repeats {
         let pairs = cases
             .iter()
@@ -237,17 +245,17 @@ async fn measure(
 }
 
 async fn measure_once(
-    arguments: &Arguments,
-    contestant: &Contestant,
-    workload: &Workload,
-    case: &Case,
-) -> Result<Round> {
+    arguments: &SchedulerBenchArguments,
+    contestant: &SchedulerUnderTest,
+    workload: &SchedulerWorkload,
+    case: &WorkloadCase,
+) -> Result<SchedulerRound> {
     let limit = Duration::from_secs(arguments.limit_seconds);
     let round = round::run(contestant, workload, case, limit)
         .await
         .with_context(|| format!("{} of {contestant}", case.name))?;
     eprintln!(
-        "  {}, {contestant}: {}/{} in {:.2} s, {:.1}/s ({:.0} s with all around it)",
+        "  {}, {contestant}: {}/{} in {:.2} s, {:.1}/s ({:.0} s including setup)",
         case.name,
         round.bound,
         round.pods,
@@ -258,8 +266,8 @@ async fn measure_once(
     Ok(round)
 }
 
-/// The one in the middle by pods per second, or one that broke a constraint if there is any.
-fn median(mut rounds: Vec<Round>) -> Option<Round> {
+/// Median round by pods per second, or a round with a broken constraint if there is one.
+fn median(mut rounds: Vec<SchedulerRound>) -> Option<SchedulerRound> {
     if let Some(broken) = rounds.iter().position(|round| round.problems > 0) {
         return Some(rounds.swap_remove(broken));
     }

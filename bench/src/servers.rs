@@ -1,4 +1,5 @@
-//! The servers under load, each in a directory of its own, and what they use.
+//! Starts the API servers under test (rhumb, kube-apiserver with etcd), each in its own temporary directory, and reads
+//! their CPU time and memory from `/proc`. Entry points: the command-line options and `Server::start`.
 
 use std::fmt;
 use std::fs;
@@ -12,51 +13,51 @@ use http::Method;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::client::{Endpoint, TOKEN};
+use crate::client::{ServerEndpoint, TOKEN};
 use crate::store::{EtcdServer, free_port};
 
 const START_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Lets pods be made where there is no service account.
+/// Allows pods in namespaces without a service account.
 const NO_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
 
-/// Also lets nodes be ready from the start: where no controller runs, nothing would take their taint away.
+/// Also keeps new nodes untainted: without a node lifecycle controller nothing would remove the taint.
 const NO_ACCOUNTS_NO_TAINTS: &str =
     "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition";
 
-/// What is measured is an API server: beside a kube-apiserver runs no kube-controller-manager either.
+/// Only the API server is measured: kube-apiserver runs without kube-controller-manager too.
 const NO_CONTROLLERS: &str = "--controllers=";
 
-/// How often a server is asked whether it is ready.
+/// Interval between readiness checks.
 const READY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Which servers are measured.
+/// Command-line options that select the servers under test.
 #[derive(clap::Args)]
-pub(crate) struct Choice {
-    /// The rhumb to measure.
+pub(crate) struct ServerArguments {
+    /// Path of the rhumb binary to measure.
     #[arg(long, env = "RHUMB_BENCH_RHUMB")]
     rhumb: Option<PathBuf>,
-    /// What else to tell rhumb when it starts, separated by spaces.
+    /// Additional flags for rhumb, separated by spaces.
     #[arg(long, env = "RHUMB_BENCH_RHUMB_FLAGS", allow_hyphen_values = true)]
     rhumb_flags: Option<String>,
-    /// A kube-apiserver to compare with.
+    /// Path of a kube-apiserver binary to compare with.
     #[arg(long, env = "RHUMB_BENCH_KUBE_APISERVER")]
     kube_apiserver: Option<PathBuf>,
-    /// The etcd that it keeps its objects in, and rhumb where that is measured.
+    /// etcd binary, for kube-apiserver and for rhumb on etcd.
     #[arg(long, env = "RHUMB_BENCH_ETCD", default_value = "etcd")]
     etcd: String,
 }
 
-impl Choice {
-    /// The rhumb itself.
+impl ServerArguments {
+    /// Path of the rhumb binary.
     pub(crate) fn rhumb_program(&self) -> Result<PathBuf> {
         let program = self.rhumb.clone();
-        program.context("RHUMB_BENCH_RHUMB or --rhumb must name a rhumb")
+        program.context("no rhumb binary: set RHUMB_BENCH_RHUMB or --rhumb")
     }
 
-    pub(crate) fn rhumb(&self) -> Result<Program> {
+    pub(crate) fn rhumb(&self) -> Result<ServerProgram> {
         let flags = self.rhumb_flags.as_deref().unwrap_or_default();
-        Ok(Program::Rhumb(Rhumb {
+        Ok(ServerProgram::Rhumb(RhumbProgram {
             program: self.rhumb_program()?,
             flags: flags.split_whitespace().map(str::to_owned).collect(),
             controllers: Some(NO_CONTROLLERS),
@@ -65,35 +66,33 @@ impl Choice {
         }))
     }
 
-    /// One that keeps its objects where the peer does.
-    pub(crate) fn rhumb_on_etcd(&self) -> Result<Program> {
+    /// rhumb with etcd instead of the embedded store.
+    pub(crate) fn rhumb_on_etcd(&self) -> Result<ServerProgram> {
         let mut program = self.rhumb()?;
-        if let Program::Rhumb(rhumb) = &mut program {
+        if let ServerProgram::Rhumb(rhumb) = &mut program {
             rhumb.etcd = Some(self.etcd.clone());
         }
         Ok(program)
     }
 
-    /// One that also does what is a kube-controller-manager's.
-    pub(crate) fn rhumb_with_controllers(&self) -> Result<Program> {
+    /// rhumb with all its controllers.
+    pub(crate) fn rhumb_with_controllers(&self) -> Result<ServerProgram> {
         let mut program = self.rhumb()?;
-        if let Program::Rhumb(rhumb) = &mut program {
+        if let ServerProgram::Rhumb(rhumb) = &mut program {
             rhumb.controllers = None;
         }
         Ok(program)
     }
 
-    /// What to compare with, if anything.
-    pub(crate) fn peer(&self) -> Option<Program> {
+    /// kube-apiserver with etcd, if a binary is given.
+    pub(crate) fn peer(&self) -> Option<ServerProgram> {
         let Some(apiserver) = self.kube_apiserver.clone() else {
-            eprintln!(
-                "RHUMB_BENCH_KUBE_APISERVER names no kube-apiserver: nothing to compare with"
-            );
+            eprintln!("RHUMB_BENCH_KUBE_APISERVER is not set: measuring without a comparison");
             return None;
         };
         let etcd = self.etcd.clone();
         let admission = NO_ACCOUNTS;
-        Some(Program::Kubernetes(Peer {
+        Some(ServerProgram::Kubernetes(KubeApiserverProgram {
             apiserver,
             admission,
             etcd,
@@ -101,148 +100,149 @@ impl Choice {
     }
 }
 
-pub(crate) enum Program {
-    Rhumb(Rhumb),
-    Kubernetes(Peer),
-    /// Started by someone else.
-    Running(Running),
+pub(crate) enum ServerProgram {
+    Rhumb(RhumbProgram),
+    Kubernetes(KubeApiserverProgram),
+    /// Already running, not started by the benchmark.
+    Running(AlreadyRunningServer),
 }
 
-pub(crate) struct Rhumb {
+pub(crate) struct RhumbProgram {
     program: PathBuf,
     flags: Vec<String>,
-    /// The flag that says which are on; all, if there is none.
+    /// The `--controllers` flag; all controllers run if absent.
     controllers: Option<&'static str>,
-    /// The flag that says which admission plugins are off.
+    /// The `--disable-admission-plugins` flag.
     admission: &'static str,
-    /// Instead of the embedded store.
+    /// etcd binary to use instead of the embedded store.
     etcd: Option<String>,
 }
 
-pub(crate) struct Peer {
+pub(crate) struct KubeApiserverProgram {
     apiserver: PathBuf,
     admission: &'static str,
     etcd: String,
 }
 
-pub(crate) struct Running {
-    pub(crate) endpoint: Endpoint,
-    /// Whose CPU time and memory are looked at, which needs the server to be on this machine.
+pub(crate) struct AlreadyRunningServer {
+    pub(crate) endpoint: ServerEndpoint,
+    /// Process ids whose CPU time and memory are read; they must be on this machine.
     pub(crate) processes: Vec<u32>,
 }
 
-impl Program {
-    /// One that also keeps the status of quotas up to date, if it is a rhumb.
-    pub(crate) fn with_quota_status(mut self) -> Program {
-        if let Program::Rhumb(rhumb) = &mut self {
+impl ServerProgram {
+    /// For rhumb: also runs the resource quota controller.
+    pub(crate) fn with_quota_status(mut self) -> ServerProgram {
+        if let ServerProgram::Rhumb(rhumb) = &mut self {
             rhumb.controllers = Some("--controllers=resourcequota-controller");
         }
         self
     }
 
-    /// One whose nodes are as they are created.
-    pub(crate) fn with_bare_nodes(mut self) -> Program {
+    /// Disables the admission plugin that taints new nodes.
+    pub(crate) fn with_bare_nodes(mut self) -> ServerProgram {
         match &mut self {
-            Program::Rhumb(rhumb) => rhumb.admission = NO_ACCOUNTS_NO_TAINTS,
-            Program::Kubernetes(peer) => peer.admission = NO_ACCOUNTS_NO_TAINTS,
-            Program::Running(_) => {}
+            ServerProgram::Rhumb(rhumb) => rhumb.admission = NO_ACCOUNTS_NO_TAINTS,
+            ServerProgram::Kubernetes(peer) => peer.admission = NO_ACCOUNTS_NO_TAINTS,
+            ServerProgram::Running(_) => {}
         }
         self
     }
 
-    /// Where a server of this program has the authority of its certificate.
+    /// Path of the CA certificate below the server's directory.
     fn authority(&self) -> &'static str {
         match self {
-            Program::Kubernetes(_) => "certificates/apiserver.crt",
-            Program::Rhumb(_) | Program::Running(_) => "data/pki/ca.crt",
+            ServerProgram::Kubernetes(_) => "certificates/apiserver.crt",
+            ServerProgram::Rhumb(_) | ServerProgram::Running(_) => "data/pki/ca.crt",
         }
     }
 }
 
-impl fmt::Display for Program {
+impl fmt::Display for ServerProgram {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Program::Rhumb(Rhumb { etcd: Some(_), .. }) => "rhumb on etcd",
-            Program::Rhumb(_) => "rhumb",
-            Program::Kubernetes(_) => "kube-apiserver and etcd",
-            Program::Running(_) => "the running server",
+            ServerProgram::Rhumb(RhumbProgram { etcd: Some(_), .. }) => "rhumb on etcd",
+            ServerProgram::Rhumb(_) => "rhumb",
+            ServerProgram::Kubernetes(_) => "kube-apiserver and etcd",
+            ServerProgram::Running(_) => "the running server",
         })
     }
 }
 
-pub(crate) struct Server<'a> {
-    program: &'a Program,
-    pub(crate) endpoint: Endpoint,
-    /// From the start of the first process to the first good answer of `/readyz`.
+pub(crate) struct BenchServer<'a> {
+    program: &'a ServerProgram,
+    pub(crate) endpoint: ServerEndpoint,
+    /// From the start of the first process to the first successful `/readyz`.
     pub(crate) ready_in: Duration,
-    processes: Processes,
+    processes: ServerProcesses,
     directory: TempDir,
 }
 
-/// What all processes of a server have used and hold.
+/// Total CPU time and memory of all processes of a server.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Usage {
+pub(crate) struct ServerUsage {
     pub(crate) cpu: Duration,
     pub(crate) resident_bytes: u64,
 }
 
-/// What the processes of a server have used, each for itself.
+/// CPU time of each process of a server.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Cpu {
+pub(crate) struct ServerCpuTimes {
     pub(crate) apiserver: Duration,
-    /// None, if the server has no etcd.
+    /// None if the server has no etcd.
     pub(crate) etcd: Option<Duration>,
 }
 
-impl Cpu {
-    pub(crate) fn since(self, before: Cpu) -> Cpu {
+impl ServerCpuTimes {
+    pub(crate) fn since(self, before: ServerCpuTimes) -> ServerCpuTimes {
         let etcd = self.etcd.zip(before.etcd);
-        Cpu {
+        ServerCpuTimes {
             apiserver: self.apiserver.saturating_sub(before.apiserver),
             etcd: etcd.map(|(after, before)| after.saturating_sub(before)),
         }
     }
 }
 
-/// Dropped in this order: an API server must not see its etcd go.
+/// Fields are dropped in this order: the API server must stop before its etcd.
 #[derive(Default)]
-struct Processes {
-    apiserver: Option<Process>,
+struct ServerProcesses {
+    apiserver: Option<KillOnDrop>,
     etcd: Option<EtcdServer>,
     of_others: Vec<u32>,
 }
 
-struct Process(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Process {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // It is ours alone and has nothing to lose.
+        // The process has no state worth a clean shutdown.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl<'a> Server<'a> {
-    pub(crate) async fn start(program: &'a Program) -> Result<Self> {
-        let directory = tempfile::tempdir().context("no room for a server")?;
+impl<'a> BenchServer<'a> {
+    pub(crate) async fn start(program: &'a ServerProgram) -> Result<Self> {
+        let directory =
+            tempfile::tempdir().context("failed to create a directory for the server")?;
         let tokens = format!("{TOKEN},bench,bench,system:masters\n");
         fs::write(directory.path().join("tokens.csv"), tokens)?;
         Self::start_in(program, directory).await
     }
 
-    /// On the same data, after a crash.
+    /// Kills the server and starts it again on the same data.
     pub(crate) async fn start_again(self) -> Result<Self> {
         drop(self.processes);
         Self::start_in(self.program, self.directory).await
     }
 
-    async fn start_in(program: &'a Program, directory: TempDir) -> Result<Self> {
+    async fn start_in(program: &'a ServerProgram, directory: TempDir) -> Result<Self> {
         let port = free_port()?;
-        let begun = Instant::now();
-        let mut processes = Processes::default();
+        let started = Instant::now();
+        let mut processes = ServerProcesses::default();
         let here = directory.path();
         let endpoint = match program {
-            Program::Rhumb(rhumb) => {
+            ServerProgram::Rhumb(rhumb) => {
                 if let Some(etcd) = &rhumb.etcd {
                     let etcd = EtcdServer::start(etcd, &here.join("etcd")).await?;
                     processes.etcd = Some(etcd);
@@ -251,14 +251,14 @@ impl<'a> Server<'a> {
                 let process = processes.apiserver.insert(process);
                 wait_until_ready(process, here, program.authority(), port).await?
             }
-            Program::Kubernetes(peer) => {
+            ServerProgram::Kubernetes(peer) => {
                 let etcd = EtcdServer::start(&peer.etcd, &here.join("etcd")).await?;
                 let etcd = processes.etcd.insert(etcd);
                 let process = start_kubernetes(peer, etcd, here, port)?;
                 let process = processes.apiserver.insert(process);
                 wait_until_ready(process, here, program.authority(), port).await?
             }
-            Program::Running(running) => {
+            ServerProgram::Running(running) => {
                 processes.of_others.clone_from(&running.processes);
                 running.endpoint.clone()
             }
@@ -266,18 +266,18 @@ impl<'a> Server<'a> {
         Ok(Self {
             program,
             endpoint,
-            ready_in: begun.elapsed(),
+            ready_in: started.elapsed(),
             processes,
             directory,
         })
     }
 
-    /// Where the server keeps its things, and those around it theirs.
+    /// Directory of the server's data and log, also used by processes started for it.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The file by which a client finds a server that was started here, and may do everything. JSON is YAML.
+    /// Writes a kubeconfig with cluster-admin rights for a server started here, as JSON, which is valid YAML.
     pub(crate) fn kubeconfig(&self) -> Result<PathBuf> {
         let path = self.directory.path().join("client.kubeconfig");
         let cluster = json!({
@@ -296,61 +296,67 @@ impl<'a> Server<'a> {
         Ok(path)
     }
 
-    pub(crate) fn usage(&self) -> Result<Usage> {
+    pub(crate) fn usage(&self) -> Result<ServerUsage> {
         let processes = &self.processes;
         let apiserver = processes.apiserver.as_ref().map(|process| process.0.id());
         let etcd = processes.etcd.as_ref().map(EtcdServer::id);
         let of_others = processes.of_others.iter().copied();
-        let mut sum = Usage::default();
+        let mut sum = ServerUsage::default();
         for id in apiserver.into_iter().chain(etcd).chain(of_others) {
-            let one = usage_of(id).context("a server ended")?;
+            let one = usage_of(id)
+                .context("failed to read the usage of a server process: it has exited")?;
             sum.cpu += one.cpu;
             sum.resident_bytes += one.resident_bytes;
         }
         Ok(sum)
     }
 
-    /// Of a server that was started here.
-    pub(crate) fn cpu(&self) -> Result<Cpu> {
-        let cpu = |process: u32| cpu_of(process).context("a server ended");
+    /// CPU times of a server that was started here.
+    pub(crate) fn cpu(&self) -> Result<ServerCpuTimes> {
+        let cpu = |process: u32| {
+            cpu_of(process).context("failed to read the usage of a server process: it has exited")
+        };
         let apiserver = self.processes.apiserver.as_ref();
-        let apiserver = apiserver.context("the server is someone else's")?.0.id();
+        let apiserver = apiserver
+            .context("per-process CPU times need a server started by the benchmark")?
+            .0
+            .id();
         let etcd = self.processes.etcd.as_ref().map(EtcdServer::id);
-        Ok(Cpu {
+        Ok(ServerCpuTimes {
             apiserver: cpu(apiserver)?,
             etcd: etcd.map(cpu).transpose()?,
         })
     }
 }
 
-/// What this process itself has used: a load generator that is busy all the time measures itself.
-pub(crate) fn own_usage() -> Result<Usage> {
-    usage_of(std::process::id()).context("no /proc")
+/// Usage of this process, to detect a saturated load generator.
+pub(crate) fn own_usage() -> Result<ServerUsage> {
+    usage_of(std::process::id()).context("failed to read /proc")
 }
 
-/// The most memory that a process ever held.
+/// Peak resident memory of a process.
 pub(crate) fn peak_resident_bytes(process: u32) -> Option<u64> {
     kib_of(process, "VmHWM:").map(|kib| kib * 1024)
 }
 
-fn usage_of(process: u32) -> Option<Usage> {
-    Some(Usage {
+fn usage_of(process: u32) -> Option<ServerUsage> {
+    Some(ServerUsage {
         cpu: cpu_of(process)?,
         resident_bytes: kib_of(process, "VmRSS:")? * 1024,
     })
 }
 
-/// A line of a process' status that counts memory.
+/// Value of a memory line of `/proc/PID/status`.
 fn kib_of(process: u32, name: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The time that the threads of a process had a core, as the scheduler counts it. What `/proc/PID/stat` tells is
-/// counted at the ticks of a clock that wakes both servers and load, and is wrong by a factor for short work.
+/// CPU time of the threads of a process from `schedstat`. The times in `/proc/PID/stat` are sampled at clock ticks
+/// that also wake servers and load generator, and are wrong by a factor for short work.
 ///
-/// Threads that have ended are not counted; servers keep theirs.
+/// Exited threads are not counted; the servers keep theirs.
 pub(crate) fn cpu_of(process: u32) -> Option<Duration> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let nanoseconds = threads.flatten().filter_map(|thread| {
@@ -361,18 +367,18 @@ pub(crate) fn cpu_of(process: u32) -> Option<Duration> {
 }
 
 fn start_rhumb(
-    rhumb: &Rhumb,
+    rhumb: &RhumbProgram,
     etcd: Option<&EtcdServer>,
     directory: &Path,
     port: u16,
-) -> Result<Process> {
+) -> Result<KillOnDrop> {
     let mut command = Command::new(&rhumb.program);
     command
         .args(["up", "--secure-port", &port.to_string(), "--data-dir"])
         .arg(directory.join("data"))
         .arg("--token-auth-file")
         .arg(directory.join("tokens.csv"))
-        // As the peer, which has no controllers that would make the accounts.
+        // As for kube-apiserver: no controller creates service accounts.
         .arg(rhumb.admission)
         .args(&rhumb.flags);
     if let Some(etcd) = etcd {
@@ -386,11 +392,11 @@ fn start_rhumb(
 }
 
 fn start_kubernetes(
-    peer: &Peer,
+    peer: &KubeApiserverProgram,
     etcd: &EtcdServer,
     directory: &Path,
     port: u16,
-) -> Result<Process> {
+) -> Result<KillOnDrop> {
     let key = rcgen::KeyPair::generate()?;
     fs::write(directory.join("tokens.pem"), key.public_key_pem())?;
     fs::write(directory.join("tokens-key.pem"), key.serialize_pem())?;
@@ -412,7 +418,7 @@ fn start_kubernetes(
     spawn(&mut command, directory)
 }
 
-fn spawn(command: &mut Command, directory: &Path) -> Result<Process> {
+fn spawn(command: &mut Command, directory: &Path) -> Result<KillOnDrop> {
     let log = fs::File::create(directory.join("log"))?;
     let child = command
         .stdin(Stdio::null())
@@ -420,10 +426,10 @@ fn spawn(command: &mut Command, directory: &Path) -> Result<Process> {
         .stderr(log)
         .spawn()
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
-    Ok(Process(child))
+    Ok(KillOnDrop(child))
 }
 
-/// What a process that does not go on has to say.
+/// Last lines of a process log, for error messages.
 pub(crate) fn last_lines(log: &Path) -> String {
     const LINES: usize = 5;
     let log = fs::read_to_string(log).unwrap_or_default();
@@ -432,32 +438,35 @@ pub(crate) fn last_lines(log: &Path) -> String {
 }
 
 async fn wait_until_ready(
-    process: &mut Process,
+    process: &mut KillOnDrop,
     directory: &Path,
     authority: &str,
     port: u16,
-) -> Result<Endpoint> {
+) -> Result<ServerEndpoint> {
     let authority = directory.join(authority);
     let log_of = |directory: &Path| last_lines(&directory.join("log"));
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         let problem = match try_endpoint(&authority, port).await {
             Ok(endpoint) => return Ok(endpoint),
             Err(problem) => problem,
         };
         if let Some(status) = process.0.try_wait()? {
-            bail!("{}\nthe server ended with {status}", log_of(directory));
+            bail!("{}\nthe server exited with {status}", log_of(directory));
         }
-        if begun.elapsed() > START_PATIENCE {
-            let context = format!("{}\nthe server does not get ready", log_of(directory));
+        if started.elapsed() > START_PATIENCE {
+            let context = format!(
+                "{}\ntimed out waiting for the server to become ready",
+                log_of(directory)
+            );
             return Err(problem.context(context));
         }
         tokio::time::sleep(READY_INTERVAL).await;
     }
 }
 
-async fn try_endpoint(authority: &Path, port: u16) -> Result<Endpoint> {
-    let endpoint = Endpoint::local(port, &fs::read(authority)?)?;
+async fn try_endpoint(authority: &Path, port: u16) -> Result<ServerEndpoint> {
+    let endpoint = ServerEndpoint::local(port, &fs::read(authority)?)?;
     let mut connection = endpoint.connect().await?;
     connection.ask(Method::GET, "/readyz", Bytes::new()).await?;
     Ok(endpoint)

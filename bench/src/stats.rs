@@ -1,10 +1,10 @@
-//! What many times have in common.
+//! Percentiles and medians of measurements.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Times by the share that took at most so long, in milliseconds.
+/// Latency percentiles in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Percentiles {
     pub(crate) p50_ms: f64,
@@ -14,10 +14,10 @@ pub(crate) struct Percentiles {
 }
 
 impl Percentiles {
-    /// Of nothing, all are zero.
+    /// All zero if there are no times.
     pub(crate) fn of(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
-        // The nearest rank: the smallest time that at least this share did not exceed.
+        // Nearest-rank method: the smallest time that at least this share did not exceed.
         let at = |share: f64| {
             let rank = (times.len() as f64 * share).ceil() as usize;
             let time = times.get(rank.saturating_sub(1));
@@ -32,7 +32,7 @@ impl Percentiles {
     }
 }
 
-/// Zero if there is none.
+/// Median; zero if there are no values.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let upper = values.get(values.len() / 2).copied().unwrap_or_default();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_the_nearest() {
+    fn percentiles_use_the_nearest_rank() {
         check([], [0.0; 4]);
         check([7], [7.0; 4]);
         check([2, 1], [1.0, 2.0, 2.0, 2.0]);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_median_is_in_the_middle() {
+    fn median_of_odd_and_even_counts() {
         for (values, expected) in [
             (vec![], 0.0),
             (vec![3.0], 3.0),

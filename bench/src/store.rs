@@ -1,7 +1,7 @@
-//! How fast writers are: one and many, on the embedded store and on an etcd server.
+//! Write throughput and latency of the embedded store and of an etcd server, with one and with many writers.
 
+mod backends;
 mod etcd_server;
-mod targets;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,34 +10,34 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 
-use crate::machine;
-use targets::Target;
+use crate::host_info;
+use backends::StoreBackend;
 
 pub(crate) use etcd_server::{EtcdServer, free_port};
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// How long each load runs.
+pub(crate) struct StoreBenchArguments {
+    /// Duration of each load in seconds.
     #[arg(long, default_value_t = 8)]
     seconds: u64,
-    /// How many writers write at the same time.
+    /// Number of concurrent writers, in addition to one.
     #[arg(long, default_value_t = 64)]
     writers: usize,
     #[arg(long, default_value_t = 1024)]
     value_bytes: usize,
-    /// How often the whole comparison is made; the median counts.
+    /// Number of repetitions; the median is reported.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// The etcd server to compare with.
+    /// etcd binary to compare with.
     #[arg(long, default_value = "etcd")]
     etcd: String,
-    /// Write the result as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// One load and what it reached.
-struct Figure {
+/// Throughput and latency of one load.
+struct StoreLoadResult {
     name: &'static str,
     writers: usize,
     per_second: f64,
@@ -45,7 +45,7 @@ struct Figure {
     p99: Duration,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+pub(crate) async fn run(arguments: StoreBenchArguments) -> Result<()> {
     ensure!(arguments.rounds > 0, "--rounds must be at least 1");
     let mut rounds = Vec::with_capacity(arguments.rounds);
     for round in 1..=arguments.rounds {
@@ -61,19 +61,20 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// All loads, one after the other, on the same disk.
-async fn compare(arguments: &Arguments) -> Result<Vec<Figure>> {
-    let directory = tempfile::tempdir().context("no room for the benchmark's data")?;
+/// Runs all loads sequentially on the same disk.
+async fn compare(arguments: &StoreBenchArguments) -> Result<Vec<StoreLoadResult>> {
+    let directory =
+        tempfile::tempdir().context("failed to create a directory for the benchmark's data")?;
     let mut figures = Vec::new();
-    let embedded = targets::embedded(&directory.path().join("embedded")).await?;
+    let embedded = backends::embedded(&directory.path().join("embedded")).await?;
     for writers in [1, arguments.writers] {
         figures.push(load(arguments, "embedded", &embedded, writers).await?);
     }
     drop(embedded);
     let server = EtcdServer::start(&arguments.etcd, &directory.path().join("etcd")).await?;
-    let plain = targets::plain_etcd(server.endpoint()).await?;
-    let transactions = targets::etcd_transactions(server.endpoint()).await?;
-    let backend = targets::etcd_backend(server.endpoint()).await?;
+    let plain = backends::plain_etcd(server.endpoint()).await?;
+    let transactions = backends::etcd_transactions(server.endpoint()).await?;
+    let backend = backends::etcd_backend(server.endpoint()).await?;
     for writers in [1, arguments.writers] {
         figures.push(load(arguments, "etcd, plain puts", &plain, writers).await?);
         figures.push(
@@ -91,11 +92,11 @@ async fn compare(arguments: &Arguments) -> Result<Vec<Figure>> {
 }
 
 async fn load(
-    arguments: &Arguments,
+    arguments: &StoreBenchArguments,
     name: &'static str,
-    target: &Arc<dyn Target>,
+    target: &Arc<dyn StoreBackend>,
     writers: usize,
-) -> Result<Figure> {
+) -> Result<StoreLoadResult> {
     eprint!("  {name}, {writers} writer(s) ... ");
     let value = Bytes::from(vec![b'v'; arguments.value_bytes]);
     let stop = Arc::new(AtomicBool::new(false));
@@ -116,7 +117,7 @@ async fn load(
     let elapsed = started.elapsed();
     latencies.sort_unstable();
     let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
-    let figure = Figure {
+    let figure = StoreLoadResult {
         name,
         writers,
         per_second: latencies.len() as f64 / elapsed.as_secs_f64(),
@@ -127,14 +128,14 @@ async fn load(
     Ok(figure)
 }
 
-/// A name as it can stand in a key: two loads on one server do not meet.
+/// Load name reduced to key characters, so that loads on one server use separate keys.
 fn key_part(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
-/// Creates keys as a busy namespace would, and notes how long each took.
+/// Creates keys until stopped and returns the latency of each.
 async fn write_until(
-    target: &dyn Target,
+    target: &dyn StoreBackend,
     prefix: &str,
     value: Bytes,
     stop: &AtomicBool,
@@ -154,9 +155,9 @@ async fn write_until(
     Ok(latencies)
 }
 
-/// The median round of each load, by rate.
-fn medians(rounds: Vec<Vec<Figure>>) -> Vec<Figure> {
-    let mut by_load: Vec<Vec<Figure>> = Vec::new();
+/// Median round of each load by rate.
+fn medians(rounds: Vec<Vec<StoreLoadResult>>) -> Vec<StoreLoadResult> {
+    let mut by_load: Vec<Vec<StoreLoadResult>> = Vec::new();
     for round in rounds {
         for (index, figure) in round.into_iter().enumerate() {
             if by_load.len() == index {
@@ -165,15 +166,18 @@ fn medians(rounds: Vec<Vec<Figure>>) -> Vec<Figure> {
             by_load[index].push(figure);
         }
     }
-    let median = |mut figures: Vec<Figure>| {
+    let median = |mut figures: Vec<StoreLoadResult>| {
         figures.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
         figures.swap_remove(figures.len() / 2)
     };
     by_load.into_iter().map(median).collect()
 }
 
-/// The ratios that the store is held to.
-fn ratios(arguments: &Arguments, figures: &[Figure]) -> [(&'static str, f64); 2] {
+/// Ratios that the performance targets refer to.
+fn ratios(
+    arguments: &StoreBenchArguments,
+    figures: &[StoreLoadResult],
+) -> [(&'static str, f64); 2] {
     let rate = |name: &str, writers: usize| {
         let found = figures
             .iter()
@@ -193,8 +197,8 @@ fn ratios(arguments: &Arguments, figures: &[Figure]) -> [(&'static str, f64); 2]
     ]
 }
 
-fn print_table(arguments: &Arguments, figures: &[Figure]) {
-    println!("{}", machine::describe());
+fn print_table(arguments: &StoreBenchArguments, figures: &[StoreLoadResult]) {
+    println!("{}", host_info::describe());
     println!(
         "{} B values, {} s a load, median of {} rounds, fsync on\n",
         arguments.value_bytes, arguments.seconds, arguments.rounds
@@ -217,7 +221,7 @@ fn print_table(arguments: &Arguments, figures: &[Figure]) {
     }
 }
 
-fn print_json(arguments: &Arguments, figures: &[Figure]) {
+fn print_json(arguments: &StoreBenchArguments, figures: &[StoreLoadResult]) {
     let loads: Vec<_> = figures
         .iter()
         .map(|figure| {
@@ -234,7 +238,7 @@ fn print_json(arguments: &Arguments, figures: &[Figure]) {
     let ratios = ratios(arguments, figures).map(|(name, ratio)| format!(r#""{name}":{ratio:.2}"#));
     println!(
         r#"{{"machine":"{}","loads":[{}],"ratios":{{{}}}}}"#,
-        machine::describe(),
+        host_info::describe(),
         loads.join(","),
         ratios.join(",")
     );

@@ -1,21 +1,21 @@
-//! Tables that can be read as they are and stand on a page.
+//! Markdown tables with aligned columns, and the check of results against performance targets.
 
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-/// What is printed.
+/// Output format of a benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Output {
+pub(crate) enum OutputFormat {
     Table,
     Json,
 }
 
-/// Rows under a header; the first column is text, the others are numbers.
-pub(crate) struct Table {
+/// Table with a header; the first column is left-aligned text, the others are right-aligned numbers.
+pub(crate) struct MarkdownTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl MarkdownTable {
     pub(crate) fn new(header: &[&str]) -> Self {
         let header = header.iter().map(ToString::to_string).collect();
         Self { rows: vec![header] }
@@ -63,21 +63,21 @@ fn rule(widths: &[usize]) -> String {
     format!("|{}\n", cells.collect::<String>())
 }
 
-/// What is wanted of a figure, and whether it is so.
-pub(crate) struct Target {
+/// Upper limit for a measured value.
+pub(crate) struct PerformanceTarget {
     pub(crate) what: String,
     pub(crate) measured: f64,
-    /// At most this.
+    /// Upper limit.
     pub(crate) wanted: f64,
 }
 
-impl Target {
+impl PerformanceTarget {
     fn met(&self) -> bool {
         self.measured <= self.wanted
     }
 }
 
-impl Serialize for Target {
+impl Serialize for PerformanceTarget {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (measured, wanted) = (self.measured, self.wanted);
         json!({"what": self.what, "measured": measured, "wanted": wanted, "met": self.met()})
@@ -85,7 +85,7 @@ impl Serialize for Target {
     }
 }
 
-/// Ratios below one read better as fractions, because that is how they are wanted.
+/// Formats ratios below one as fractions, as the targets are stated.
 fn ratio(value: f64) -> String {
     match value {
         value if value <= 0.0 => "0".into(),
@@ -94,8 +94,8 @@ fn ratio(value: f64) -> String {
     }
 }
 
-pub(crate) fn targets(targets: &[Target]) -> String {
-    let mut table = Table::new(&["target", "measured", "at most", ""]);
+pub(crate) fn targets(targets: &[PerformanceTarget]) -> String {
+    let mut table = MarkdownTable::new(&["target", "measured", "at most", ""]);
     for target in targets {
         let verdict = if target.met() { "met" } else { "not met" };
         table.row([
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let mut table = Table::new(&["server", "µs"]);
+        let mut table = MarkdownTable::new(&["server", "µs"]);
         table.row(["rhumb".into(), "7".into()]);
         table.row(["other".into(), "1000".into()]);
         let expected = "\
@@ -127,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_met_or_not() {
-        let at = |measured| Target {
+    fn target_is_met_or_missed() {
+        let at = |measured| PerformanceTarget {
             what: "CPU".into(),
             measured,
             wanted: 0.04,

@@ -1,6 +1,6 @@
-//! What it costs to tell watchers of pods, each watcher on a TLS connection of its own and with its own label.
+//! Cost and correctness of watch delivery: many watchers of pods, each with its own TLS connection and label selector.
 //!
-//! The servers are real: processes of their own. CPU time is theirs alone; lag is what a watcher waits for.
+//! Servers run as separate processes. CPU time is the server's only; lag is the time until a watcher gets the event.
 
 mod churn;
 mod event;
@@ -15,86 +15,86 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::client::{Endpoint, Http};
-use crate::machine;
-use crate::plot;
-use crate::servers::{self, Program, Running};
-use crate::table::Output;
-pub(crate) use event::Lines;
-use round::Round;
+use crate::client::{HttpVersion, ServerEndpoint};
+use crate::host_info;
+use crate::line_chart;
+use crate::servers::{self, AlreadyRunningServer, ServerProgram};
+use crate::table::OutputFormat;
+pub(crate) use event::BodyLineReader;
+use round::WatchRound;
 
-/// What a server has open beside its watchers, and the load generator too.
+/// Open files of the server and of the load generator in addition to the watch connections.
 const OTHER_FILES: u64 = 500;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// How many watchers there are; each number gets a server of its own.
+pub(crate) struct WatchBenchArguments {
+    /// Numbers of watchers; each is measured on a fresh server.
     #[arg(long, value_delimiter = ',', default_value = "100,1000,5000,10000")]
     watchers: Vec<usize>,
-    /// Up to how many watchers the comparison goes.
+    /// Largest number of watchers for kube-apiserver.
     #[arg(long, default_value_t = 5000)]
     peer_watchers: usize,
-    /// How many pods are created; with --churn, how many changes are made.
+    /// Number of pods to create; with --churn, number of changes.
     #[arg(long, default_value_t = 3000)]
     pods: usize,
-    /// How many of them a second, unless the server cannot keep up.
+    /// Pods or changes per second, unless the server cannot keep up.
     #[arg(long, default_value_t = 300.0)]
     rate: f64,
-    /// How many pods are created after them as fast as the server takes them; with --churn none are.
+    /// Number of pods created afterwards at the maximum rate; ignored with --churn.
     #[arg(long, default_value_t = 20_000)]
     busy_pods: usize,
-    /// Create, change, relabel and delete pods, and check what each watcher was told against what happened.
+    /// Create, change, relabel and delete pods, and check the events of each watcher against the writes.
     #[arg(long)]
     churn: bool,
-    /// With the fewest watchers, do it again beside so many watchers of everything that never read.
+    /// With the fewest watchers, repeat the load with this number of unfiltered watchers that never read.
     #[arg(long, default_value_t = 3)]
     stalled: usize,
-    /// What the watchers' connections speak; clients in Go speak HTTP/2.
+    /// HTTP version of the watch connections; client-go uses HTTP/2.
     #[arg(long, default_value = "2")]
-    http: Http,
-    /// How long a server is left alone before its memory is looked at.
+    http: HttpVersion,
+    /// Idle time in seconds before the memory of a server is read.
     #[arg(long, default_value_t = 5)]
     settle_seconds: u64,
-    /// A table for people, or JSON.
+    /// Output format.
     #[arg(short, long, default_value = "table")]
-    output: Output,
-    /// Draw CPU time and lag over watchers into this SVG file.
+    output: OutputFormat,
+    /// Write a chart of CPU time and lag by number of watchers to this SVG file.
     #[arg(long)]
     plot: Option<PathBuf>,
-    /// Measure only this one.
+    /// Measure only this server.
     #[arg(long)]
-    only: Option<Only>,
+    only: Option<ServerFilter>,
     #[command(flatten)]
-    servers: servers::Choice,
+    servers: servers::ServerArguments,
     #[command(flatten)]
-    running: RunningArguments,
+    running: ExternalServerArguments,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Only {
+enum ServerFilter {
     Rhumb,
     Peer,
 }
 
-/// A server that is there already, instead of those that are started. Pods stay in its namespaces load-0 to load-9.
+/// Options for an already running server, measured instead of the others. Pods remain in namespaces load-0 to load-9.
 #[derive(clap::Args)]
-struct RunningArguments {
-    /// Drive this server and start none: https://HOST:PORT.
+struct ExternalServerArguments {
+    /// Use this running server instead of starting one: https://HOST:PORT.
     #[arg(long, requires_all = ["server_ca", "server_token_file"])]
     server: Option<String>,
-    /// The authority of its certificate, as PEM.
+    /// CA certificate of the running server, as PEM.
     #[arg(long)]
     server_ca: Option<PathBuf>,
-    /// A file with a token that may do everything.
+    /// File with a cluster-admin token.
     #[arg(long)]
     server_token_file: Option<PathBuf>,
-    /// Its processes, if they are on this machine, for their CPU time and memory.
+    /// Process ids of the running server, if local, to read CPU time and memory.
     #[arg(long, value_delimiter = ',')]
     server_pids: Vec<u32>,
 }
 
-impl RunningArguments {
-    fn program(&self) -> Result<Option<Program>> {
+impl ExternalServerArguments {
+    fn program(&self) -> Result<Option<ServerProgram>> {
         let (Some(url), Some(ca), Some(token)) =
             (&self.server, &self.server_ca, &self.server_token_file)
         else {
@@ -105,29 +105,29 @@ impl RunningArguments {
             .map(|it| it.trim_end_matches('/'));
         let (host, port) = address
             .and_then(|address| address.rsplit_once(':'))
-            .context("--server is https://HOST:PORT")?;
-        let token = fs::read_to_string(token).context("--server-token-file")?;
-        let authority = fs::read(ca).context("--server-ca")?;
-        let endpoint = Endpoint::new(host, port.parse()?, token.trim(), &authority)?;
+            .context("--server must be of the form https://HOST:PORT")?;
+        let token = fs::read_to_string(token).context("failed to read --server-token-file")?;
+        let authority = fs::read(ca).context("failed to read --server-ca")?;
+        let endpoint = ServerEndpoint::new(host, port.parse()?, token.trim(), &authority)?;
         let processes = self.server_pids.clone();
-        Ok(Some(Program::Running(Running {
+        Ok(Some(ServerProgram::Running(AlreadyRunningServer {
             endpoint,
             processes,
         })))
     }
 }
 
-impl Arguments {
-    /// What is measured, and up to how many watchers.
-    fn programs(&self) -> Result<Vec<(Program, usize)>> {
+impl WatchBenchArguments {
+    /// Servers to measure, each with its maximum number of watchers.
+    fn programs(&self) -> Result<Vec<(ServerProgram, usize)>> {
         if let Some(running) = self.running.program()? {
             return Ok(vec![(running, usize::MAX)]);
         }
         let mut programs = Vec::new();
-        if self.only != Some(Only::Peer) {
+        if self.only != Some(ServerFilter::Peer) {
             programs.push((self.servers.rhumb()?, usize::MAX));
         }
-        if self.only != Some(Only::Rhumb) {
+        if self.only != Some(ServerFilter::Rhumb) {
             let peer = self.servers.peer();
             programs.extend(peer.map(|peer| (peer, self.peer_watchers)));
         }
@@ -135,32 +135,32 @@ impl Arguments {
     }
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    ensure!(arguments.rate > 0.0, "--rate is not above zero");
+pub(crate) async fn run(arguments: WatchBenchArguments) -> Result<()> {
+    ensure!(arguments.rate > 0.0, "--rate must be greater than 0");
     ensure!(
         !arguments.watchers.contains(&0),
-        "--watchers must be at least one each"
+        "every number in --watchers must be at least 1"
     );
     let most = arguments.watchers.iter().max();
-    let most = *most.context("--watchers names no number")? as u64;
-    let files = machine::raise_open_files()?;
+    let most = *most.context("--watchers must list at least one number")? as u64;
+    let files = host_info::raise_open_files()?;
     ensure!(
         most + OTHER_FILES <= files,
-        "{most} watchers need more open files than the {files} that are allowed here"
+        "{most} watchers need more open files than the limit of {files}"
     );
     let mut rounds = Vec::new();
     for (program, watchers_max) in arguments.programs()? {
         let counts = arguments.watchers.iter().copied();
         for watchers in counts.filter(|watchers| *watchers <= watchers_max) {
             eprintln!("{program}, {watchers} watchers");
-            let round = Round::run(&arguments, &program, watchers).await?;
+            let round = WatchRound::run(&arguments, &program, watchers).await?;
             eprintln!("  {round}");
             rounds.push(round);
         }
     }
     report::print(&arguments, &rounds);
     if let Some(file) = &arguments.plot {
-        fs::write(file, plot::render(&report::panels(&rounds)))
+        fs::write(file, line_chart::render(&report::panels(&rounds)))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     match rounds.iter().find(|round| round.is_wrong()) {

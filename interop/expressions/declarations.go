@@ -10,8 +10,8 @@ import (
 	"github.com/google/cel-go/checker"
 )
 
-// writeDeclarations writes every function that an expression may call: its overloads in the order in which the
-// checker tries them, one a line. The crate keeps this table as declarations.table.
+// writeDeclarations writes the overloads of all functions, one per line, in the order in which the checker tries them.
+// The crate keeps this table as declarations.table.
 func writeDeclarations(out io.Writer, env *cel.Env) {
 	functions := env.Functions()
 	names := make([]string, 0, len(functions))

@@ -1,5 +1,5 @@
-// Compiles and evaluates expressions as kube-apiserver's admission does: one question a line in, one answer a line
-// out, in order. With the argument "declarations" it writes the table of functions instead.
+// Compiles and evaluates expressions as kube-apiserver's admission does: one request per line in, one response per
+// line out, in order. With the argument "declarations" it writes the table of function declarations instead.
 package main
 
 import (
@@ -14,10 +14,10 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// The longest line that is read.
+// The maximum length of a request line.
 const lineBytesMax = 16 << 20
 
-type question struct {
+type oracleRequest struct {
 	Expression string            `json:"expression"`
 	Want       string            `json:"want"`
 	Params     bool              `json:"params"`
@@ -32,8 +32,8 @@ type variable struct {
 	Expression string `json:"expression"`
 }
 
-// Empty fields do not apply: an expression either does not compile, or fails, or has a value.
-type answer struct {
+// oracleResponse has one of a compile error, an evaluation error, and a value; the other fields are empty.
+type oracleResponse struct {
 	Compile string `json:"compile"`
 	Error   string `json:"error"`
 	Value   any    `json:"value"`
@@ -50,7 +50,7 @@ func (a *accessor) GetExpression() string    { return a.expression }
 func (a *accessor) GetName() string          { return a.name }
 func (a *accessor) ReturnTypes() []*cel.Type { return a.types }
 
-func wanted(want string) []*cel.Type {
+func returnTypes(want string) []*cel.Type {
 	switch want {
 	case "bool":
 		return []*cel.Type{cel.BoolType}
@@ -81,13 +81,13 @@ func main() {
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
 	for in.Scan() {
-		var q question
-		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
+		var request oracleRequest
+		if err := json.Unmarshal(in.Bytes(), &request); err != nil {
 			panic(err)
 		}
-		line, err := json.Marshal(reply(base, &q))
+		line, err := json.Marshal(evaluate(base, &request))
 		if err != nil {
-			panic(fmt.Errorf("%s: %w", q.Expression, err))
+			panic(fmt.Errorf("%s: %w", request.Expression, err))
 		}
 		out.Write(line)
 		out.WriteByte('\n')
@@ -97,24 +97,24 @@ func main() {
 	}
 }
 
-func reply(base *environment.EnvSet, q *question) answer {
+func evaluate(base *environment.EnvSet, request *oracleRequest) oracleResponse {
 	compiler, err := plugincel.NewCompositedCompiler(base)
 	if err != nil {
 		panic(err)
 	}
-	options := plugincel.OptionalVariableDeclarations{HasParams: q.Params, HasAuthorizer: true, HasPatchTypes: q.Patches}
-	for _, v := range q.Variables {
-		compiler.CompileAndStoreVariable(&accessor{v.Name, v.Expression, wanted("")}, options, environment.StoredExpressions)
+	options := plugincel.OptionalVariableDeclarations{HasParams: request.Params, HasAuthorizer: true, HasPatchTypes: request.Patches}
+	for _, v := range request.Variables {
+		compiler.CompileAndStoreVariable(&accessor{v.Name, v.Expression, returnTypes("")}, options, environment.StoredExpressions)
 	}
-	compiled := compiler.CompileCELExpression(&accessor{"", q.Expression, wanted(q.Want)}, options, environment.StoredExpressions)
+	compiled := compiler.CompileCELExpression(&accessor{"", request.Expression, returnTypes(request.Want)}, options, environment.StoredExpressions)
 	if compiled.Error != nil {
-		return answer{Compile: compiled.Error.Error()}
+		return oracleResponse{Compile: compiled.Error.Error()}
 	}
 	ctx := compiler.CreateContext(context.Background())
-	vars := newActivation(q)
+	vars := newActivation(request)
 	vars.variables = ctx.Variables(vars)
 	value, details, err := compiled.Program.ContextEval(ctx, vars)
-	result := answer{Type: compiled.OutputType.String()}
+	result := oracleResponse{Type: compiled.OutputType.String()}
 	if details != nil && details.ActualCost() != nil {
 		result.Cost = *details.ActualCost() + uint64(ctx.GetAndResetCost())
 	}
@@ -122,6 +122,6 @@ func reply(base *environment.EnvSet, q *question) answer {
 		result.Error = err.Error()
 		return result
 	}
-	result.Value = plain(value)
+	result.Value = toConformanceJSON(value)
 	return result
 }

@@ -25,13 +25,13 @@ type activation struct {
 	variables       any
 }
 
-func newActivation(q *question) *activation {
-	who := &user.DefaultInfo{Name: "ada", Groups: []string{"system:authenticated"}}
-	rules := ruled(q.Authorizer)
+func newActivation(request *oracleRequest) *activation {
+	requestUser := &user.DefaultInfo{Name: "ada", Groups: []string{"system:authenticated"}}
+	rules := tableAuthorizer(request.Authorizer)
 	return &activation{
-		inputs:          q.Inputs,
-		authorizer:      library.NewAuthorizerVal(who, rules),
-		requestResource: library.NewResourceAuthorizerVal(who, rules, requestResource{}),
+		inputs:          request.Inputs,
+		authorizer:      library.NewAuthorizerVal(requestUser, rules),
+		requestResource: library.NewResourceAuthorizerVal(requestUser, rules, requestResource{}),
 	}
 }
 
@@ -60,11 +60,11 @@ func (requestResource) GetResource() schema.GroupVersionResource {
 }
 func (requestResource) GetSubresource() string { return "" }
 
-// ruled decides by a table: the question in one line, and "allow", "deny" or an error. What is not in it is
-// nobody's opinion.
-type ruled map[string]string
+// tableAuthorizer maps an authorization check, as one line, to "allow", "deny" or an error. It has no opinion on other
+// checks.
+type tableAuthorizer map[string]string
 
-func (r ruled) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+func (r tableAuthorizer) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	line := fmt.Sprintf("%s %s %s", a.GetUser().GetName(), a.GetVerb(), a.GetPath())
 	if a.IsResourceRequest() {
 		line = fmt.Sprintf("%s %s %s/%s/%s %s/%s", a.GetUser().GetName(), a.GetVerb(), a.GetAPIGroup(),
@@ -76,7 +76,7 @@ func (r ruled) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 			line += fmt.Sprintf(" labels %d %v", len(labels), err != nil)
 		}
 	}
-	switch verdict := r[line]; verdict {
+	switch decision := r[line]; decision {
 	case "allow":
 		return authorizer.DecisionAllow, "allowed by the table", nil
 	case "deny":
@@ -84,12 +84,12 @@ func (r ruled) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 	case "":
 		return authorizer.DecisionNoOpinion, "not in the table: " + line, nil
 	default:
-		return authorizer.DecisionNoOpinion, "", errors.New(verdict)
+		return authorizer.DecisionNoOpinion, "", errors.New(decision)
 	}
 }
 
-// plain writes a value so that JSON keeps what kind it is of.
-func plain(value ref.Val) any {
+// toConformanceJSON converts a value to JSON that preserves its CEL type.
+func toConformanceJSON(value ref.Val) any {
 	tagged := func(tag string, v any) any { return map[string]any{tag: v} }
 	switch v := value.(type) {
 	case types.Null:
@@ -114,26 +114,26 @@ func plain(value ref.Val) any {
 		if !v.HasValue() {
 			return tagged("optional", []any{})
 		}
-		return tagged("optional", []any{plain(v.GetValue())})
+		return tagged("optional", []any{toConformanceJSON(v.GetValue())})
 	case *types.Type:
 		return tagged("type", v.TypeName())
 	case *mutation.JSONPatchVal:
 		fields := map[string]any{"op": v.Op, "from": v.From, "path": v.Path}
 		if v.Val != nil {
-			fields["value"] = plain(v.Val)
+			fields["value"] = toConformanceJSON(v.Val)
 		}
 		return tagged("patch", fields)
 	case traits.Lister:
 		items := []any{}
 		for it := v.Iterator(); it.HasNext() == types.True; {
-			items = append(items, plain(it.Next()))
+			items = append(items, toConformanceJSON(it.Next()))
 		}
 		return tagged("list", items)
 	case traits.Mapper:
 		entries := [][]any{}
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			key := it.Next()
-			entries = append(entries, []any{plain(key), plain(v.Get(key))})
+			entries = append(entries, []any{toConformanceJSON(key), toConformanceJSON(v.Get(key))})
 		}
 		sort.Slice(entries, func(i, j int) bool { return fmt.Sprint(entries[i]) < fmt.Sprint(entries[j]) })
 		return tagged("map", entries)

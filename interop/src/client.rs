@@ -1,4 +1,4 @@
-//! A client that sends exactly what it is told to, and shows exactly what it gets.
+//! An HTTP client that sends requests unchanged and returns raw responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,52 +19,52 @@ use tokio_rustls::TlsConnector;
 use crate::kubeconfig::Kubeconfig;
 
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(40);
-/// How long a stream may be silent before it counts as having no more events.
+/// Silence after which a stream counts as having no more events.
 const EVENT_TIME_MAX: Duration = Duration::from_secs(4);
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// What to send.
+/// A request to send.
 #[derive(Clone, Debug, Default)]
-pub struct Question {
+pub struct RawRequest {
     pub method: String,
-    /// The path with its query.
+    /// Path and query.
     pub path: String,
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
-    pub identity: Identity,
-    /// Read this many lines of the answer, then hang up.
+    pub identity: RequestIdentity,
+    /// Reads this many lines of the response, then disconnects.
     pub lines: Option<usize>,
 }
 
-/// As whom to ask.
+/// The identity of the client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Identity {
-    /// As the kubeconfig says.
+pub enum RequestIdentity {
+    /// The credentials of the kubeconfig.
     #[default]
     Admin,
-    /// Without a certificate or a token.
+    /// No certificate and no token.
     Nobody,
     Token(String),
 }
 
-/// What came back.
+/// The response as received.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct RawResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-/// Opens one connection for each question: none can disturb another.
+/// Opens one connection per request, so that requests are independent.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct RawClient {
     address: String,
     token: Option<String>,
     as_admin: Arc<ClientConfig>,
     as_nobody: Arc<ClientConfig>,
 }
 
-impl Client {
+impl RawClient {
     pub fn new(kubeconfig: &Kubeconfig) -> Result<Self> {
         let address = kubeconfig.server.strip_prefix("https://");
         let mut trusted = RootCertStore::empty();
@@ -93,16 +93,16 @@ impl Client {
         })
     }
 
-    pub async fn ask(&self, question: &Question) -> Result<Reply> {
+    pub async fn ask(&self, question: &RawRequest) -> Result<RawResponse> {
         timeout(ANSWER_TIME_MAX, self.ask_patiently(question))
             .await
             .context("no answer in time")?
     }
 
-    async fn ask_patiently(&self, question: &Question) -> Result<Reply> {
+    async fn ask_patiently(&self, question: &RawRequest) -> Result<RawResponse> {
         let tls = match question.identity {
-            Identity::Admin => &self.as_admin,
-            Identity::Nobody | Identity::Token(_) => &self.as_nobody,
+            RequestIdentity::Admin => &self.as_admin,
+            RequestIdentity::Nobody | RequestIdentity::Token(_) => &self.as_nobody,
         };
         let socket = TcpStream::connect(&self.address).await?;
         socket.set_nodelay(true)?;
@@ -121,23 +121,23 @@ impl Client {
             _ => whole(body).await?,
         };
         driver.abort();
-        Ok(Reply {
+        Ok(RawResponse {
             status: parts.status,
             headers: parts.headers,
             body,
         })
     }
 
-    fn request(&self, question: &Question) -> Result<Request<Full<Bytes>>> {
+    fn request(&self, question: &RawRequest) -> Result<Request<Full<Bytes>>> {
         let mut request = Request::new(Full::new(question.body.clone()));
         *request.method_mut() = question.method.parse()?;
         *request.uri_mut() = question.path.parse().context("bad path")?;
         let headers = request.headers_mut();
         headers.insert("host", self.address.parse()?);
         let token = match &question.identity {
-            Identity::Admin => self.token.as_ref(),
-            Identity::Nobody => None,
-            Identity::Token(token) => Some(token),
+            RequestIdentity::Admin => self.token.as_ref(),
+            RequestIdentity::Nobody => None,
+            RequestIdentity::Token(token) => Some(token),
         };
         if let Some(token) = token {
             headers.insert("authorization", format!("Bearer {token}").parse()?);
@@ -165,7 +165,7 @@ async fn whole(mut body: Incoming) -> Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// Reads until there are so many lines, the stream ends, or nothing comes for a while.
+/// Reads until this many lines arrived, the stream ends, or it is silent for too long.
 async fn first_lines(mut body: Incoming, lines: usize) -> Result<Bytes> {
     let mut bytes = Vec::<u8>::new();
     let mut deadline = Instant::now() + EVENT_TIME_MAX;

@@ -1,4 +1,4 @@
-//! The file by which a client finds a server: its address, whom to trust, and who the client is.
+//! Reading and writing kubeconfig files.
 
 use std::path::Path;
 
@@ -8,45 +8,45 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::json;
 
-/// What a kubeconfig says about its first cluster and user, decoded.
+/// The first cluster and user of a kubeconfig, decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kubeconfig {
     /// Such as `https://127.0.0.1:6443`.
     pub server: String,
     pub authority_pem: Vec<u8>,
-    /// Certificates and key of the user, when it has any.
+    /// Client certificates and key of the user, if any.
     pub identity_pem: Option<(Vec<u8>, Vec<u8>)>,
     pub token: Option<String>,
-    /// Where kubectl looks when it is not told; not read from files.
+    /// Default namespace of kubectl; written but not read.
     pub namespace: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct File {
-    clusters: Vec<NamedCluster>,
-    users: Vec<NamedUser>,
+struct KubeconfigFile {
+    clusters: Vec<NamedClusterEntry>,
+    users: Vec<NamedUserEntry>,
 }
 
 #[derive(Deserialize)]
-struct NamedCluster {
-    cluster: Cluster,
+struct NamedClusterEntry {
+    cluster: ClusterEntry,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Cluster {
+struct ClusterEntry {
     server: String,
     certificate_authority_data: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct NamedUser {
-    user: User,
+struct NamedUserEntry {
+    user: UserEntry,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct User {
+struct UserEntry {
     client_certificate_data: Option<String>,
     client_key_data: Option<String>,
     token: Option<String>,
@@ -60,7 +60,7 @@ impl Kubeconfig {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let file: File = serde_saphyr::from_str(text)?;
+        let file: KubeconfigFile = serde_saphyr::from_str(text)?;
         let cluster = file.clusters.into_iter().next().context("no cluster")?;
         let user = file.users.into_iter().next().context("no user")?.user;
         let decode = |data: Option<String>| data.map(|data| STANDARD.decode(data)).transpose();
@@ -75,7 +75,7 @@ impl Kubeconfig {
         })
     }
 
-    /// Writes it for kubectl. JSON is YAML.
+    /// Writes it for kubectl, as JSON, which is valid YAML.
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut user = json!({});
         if let Some((certificate, key)) = &self.identity_pem {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_kubeconfig_is_read_back() {
         let kubeconfig = Kubeconfig {
             server: "https://127.0.0.1:1".into(),
             authority_pem: b"ca".to_vec(),

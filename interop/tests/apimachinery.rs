@@ -1,34 +1,35 @@
-//! rhumb-meta beside Kubernetes' apimachinery and apiserver: the same questions to both, and every answer must be the same.
+//! Compares rhumb-meta with Kubernetes' apimachinery and apiserver: both must give equal responses to the same
+//! requests.
 //!
-//! Texts are compared to the letter: selectors printed back, error messages, Status objects. The questions
-//! are a table of known edges and random ones from a fixed seed; PROPTEST_CASES sets how many.
+//! Strings are compared exactly: printed selectors, error messages, Status objects. The requests are a table of edge
+//! cases and random ones from a fixed seed; PROPTEST_CASES sets their number.
 
-#[path = "apimachinery/edges.rs"]
-mod edges;
+#[path = "apimachinery/edge_cases.rs"]
+mod edge_cases;
 #[path = "apimachinery/oracle.rs"]
 mod oracle;
-#[path = "apimachinery/ours.rs"]
-mod ours;
 #[path = "apimachinery/protocol.rs"]
 mod protocol;
-#[path = "apimachinery/questions.rs"]
-mod questions;
+#[path = "apimachinery/random_requests.rs"]
+mod random_requests;
+#[path = "apimachinery/random_values.rs"]
+mod random_values;
+#[path = "apimachinery/rhumb_responses.rs"]
+mod rhumb_responses;
 #[path = "../../crates/meta/tests/support/mod.rs"]
 mod support;
 #[path = "apimachinery/unicode.rs"]
 mod unicode;
-#[path = "apimachinery/values.rs"]
-mod values;
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use protocol::{Answer, Question};
+use protocol::{OracleRequest, OracleResponse};
 
 const CASES_DEFAULT: usize = 5000;
 const DIFFERENCES_SHOWN: usize = 5;
 
-/// Random questions, the same in every run.
-fn sample(strategy: impl Strategy<Value = Question>) -> Vec<Question> {
+/// Random requests, the same in every run.
+fn sample(strategy: impl Strategy<Value = OracleRequest>) -> Vec<OracleRequest> {
     let cases = match std::env::var_os("PROPTEST_CASES") {
         Some(_) => usize::try_from(Config::default().cases).expect("fits"),
         None => CASES_DEFAULT,
@@ -44,8 +45,8 @@ fn sample(strategy: impl Strategy<Value = Question>) -> Vec<Question> {
     (0..cases).map(|_| draw()).collect()
 }
 
-/// Asks both, and shows the first questions that got different answers.
-fn compare(mut questions: Vec<Question>) {
+/// Sends the requests to both sides and shows the first ones with different responses.
+fn compare(mut questions: Vec<OracleRequest>) {
     questions.retain(|question| !unicode::is_too_new(question));
     let theirs = oracle::ask(&questions);
     assert_eq!(
@@ -53,8 +54,8 @@ fn compare(mut questions: Vec<Question>) {
         questions.len(),
         "every question has an answer"
     );
-    let differs = |(question, theirs): (&Question, &Answer)| {
-        let ours = ours::reply(question);
+    let differs = |(question, theirs): (&OracleRequest, &OracleResponse)| {
+        let ours = rhumb_responses::reply(question);
         (ours != *theirs)
             .then(|| format!("{question:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
     };
@@ -75,68 +76,68 @@ fn compare(mut questions: Vec<Question>) {
 }
 
 #[test]
-fn known_edges_are_read_alike() {
-    compare(questions::table());
-    compare(values::table());
+fn edge_cases_are_parsed_identically() {
+    compare(random_requests::table());
+    compare(random_values::table());
 }
 
 #[test]
-fn label_selectors_are_read_printed_and_matched_alike() {
-    compare(sample(questions::labels()));
+fn label_selectors_are_parsed_printed_and_matched_identically() {
+    compare(sample(random_requests::labels()));
 }
 
 #[test]
-fn field_selectors_are_read_printed_and_matched_alike() {
-    compare(sample(questions::fields()));
+fn field_selectors_are_parsed_printed_and_matched_identically() {
+    compare(sample(random_requests::fields()));
 }
 
 #[test]
-fn label_selectors_of_objects_are_converted_and_validated_alike() {
-    compare(sample(questions::label_selector()));
+fn object_label_selectors_are_converted_and_validated_identically() {
+    compare(sample(random_requests::label_selector()));
 }
 
 #[test]
-fn names_are_validated_alike() {
-    compare(sample(questions::names()));
+fn names_are_validated_identically() {
+    compare(sample(random_requests::names()));
 }
 
 #[test]
-fn statuses_and_field_errors_are_made_alike() {
-    compare(sample(questions::status()));
+fn statuses_and_field_errors_are_identical() {
+    compare(sample(random_requests::status()));
 }
 
 #[test]
-fn timestamps_are_printed_alike() {
-    compare(sample(values::time()));
+fn timestamps_are_printed_identically() {
+    compare(sample(random_values::time()));
 }
 
 #[test]
-fn timestamps_are_read_alike() {
-    compare(sample(values::read_time()));
+fn timestamps_are_parsed_identically() {
+    compare(sample(random_values::read_time()));
 }
 
 #[test]
-fn floats_are_printed_and_encoded_alike() {
-    compare(sample(values::float()));
+fn floats_are_printed_and_encoded_identically() {
+    compare(sample(random_values::float()));
 }
 
 #[test]
-fn quantities_are_read_printed_compared_and_added_alike() {
-    compare(sample(values::quantity()));
+fn quantities_are_parsed_printed_compared_and_added_identically() {
+    compare(sample(random_values::quantity()));
 }
 
 #[test]
-fn requirements_are_made_and_matched_alike() {
-    compare(sample(values::requirement()));
+fn requirements_are_built_and_matched_identically() {
+    compare(sample(random_values::requirement()));
 }
 
 #[test]
-fn texts_are_quoted_and_encoded_alike() {
-    compare(sample(questions::text()));
+fn strings_are_quoted_and_encoded_identically() {
+    compare(sample(random_requests::text()));
 }
 
 #[test]
-fn every_character_that_both_know_is_quoted_alike() {
+fn every_common_character_is_quoted_identically() {
     let newer = unicode::newer_than_upstream().len();
     println!("{newer} characters are newer than upstream's Unicode");
     assert!(newer < 20_000, "{newer} characters differ");

@@ -1,6 +1,6 @@
-//! rhumb-expressions beside upstream's CEL: the answers that the crate's tests are held against are upstream's.
+//! Compares rhumb-expressions with upstream's CEL, and verifies the upstream results recorded for the crate's tests.
 //!
-//! With RHUMB_INTEROP_BLESS=1, what upstream answers is written beside the crate's tests.
+//! With RHUMB_INTEROP_BLESS=1, the recorded results are overwritten with upstream's current ones.
 
 #[path = "apimachinery/oracle.rs"]
 mod oracle;
@@ -9,77 +9,76 @@ mod protocol;
 #[path = "../../crates/expressions/tests/support/mod.rs"]
 mod support;
 
-use protocol::{Answer, Question, World};
+use protocol::{CelTestInputs, OracleRequest, OracleResponse};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn folder() -> PathBuf {
+fn recordings_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/expressions/tests/upstream")
 }
 
 fn read(name: &str) -> String {
-    std::fs::read_to_string(folder().join(name)).expect("a file of the crate's tests")
+    std::fs::read_to_string(recordings_dir().join(name)).expect("a file of the crate's tests")
 }
 
-fn questions(world: &World, expressions: &[String]) -> Vec<Question> {
+fn oracle_requests(inputs: &CelTestInputs, expressions: &[String]) -> Vec<OracleRequest> {
     expressions
         .iter()
-        .map(|expression| Question {
+        .map(|expression| OracleRequest {
             expression: expression.clone(),
             want: String::new(),
             params: true,
             patches: true,
-            variables: world.variables.clone(),
-            inputs: world.inputs.clone(),
-            authorizer: world.authorizer.clone(),
+            variables: inputs.variables.clone(),
+            inputs: inputs.inputs.clone(),
+            authorizer: inputs.authorizer.clone(),
         })
         .collect()
 }
 
 #[test]
-fn recorded_answers_are_upstreams() {
-    let world: World = serde_json::from_str(&read("inputs.json")).expect("JSON");
+fn recorded_results_match_upstream() {
+    let inputs: CelTestInputs = serde_json::from_str(&read("inputs.json")).expect("JSON");
     let expressions: Vec<String> = read("cases.txt")
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with("# "))
         .map(str::to_owned)
         .collect();
-    let answers = oracle::ask(&questions(&world, &expressions));
+    let responses = oracle::ask(&oracle_requests(&inputs, &expressions));
     let lines: Vec<String> = expressions
         .iter()
-        .zip(&answers)
-        .map(|(expression, answer)| recorded_line(expression, answer))
+        .zip(&responses)
+        .map(|(expression, response)| recorded_line(expression, response))
         .collect();
     let all = lines.join("\n") + "\n";
     if std::env::var_os("RHUMB_INTEROP_BLESS").is_some() {
-        std::fs::write(folder().join("recorded.jsonl"), all).expect("it can be written");
+        std::fs::write(recordings_dir().join("recorded.jsonl"), all).expect("it can be written");
         return;
     }
     let recorded = read("recorded.jsonl");
-    for (recorded, answered) in recorded.lines().zip(all.lines()) {
+    for (recorded, current) in recorded.lines().zip(all.lines()) {
         let json = |line: &str| serde_json::from_str::<Value>(line).expect("JSON");
-        assert_eq!(json(recorded), json(answered));
+        assert_eq!(json(recorded), json(current));
     }
     assert_eq!(recorded.lines().count(), all.lines().count());
 }
 
-fn recorded_line(expression: &str, answer: &Answer) -> String {
+fn recorded_line(expression: &str, response: &OracleResponse) -> String {
     json!({
-        "expression": expression, "compile": answer.compile, "error": answer.error,
-        "value": answer.value, "type": answer.r#type, "cost": answer.cost,
+        "expression": expression, "compile": response.compile, "error": response.error,
+        "value": response.value, "type": response.r#type, "cost": response.cost,
     })
     .to_string()
 }
 
-/// Expressions of the table, two at a time. Those which upstream compiles must have the same value here, or fail
-/// here as well; the others must not compile.
+/// Random combinations of two recorded expressions: compilation, evaluation errors and values must match upstream.
 #[test]
 fn random_expressions_have_the_same_values() {
     const CASES: usize = 3000;
     let text = read("inputs.json");
-    let world: World = serde_json::from_str(&text).expect("JSON");
-    let ours = support::World::read(&text);
+    let inputs: CelTestInputs = serde_json::from_str(&text).expect("JSON");
+    let harness = support::ConformanceHarness::read(&text);
     let cases = read("cases.txt");
     let differences = read("differences.txt");
     let differences = support::differences(&differences);
@@ -95,7 +94,7 @@ fn random_expressions_have_the_same_values() {
         state ^= state << 17;
         pool[usize::try_from(state >> 11).expect("64 bits") % pool.len()]
     };
-    let joints = [
+    let templates = [
         "({}) == ({})",
         "[{}].map(x, {})",
         "({}) ? ({}) : null",
@@ -110,39 +109,39 @@ fn random_expressions_have_the_same_values() {
     ];
     let expressions: Vec<String> = (0..CASES)
         .map(|index| {
-            let joint = joints[index % joints.len()];
-            joint.replacen("{}", pick(), 1).replacen("{}", pick(), 1)
+            let template = templates[index % templates.len()];
+            template.replacen("{}", pick(), 1).replacen("{}", pick(), 1)
         })
         .collect();
-    let answers = oracle::ask(&questions(&world, &expressions));
-    let mut wrong = Vec::new();
+    let responses = oracle::ask(&oracle_requests(&inputs, &expressions));
+    let mut failures = Vec::new();
     let mut compared = 0;
-    for (expression, answer) in expressions.iter().zip(&answers) {
-        compared += usize::from(answer.compile.is_empty());
-        let theirs = serde_json::to_value(answer).expect("JSON");
-        let theirs = support::recorded(theirs);
-        let ours = ours.reply(expression);
-        // Which of two errors is named, and in what words, is not the question here.
+    for (expression, response) in expressions.iter().zip(&responses) {
+        compared += usize::from(response.compile.is_empty());
+        let upstream = serde_json::to_value(response).expect("JSON");
+        let upstream = support::expected_result(upstream);
+        let actual = harness.evaluate(expression);
+        // The error messages are not compared: upstream may report another of several errors.
         let same = ["compile", "error"]
             .iter()
-            .all(|problem| ours.get(problem).is_some() == theirs.get(problem).is_some());
-        if !same || ours.get("value") != theirs.get("value") {
-            wrong.push(format!(
-                "{expression}\n  upstream {theirs}\n  ours     {ours}"
+            .all(|field| actual.get(field).is_some() == upstream.get(field).is_some());
+        if !same || actual.get("value") != upstream.get("value") {
+            failures.push(format!(
+                "{expression}\n  upstream {upstream}\n  ours     {actual}"
             ));
         }
     }
     assert!(compared > 300, "only {compared} compile");
     assert!(
-        wrong.is_empty(),
+        failures.is_empty(),
         "{} of {compared} differ:\n{}",
-        wrong.len(),
-        wrong[..wrong.len().min(10)].join("\n")
+        failures.len(),
+        failures[..failures.len().min(10)].join("\n")
     );
 }
 
 #[test]
-fn functions_are_declared_as_upstream_declares_them() {
+fn declarations_table_matches_upstream() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(protocol::SOURCE);
     let output = Command::new("go")
         .args(["run", ".", "declarations"])

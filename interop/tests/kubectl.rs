@@ -1,8 +1,8 @@
-//! The real kubectl against a server, by the transcripts in `interop/kubectl/`: `cargo xtask interop kubectl`.
+//! Runs kubectl against a server, with the transcripts in `interop/kubectl/`: `cargo xtask interop kubectl`.
 //!
-//! RHUMB_INTEROP_SERVER says against which: `rhumb` (if nothing is said), `kube-apiserver`, or a kubeconfig. An
-//! argument picks transcripts by name. RHUMB_INTEROP_BLESS=1 writes what was printed into the transcripts:
-//! only ever against the real server, and to be read before it is kept.
+//! RHUMB_INTEROP_SERVER selects the server: `rhumb` (default), `kube-apiserver`, or a kubeconfig. An argument selects
+//! transcripts by name. RHUMB_INTEROP_BLESS=1 writes the actual output into the transcripts: use it only with
+//! kube-apiserver, and review the result.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use rhumb_interop::kubeconfig::Kubeconfig;
-use rhumb_interop::servers::{self, Server};
-use rhumb_interop::transcript::{Step, Transcript, fits, mask, trim};
+use rhumb_interop::servers::{self, TestServer};
+use rhumb_interop::transcript::{KubectlTranscript, TranscriptStep, fits, mask, trim};
 
 fn main() -> ExitCode {
     let filter = std::env::args().nth(1).unwrap_or_default();
-    match play_all(&filter) {
+    match run_all_transcripts(&filter) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(failed) => {
             eprintln!("kubectl: {failed} commands printed something else");
@@ -28,13 +28,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn play_all(filter: &str) -> Result<usize> {
+fn run_all_transcripts(filter: &str) -> Result<usize> {
     let name = std::env::var("RHUMB_INTEROP_SERVER").unwrap_or_else(|_| "rhumb".into());
     let server = servers::start(&name)?;
     println!("kubectl against {name}");
     let mut failed = 0;
     for path in transcripts(filter)? {
-        failed += play(server.as_ref(), &path).with_context(|| path.display().to_string())?;
+        failed +=
+            run_transcript(server.as_ref(), &path).with_context(|| path.display().to_string())?;
     }
     Ok(failed)
 }
@@ -54,10 +55,10 @@ fn transcripts(filter: &str) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Plays one transcript in a namespace of its own, and returns how many commands did not do as it says.
-fn play(server: &dyn Server, path: &Path) -> Result<usize> {
-    let mut transcript = Transcript::parse(&std::fs::read_to_string(path)?);
-    let shell = Shell::new(server)?;
+/// Runs a transcript in its own namespace and returns the number of commands with unexpected output.
+fn run_transcript(server: &dyn TestServer, path: &Path) -> Result<usize> {
+    let mut transcript = KubectlTranscript::parse(&std::fs::read_to_string(path)?);
+    let shell = KubectlShell::new(server)?;
     let (mut failed, mut blessed) = (0, false);
     for step in &mut transcript.steps {
         let printed = shell.run(step)?;
@@ -81,7 +82,7 @@ fn play(server: &dyn Server, path: &Path) -> Result<usize> {
     Ok(failed)
 }
 
-fn show(path: &Path, step: &Step, printed: &[String]) {
+fn show(path: &Path, step: &TranscriptStep, printed: &[String]) {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     println!("\n{name}: $ {}", step.command);
     for line in &step.output {
@@ -92,15 +93,15 @@ fn show(path: &Path, step: &Step, printed: &[String]) {
     }
 }
 
-/// Where commands run: a directory, a namespace, and a kubeconfig that names both server and namespace.
-struct Shell {
+/// The environment of commands: a directory, a namespace, and a kubeconfig for both.
+struct KubectlShell {
     directory: tempfile::TempDir,
     namespace: String,
     path: String,
 }
 
-impl Shell {
-    fn new(server: &dyn Server) -> Result<Self> {
+impl KubectlShell {
+    fn new(server: &dyn TestServer) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let id = uuid::Uuid::new_v4().simple().to_string();
         let namespace = format!("ns-{}", &id[..8]);
@@ -116,16 +117,16 @@ impl Shell {
             namespace,
         };
         shell.make("namespace", "$NAMESPACE")?;
-        // What pods run as; where there is a controller, that makes it, too.
+        // The default service account, which pods need. A controller may create it as well.
         shell.make("serviceaccount", "default")?;
         Ok(shell)
     }
 
-    /// Makes an object, unless it is there.
+    /// Creates an object unless it exists.
     fn make(&self, kind: &str, name: &str) -> Result<()> {
-        let made = self.run(&Step {
+        let made = self.run(&TranscriptStep {
             command: format!("kubectl create {kind} {name}"),
-            ..Step::default()
+            ..TranscriptStep::default()
         })?;
         let is_there =
             |line: &String| line.ends_with(" created") || line.ends_with(" already exists");
@@ -136,8 +137,8 @@ impl Shell {
         Ok(())
     }
 
-    /// What the command prints, errors after all else, and its exit code if it fails.
-    fn run(&self, step: &Step) -> Result<Vec<String>> {
+    /// The command's standard output, then standard error, and the exit code if it is not 0.
+    fn run(&self, step: &TranscriptStep) -> Result<Vec<String>> {
         let mut child = Command::new("sh")
             .args(["-c", &step.command])
             .current_dir(self.directory.path())
@@ -150,7 +151,7 @@ impl Shell {
             .stderr(Stdio::piped())
             .spawn()?;
         if let Some(mut input) = child.stdin.take() {
-            // A command that does not read its input is none of our concern.
+            // Ignore the error of a command that does not read its input.
             let _ = input.write_all((step.input.join("\n") + "\n").as_bytes());
         }
         let output = child.wait_with_output()?;

@@ -1,6 +1,6 @@
-//! The protobuf form beside upstream's generated code: random objects of every kind, to the byte.
+//! Compares the protobuf encoding with upstream's generated code byte by byte, for random objects of every kind.
 //!
-//! They are the same in every run; RHUMB_CASES sets how many objects there are of each kind.
+//! The objects are the same in every run; RHUMB_CASES sets their number per kind.
 
 #[path = "apimachinery/oracle.rs"]
 mod oracle;
@@ -10,9 +10,11 @@ mod protocol;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use oracle::ask;
-use protocol::{Answer, Question};
-use rhumb_interop::make::Maker;
-use rhumb_schema::{Options, Shape, Table, Type, TypeId, conform, decode_json, protobuf};
+use protocol::{OracleRequest, OracleResponse};
+use rhumb_interop::random_objects::RandomObjectGenerator;
+use rhumb_schema::{
+    DecodeOptions, Table, Type, TypeId, ValueType, canonicalize, decode_json, protobuf,
+};
 use serde_json::Value;
 
 const CASES_DEFAULT: u64 = 40;
@@ -24,34 +26,36 @@ fn cases() -> u64 {
         .unwrap_or(CASES_DEFAULT)
 }
 
-/// Tables have no protobuf form, and discovery, with its own form of lists, is only ever JSON.
+/// Tables have no protobuf encoding, and discovery documents are always JSON.
 const JSON_ONLY: [&str; 2] = ["v1.Table", "v1.APIResourceList"];
 
-/// What the names of types begin with that upstream does not have.
+/// Prefixes of type names that upstream does not have.
 const OURS: &str = "dev.rhumb.";
 
-/// The kinds that have a protobuf form: those whose type is in an envelope.
+/// The kinds with a protobuf encoding: those whose type has an envelope.
 fn kinds() -> Vec<&'static Type> {
     let is_kind = |of: &&Type| {
-        let has_type = of
-            .field("kind")
-            .is_some_and(|kind| kind.embedded.iter().any(|outer| &*outer.go == "TypeMeta"));
-        has_type && !JSON_ONLY.contains(&&*of.go) && !of.name.starts_with(OURS)
+        let has_type = of.field("kind").is_some_and(|kind| {
+            kind.embedded
+                .iter()
+                .any(|outer| &*outer.go_name == "TypeMeta")
+        });
+        has_type && !JSON_ONLY.contains(&&*of.go_name) && !of.name.starts_with(OURS)
     };
     Table::builtin().types().filter(is_kind).collect()
 }
 
 fn named(name: &str) -> TypeId {
-    Table::builtin().named(name).expect(name)
+    Table::builtin().type_id(name).expect(name)
 }
 
-/// Random objects of every kind as JSON; other ones for each first seed.
-fn samples(first_seed: u64) -> Vec<Question> {
+/// Random objects of every kind as JSON; each first seed gives different ones.
+fn samples(first_seed: u64) -> Vec<OracleRequest> {
     let table = Table::builtin();
     let mut samples = Vec::new();
     for kind in kinds() {
         for seed in 0..cases() {
-            let mut maker = Maker::new(table, first_seed + seed, false).dense();
+            let mut maker = RandomObjectGenerator::new(table, first_seed + seed, false).dense();
             let object = maker.object(named(&kind.name));
             samples.push(question("to-protobuf", &kind.name, object.to_string()));
         }
@@ -59,34 +63,34 @@ fn samples(first_seed: u64) -> Vec<Question> {
     samples
 }
 
-fn question(op: &'static str, kind: &str, input: String) -> Question {
-    Question {
+fn question(op: &'static str, kind: &str, input: String) -> OracleRequest {
+    OracleRequest {
         op,
         kind: kind.to_owned(),
         input,
     }
 }
 
-fn our_bytes(question: &Question) -> Vec<u8> {
+fn our_bytes(question: &OracleRequest) -> Vec<u8> {
     let (table, id) = (Table::builtin(), named(&question.kind));
-    let options = Options {
+    let options = DecodeOptions {
         strict: false,
-        whole: false,
+        top_level: false,
     };
     let decoded = decode_json(table, id, question.input.as_bytes(), options).expect("our own JSON");
     protobuf::encode(table, id, &decoded.object).expect("our own JSON")
 }
 
-/// The object in the bytes, as it would be written as JSON.
-fn our_object(question: &Question) -> Result<Value, String> {
+/// Decodes the bytes and encodes the object as JSON.
+fn our_object(question: &OracleRequest) -> Result<Value, String> {
     let (table, id) = (Table::builtin(), named(&question.kind));
     let bytes = STANDARD.decode(&question.input).expect("base64");
     let mut object = protobuf::decode(table, id, &bytes).map_err(|error| error.to_string())?;
-    conform(table, id, &mut object);
+    canonicalize(table, id, &mut object);
     Ok(Value::Object(object))
 }
 
-fn their_object(answer: &Answer) -> Result<Value, String> {
+fn their_object(answer: &OracleResponse) -> Result<Value, String> {
     match answer.error.as_str() {
         "" => Ok(serde_json::from_str(&answer.output).expect("JSON")),
         error => Err(error.to_owned()),
@@ -103,7 +107,7 @@ fn assert_none(differences: &[String], questions: usize) {
 }
 
 #[test]
-fn objects_are_written_to_the_byte_as_upstream_writes_them() {
+fn encoding_is_byte_identical_to_upstream() {
     let questions = samples(0);
     let answers = ask(&questions);
     let differences: Vec<String> = questions
@@ -119,9 +123,9 @@ fn objects_are_written_to_the_byte_as_upstream_writes_them() {
 }
 
 #[test]
-fn what_upstream_writes_is_read_as_upstream_reads_it() {
+fn decoding_matches_upstream() {
     let written = samples(1_000_000);
-    let questions: Vec<Question> = ask(&written)
+    let questions: Vec<OracleRequest> = ask(&written)
         .into_iter()
         .zip(&written)
         .map(|(answer, sample)| question("from-protobuf", &sample.kind, answer.output))
@@ -139,7 +143,7 @@ fn what_upstream_writes_is_read_as_upstream_reads_it() {
     assert_none(&differences, questions.len());
 }
 
-/// The message with one byte changed, left out or all after it cut.
+/// The message with one byte changed or removed, or truncated.
 fn damaged(mut bytes: Vec<u8>, seed: u64) -> Vec<u8> {
     let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
     let (how, bit) = (random % 4, (random >> 2) % 8);
@@ -158,7 +162,7 @@ fn damaged(mut bytes: Vec<u8>, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// In damaged messages there are pointers to nothing, which upstream writes as null.
+/// Damaged messages contain nil pointers, which upstream writes as null.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(object) => {
@@ -172,8 +176,8 @@ fn without_nulls(value: Value) -> Value {
 }
 
 #[test]
-fn damaged_messages_are_refused_or_read_as_upstream_reads_them() {
-    let questions: Vec<Question> = samples(2_000_000)
+fn damaged_messages_are_handled_like_upstream() {
+    let questions: Vec<OracleRequest> = samples(2_000_000)
         .iter()
         .zip(0_u64..)
         .map(|(sample, seed)| {
@@ -188,7 +192,7 @@ fn damaged_messages_are_refused_or_read_as_upstream_reads_them() {
         .filter_map(|(question, answer)| {
             let ours = our_object(question).map(without_nulls);
             let theirs = their_object(answer).map(without_nulls);
-            // Upstream lets pass what no client writes: entries of maps that overlap, times in far away years.
+            // Upstream accepts input that no client writes: overlapping map entries, and times in distant years.
             (ours.is_ok() && ours != theirs)
                 .then(|| format!("{question:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
         })
@@ -198,7 +202,11 @@ fn damaged_messages_are_refused_or_read_as_upstream_reads_them() {
 
 #[test]
 fn no_kind_has_a_duration() {
-    let has_duration = |of: &Type| of.fields.iter().any(|field| field.shape == Shape::Duration);
+    let has_duration = |of: &Type| {
+        of.fields
+            .iter()
+            .any(|field| field.value_type == ValueType::Duration)
+    };
     let found: Vec<&Type> = Table::builtin()
         .types()
         .filter(|of| has_duration(of))

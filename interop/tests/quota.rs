@@ -1,6 +1,6 @@
-//! rhumb-quota beside upstream's evaluators: every object counts for the same.
+//! Compares rhumb-quota with upstream's evaluators: every object must have the same usage.
 //!
-//! With RHUMB_INTEROP_BLESS=1, what upstream answers is written beside the crate's tests. A new case there is a line
+//! RHUMB_INTEROP_BLESS=1 writes upstream's answers to the recording of the crate's tests. To add a case, add a line
 //! without an answer.
 
 #[path = "apimachinery/oracle.rs"]
@@ -9,17 +9,19 @@ mod oracle;
 mod support;
 
 mod protocol {
-    pub(crate) use crate::support::{Answer, Question};
+    pub(crate) use crate::support::{
+        EvaluatorAnswer as OracleResponse, EvaluatorQuery as OracleRequest,
+    };
 
-    /// Where the Go program is.
+    /// Directory of the Go program.
     pub(crate) const SOURCE: &str = "kubernetes/quota";
 }
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use support::random::Random;
-use support::{Answer, Question};
+use support::random::ObjectGenerator;
+use support::{EvaluatorAnswer, EvaluatorQuery};
 
 const CASES_DEFAULT: u64 = 5000;
 const DIFFERENCES_SHOWN: usize = 5;
@@ -28,16 +30,16 @@ fn cases_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/quota/tests/upstream/cases.jsonl")
 }
 
-fn recorded_line(case: &str, answer: &Answer) -> String {
+fn recorded_line(case: &str, answer: &EvaluatorAnswer) -> String {
     let mut case: Value = serde_json::from_str(case).expect("JSON");
     case["answer"] = json!(answer);
     case.to_string()
 }
 
 #[test]
-fn recorded_answers_are_upstreams() {
+fn recorded_answers_match_upstream() {
     let recorded = std::fs::read_to_string(cases_file()).expect("the cases");
-    let questions: Vec<Question> = recorded
+    let questions: Vec<EvaluatorQuery> = recorded
         .lines()
         .map(|line| serde_json::from_str(line).expect("a question"))
         .collect();
@@ -57,13 +59,13 @@ fn recorded_answers_are_upstreams() {
 }
 
 #[test]
-fn random_objects_count_for_the_same() {
+fn random_objects_have_the_same_usage() {
     let set = std::env::var("RHUMB_CASES").ok();
     let cases = set
         .and_then(|text| text.parse().ok())
         .unwrap_or(CASES_DEFAULT);
-    let questions: Vec<Question> = (0..cases)
-        .map(|seed| Random::new(seed).question())
+    let questions: Vec<EvaluatorQuery> = (0..cases)
+        .map(|seed| ObjectGenerator::new(seed).query())
         .collect();
     let theirs = oracle::ask(&questions);
     assert_eq!(
@@ -71,8 +73,8 @@ fn random_objects_count_for_the_same() {
         questions.len(),
         "every question has an answer"
     );
-    let differs = |(question, theirs): (&Question, &Answer)| {
-        let ours = support::answer(question);
+    let differs = |(question, theirs): (&EvaluatorQuery, &EvaluatorAnswer)| {
+        let ours = support::evaluate(question);
         (ours != *theirs).then(|| {
             let question = json!(question);
             format!("{question}\n  upstream: {theirs:?}\n  ours:     {ours:?}")

@@ -1,11 +1,11 @@
-//! rhumb's scheduler beside kube-scheduler, by the scenarios in `interop/scheduling/`: `cargo xtask interop scheduling`.
-//! Each schedules for a rhumb of its own. An argument picks scenarios by what their names contain.
+//! Compares rhumb's scheduler with kube-scheduler on the scenarios in `interop/scheduling/`: `cargo xtask interop
+//! scheduling`. Each scheduler has its own rhumb server. An argument selects scenarios whose names contain it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use rhumb_interop::scheduling::{self, Cluster, Scenario, play};
+use rhumb_interop::scheduling::{self, SchedulerCluster, SchedulingScenario, run_scenario};
 use rhumb_interop::servers::{self, scheduler};
 
 fn main() -> ExitCode {
@@ -32,11 +32,11 @@ fn play_all(filter: &str) -> Result<usize> {
         scheduler::kube_scheduler(theirs.kubeconfig())?,
         scheduler::rhumb_scheduler(ours.kubeconfig())?,
     ];
-    let upstream = Cluster {
+    let upstream = SchedulerCluster {
         name: "upstream",
         client: theirs.client()?,
     };
-    let ours = Cluster {
+    let ours = SchedulerCluster {
         name: "rhumb",
         client: ours.client()?,
     };
@@ -45,8 +45,8 @@ fn play_all(filter: &str) -> Result<usize> {
         .build()?;
     let mut failed = 0;
     for scenario in &scenarios {
-        let played = runtime.block_on(play(scenario, &upstream, &ours));
-        let outcome = played.with_context(|| scenario.scenario.clone())?;
+        let outcome = runtime.block_on(run_scenario(scenario, &upstream, &ours));
+        let outcome = outcome.with_context(|| scenario.scenario.clone())?;
         let mark = if outcome.is_empty() { "ok  " } else { "DIFF" };
         println!("{mark} {}", scenario.scenario);
         for problem in &outcome {
@@ -58,7 +58,7 @@ fn play_all(filter: &str) -> Result<usize> {
     Ok(failed)
 }
 
-fn scenarios() -> Result<Vec<Scenario>> {
+fn scenarios() -> Result<Vec<SchedulingScenario>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scheduling");
     let files = std::fs::read_dir(&folder)?;
     let mut paths: Vec<PathBuf> = files

@@ -1,24 +1,24 @@
-//! rhumb-schema beside Kubernetes' own types: random objects and patches to both, and every answer must be the same.
+//! Compares rhumb-schema with Kubernetes' Go types: both must give equal responses for random objects and patches.
 //!
-//! Texts of errors are compared to the letter, objects as JSON. The questions are random, the same in every run;
-//! RHUMB_CASES sets how many.
+//! Error texts are compared exactly, objects as JSON. The requests are random, but the same in every run; RHUMB_CASES
+//! sets their number.
 
 #[path = "apimachinery/oracle.rs"]
 mod oracle;
 #[path = "schema/protocol.rs"]
 mod protocol;
 
-use protocol::{Answer, Question};
-use rhumb_interop::make::Maker;
+use protocol::{OracleRequest, OracleResponse};
+use rhumb_interop::random_objects::RandomObjectGenerator;
 use rhumb_schema::{
-    Options, Table, conform, decode_any, decode_json, decode_yaml, strategic_merge,
+    DecodeOptions, Table, canonicalize, decode_json, decode_untyped, decode_yaml, strategic_merge,
 };
 use serde_json::Value;
 
 const CASES_DEFAULT: u64 = 3000;
 const DIFFERENCES_SHOWN: usize = 5;
 
-/// Kinds that have between them every shape of field and every way to merge.
+/// Kinds that together have every field shape and merge strategy.
 const KINDS: [&str; 12] = [
     "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
     "io.k8s.api.apps.v1.Deployment",
@@ -40,14 +40,14 @@ fn cases() -> u64 {
         .unwrap_or(CASES_DEFAULT)
 }
 
-fn random(op: &'static str, mistakes: bool) -> Vec<Question> {
+fn random(op: &'static str, mistakes: bool) -> Vec<OracleRequest> {
     let table = Table::builtin();
     let mut questions = Vec::new();
     for seed in 0..cases() {
         let kind = KINDS[usize::try_from(seed).expect("fits") % KINDS.len()];
-        let of = table.named(kind).expect("a built-in type");
-        let mut maker = Maker::new(table, seed, mistakes);
-        questions.push(Question {
+        let of = table.type_id(kind).expect("a built-in type");
+        let mut maker = RandomObjectGenerator::new(table, seed, mistakes);
+        questions.push(OracleRequest {
             op,
             kind: kind.to_owned(),
             input: maker.object(of).to_string(),
@@ -60,18 +60,18 @@ fn random(op: &'static str, mistakes: bool) -> Vec<Question> {
     questions
 }
 
-fn ours(question: &Question) -> Answer {
+fn ours(question: &OracleRequest) -> OracleResponse {
     let table = Table::builtin();
-    let of = table.named(&question.kind).expect("a built-in type");
+    let of = table.type_id(&question.kind).expect("a built-in type");
     let input = question.input.as_bytes();
-    let options = Options::default();
+    let options = DecodeOptions::default();
     let decoded = match question.op {
         "merge" => {
-            let original = decode_any(input, false).expect("an object").object;
-            let patch = decode_any(question.patch.as_bytes(), false).expect("an object");
+            let original = decode_untyped(input, false).expect("an object").object;
+            let patch = decode_untyped(question.patch.as_bytes(), false).expect("an object");
             return match strategic_merge(table, of, &original, patch.object) {
-                Ok(merged) => Answer::object(Value::Object(merged), Vec::new()),
-                Err(error) => Answer::error(error.to_string()),
+                Ok(merged) => OracleResponse::object(Value::Object(merged), Vec::new()),
+                Err(error) => OracleResponse::error(error.to_string()),
             };
         }
         "yaml" => decode_yaml(table, of, input, options),
@@ -79,24 +79,24 @@ fn ours(question: &Question) -> Answer {
     };
     match decoded {
         Ok(mut decoded) => {
-            conform(table, of, &mut decoded.object);
-            Answer::object(Value::Object(decoded.object), decoded.problems)
+            canonicalize(table, of, &mut decoded.object);
+            OracleResponse::object(Value::Object(decoded.object), decoded.problems)
         }
-        Err(error) => Answer::error(error.to_string()),
+        Err(error) => OracleResponse::error(error.to_string()),
     }
 }
 
-/// Asks both, and shows the first questions that got different answers.
-fn compare(questions: &[Question]) {
+/// Sends the requests to both sides and shows the first ones with different responses.
+fn compare(questions: &[OracleRequest]) {
     let theirs = oracle::ask(questions);
     assert_eq!(
         theirs.len(),
         questions.len(),
         "every question has an answer"
     );
-    let differs = |(question, theirs): (&Question, Answer)| {
+    let differs = |(question, theirs): (&OracleRequest, OracleResponse)| {
         let (ours, theirs) = (ours(question), theirs.parsed());
-        // Go visits the keys of a patch in any order: which of several mistakes it names is chance.
+        // Go visits the keys of a patch in random order: which of several errors it reports is random.
         let both_refuse =
             question.op == "merge" && !ours.error.is_empty() && !theirs.error.is_empty();
         (!both_refuse && ours != theirs)
@@ -114,21 +114,21 @@ fn compare(questions: &[Question]) {
 }
 
 #[test]
-fn objects_are_read_and_written_back_alike() {
+fn objects_round_trip_identically() {
     compare(&random("json", false));
 }
 
 #[test]
-fn mistakes_are_reported_alike() {
+fn decoding_errors_are_identical() {
     compare(&random("json", true));
 }
 
 #[test]
-fn yaml_is_read_alike() {
+fn yaml_is_parsed_identically() {
     compare(&random("yaml", true));
 }
 
 #[test]
-fn patches_are_applied_alike() {
+fn patches_are_applied_identically() {
     compare(&random("merge", false));
 }

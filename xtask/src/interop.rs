@@ -1,4 +1,4 @@
-//! rhumb beside the real thing. The peers are built from their Go modules and kept in the build directory.
+//! Runs the comparisons with upstream. The peers are built from their Go modules into the build directory.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,75 +6,75 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
-use crate::setup;
-use crate::steps::{cargo, root, step, target};
+use crate::commands::{cargo, root, step, target};
+use crate::external_programs;
 
-/// The release that `interop/kubernetes/go.mod` asks for: what its programs say that they are.
-const KUBERNETES: &str = "v1.36.3";
+/// The Kubernetes release in `interop/kubernetes/go.mod`, which its programs report as their version.
+const KUBERNETES_VERSION: &str = "v1.36.3";
 
-/// A part of the suite.
+/// A suite of comparisons with upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
-    /// Our libraries beside upstream's.
+pub(crate) enum InteropSuite {
+    /// Compare rhumb's libraries with upstream's.
     Libraries,
-    /// The store's tests on an etcd that is built from source.
+    /// Run the store's tests on an etcd built from source.
     Store,
-    /// The same requests to rhumb and to a real kube-apiserver.
+    /// Send the same requests to rhumb and to kube-apiserver.
     Differential,
-    /// The real kubectl against rhumb.
+    /// Run kubectl against rhumb.
     Kubectl,
-    /// rhumb's scheduler beside kube-scheduler.
+    /// Compare rhumb's scheduler with kube-scheduler.
     Scheduling,
 }
 
-/// Runs these parts, or all. The arguments are for the differential part and those after it.
-pub(crate) fn run(parts: &[Part], arguments: &[String]) -> Result<()> {
+/// Runs the given suites, or all. The arguments are passed to the differential suite and those after it.
+pub(crate) fn run(parts: &[InteropSuite], arguments: &[String]) -> Result<()> {
     ensure!(
-        setup::on_the_path("go").is_some(),
+        external_programs::on_the_path("go").is_some(),
         "the interop tests need Go 1.26 or later: install it and put `go` on the PATH"
     );
     let all = [
-        Part::Libraries,
-        Part::Store,
-        Part::Differential,
-        Part::Kubectl,
-        Part::Scheduling,
+        InteropSuite::Libraries,
+        InteropSuite::Store,
+        InteropSuite::Differential,
+        InteropSuite::Kubectl,
+        InteropSuite::Scheduling,
     ];
     for part in all {
         if parts.is_empty() || parts.contains(&part) {
             match part {
-                Part::Libraries => libraries()?,
-                Part::Store => store()?,
-                Part::Differential => differential(arguments)?,
-                Part::Kubectl => kubectl(arguments)?,
-                Part::Scheduling => scheduling(arguments)?,
+                InteropSuite::Libraries => libraries()?,
+                InteropSuite::Store => store()?,
+                InteropSuite::Differential => differential(arguments)?,
+                InteropSuite::Kubectl => kubectl(arguments)?,
+                InteropSuite::Scheduling => scheduling(arguments)?,
             }
         }
     }
     Ok(())
 }
 
-/// What rhumb is measured beside, and the variable that tells the benchmark where each is.
+/// Programs that rhumb is benchmarked against, with the environment variable for the path of each.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Peer {
+pub(crate) enum UpstreamBinary {
     ApiServer,
     Scheduler,
 }
 
-impl Peer {
+impl UpstreamBinary {
     fn variable_and_name(self) -> (&'static str, &'static str) {
         match self {
-            Peer::ApiServer => ("RHUMB_BENCH_KUBE_APISERVER", "kube-apiserver"),
-            Peer::Scheduler => ("RHUMB_BENCH_KUBE_SCHEDULER", "kube-scheduler"),
+            UpstreamBinary::ApiServer => ("RHUMB_BENCH_KUBE_APISERVER", "kube-apiserver"),
+            UpstreamBinary::Scheduler => ("RHUMB_BENCH_KUBE_SCHEDULER", "kube-scheduler"),
         }
     }
 }
 
-/// Builds these and their etcd: each variable and its value. Nothing where there is no Go, and nothing for what the
-/// environment names already.
-pub(crate) fn peers(wanted: &[Peer]) -> Result<Vec<(&'static str, PathBuf)>> {
+/// Builds the programs and their etcd; returns the environment variables with their values. Returns nothing without
+/// Go, and skips programs that the environment names already.
+pub(crate) fn peers(wanted: &[UpstreamBinary]) -> Result<Vec<(&'static str, PathBuf)>> {
     let mut peers = Vec::new();
-    if setup::on_the_path("go").is_none() {
+    if external_programs::on_the_path("go").is_none() {
         println!("    no go on the PATH: nothing is built to compare with");
         return Ok(peers);
     }
@@ -113,7 +113,7 @@ fn store() -> Result<()> {
     step("the store on that etcd", &mut store)
 }
 
-/// Without arguments everything is compared; with some, they are those of the program itself.
+/// Without arguments compares everything; otherwise passes the arguments to the program.
 fn differential(arguments: &[String]) -> Result<()> {
     etcd()?;
     kubernetes("kube-apiserver")?;
@@ -174,13 +174,13 @@ fn etcd() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Builds one of Kubernetes' programs. The first time takes some minutes, later Go's cache has it.
+/// Builds a Kubernetes program. Takes minutes the first time; later builds use Go's cache.
 fn kubernetes(name: &str) -> Result<()> {
     let set = |variable: &str, value: &str| {
         format!("-X k8s.io/component-base/version.{variable}={value}")
     };
     let flags = [
-        set("gitVersion", KUBERNETES),
+        set("gitVersion", KUBERNETES_VERSION),
         set("gitMajor", "1"),
         set("gitMinor", "36"),
     ];
@@ -193,7 +193,7 @@ fn kubernetes(name: &str) -> Result<()> {
     step(&format!("build {name} from its module"), &mut build)
 }
 
-/// Where the tests look for what is built here.
+/// The directory in which tests look for the programs.
 fn tools() -> Result<PathBuf> {
     let directory = target().join("tools");
     std::fs::create_dir_all(&directory)?;

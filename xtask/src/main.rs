@@ -1,10 +1,10 @@
-//! Chores of the project: `cargo xtask --help`.
+//! Development tasks: `cargo xtask --help`.
 
-mod chores;
+mod commands;
+mod external_programs;
 mod interop;
 mod schema;
-mod setup;
-mod steps;
+mod tasks;
 mod tidy;
 
 use std::path::PathBuf;
@@ -12,23 +12,23 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Chores of the project.
+/// Development tasks.
 #[derive(Parser)]
-enum Chore {
-    /// Run all tests that need only Rust and Debian's packages. Sets itself up.
+enum XtaskCommand {
+    /// Run all tests that need only Rust and Debian packages. Downloads missing tools.
     Test {
-        /// Passed on to the test programs, such as the name of a test.
+        /// Arguments for the test programs, such as the name of a test.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Check what the compiler does not: who may use whom, sizes of files, leftovers.
+    /// Check crate dependencies, file sizes and leftover markers.
     Tidy,
-    /// Measure: `cargo xtask bench store --help`.
+    /// Run a benchmark: `cargo xtask bench store --help`.
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Kill a writing process again and again, and look at what is left.
+    /// Kill a writing process repeatedly and check the store afterwards.
     Torture {
         #[arg(long, default_value_t = 1000)]
         rounds: usize,
@@ -38,24 +38,24 @@ enum Chore {
         #[arg(long, default_value_t = 200_000)]
         cases: u32,
     },
-    /// Compare with the real thing. Needs Go 1.26 or later and its module proxy.
+    /// Compare with upstream. Needs Go 1.26 or later and its module proxy.
     Interop {
-        /// Which parts; all if none is named.
-        parts: Vec<interop::Part>,
-        /// Passed on to the differential and kubectl parts, such as `-- compare --topic core`.
+        /// Suites to run [default: all].
+        parts: Vec<interop::InteropSuite>,
+        /// Arguments for the differential and kubectl suites, such as `-- compare --topic core`.
         #[arg(last = true)]
         arguments: Vec<String>,
     },
-    /// Make the table of built-in types anew. Needs Go 1.26 or later and its module proxy.
+    /// Regenerate the table of built-in types. Needs Go 1.26 or later and its module proxy.
     Schema {
-        /// Where swagger.json and openapi-v3/ of an API server are.
+        /// Directory with swagger.json and openapi-v3/ of an API server.
         #[arg(long)]
         k8s_api: PathBuf,
     },
 }
 
 fn main() -> ExitCode {
-    match carry_out(Chore::parse()) {
+    match carry_out(XtaskCommand::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
@@ -64,14 +64,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn carry_out(chore: Chore) -> anyhow::Result<()> {
+fn carry_out(chore: XtaskCommand) -> anyhow::Result<()> {
     match chore {
-        Chore::Test { arguments } => chores::test(&arguments),
-        Chore::Tidy => tidy::run(),
-        Chore::Bench { arguments } => chores::bench(&arguments),
-        Chore::Torture { rounds } => chores::torture(rounds),
-        Chore::Fuzz { cases } => chores::fuzz(cases),
-        Chore::Schema { k8s_api } => schema::run(&k8s_api),
-        Chore::Interop { parts, arguments } => interop::run(&parts, &arguments),
+        XtaskCommand::Test { arguments } => tasks::test(&arguments),
+        XtaskCommand::Tidy => tidy::run(),
+        XtaskCommand::Bench { arguments } => tasks::bench(&arguments),
+        XtaskCommand::Torture { rounds } => tasks::torture(rounds),
+        XtaskCommand::Fuzz { cases } => tasks::fuzz(cases),
+        XtaskCommand::Schema { k8s_api } => schema::run(&k8s_api),
+        XtaskCommand::Interop { parts, arguments } => interop::run(&parts, &arguments),
     }
 }

@@ -1,9 +1,9 @@
-//! `cargo xtask schema`: the table of what every field of every built-in kind is, from Go's types and OpenAPI.
+//! `cargo xtask schema`: generates the table of all fields of all built-in kinds from Go types and OpenAPI.
 //!
-//! Go knows pointers, omitempty, embedding, protobuf numbers and names of types; OpenAPI knows list types, keys,
-//! what is required and defaults. `crates/schema/src/text.rs` reads what is written here and says what it means.
+//! Pointers, omitempty, embedding, protobuf numbers and type names come from Go; list types, keys, required fields and
+//! defaults from OpenAPI. `crates/schema/src/text.rs` parses the table and documents its format.
 
-mod facts;
+mod go_type_facts;
 mod openapi;
 
 use std::fmt::Write as _;
@@ -13,18 +13,18 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::steps::root;
-use facts::{FieldFacts, ShapeFacts, TypeFacts};
-use openapi::Definitions;
+use crate::commands::root;
+use go_type_facts::{GoFieldFacts, GoTypeFacts, GoTypeShape};
+use openapi::OpenApiDefinitions;
 
 const TABLE: &str = "crates/schema/src/builtin.table";
 
 pub(crate) fn run(k8s_api: &Path) -> Result<()> {
-    let definitions = Definitions::read(k8s_api)?;
+    let definitions = OpenApiDefinitions::read(k8s_api)?;
     let mut types = ask_go()?;
     types.sort_by(|a, b| a.name.cmp(&b.name));
     let mut table = String::from(
-        "# What every field of every built-in kind is. Made by `cargo xtask schema`; text.rs says how to read it.\n",
+        "# What every field of every built-in kind is. Made by `cargo xtask schema`; table_parser.rs describes the format.\n",
     );
     for facts in &types {
         print_type(&mut table, facts, &definitions)
@@ -36,7 +36,7 @@ pub(crate) fn run(k8s_api: &Path) -> Result<()> {
     Ok(())
 }
 
-fn ask_go() -> Result<Vec<TypeFacts>> {
+fn ask_go() -> Result<Vec<GoTypeFacts>> {
     let output = Command::new("go")
         .args(["run", "."])
         .current_dir(root().join("interop/gotypes"))
@@ -53,11 +53,15 @@ fn ask_go() -> Result<Vec<TypeFacts>> {
         .context("cannot read the answer of interop/gotypes")
 }
 
-fn print_type(out: &mut String, facts: &TypeFacts, definitions: &Definitions) -> Result<()> {
+fn print_type(
+    out: &mut String,
+    facts: &GoTypeFacts,
+    definitions: &OpenApiDefinitions,
+) -> Result<()> {
     let atomic = definitions.is_atomic_type(&facts.name);
     let atomic = if atomic { " atomic" } else { "" };
     writeln!(out, "\n{} {}{atomic}", facts.name, facts.go)?;
-    let mut fields: Vec<&FieldFacts> = facts.fields.iter().collect();
+    let mut fields: Vec<&GoFieldFacts> = facts.fields.iter().collect();
     fields.sort_by(|a, b| a.name.cmp(&b.name));
     for field in fields {
         print_field(out, facts, field, definitions)
@@ -68,9 +72,9 @@ fn print_type(out: &mut String, facts: &TypeFacts, definitions: &Definitions) ->
 
 fn print_field(
     out: &mut String,
-    of: &TypeFacts,
-    field: &FieldFacts,
-    definitions: &Definitions,
+    of: &GoTypeFacts,
+    field: &GoFieldFacts,
+    definitions: &OpenApiDefinitions,
 ) -> Result<()> {
     let property = definitions.property(&of.name, &field.name);
     let flags = flags(field, definitions.is_required(&of.name, &field.name));
@@ -96,8 +100,8 @@ fn print_field(
     Ok(())
 }
 
-/// `r` required, `p` pointer, `o` left out when empty. Go never leaves out a struct for omitempty.
-fn flags(field: &FieldFacts, required: bool) -> String {
+/// `r` required, `p` pointer, `o` omitted when empty. Go ignores omitempty on structs.
+fn flags(field: &GoFieldFacts, required: bool) -> String {
     let omitted =
         field.omitzero || (field.omitempty && (field.pointer || !field.shape.is_struct()));
     let flags: String = [(required, 'r'), (field.pointer, 'p'), (omitted, 'o')]
@@ -113,7 +117,7 @@ fn flags(field: &FieldFacts, required: bool) -> String {
 
 fn print_lists_and_maps(
     out: &mut String,
-    field: &FieldFacts,
+    field: &GoFieldFacts,
     property: Option<&Value>,
 ) -> Result<()> {
     let Some(property) = property else {
@@ -142,7 +146,7 @@ fn print_lists_and_maps(
     Ok(())
 }
 
-fn print_patch_strategy(out: &mut String, field: &FieldFacts) -> Result<()> {
+fn print_patch_strategy(out: &mut String, field: &GoFieldFacts) -> Result<()> {
     for strategy in field.patch_strategy.split(',').filter(|s| !s.is_empty()) {
         match strategy {
             "merge" if field.shape.list.is_some() => {
@@ -157,8 +161,8 @@ fn print_patch_strategy(out: &mut String, field: &FieldFacts) -> Result<()> {
     Ok(())
 }
 
-impl ShapeFacts {
-    /// As the table has it.
+impl GoTypeShape {
+    /// The name in the table.
     fn text(&self) -> String {
         if let Some(items) = &self.list {
             format!("[]{}", items.text())
@@ -169,7 +173,7 @@ impl ShapeFacts {
         }
     }
 
-    /// As Go names it, if all of its parts have the names that one would expect.
+    /// Go's name, if all of its parts have the usual names.
     fn go(&self) -> String {
         if let Some(items) = &self.list {
             format!("[]{}", items.go())

@@ -1,5 +1,6 @@
-//! What the compiler does not check: the map of the code is true, files are small, nothing is left over.
+//! Checks beyond the compiler's: crate dependencies match ARCHITECTURE.md, files are small, no leftover markers.
 
+mod architecture;
 mod dependencies;
 mod files;
 
@@ -8,13 +9,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::steps::root;
+use crate::commands::root;
 
 pub(crate) fn run() -> Result<()> {
     println!("==> tidy");
     let files = tracked_files()?;
     let mut findings = files::check(&files)?;
     findings.extend(dependencies::check()?);
+    findings.extend(architecture::check(&files)?);
     for finding in &findings {
         println!("    {finding}");
     }
@@ -25,7 +27,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The files that git tracks or would, relative to the top.
+/// Files that git tracks or would track, relative to the workspace root.
 fn tracked_files() -> Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .current_dir(root())

@@ -1,4 +1,4 @@
-//! Turns of writes, and what they have in common over many rounds.
+//! Write load on config maps: operations, concurrent writers, and the comparison of rounds with and without webhooks.
 
 use std::time::{Duration, Instant};
 
@@ -9,50 +9,58 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::client::{Connection, Endpoint};
-use crate::servers::Server;
+use crate::client::{ApiConnection, ServerEndpoint};
+use crate::servers::BenchServer;
 use crate::stats::{Percentiles, median};
 
-pub(super) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(super) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// What only wants to know whether it would be let in.
-pub(super) const TRIED: &str = "/api/v1/namespaces/default/configmaps?dryRun=All";
+/// Collection path for dry-run creates.
+pub(super) const CONFIG_MAPS_DRY_RUN: &str = "/api/v1/namespaces/default/configmaps?dryRun=All";
 
-const UPDATED: &str = "updated";
+const UPDATED_NAME: &str = "updated";
 
-/// What a config map carries.
+/// Size of the payload of a config map.
 const TEXT_BYTES: usize = 1000;
 
-/// Writes before each turn that do not count: what is kept from one write to the next is there afterwards.
+/// Unmeasured writes before each round, so that caches are filled.
 const WARM_UP: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum WriteOperation {
     Create,
     Update,
-    /// A creation that is not stored: nobody waits for a disk.
+    /// Dry-run create, which does not wait for the disk.
     Try,
 }
 
-impl Work {
-    pub(super) const ALL: [Work; 3] = [Work::Create, Work::Update, Work::Try];
+impl WriteOperation {
+    pub(super) const ALL: [WriteOperation; 3] = [
+        WriteOperation::Create,
+        WriteOperation::Update,
+        WriteOperation::Try,
+    ];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Work::Create => "create",
-            Work::Update => "update",
-            Work::Try => "create, dry run",
+            WriteOperation::Create => "create",
+            WriteOperation::Update => "update",
+            WriteOperation::Try => "create, dry run",
         }
     }
 
     fn request(self, number: usize) -> (Method, String, Bytes) {
         let name = format!("map-{number:08}");
         match self {
-            Work::Create => (Method::POST, MAPS.into(), config_map(&name, number)),
-            Work::Try => (Method::POST, TRIED.into(), config_map(&name, number)),
-            Work::Update => {
-                let path = format!("{MAPS}/{UPDATED}");
-                (Method::PUT, path, config_map(UPDATED, number))
+            WriteOperation::Create => (Method::POST, CONFIG_MAPS.into(), config_map(&name, number)),
+            WriteOperation::Try => (
+                Method::POST,
+                CONFIG_MAPS_DRY_RUN.into(),
+                config_map(&name, number),
+            ),
+            WriteOperation::Update => {
+                let path = format!("{CONFIG_MAPS}/{UPDATED_NAME}");
+                (Method::PUT, path, config_map(UPDATED_NAME, number))
             }
         }
     }
@@ -66,38 +74,39 @@ pub(super) fn config_map(name: &str, number: usize) -> Bytes {
         .into()
 }
 
-/// What a write took.
+/// Median latency and CPU time of a write in one round.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Figure {
+pub(super) struct WriteCost {
     pub(super) p50_us: f64,
-    /// Of the server.
+    /// CPU time of the server.
     pub(super) cpu_us: f64,
 }
 
-impl Figure {
-    fn minus(self, other: Figure) -> Figure {
-        Figure {
+impl WriteCost {
+    fn minus(self, other: WriteCost) -> WriteCost {
+        WriteCost {
             p50_us: self.p50_us - other.p50_us,
             cpu_us: self.cpu_us - other.cpu_us,
         }
     }
 }
 
-/// One kind of write without and with something, over all rounds.
+/// Cost of one write operation without and with webhooks, over all rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Compared {
-    pub(super) without: Figure,
-    pub(super) with: Figure,
-    /// The median of what it was more in a round.
-    pub(super) added: Figure,
+pub(super) struct WriteCostComparison {
+    pub(super) without: WriteCost,
+    pub(super) with: WriteCost,
+    /// Median of the per-round differences.
+    pub(super) added: WriteCost,
 }
 
-impl Compared {
-    /// Both have as many rounds.
-    pub(super) fn of(without: &[Figure], with: &[Figure]) -> Compared {
+impl WriteCostComparison {
+    /// Both slices must have the same length: one entry per round.
+    pub(super) fn of(without: &[WriteCost], with: &[WriteCost]) -> WriteCostComparison {
         let pairs = with.iter().zip(without);
-        let differences: Vec<Figure> = pairs.map(|(with, without)| with.minus(*without)).collect();
-        Compared {
+        let differences: Vec<WriteCost> =
+            pairs.map(|(with, without)| with.minus(*without)).collect();
+        WriteCostComparison {
             without: middle(without),
             with: middle(with),
             added: middle(&differences),
@@ -105,30 +114,30 @@ impl Compared {
     }
 }
 
-fn middle(figures: &[Figure]) -> Figure {
-    let of = |value: fn(&Figure) -> f64| median(figures.iter().map(value).collect());
-    Figure {
+fn middle(figures: &[WriteCost]) -> WriteCost {
+    let of = |value: fn(&WriteCost) -> f64| median(figures.iter().map(value).collect());
+    WriteCost {
         p50_us: of(|figure| figure.p50_us),
         cpu_us: of(|figure| figure.cpu_us),
     }
 }
 
-/// Those who write to one server, each over a connection that stays open.
-pub(super) struct Writers {
-    connections: Vec<Connection>,
-    /// No two objects have the same number.
+/// Concurrent writers to one server, each with its own persistent connection.
+pub(super) struct ConfigMapWriters {
+    connections: Vec<ApiConnection>,
+    /// Next object number; numbers are unique per server.
     next: usize,
 }
 
-impl Writers {
-    pub(super) async fn connect(endpoint: &Endpoint, count: usize) -> Result<Self> {
+impl ConfigMapWriters {
+    pub(super) async fn connect(endpoint: &ServerEndpoint, count: usize) -> Result<Self> {
         let mut connections = Vec::new();
         for _ in 0..count {
             connections.push(endpoint.connect().await?);
         }
         Ok(Self {
             connections,
-            // Others may write to the same server, in another number.
+            // Separate number range for each writer count on the same server.
             next: count << 24,
         })
     }
@@ -137,33 +146,33 @@ impl Writers {
         self.connections.len()
     }
 
-    /// Makes the object that is updated.
+    /// Creates the object that updates are sent to.
     pub(super) async fn prepare_updates(&mut self) -> Result<()> {
         if let Some(connection) = self.connections.first_mut() {
-            let map = config_map(UPDATED, 0);
-            connection.ask(Method::POST, MAPS, map).await?;
+            let map = config_map(UPDATED_NAME, 0);
+            connection.ask(Method::POST, CONFIG_MAPS, map).await?;
         }
         Ok(())
     }
 
-    /// All together do so much work.
+    /// Runs one round of `writes` writes over all connections.
     pub(super) async fn turn(
         &mut self,
-        server: &Server<'_>,
-        work: Work,
+        server: &BenchServer<'_>,
+        work: WriteOperation,
         writes: usize,
-    ) -> Result<Figure> {
+    ) -> Result<WriteCost> {
         self.write(work, WARM_UP).await?;
         let before = server.usage()?.cpu;
         let times = self.write(work, writes).await?;
         let used = server.usage()?.cpu.saturating_sub(before);
-        Ok(Figure {
+        Ok(WriteCost {
             cpu_us: used.as_secs_f64() * 1e6 / times.len() as f64,
             p50_us: Percentiles::of(times).p50_ms * 1e3,
         })
     }
 
-    async fn write(&mut self, work: Work, writes: usize) -> Result<Vec<Duration>> {
+    async fn write(&mut self, work: WriteOperation, writes: usize) -> Result<Vec<Duration>> {
         let each = writes.div_ceil(self.connections.len());
         let mut tasks = JoinSet::new();
         for mut connection in self.connections.drain(..) {
@@ -173,9 +182,9 @@ impl Writers {
                 let mut times = Vec::with_capacity(each);
                 for number in first..first + each {
                     let (method, path, body) = work.request(number);
-                    let begun = Instant::now();
+                    let started = Instant::now();
                     connection.ask(method, &path, body).await?;
-                    times.push(begun.elapsed());
+                    times.push(started.elapsed());
                 }
                 anyhow::Ok((connection, times))
             });

@@ -1,27 +1,31 @@
-//! What webhooks add, beside what is wanted.
+//! Prints what webhooks add to a write, and compares it with the performance targets.
 
 use serde_json::json;
 
-use super::Arguments;
-use super::exclusions::Excluded;
-use super::load::Compared;
-use super::questions::Column;
-use crate::machine;
-use crate::table::{self, Output, Table, Target};
+use super::AdmissionBenchArguments;
+use super::called_webhooks::WebhookCallResults;
+use super::excluded_webhooks::ExcludedWebhookCost;
+use super::load::WriteCostComparison;
+use crate::host_info;
+use crate::table::{self, MarkdownTable, OutputFormat, PerformanceTarget};
 
-/// What a hundred excluded webhooks may add to a write.
+/// Limit for what a hundred excluded webhooks add to a write.
 const EXCLUDED_US_MAX: f64 = 20.0;
 
-/// The part of what the peer's webhook adds that ours may add.
+/// Limit for what a called webhook adds on rhumb, relative to kube-apiserver.
 const ASKED_PART_MAX: f64 = 1.0 / 2.0;
 
-pub(super) fn print(arguments: &Arguments, excluded: &[Excluded], asked: &[Column]) {
-    let targets: Vec<Target> = excluded_targets(excluded)
+pub(super) fn print(
+    arguments: &AdmissionBenchArguments,
+    excluded: &[ExcludedWebhookCost],
+    asked: &[WebhookCallResults],
+) {
+    let targets: Vec<PerformanceTarget> = excluded_targets(excluded)
         .chain(asked_targets(asked))
         .collect();
-    if arguments.output == Output::Json {
+    if arguments.output == OutputFormat::Json {
         let report = json!({
-            "machine": machine::describe(),
+            "machine": host_info::describe(),
             "rounds": arguments.rounds,
             "writes": arguments.writes,
             "configurations": arguments.configurations,
@@ -32,9 +36,9 @@ pub(super) fn print(arguments: &Arguments, excluded: &[Excluded], asked: &[Colum
         println!("{report:#}");
         return;
     }
-    println!("{}", machine::describe());
+    println!("{}", host_info::describe());
     println!(
-        "medians of {} rounds of {} writes, in turns\n",
+        "medians of {} alternating rounds of {} writes\n",
         arguments.rounds, arguments.writes
     );
     println!(
@@ -42,7 +46,7 @@ pub(super) fn print(arguments: &Arguments, excluded: &[Excluded], asked: &[Colum
         arguments.configurations
     );
     println!("{}", excluded_table(excluded));
-    println!("a webhook that is asked:\n");
+    println!("a webhook that is called for the write:\n");
     println!("{}", asked_table(asked));
     for column in asked {
         let (server, http, seen) = (&column.server, column.http, column.webhook);
@@ -63,8 +67,8 @@ const FIGURES: [&str; 6] = [
     "added",
 ];
 
-fn cells(compared: &Compared) -> [String; 6] {
-    let Compared {
+fn cells(compared: &WriteCostComparison) -> [String; 6] {
+    let WriteCostComparison {
         without,
         with,
         added,
@@ -80,22 +84,22 @@ fn cells(compared: &Compared) -> [String; 6] {
     .map(|value| format!("{value:.1}"))
 }
 
-fn excluded_table(excluded: &[Excluded]) -> String {
+fn excluded_table(excluded: &[ExcludedWebhookCost]) -> String {
     let header: Vec<&str> = ["webhooks and write"].into_iter().chain(FIGURES).collect();
-    let mut table = Table::new(&header);
+    let mut table = MarkdownTable::new(&header);
     for one in excluded {
-        let name = format!("{}, {}", one.flavor.name(), one.work);
+        let name = format!("{}, {}", one.webhook_type.name(), one.work);
         table.row([name].into_iter().chain(cells(&one.compared)));
     }
     table.render()
 }
 
-fn asked_table(columns: &[Column]) -> String {
+fn asked_table(columns: &[WebhookCallResults]) -> String {
     let header: Vec<&str> = ["server, writers and HTTP"]
         .into_iter()
         .chain(FIGURES)
         .collect();
-    let mut table = Table::new(&header);
+    let mut table = MarkdownTable::new(&header);
     for column in columns {
         for asked in &column.figures {
             let name = format!("{}, {}, {}", column.server, asked.writers, column.http);
@@ -105,13 +109,13 @@ fn asked_table(columns: &[Column]) -> String {
     table.render()
 }
 
-fn excluded_targets(excluded: &[Excluded]) -> impl Iterator<Item = Target> {
+fn excluded_targets(excluded: &[ExcludedWebhookCost]) -> impl Iterator<Item = PerformanceTarget> {
     excluded.iter().flat_map(|one| {
         let added = one.compared.added;
-        let target = |measure: &str, value: f64| Target {
+        let target = |measure: &str, value: f64| PerformanceTarget {
             what: format!(
                 "{measure} that excluded {} webhooks add to {}, over {EXCLUDED_US_MAX} µs",
-                one.flavor.name(),
+                one.webhook_type.name(),
                 one.work
             ),
             measured: value / EXCLUDED_US_MAX,
@@ -121,8 +125,8 @@ fn excluded_targets(excluded: &[Excluded]) -> impl Iterator<Item = Target> {
     })
 }
 
-/// A column of ours and one of the peer's are next to each other, if there is a peer.
-fn asked_targets(columns: &[Column]) -> Vec<Target> {
+/// Results of rhumb and kube-apiserver for the same webhook are adjacent.
+fn asked_targets(columns: &[WebhookCallResults]) -> Vec<PerformanceTarget> {
     let mut targets = Vec::new();
     for pair in columns.windows(2) {
         let [ours, peer] = pair else { continue };
@@ -135,7 +139,7 @@ fn asked_targets(columns: &[Column]) -> Vec<Target> {
                 ("p50", added.p50_us / others.p50_us),
                 ("CPU", added.cpu_us / others.cpu_us),
             ] {
-                targets.push(Target {
+                targets.push(PerformanceTarget {
                     what: format!(
                         "{measure} that a webhook with HTTP/{} adds to a create, writers: {}; rhumb over kube-apiserver",
                         ours.http, own.writers

@@ -1,4 +1,4 @@
-//! What is asked of a server.
+//! Load generator of the API benchmark: creates, gets, updates with watchers, and lists of config maps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,13 +10,13 @@ use http::Method;
 use http_body_util::BodyExt;
 use tokio::task::JoinSet;
 
-use crate::client::{Connection, Endpoint, Http};
-use crate::servers::Server;
+use crate::client::{ApiConnection, HttpVersion, ServerEndpoint};
+use crate::servers::BenchServer;
 
-/// How long a server is left alone before its memory is looked at.
+/// Idle time before the memory of a server is read.
 pub(super) const QUIET: Duration = Duration::from_secs(3);
 
-/// Lists that are asked for whole, by what they are called.
+/// Unpaginated lists: name and query.
 pub(super) const LISTS: &[(&str, &str)] = &[
     ("list, the latest", "?"),
     ("list, resourceVersion=0", "?resourceVersion=0"),
@@ -32,31 +32,31 @@ const READS: usize = 20_000;
 const UPDATES: usize = 5_000;
 const WATCHERS: usize = 10;
 
-/// A list is asked for again until this much time has passed, so that the kernel's ticks are small beside it.
+/// Minimum duration of a list load, so that the resolution of CPU times does not matter.
 const LIST_TIME: Duration = Duration::from_secs(2);
 
-/// One load and what it took.
+/// Elapsed time and server CPU time of one load.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Figure {
+pub(super) struct ApiLoadResult {
     pub(super) operations: usize,
     pub(super) elapsed: Duration,
     pub(super) cpu: Duration,
 }
 
-pub(super) struct Load<'a> {
-    server: &'a Server<'a>,
+pub(super) struct ApiLoadGenerator<'a> {
+    server: &'a BenchServer<'a>,
     object_bytes: usize,
 }
 
-impl<'a> Load<'a> {
-    pub(super) fn new(server: &'a Server<'a>, object_bytes: usize) -> Self {
+impl<'a> ApiLoadGenerator<'a> {
+    pub(super) fn new(server: &'a BenchServer<'a>, object_bytes: usize) -> Self {
         Self {
             server,
             object_bytes,
         }
     }
 
-    pub(super) async fn create(&self, objects: usize, writers: usize) -> Result<Figure> {
+    pub(super) async fn create(&self, objects: usize, writers: usize) -> Result<ApiLoadResult> {
         let bytes = self.object_bytes;
         self.spread(objects, writers, move |index| {
             (Method::POST, COLLECTION.into(), object(index, bytes, 0))
@@ -64,7 +64,7 @@ impl<'a> Load<'a> {
         .await
     }
 
-    pub(super) async fn get(&self, objects: usize) -> Result<Figure> {
+    pub(super) async fn get(&self, objects: usize) -> Result<ApiLoadResult> {
         self.spread(READS, READERS, move |index| {
             let path = format!("{COLLECTION}/{}", name(scattered(index, objects)));
             (Method::GET, path, Bytes::new())
@@ -72,13 +72,13 @@ impl<'a> Load<'a> {
         .await
     }
 
-    /// Updates, until every watcher was told of each.
-    pub(super) async fn watched_updates(&self, objects: usize) -> Result<Figure> {
+    /// Sends updates and waits until every watcher has received all of them.
+    pub(super) async fn watched_updates(&self, objects: usize) -> Result<ApiLoadResult> {
         let mut watchers = JoinSet::new();
         for _ in 0..WATCHERS {
             watchers.spawn(follow(self.watch().await?, UPDATES));
         }
-        let (begun, before) = (Instant::now(), self.server.usage()?);
+        let (started, before) = (Instant::now(), self.server.usage()?);
         let bytes = self.object_bytes;
         self.spread(UPDATES, READERS, move |index| {
             let chosen = scattered(index, objects);
@@ -89,9 +89,9 @@ impl<'a> Load<'a> {
         while let Some(told) = watchers.join_next().await {
             told??;
         }
-        Ok(Figure {
+        Ok(ApiLoadResult {
             operations: UPDATES,
-            elapsed: begun.elapsed(),
+            elapsed: started.elapsed(),
             cpu: self.server.usage()?.cpu.saturating_sub(before.cpu),
         })
     }
@@ -103,59 +103,62 @@ impl<'a> Load<'a> {
         let list: serde_json::Value = serde_json::from_slice(&list)?;
         let version = list["metadata"]["resourceVersion"]
             .as_str()
-            .context("a list without a version")?;
+            .context("list response has no metadata.resourceVersion")?;
         let watch = format!("{COLLECTION}?watch=true&resourceVersion={version}");
-        self.server.endpoint.watch(&watch, Http::One).await
+        self.server.endpoint.watch(&watch, HttpVersion::One).await
     }
 
-    /// The same list again and again, for a while.
-    pub(super) async fn list(&self, query: &str) -> Result<Figure> {
+    /// Repeats a list for [`LIST_TIME`].
+    pub(super) async fn list(&self, query: &str) -> Result<ApiLoadResult> {
         let path = format!("{COLLECTION}{query}");
         let mut connection = self.server.endpoint.connect().await?;
         self.repeat(async |_| connection.measure(&path).await.map(|_| ()))
             .await
     }
 
-    pub(super) async fn list_in_pages(&self) -> Result<Figure> {
+    pub(super) async fn list_in_pages(&self) -> Result<ApiLoadResult> {
         let mut connection = self.server.endpoint.connect().await?;
         self.repeat(async |_| all_pages(&mut connection).await)
             .await
     }
 
-    /// How long one object is as JSON.
+    /// JSON size of one object.
     pub(super) async fn json_bytes(&self) -> Result<usize> {
         let mut connection = self.server.endpoint.connect().await?;
         let path = format!("{COLLECTION}/{}", name(0));
         connection.measure(&path).await
     }
 
-    async fn repeat(&self, mut once: impl AsyncFnMut(usize) -> Result<()>) -> Result<Figure> {
-        let (begun, before) = (Instant::now(), self.server.usage()?);
+    async fn repeat(
+        &self,
+        mut once: impl AsyncFnMut(usize) -> Result<()>,
+    ) -> Result<ApiLoadResult> {
+        let (started, before) = (Instant::now(), self.server.usage()?);
         let mut operations = 0;
-        while begun.elapsed() < LIST_TIME {
+        while started.elapsed() < LIST_TIME {
             once(operations).await?;
             operations += 1;
         }
-        Ok(Figure {
+        Ok(ApiLoadResult {
             operations,
-            elapsed: begun.elapsed(),
+            elapsed: started.elapsed(),
             cpu: self.server.usage()?.cpu.saturating_sub(before.cpu),
         })
     }
 
-    /// Sends so many requests over so many connections, each as soon as the one before is answered.
+    /// Sends `requests` requests over `connections` connections, each connection one after the other.
     async fn spread(
         &self,
         requests: usize,
         connections: usize,
         request: impl Fn(usize) -> (Method, String, Bytes) + Clone + Send + 'static,
-    ) -> Result<Figure> {
+    ) -> Result<ApiLoadResult> {
         let next = Arc::new(AtomicUsize::new(0));
         let mut open = Vec::new();
         for _ in 0..connections {
             open.push(connect(&self.server.endpoint).await?);
         }
-        let (begun, before) = (Instant::now(), self.server.usage()?);
+        let (started, before) = (Instant::now(), self.server.usage()?);
         let mut tasks = JoinSet::new();
         for mut connection in open {
             let (next, request) = (next.clone(), request.clone());
@@ -173,19 +176,19 @@ impl<'a> Load<'a> {
         while let Some(ended) = tasks.join_next().await {
             ended??;
         }
-        Ok(Figure {
+        Ok(ApiLoadResult {
             operations: requests,
-            elapsed: begun.elapsed(),
+            elapsed: started.elapsed(),
             cpu: self.server.usage()?.cpu.saturating_sub(before.cpu),
         })
     }
 }
 
-async fn connect(endpoint: &Endpoint) -> Result<Connection> {
+async fn connect(endpoint: &ServerEndpoint) -> Result<ApiConnection> {
     endpoint.connect().await
 }
 
-async fn all_pages(connection: &mut Connection) -> Result<()> {
+async fn all_pages(connection: &mut ApiConnection) -> Result<()> {
     let mut path = format!("{COLLECTION}?limit=500");
     loop {
         let page = connection.ask(Method::GET, &path, Bytes::new()).await?;
@@ -196,7 +199,7 @@ async fn all_pages(connection: &mut Connection) -> Result<()> {
     }
 }
 
-/// Found without reading the page: a client's work is not what is measured. Tokens need no quoting.
+/// Extracts the token without parsing the page, to keep client CPU low. Tokens need no escaping.
 fn continue_token(page: &[u8]) -> Option<&str> {
     const FIELD: &[u8] = b"\"continue\":\"";
     let head = &page[..page.len().min(1000)];
@@ -208,11 +211,11 @@ fn continue_token(page: &[u8]) -> Option<&str> {
     text.split_once('"').map(|(token, _)| token)
 }
 
-/// Reads events until there were so many.
+/// Reads watch events until `expected` were received.
 async fn follow(mut body: hyper::body::Incoming, expected: usize) -> Result<()> {
     let mut events = 0;
     while events < expected {
-        let frame = body.frame().await.context("the watch ended")??;
+        let frame = body.frame().await.context("the server ended the watch")??;
         let data = frame.data_ref().map_or(&[][..], |data| data);
         events += data.iter().filter(|byte| **byte == b'\n').count();
     }
@@ -223,9 +226,9 @@ fn name(index: usize) -> String {
     format!("map-{index:07}")
 }
 
-/// Another object each time, from all over the collection.
+/// Pseudo-random order over the collection without repetition.
 fn scattered(index: usize, objects: usize) -> usize {
-    // A large prime: it has no factor in common with any number of objects here.
+    // A large prime, coprime to the numbers of objects used here.
     index.wrapping_mul(1_000_003) % objects
 }
 
@@ -235,7 +238,7 @@ fn object(index: usize, bytes: usize, version: usize) -> Bytes {
         r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{}","labels":{{"app":"app-{app}","tier":"bench"}}}},"data":{{"version":"{version}","text":""#,
         name(index)
     );
-    // What the server adds is about this long.
+    // Approximate size of the fields that the server adds.
     const ADDED: usize = 150;
     let padding = bytes.saturating_sub(head.len() + ADDED);
     format!("{head}{}\"}}}}", "v".repeat(padding)).into()

@@ -1,14 +1,14 @@
-//! What was measured, as tables for a page.
+//! Prints the results of the API benchmark as Markdown tables.
 
 use std::time::Duration;
 
-use super::load::Figure;
-use crate::servers::Program;
+use super::load::ApiLoadResult;
+use crate::servers::ServerProgram;
 
-/// Everything about one number of objects.
-pub(super) struct Column {
+/// Results for one number of objects.
+pub(super) struct ApiResultsForObjectCount {
     objects: usize,
-    figures: Vec<(String, Figure)>,
+    figures: Vec<(String, ApiLoadResult)>,
     pub(super) first_start: Option<Duration>,
     pub(super) next_start: Option<Duration>,
     pub(super) idle_bytes: Option<u64>,
@@ -16,7 +16,7 @@ pub(super) struct Column {
     pub(super) json_bytes: Option<usize>,
 }
 
-impl Column {
+impl ApiResultsForObjectCount {
     pub(super) fn new(objects: usize) -> Self {
         Self {
             objects,
@@ -29,7 +29,7 @@ impl Column {
         }
     }
 
-    pub(super) fn add(&mut self, name: String, figure: Figure) {
+    pub(super) fn add(&mut self, name: String, figure: ApiLoadResult) {
         eprintln!(
             "  {name}: {:.0}/s, {:.0} µs CPU",
             figure.operations as f64 / figure.elapsed.as_secs_f64(),
@@ -38,26 +38,26 @@ impl Column {
         self.figures.push((name, figure));
     }
 
-    fn figure(&self, name: &str) -> Option<Figure> {
+    fn figure(&self, name: &str) -> Option<ApiLoadResult> {
         let found = self.figures.iter().find(|(known, _)| known == name);
         found.map(|(_, figure)| *figure)
     }
 
-    /// At most this much memory for an object: half as much again as its JSON, and a kibibyte.
+    /// Target for the memory of an object: 1.5 times its JSON plus 1 KiB.
     fn bytes_wanted(&self) -> Option<f64> {
         self.json_bytes.map(|json| json as f64 * 1.5 + 1024.0)
     }
 }
 
-fn cpu_us(figure: Figure) -> f64 {
+fn cpu_us(figure: ApiLoadResult) -> f64 {
     figure.cpu.as_secs_f64() * 1e6 / figure.operations as f64
 }
 
-fn time_us(figure: Figure) -> f64 {
+fn time_us(figure: ApiLoadResult) -> f64 {
     figure.elapsed.as_secs_f64() * 1e6 / figure.operations as f64
 }
 
-/// A list costs by its objects, everything else by itself.
+/// Costs of lists are reported per object, all others per request.
 fn is_list(name: &str) -> bool {
     name.starts_with("list")
 }
@@ -69,7 +69,7 @@ fn row(name: &str, unit: &str, values: impl Iterator<Item = Option<f64>>, digits
     println!("| {name} | {unit} | {} |", cells.join(" | "));
 }
 
-pub(super) fn print(program: &Program, columns: &[Column]) {
+pub(super) fn print(program: &ServerProgram, columns: &[ApiResultsForObjectCount]) {
     println!("### {program}\n");
     let sizes: Vec<String> = columns
         .iter()
@@ -79,11 +79,11 @@ pub(super) fn print(program: &Program, columns: &[Column]) {
     println!("|---|---|{}", "---:|".repeat(columns.len()));
     let Some(first) = columns.first() else { return };
     for (name, _) in &first.figures {
-        let share = |column: &Column| match is_list(name) {
+        let share = |column: &ApiResultsForObjectCount| match is_list(name) {
             true => column.objects as f64,
             false => 1.0,
         };
-        let of = |value: fn(Figure) -> f64| {
+        let of = |value: fn(ApiLoadResult) -> f64| {
             columns
                 .iter()
                 .map(move |column| Some(value(column.figure(name)?) / share(column)))
@@ -109,7 +109,12 @@ pub(super) fn print(program: &Program, columns: &[Column]) {
         columns.iter().map(|c| c.bytes_per_object),
         0,
     );
-    row("at most", "B", columns.iter().map(Column::bytes_wanted), 0);
+    row(
+        "at most",
+        "B",
+        columns.iter().map(ApiResultsForObjectCount::bytes_wanted),
+        0,
+    );
     row(
         "first start",
         "ms",
@@ -125,8 +130,8 @@ pub(super) fn print(program: &Program, columns: &[Column]) {
     println!();
 }
 
-/// How many times as much the peer takes, for the largest number of objects that both had.
-pub(super) fn compare(ours: &[Column], peers: &[Column]) {
+/// Prints kube-apiserver's cost relative to rhumb, for the largest common number of objects.
+pub(super) fn compare(ours: &[ApiResultsForObjectCount], peers: &[ApiResultsForObjectCount]) {
     let both = ours.iter().rev().find_map(|ours| {
         let peer = peers.iter().find(|peer| peer.objects == ours.objects)?;
         Some((ours, peer))

@@ -1,16 +1,16 @@
-//! What the lists cost, beside what is wanted.
+//! Prints the cost of the lists and compares it with the performance targets.
 
 use serde_json::json;
 
-use super::{Arguments, Column};
-use crate::machine;
-use crate::table::{self, Output, Table, Target};
+use super::{ListBenchArguments, ServerListCosts};
+use crate::host_info;
+use crate::table::{self, MarkdownTable, OutputFormat, PerformanceTarget};
 
-pub(super) fn print(arguments: &Arguments, columns: &[Column]) {
+pub(super) fn print(arguments: &ListBenchArguments, columns: &[ServerListCosts]) {
     let targets = targets(columns);
-    if arguments.output == Output::Json {
+    if arguments.output == OutputFormat::Json {
         let report = json!({
-            "machine": machine::describe(),
+            "machine": host_info::describe(),
             "pods": arguments.pods,
             "servers": columns,
             "targets": targets,
@@ -18,16 +18,16 @@ pub(super) fn print(arguments: &Arguments, columns: &[Column]) {
         println!("{report:#}");
         return;
     }
-    println!("{}, {} pods\n", machine::describe(), arguments.pods);
+    println!("{}, {} pods\n", host_info::describe(), arguments.pods);
     println!("{}", cost_table(columns));
     if !targets.is_empty() {
         println!("{}", table::targets(&targets));
     }
 }
 
-fn cost_table(columns: &[Column]) -> String {
+fn cost_table(columns: &[ServerListCosts]) -> String {
     let mut header = vec!["list".to_owned(), "pods".to_owned()];
-    for Column { server, .. } in columns {
+    for ServerListCosts { server, .. } in columns {
         header.extend([
             format!("{server}, CPU µs"),
             "time µs".into(),
@@ -39,7 +39,7 @@ fn cost_table(columns: &[Column]) -> String {
     if ratio {
         header.push("CPU ratio".into());
     }
-    let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut table = MarkdownTable::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
     let Some(first) = columns.first() else {
         return table.render();
     };
@@ -62,14 +62,14 @@ fn cost_table(columns: &[Column]) -> String {
     table.render()
 }
 
-fn targets(columns: &[Column]) -> Vec<Target> {
+fn targets(columns: &[ServerListCosts]) -> Vec<PerformanceTarget> {
     let [ours, peer] = columns else {
         return Vec::new();
     };
     let pairs = ours.figures.iter().zip(&peer.figures);
     pairs
         .filter_map(|(ours, peer)| {
-            Some(Target {
+            Some(PerformanceTarget {
                 what: format!("CPU of a list: {}; rhumb over kube-apiserver", ours.name),
                 measured: ours.cpu_us / peer.cpu_us,
                 wanted: ours.wanted?,

@@ -1,27 +1,27 @@
-//! Clusters with network policies, as large as one likes.
+//! Generates the objects of a synthetic cluster with network policies, of any size.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Value, json};
 
-/// How many of everything there are, and what the policies look like.
+/// Size of a synthetic cluster; objects are generated from their numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cluster {
+pub(super) struct SyntheticCluster {
     pub(super) namespaces: usize,
-    /// In each namespace.
+    /// Per namespace.
     pub(super) pods: usize,
-    /// In each namespace.
+    /// Per namespace.
     pub(super) policies: usize,
-    /// A node has this many pods.
+    /// Number of pods on each node.
     pub(super) pods_a_node: usize,
 }
 
-/// Of how many teams namespaces are.
+/// Number of values of the namespace label `team`.
 const TEAMS: usize = 20;
-/// How many tiers the pods of a namespace are in.
+/// Number of values of the pod label `tier`.
 const TIERS: usize = 3;
 
-impl Cluster {
+impl SyntheticCluster {
     pub(super) fn all_pods(&self) -> usize {
         self.namespaces * self.pods
     }
@@ -46,19 +46,19 @@ impl Cluster {
         (0..cluster.all_pods()).map(move |number| cluster.pod(number))
     }
 
-    /// A pod; its namespaces take turns, so that each node has pods of many.
+    /// Pods are assigned to namespaces round-robin, so that each node has pods of many namespaces.
     pub(super) fn pod(&self, number: usize) -> Value {
-        let place = number / self.namespaces;
+        let index = number / self.namespaces;
         let node = number / self.pods_a_node;
         json!({
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
                 "namespace": namespace(number % self.namespaces),
-                "name": pod_name(place),
+                "name": pod_name(index),
                 "uid": format!("pod-{number}"),
                 "creationTimestamp": "2026-01-01T00:00:00Z",
-                "labels": {"app": app(place), "tier": tier(place)},
+                "labels": {"app": app(index), "tier": tier(index)},
             },
             "spec": {
                 "nodeName": node_name(node),
@@ -81,20 +81,20 @@ impl Cluster {
         (0..cluster.all_policies()).map(move |number| cluster.policy(number))
     }
 
-    /// A policy about the pods of one app, or in turns of one tier: peers by labels of pods and of namespaces, a block, and
-    /// ports by number, by name and as a range.
+    /// Policy that selects one app or, for every third, one tier. Peers: pod and namespace selectors and an ipBlock;
+    /// ports: by number, by name and as a range.
     pub(super) fn policy(&self, number: usize) -> Value {
-        let (of, place) = (number % self.namespaces, number / self.namespaces);
-        let picked = match place % 3 {
-            2 => json!({"tier": tier(place)}),
-            _ => json!({"app": app(place % self.pods.max(1))}),
+        let (of, index) = (number % self.namespaces, number / self.namespaces);
+        let picked = match index % 3 {
+            2 => json!({"tier": tier(index)}),
+            _ => json!({"app": app(index % self.pods.max(1))}),
         };
         json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
             "metadata": {
                 "namespace": namespace(of),
-                "name": policy_name(place),
+                "name": policy_name(index),
                 "uid": format!("policy-{number}"),
                 "generation": 1,
             },
@@ -104,9 +104,9 @@ impl Cluster {
                 "ingress": [
                     {
                         "from": [
-                            {"podSelector": {"matchLabels": {"tier": tier(place + 1)}}},
+                            {"podSelector": {"matchLabels": {"tier": tier(index + 1)}}},
                             {
-                                "podSelector": {"matchLabels": {"app": app(place % self.pods.max(1))}},
+                                "podSelector": {"matchLabels": {"app": app(index % self.pods.max(1))}},
                                 "namespaceSelector": {"matchLabels": {"team": team(of + 1)}},
                             },
                         ],
@@ -127,24 +127,24 @@ pub(super) fn namespace(number: usize) -> String {
     format!("ns-{number:05}")
 }
 
-pub(super) fn pod_name(place: usize) -> String {
-    format!("pod-{place}")
+pub(super) fn pod_name(index: usize) -> String {
+    format!("pod-{index}")
 }
 
-pub(super) fn policy_name(place: usize) -> String {
-    format!("policy-{place}")
+pub(super) fn policy_name(index: usize) -> String {
+    format!("policy-{index}")
 }
 
 pub(super) fn node_name(number: usize) -> String {
     format!("node-{number:04}")
 }
 
-fn app(place: usize) -> String {
-    format!("app-{place}")
+fn app(index: usize) -> String {
+    format!("app-{index}")
 }
 
-fn tier(place: usize) -> String {
-    format!("tier-{}", place % TIERS)
+fn tier(index: usize) -> String {
+    format!("tier-{}", index % TIERS)
 }
 
 fn team(namespace: usize) -> String {

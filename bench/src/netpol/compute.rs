@@ -1,36 +1,38 @@
-//! How long it takes to find out what all policies of a cluster mean, and how much memory that needs.
+//! CPU time and memory that the policy engine needs to compute all policies of a cluster.
 
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rhumb_netpol::{Engine, Knowledge, Name, Namespace, NetworkPolicy, Pod, Scope};
+use rhumb_netpol::{
+    EngineScope, Namespace, NamespacedName, NetworkPolicy, PluginCapabilities, Pod, PolicyEngine,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cluster::{Cluster, namespace, node_name, policy_name};
+use super::cluster::{SyntheticCluster, namespace, node_name, policy_name};
 use crate::servers::{cpu_of, peak_resident_bytes};
 
-/// So many objects are read before the engine is given them: reading is not what is measured.
+/// Objects are decoded in batches of this size before the engine gets them: decoding is not measured.
 const BATCH: usize = 1000;
 
-/// A size that others have published figures for, or that is wanted.
+/// Cluster size with a performance target or published results of other implementations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Size {
+pub(super) enum ClusterSize {
     /// 3,000 pods and 3,000 policies in 100 namespaces.
     Medium,
     /// 100,000 pods and 75,000 policies in 25,000 namespaces.
     Large,
 }
 
-impl Size {
-    pub(super) fn cluster(self) -> Cluster {
+impl ClusterSize {
+    pub(super) fn cluster(self) -> SyntheticCluster {
         let (namespaces, pods, policies) = match self {
-            Size::Medium => (100, 30, 30),
-            Size::Large => (25_000, 4, 3),
+            ClusterSize::Medium => (100, 30, 30),
+            ClusterSize::Large => (25_000, 4, 3),
         };
-        Cluster {
+        SyntheticCluster {
             namespaces,
             pods,
             policies,
@@ -39,35 +41,37 @@ impl Size {
     }
 }
 
-/// For whom it is computed.
+/// Scope of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum View {
-    /// All pods, as who tells of all policies has it.
+pub(super) enum EngineView {
+    /// All pods, as in the controller that writes policy status.
     Cluster,
-    /// The rules of one node.
+    /// The rules of one node, as in the agent.
     Node,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Computed {
+pub(super) struct ComputeResult {
     pub(super) pods: usize,
     pub(super) policies: usize,
-    /// On a core.
+    /// CPU time.
     pub(super) seconds: f64,
     pub(super) peak_mib: f64,
-    /// What the process had before the first object.
+    /// Memory of the process before the first object.
     pub(super) idle_mib: f64,
-    /// Pods that policies select, counted once for each policy; or elements of sets in the rules of the node.
+    /// Pods selected by policies, counted once per policy; for a node, the number of set elements in its rules.
     pub(super) found: usize,
 }
 
-/// In a process of its own, which has no memory of other runs.
-pub(super) fn run_apart(size: Size, view: View) -> Result<Computed> {
+/// Runs in a child process, so that peak memory excludes earlier runs.
+pub(super) fn run_apart(size: ClusterSize, view: EngineView) -> Result<ComputeResult> {
     let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
         value().map(|value| value.get_name().to_owned())
     };
-    let size = name(&|| clap::ValueEnum::to_possible_value(&size)).context("a size")?;
-    let view = name(&|| clap::ValueEnum::to_possible_value(&view)).context("a view")?;
+    let size = name(&|| clap::ValueEnum::to_possible_value(&size))
+        .context("cluster size has no command-line name")?;
+    let view = name(&|| clap::ValueEnum::to_possible_value(&view))
+        .context("engine view has no command-line name")?;
     let output = Command::new(std::env::current_exe()?)
         .args(["netpol", "--compute", &size, "--view", &view])
         .output()?;
@@ -79,16 +83,16 @@ pub(super) fn run_apart(size: Size, view: View) -> Result<Computed> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The policies first, so that every pod has all of them to be compared with.
-pub(super) fn run_here(size: Size, view: View) -> Result<()> {
+/// Policies are added first, so that every pod is matched against all of them.
+pub(super) fn run_here(size: ClusterSize, view: EngineView) -> Result<()> {
     let cluster = size.cluster();
     let scope = match view {
-        View::Cluster => Scope::Cluster,
-        View::Node => Scope::Node(node_name(0)),
+        EngineView::Cluster => EngineScope::Cluster,
+        EngineView::Node => EngineScope::Node(node_name(0)),
     };
     let own = std::process::id();
-    let idle = peak_resident_bytes(own).context("no /proc")?;
-    let mut engine = Engine::new(scope, Knowledge::all());
+    let idle = peak_resident_bytes(own).context("failed to read /proc")?;
+    let mut engine = PolicyEngine::new(scope, PluginCapabilities::all());
     let mut spent = Duration::ZERO;
     spent += feed(cluster.namespaces(), |it: Namespace| {
         engine.set_namespace(&it);
@@ -99,17 +103,17 @@ pub(super) fn run_here(size: Size, view: View) -> Result<()> {
     spent += feed(cluster.pods(), |it: Pod| engine.set_pod(&it))?;
     let before = own_cpu()?;
     let found = match view {
-        View::Cluster => selected(&engine, &cluster),
-        View::Node => {
-            drop(engine.take_changes());
-            let sets = engine.program().sets.values();
+        EngineView::Cluster => selected(&engine, &cluster),
+        EngineView::Node => {
+            drop(engine.take_ruleset_delta());
+            let sets = engine.ruleset().sets.values();
             sets.map(|set| set.elements.len()).sum()
         }
     };
     spent += own_cpu()?.saturating_sub(before);
-    let peak = peak_resident_bytes(own).context("no /proc")?;
+    let peak = peak_resident_bytes(own).context("failed to read /proc")?;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let computed = Computed {
+    let computed = ComputeResult {
         pods: cluster.all_pods(),
         policies: cluster.all_policies(),
         seconds: spent.as_secs_f64(),
@@ -121,12 +125,12 @@ pub(super) fn run_here(size: Size, view: View) -> Result<()> {
     Ok(())
 }
 
-/// The engine is the only one who works in this process.
+/// CPU time of this process, in which only the engine runs.
 fn own_cpu() -> Result<Duration> {
-    cpu_of(std::process::id()).context("no /proc")
+    cpu_of(std::process::id()).context("failed to read /proc")
 }
 
-/// Hands all objects over, and says how long the engine took.
+/// Passes all objects to the engine and returns the CPU time it took.
 fn feed<K: DeserializeOwned>(
     objects: impl Iterator<Item = Value>,
     mut take: impl FnMut(K),
@@ -145,16 +149,16 @@ fn feed<K: DeserializeOwned>(
     Ok(spent)
 }
 
-/// What the status of every policy would be made of.
-fn selected(engine: &Engine, cluster: &Cluster) -> usize {
+/// Computes the status summary of every policy.
+fn selected(engine: &PolicyEngine, cluster: &SyntheticCluster) -> usize {
     let mut found = 0;
     for number in 0..cluster.all_policies() {
-        let name = Name::new(
+        let name = NamespacedName::new(
             namespace(number % cluster.namespaces),
             policy_name(number / cluster.namespaces),
         );
         if let Some(summary) = engine.summary(&name) {
-            found += summary.nodes.values().sum::<usize>();
+            found += summary.pods_per_node.values().sum::<usize>();
         }
     }
     found

@@ -1,4 +1,4 @@
-//! Many pods at once against a quota that lets few in.
+//! Checks that a quota admits exactly its limit when many pods are created concurrently.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,43 +10,43 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::Arguments;
-use super::answers::Answers;
-use super::site::Site;
+use super::QuotaBenchArguments;
+use super::quota_test_server::QuotaTestServer;
+use super::response_counts::ResponseCounts;
 use super::writers::{CORES, next_pod};
-use crate::client::Connection;
+use crate::client::ApiConnection;
 use crate::pods;
 
-/// How long until all are answered.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit for all responses of a run.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// One namespace, one quota, all pods at once.
+/// Responses of one run: one namespace, one quota, all creates concurrent.
 #[derive(Debug, Serialize)]
-pub(super) struct Repeat {
+pub(super) struct ExactnessRun {
     pub(super) created: usize,
     pub(super) forbidden: usize,
     pub(super) conflicts: usize,
     pub(super) others: usize,
-    /// How many pods there are afterwards.
+    /// Number of pods in the namespace afterwards.
     pub(super) stored: usize,
-    /// Until the last answer.
+    /// Time until the last response.
     pub(super) ms: f64,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Exactness {
+pub(super) struct QuotaExactness {
     pub(super) limit: usize,
     pub(super) creates: usize,
-    pub(super) repeats: Vec<Repeat>,
-    pub(super) answers: Answers,
+    pub(super) repeats: Vec<ExactnessRun>,
+    pub(super) answers: ResponseCounts,
 }
 
-impl Exactness {
-    /// Repeats in which some other number was let in than the quota allows, or someone was told anything else than
-    /// that the quota is exceeded.
+impl QuotaExactness {
+    /// Number of runs in which the number of admitted pods differs from the limit, or a rejection is anything but
+    /// 403 Forbidden.
     pub(super) fn inexact(&self) -> usize {
         let expected = self.limit.min(self.creates);
-        let is_exact = |repeat: &&Repeat| {
+        let is_exact = |repeat: &&ExactnessRun| {
             repeat.created == expected
                 && repeat.stored == expected
                 && repeat.forbidden == self.creates - expected
@@ -55,41 +55,46 @@ impl Exactness {
     }
 }
 
-pub(super) async fn measure(arguments: &Arguments, site: &mut Site<'_>) -> Result<Exactness> {
+pub(super) async fn measure(
+    arguments: &QuotaBenchArguments,
+    site: &mut QuotaTestServer<'_>,
+) -> Result<QuotaExactness> {
     let (limit, creates) = (arguments.exact_limit, arguments.exact_creates);
     let mut connections = Vec::new();
     for _ in 0..creates {
         connections.push(site.server.endpoint.connect().await?);
     }
-    let mut exactness = Exactness {
+    let mut exactness = QuotaExactness {
         limit,
         creates,
         repeats: Vec::new(),
-        answers: Answers::default(),
+        answers: ResponseCounts::default(),
     };
     for number in 0..arguments.exact_repeats {
         let path = site
             .namespace_for(&format!("exact-{number}"), 1, limit)
             .await?;
-        let all = timeout(PATIENCE, at_once(&mut connections, &path));
-        let (answers, elapsed) = all.await.context("requests are not answered")??;
+        let all = timeout(RESPONSE_TIMEOUT, at_once(&mut connections, &path));
+        let (answers, elapsed) = all
+            .await
+            .context("timed out waiting for responses to pod creates")??;
         let stored = site.pods(&path).await?;
         site.clear(&path).await?;
         exactness
             .repeats
-            .push(Repeat::of(&answers, stored, elapsed));
+            .push(ExactnessRun::of(&answers, stored, elapsed));
         exactness.answers.merge(answers);
     }
     eprintln!(
-        "  {creates} at once against a quota of {limit}: {} of {} not exact",
+        "  {creates} concurrent creates against a quota of {limit}: {} of {} runs not exact",
         exactness.inexact(),
         arguments.exact_repeats
     );
     Ok(exactness)
 }
 
-impl Repeat {
-    fn of(answers: &Answers, stored: usize, elapsed: Duration) -> Self {
+impl ExactnessRun {
+    fn of(answers: &ResponseCounts, stored: usize, elapsed: Duration) -> Self {
         let created = answers.count(StatusCode::CREATED);
         let forbidden = answers.count(StatusCode::FORBIDDEN);
         let conflicts = answers.count(StatusCode::CONFLICT);
@@ -104,8 +109,11 @@ impl Repeat {
     }
 }
 
-/// Each connection asks for one pod, none before all are ready to.
-async fn at_once(connections: &mut Vec<Connection>, path: &str) -> Result<(Answers, Duration)> {
+/// Sends one create on each connection, all released by a barrier.
+async fn at_once(
+    connections: &mut Vec<ApiConnection>,
+    path: &str,
+) -> Result<(ResponseCounts, Duration)> {
     let start = Arc::new(Barrier::new(connections.len() + 1));
     let path: Arc<str> = path.into();
     let mut tasks = JoinSet::new();
@@ -119,14 +127,14 @@ async fn at_once(connections: &mut Vec<Connection>, path: &str) -> Result<(Answe
         });
     }
     start.wait().await;
-    let begun = Instant::now();
-    let mut answers = Answers::default();
+    let started = Instant::now();
+    let mut answers = ResponseCounts::default();
     while let Some(ended) = tasks.join_next().await {
         let (connection, (status, body)) = ended??;
         connections.push(connection);
         answers.add(status, &body);
     }
-    Ok((answers, begun.elapsed()))
+    Ok((answers, started.elapsed()))
 }
 
 #[cfg(test)]
@@ -134,7 +142,7 @@ mod tests {
     use super::*;
 
     fn inexact(created: usize, stored: usize, forbidden: usize) -> usize {
-        let repeat = Repeat {
+        let repeat = ExactnessRun {
             created,
             forbidden,
             conflicts: 100 - created - forbidden,
@@ -142,17 +150,17 @@ mod tests {
             stored,
             ms: 1.0,
         };
-        let exactness = Exactness {
+        let exactness = QuotaExactness {
             limit: 5,
             creates: 100,
             repeats: vec![repeat],
-            answers: Answers::default(),
+            answers: ResponseCounts::default(),
         };
         exactness.inexact()
     }
 
     #[test]
-    fn exact_is_as_many_as_allowed_and_plain_refusals() {
+    fn exact_means_hard_limit_reached_and_only_quota_denials() {
         assert_eq!(inexact(5, 5, 95), 0);
         for (created, stored, forbidden) in [(4, 4, 96), (6, 6, 94), (5, 6, 95), (5, 5, 94)] {
             assert_eq!(inexact(created, stored, forbidden), 1, "{created} {stored}");

@@ -1,39 +1,39 @@
-//! What quotas cost and how well they are kept, beside what is wanted.
+//! Prints cost and exactness of quotas, and compares them with the performance targets.
 
 use serde::Serialize;
 use serde_json::json;
 
-use super::Arguments;
-use super::answers::Answers;
-use super::exactness::{Exactness, Repeat};
-use super::rounds::Row;
-use crate::machine;
+use super::QuotaBenchArguments;
+use super::exactness::{ExactnessRun, QuotaExactness};
+use super::response_counts::ResponseCounts;
+use super::rounds::QuotaCostRow;
+use crate::host_info;
 use crate::stats::median;
-use crate::table::{self, Output, Table, Target};
+use crate::table::{self, MarkdownTable, OutputFormat, PerformanceTarget};
 
-/// Of the CPU time of a create without quotas, with however many.
+/// Limit for the CPU time of a create with quotas, relative to one without.
 const CPU_MAX: f64 = 1.15;
 
-/// The part of the rate without a quota that is left with one, for many writers of one namespace.
+/// Minimum create rate with a quota under contention, relative to the rate without.
 const RATE_MIN: f64 = 0.7;
 
-/// Everything about one server.
+/// Results of one server.
 #[derive(Serialize)]
-pub(super) struct Column {
+pub(super) struct ServerQuotaResults {
     pub(super) server: String,
     pub(super) is_peer: bool,
     pub(super) is_enforced: bool,
-    pub(super) cost: Vec<Row>,
-    pub(super) contention: Vec<Row>,
-    pub(super) exactness: Exactness,
+    pub(super) cost: Vec<QuotaCostRow>,
+    pub(super) contention: Vec<QuotaCostRow>,
+    pub(super) exactness: QuotaExactness,
 }
 
-pub(super) fn print(arguments: &Arguments, columns: &[Column]) {
+pub(super) fn print(arguments: &QuotaBenchArguments, columns: &[ServerQuotaResults]) {
     let ours = columns.iter().filter(|column| !column.is_peer);
-    let targets: Vec<Target> = ours.flat_map(targets).collect();
-    if arguments.output == Output::Json {
+    let targets: Vec<PerformanceTarget> = ours.flat_map(targets).collect();
+    if arguments.output == OutputFormat::Json {
         let report = json!({
-            "machine": machine::describe(),
+            "machine": host_info::describe(),
             "rounds": arguments.rounds,
             "creates": arguments.creates,
             "settle_ms": arguments.settle_ms,
@@ -44,10 +44,10 @@ pub(super) fn print(arguments: &Arguments, columns: &[Column]) {
         println!("{report:#}");
         return;
     }
-    println!("{}\n", machine::describe());
+    println!("{}\n", host_info::describe());
     for column in columns.iter().filter(|column| !column.is_enforced) {
         println!(
-            "{} does not enforce its quotas: what they cost it is not known.\n",
+            "{} does not enforce its quotas: their cost is unknown.\n",
             column.server
         );
     }
@@ -76,8 +76,11 @@ pub(super) fn print(arguments: &Arguments, columns: &[Column]) {
     }
 }
 
-fn rows_table(columns: &[Column], rows: fn(&Column) -> &Vec<Row>) -> String {
-    let mut table = Table::new(&[
+fn rows_table(
+    columns: &[ServerQuotaResults],
+    rows: fn(&ServerQuotaResults) -> &Vec<QuotaCostRow>,
+) -> String {
+    let mut table = MarkdownTable::new(&[
         "server, writers, quotas",
         "pods/s",
         "over none",
@@ -114,8 +117,8 @@ fn rows_table(columns: &[Column], rows: fn(&Column) -> &Vec<Row>) -> String {
     table.render()
 }
 
-fn exactness_table(columns: &[Column]) -> String {
-    let mut table = Table::new(&[
+fn exactness_table(columns: &[ServerQuotaResults]) -> String {
+    let mut table = MarkdownTable::new(&[
         "server",
         "not exact",
         "201",
@@ -128,7 +131,7 @@ fn exactness_table(columns: &[Column]) -> String {
     ]);
     for column in columns {
         let repeats = &column.exactness.repeats;
-        let range = |count: fn(&Repeat) -> usize| {
+        let range = |count: fn(&ExactnessRun) -> usize| {
             let counts = repeats.iter().map(count);
             let (least, most) = (counts.clone().min(), counts.max());
             match (least.unwrap_or(0), most.unwrap_or(0)) {
@@ -153,11 +156,11 @@ fn exactness_table(columns: &[Column]) -> String {
     table.render()
 }
 
-/// What refusals say, one of each code.
-fn print_examples(columns: &[Column]) {
+/// Prints an example message for each unsuccessful status code.
+fn print_examples(columns: &[ServerQuotaResults]) {
     for column in columns {
         let rows = column.cost.iter().chain(&column.contention);
-        let mut all = Answers::default();
+        let mut all = ResponseCounts::default();
         for answers in rows.map(|row| &row.answers) {
             all.merge(answers.clone());
         }
@@ -169,19 +172,21 @@ fn print_examples(columns: &[Column]) {
     println!();
 }
 
-/// How many times as much the peer takes.
-fn print_comparison(columns: &[Column]) {
+/// Prints kube-apiserver's cost relative to rhumb.
+fn print_comparison(columns: &[ServerQuotaResults]) {
     let Some(peer) = columns.iter().find(|column| column.is_peer) else {
         return;
     };
     if columns.iter().all(|column| column.is_peer) {
         return;
     }
-    let mut table = Table::new(&["writers, quotas", "CPU", "CPU with etcd", "p50", "pods/s"]);
+    let mut table =
+        MarkdownTable::new(&["writers, quotas", "CPU", "CPU with etcd", "p50", "pods/s"]);
     for ours in columns.iter().filter(|column| !column.is_peer) {
         let pairs = all_rows(ours).zip(all_rows(peer));
         for (own, other) in pairs {
-            let with_etcd = |row: &Row| row.figure.cpu_us + row.figure.etcd_cpu_us.unwrap_or(0.0);
+            let with_etcd =
+                |row: &QuotaCostRow| row.figure.cpu_us + row.figure.etcd_cpu_us.unwrap_or(0.0);
             let name = format!("{}, {}, {}", ours.server, own.writers, own.quotas);
             let ratios = [
                 other.figure.cpu_us / own.figure.cpu_us,
@@ -197,14 +202,14 @@ fn print_comparison(columns: &[Column]) {
     println!("{}", table.render());
 }
 
-fn all_rows(column: &Column) -> impl Iterator<Item = &Row> {
+fn all_rows(column: &ServerQuotaResults) -> impl Iterator<Item = &QuotaCostRow> {
     column.cost.iter().chain(&column.contention)
 }
 
-/// Cheap is only what is done: a server that does not enforce its quotas has to do so first.
-fn targets(column: &Column) -> Vec<Target> {
+/// Cost targets apply only to a server that enforces its quotas.
+fn targets(column: &ServerQuotaResults) -> Vec<PerformanceTarget> {
     let server = &column.server;
-    let exactness = Target {
+    let exactness = PerformanceTarget {
         what: format!("repeats in which a quota was not kept exactly; {server}"),
         measured: column.exactness.inexact() as f64,
         wanted: 0.0,
@@ -212,17 +217,21 @@ fn targets(column: &Column) -> Vec<Target> {
     if !column.is_enforced {
         return vec![exactness];
     }
-    let with_quotas = |row: &&Row| row.quotas > 0;
-    let cost = column.cost.iter().filter(with_quotas).map(|row| Target {
-        what: format!(
-            "CPU of a create over one without quotas, quotas: {}, writers: {}; {server}",
-            row.quotas, row.writers
-        ),
-        measured: row.over_none.cpu_us,
-        wanted: CPU_MAX,
-    });
+    let with_quotas = |row: &&QuotaCostRow| row.quotas > 0;
+    let cost = column
+        .cost
+        .iter()
+        .filter(with_quotas)
+        .map(|row| PerformanceTarget {
+            what: format!(
+                "CPU of a create over one without quotas, quotas: {}, writers: {}; {server}",
+                row.quotas, row.writers
+            ),
+            measured: row.over_none.cpu_us,
+            wanted: CPU_MAX,
+        });
     let contention = column.contention.iter().filter(with_quotas);
-    let contention = contention.map(|row| Target {
+    let contention = contention.map(|row| PerformanceTarget {
         what: format!(
             "rate without a quota over the rate with one, writers: {}; {server}",
             row.writers

@@ -1,43 +1,43 @@
-//! Turns of the same writers in a namespace without quotas and in namespaces with some, and what they had in common.
+//! Alternating rounds of the same writers in a namespace without quotas and in namespaces with quotas.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
 
-use super::answers::Answers;
-use super::site::Site;
-use super::writers::{Bounds, Turn, Writers};
+use super::quota_test_server::QuotaTestServer;
+use super::response_counts::ResponseCounts;
+use super::writers::{PodCreateRound, PodWriters, RoundLimits};
 use crate::stats::{Percentiles, median};
 
-/// One number of writers and one of quotas.
+/// Result for one number of writers and one number of quotas.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct QuotaCostRow {
     pub(super) writers: usize,
     pub(super) quotas: usize,
     pub(super) pods: usize,
-    /// From the first try until a pod was let in, of all rounds.
+    /// From the first attempt until the pod was created, over all rounds.
     pub(super) latency: Percentiles,
-    /// The medians of the rounds.
+    /// Medians over the rounds.
     #[serde(flatten)]
-    pub(super) figure: Figure,
-    /// The medians of what it was in a round, over what it was without quotas.
-    pub(super) over_none: Figure,
-    pub(super) answers: Answers,
+    pub(super) figure: PodCreateCost,
+    /// Medians of the per-round ratios to the namespace without quotas.
+    pub(super) over_none: PodCreateCost,
+    pub(super) answers: ResponseCounts,
 }
 
-/// What a pod took in one round.
+/// Rate and CPU time per pod in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Figure {
+pub(super) struct PodCreateCost {
     pub(super) per_second: f64,
-    /// Of the API server.
+    /// CPU time of the API server.
     pub(super) cpu_us: f64,
-    /// Of its etcd, if it has one.
+    /// CPU time of its etcd, if it has one.
     pub(super) etcd_cpu_us: Option<f64>,
 }
 
-impl Figure {
-    fn of(turn: &Turn) -> Self {
+impl PodCreateCost {
+    fn of(turn: &PodCreateRound) -> Self {
         let pods = turn.times.len() as f64;
         let each = |time: Duration| time.as_secs_f64() * 1e6 / pods;
         Self {
@@ -47,19 +47,19 @@ impl Figure {
         }
     }
 
-    fn over(&self, other: &Figure) -> Figure {
+    fn over(&self, other: &PodCreateCost) -> PodCreateCost {
         let etcd = self.etcd_cpu_us.zip(other.etcd_cpu_us);
-        Figure {
+        PodCreateCost {
             per_second: self.per_second / other.per_second,
             cpu_us: self.cpu_us / other.cpu_us,
             etcd_cpu_us: etcd.map(|(own, other)| own / other),
         }
     }
 
-    fn median(figures: &[Figure]) -> Figure {
-        let of = |value: fn(&Figure) -> f64| median(figures.iter().map(value).collect());
+    fn median(figures: &[PodCreateCost]) -> PodCreateCost {
+        let of = |value: fn(&PodCreateCost) -> f64| median(figures.iter().map(value).collect());
         let etcd: Option<Vec<f64>> = figures.iter().map(|figure| figure.etcd_cpu_us).collect();
-        Figure {
+        PodCreateCost {
             per_second: of(|figure| figure.per_second),
             cpu_us: of(|figure| figure.cpu_us),
             etcd_cpu_us: etcd.map(median),
@@ -67,40 +67,40 @@ impl Figure {
     }
 }
 
-/// A namespace and all turns in it.
-struct Place {
+/// Namespace and the results of all its rounds.
+struct NamespaceRounds {
     quotas: usize,
     path: String,
-    figures: Vec<Figure>,
+    figures: Vec<PodCreateCost>,
     times: Vec<Duration>,
-    answers: Answers,
+    answers: ResponseCounts,
 }
 
-impl Place {
-    fn add(&mut self, turn: Turn) -> Result<()> {
+impl NamespaceRounds {
+    fn add(&mut self, turn: PodCreateRound) -> Result<()> {
         ensure!(
             !turn.times.is_empty(),
-            "no pod was let in with {} quotas; {} {:?}",
+            "no pod was created with {} quotas; responses: {} {:?}",
             self.quotas,
             turn.answers.refusals(),
             turn.answers.examples().collect::<Vec<_>>()
         );
-        self.figures.push(Figure::of(&turn));
+        self.figures.push(PodCreateCost::of(&turn));
         self.times.extend(turn.times);
         self.answers.merge(turn.answers);
         Ok(())
     }
 }
 
-pub(super) struct Rounds {
-    writers: Writers,
-    /// The first is without quotas.
-    places: Vec<Place>,
+pub(super) struct QuotaCostRounds {
+    writers: PodWriters,
+    /// The first namespace has no quotas.
+    places: Vec<NamespaceRounds>,
 }
 
-impl Rounds {
+impl QuotaCostRounds {
     pub(super) async fn prepare(
-        site: &mut Site<'_>,
+        site: &mut QuotaTestServer<'_>,
         label: &str,
         writers: usize,
         quotas: &[usize],
@@ -108,27 +108,27 @@ impl Rounds {
         let mut places = Vec::new();
         for quotas in [0].into_iter().chain(quotas.iter().copied()) {
             let name = format!("{label}-{quotas}");
-            places.push(Place {
+            places.push(NamespaceRounds {
                 quotas,
                 path: site.namespace(&name, quotas).await?,
                 figures: Vec::new(),
                 times: Vec::new(),
-                answers: Answers::default(),
+                answers: ResponseCounts::default(),
             });
         }
-        let writers = Writers::connect(&site.server.endpoint, writers).await?;
+        let writers = PodWriters::connect(&site.server.endpoint, writers).await?;
         Ok(Self { writers, places })
     }
 
     pub(super) async fn measure(
         &mut self,
-        site: &mut Site<'_>,
+        site: &mut QuotaTestServer<'_>,
         rounds: usize,
-        bounds: &Bounds,
-    ) -> Result<Vec<Row>> {
+        bounds: &RoundLimits,
+    ) -> Result<Vec<QuotaCostRow>> {
         let count = self.places.len();
         for round in 0..rounds {
-            // Each begins as often as the others, so that coming first is of no use.
+            // The order rotates, so that no namespace benefits from being first.
             for turn in 0..count {
                 let place = &mut self.places[(round + turn) % count];
                 let turn = self.writers.turn(&site.server, &place.path, bounds);
@@ -139,32 +139,33 @@ impl Rounds {
         Ok(self.rows())
     }
 
-    fn rows(&mut self) -> Vec<Row> {
+    fn rows(&mut self) -> Vec<QuotaCostRow> {
         let writers = self.writers.count();
-        let without: Vec<Figure> = self
+        let without: Vec<PodCreateCost> = self
             .places
             .first()
             .map_or(Vec::new(), |it| it.figures.clone());
         let rows = self.places.drain(..).map(|place| {
             let pairs = place.figures.iter().zip(&without);
-            let over: Vec<Figure> = pairs.map(|(with, without)| with.over(without)).collect();
-            Row {
+            let over: Vec<PodCreateCost> =
+                pairs.map(|(with, without)| with.over(without)).collect();
+            QuotaCostRow {
                 writers,
                 quotas: place.quotas,
                 pods: place.times.len(),
                 latency: Percentiles::of(place.times),
-                figure: Figure::median(&place.figures),
-                over_none: Figure::median(&over),
+                figure: PodCreateCost::median(&place.figures),
+                over_none: PodCreateCost::median(&over),
                 answers: place.answers,
             }
         });
-        rows.inspect(Row::tell).collect()
+        rows.inspect(QuotaCostRow::tell).collect()
     }
 }
 
-impl Row {
+impl QuotaCostRow {
     fn tell(&self) {
-        let Figure {
+        let PodCreateCost {
             per_second, cpu_us, ..
         } = self.figure;
         eprintln!(
@@ -180,8 +181,8 @@ impl Row {
 mod tests {
     use super::*;
 
-    fn figure(per_second: f64, cpu_us: f64, etcd_cpu_us: Option<f64>) -> Figure {
-        Figure {
+    fn figure(per_second: f64, cpu_us: f64, etcd_cpu_us: Option<f64>) -> PodCreateCost {
+        PodCreateCost {
             per_second,
             cpu_us,
             etcd_cpu_us,
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_of_two_turns_of_one_round() {
+    fn ratio_divides_two_measurements_of_one_round() {
         let (with, without) = (
             figure(70.0, 120.0, Some(30.0)),
             figure(100.0, 100.0, Some(20.0)),
@@ -198,10 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn a_median_has_etcd_only_if_there_is_one() {
+    fn median_includes_etcd_only_if_measured() {
         let (one, two) = (figure(1.0, 10.0, Some(5.0)), figure(3.0, 20.0, Some(7.0)));
-        assert_eq!(Figure::median(&[one, two]), figure(2.0, 15.0, Some(6.0)));
+        assert_eq!(
+            PodCreateCost::median(&[one, two]),
+            figure(2.0, 15.0, Some(6.0))
+        );
         let alone = figure(1.0, 10.0, None);
-        assert_eq!(Figure::median(&[alone]), alone);
+        assert_eq!(PodCreateCost::median(&[alone]), alone);
     }
 }

@@ -1,4 +1,4 @@
-//! Those who make pods in one namespace, each over a connection that stays open.
+//! Concurrent writers that create pods in one namespace, each with its own persistent connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,51 +9,51 @@ use http::StatusCode;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::answers::Answers;
-use crate::client::{Connection, Endpoint};
+use super::response_counts::ResponseCounts;
+use crate::client::{ApiConnection, ServerEndpoint};
 use crate::pods;
-use crate::servers::{Cpu, Server};
+use crate::servers::{BenchServer, ServerCpuTimes};
 
-/// What a pod asks for.
+/// CPU request of a pod.
 pub(super) const CORES: &str = "4";
 
-/// Pods of each writer before a turn that do not count: what is kept from one to the next is there afterwards.
+/// Unmeasured pods of each writer before a round, so that caches are filled.
 const WARM_UP: usize = 2;
 
-/// How much longer than its time a turn may take until every request is answered.
+/// How long after the end of a round its last responses may arrive.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(120);
 
-/// No two pods have the same name: one that was refused may be there nevertheless.
+/// Unique pod number: a failed create may have been stored nevertheless.
 pub(super) fn next_pod() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A turn ends with whatever comes first.
-pub(super) struct Bounds {
+/// Limits of a round, which ends when the first is reached.
+pub(super) struct RoundLimits {
     pub(super) pods: usize,
     pub(super) time: Duration,
-    /// For how long the CPU time of the server counts when all is answered.
+    /// How long after the last response the server's CPU time still counts.
     pub(super) settle: Duration,
 }
 
-/// What all writers together did.
+/// Result of a round, over all writers.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct PodCreateRound {
     pub(super) elapsed: Duration,
-    /// Of each pod, from the first try until it was let in.
+    /// For each pod, from the first attempt until it was created.
     pub(super) times: Vec<Duration>,
-    pub(super) answers: Answers,
-    /// Used by the server, also while it settled.
-    pub(super) cpu: Cpu,
+    pub(super) answers: ResponseCounts,
+    /// CPU time of the server, including the settle time.
+    pub(super) cpu: ServerCpuTimes,
 }
 
-pub(super) struct Writers {
-    connections: Vec<Connection>,
+pub(super) struct PodWriters {
+    connections: Vec<ApiConnection>,
 }
 
-impl Writers {
-    pub(super) async fn connect(endpoint: &Endpoint, count: usize) -> Result<Self> {
+impl PodWriters {
+    pub(super) async fn connect(endpoint: &ServerEndpoint, count: usize) -> Result<Self> {
         let mut connections = Vec::new();
         for _ in 0..count {
             connections.push(endpoint.connect().await?);
@@ -65,13 +65,13 @@ impl Writers {
         self.connections.len()
     }
 
-    /// All together make so many pods as the bounds allow.
+    /// Runs one round over all connections.
     pub(super) async fn turn(
         &mut self,
-        server: &Server<'_>,
+        server: &BenchServer<'_>,
         path: &str,
-        bounds: &Bounds,
-    ) -> Result<Turn> {
+        bounds: &RoundLimits,
+    ) -> Result<PodCreateRound> {
         let warm_up = WARM_UP * self.count();
         self.write(path, warm_up, bounds.time).await?;
         let before = server.cpu()?;
@@ -81,16 +81,16 @@ impl Writers {
         Ok(turn)
     }
 
-    async fn write(&mut self, path: &str, pods: usize, time: Duration) -> Result<Turn> {
+    async fn write(&mut self, path: &str, pods: usize, time: Duration) -> Result<PodCreateRound> {
         let left = Arc::new(AtomicUsize::new(pods));
         let path: Arc<str> = path.into();
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut tasks = JoinSet::new();
         for connection in self.connections.drain(..) {
             let (path, left) = (path.clone(), left.clone());
-            tasks.spawn(write(connection, path, left, begun + time));
+            tasks.spawn(write(connection, path, left, started + time));
         }
-        let mut turn = Turn::default();
+        let mut turn = PodCreateRound::default();
         let all = async {
             while let Some(ended) = tasks.join_next().await {
                 let (connection, one) = ended??;
@@ -102,20 +102,20 @@ impl Writers {
         };
         timeout(time + ANSWER_PATIENCE, all)
             .await
-            .context("requests are not answered")??;
-        turn.elapsed = begun.elapsed();
+            .context("timed out waiting for responses to pod creates")??;
+        turn.elapsed = started.elapsed();
         Ok(turn)
     }
 }
 
-/// Makes pods until there are none left to make or it is too late.
+/// Creates pods until the round's pod count or time limit is reached.
 async fn write(
-    mut connection: Connection,
+    mut connection: ApiConnection,
     path: Arc<str>,
     left: Arc<AtomicUsize>,
     end: Instant,
-) -> Result<(Connection, Turn)> {
-    let mut turn = Turn::default();
+) -> Result<(ApiConnection, PodCreateRound)> {
+    let mut turn = PodCreateRound::default();
     let take = |left: usize| left.checked_sub(1);
     while left
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)

@@ -1,4 +1,4 @@
-//! When each measured pod got its node, as a watch tells it.
+//! Watches bound pods and records when each measured pod got its node.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -10,59 +10,59 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 
 use super::objects::{self, MEASURED, ROLE};
-use crate::client::{Endpoint, Http};
-use crate::watch::Lines;
+use crate::client::{HttpVersion, ServerEndpoint};
+use crate::watch::BodyLineReader;
 
-/// Pods that were seen and not looked at yet.
+/// Capacity of the channel of bound pods.
 const WAITING_MAX: usize = 4096;
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct PodWatchEvent<'a> {
     #[serde(rename = "type", borrow)]
     kind: &'a str,
     #[serde(borrow)]
-    object: Object<'a>,
+    object: WatchedPod<'a>,
 }
 
 #[derive(Deserialize)]
-struct Object<'a> {
+struct WatchedPod<'a> {
     #[serde(borrow, default)]
-    metadata: Metadata<'a>,
+    metadata: WatchedPodMetadata<'a>,
     #[serde(borrow, default)]
-    spec: Spec<'a>,
+    spec: WatchedPodSpec<'a>,
 }
 
 #[derive(Default, Deserialize)]
-struct Metadata<'a> {
+struct WatchedPodMetadata<'a> {
     name: Option<&'a str>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec<'a> {
+struct WatchedPodSpec<'a> {
     node_name: Option<&'a str>,
 }
 
-pub(super) struct Bindings {
+pub(super) struct BindingWatcher {
     seen: mpsc::Receiver<(usize, Instant)>,
     reader: JoinHandle<Result<Infallible>>,
 }
 
-impl Drop for Bindings {
+impl Drop for BindingWatcher {
     fn drop(&mut self) {
         self.reader.abort();
     }
 }
 
-impl Bindings {
-    /// Watches from now on.
-    pub(super) async fn watch(endpoint: &Endpoint) -> Result<Self> {
+impl BindingWatcher {
+    /// Starts the watch.
+    pub(super) async fn watch(endpoint: &ServerEndpoint) -> Result<Self> {
         let first = open(endpoint).await?;
         let endpoint = endpoint.clone();
         let (sender, seen) = mpsc::channel(WAITING_MAX);
         let reader = tokio::spawn(async move {
             tell(first, &sender).await?;
-            // A server may end the watch of a client that it thinks is slow. A new one tells everything again.
+            // A server may end the watch of a slow client. A new watch starts with all bound pods.
             loop {
                 tell(open(&endpoint).await?, &sender).await?;
             }
@@ -70,16 +70,16 @@ impl Bindings {
         Ok(Self { seen, reader })
     }
 
-    /// How long after `begun` each of so many pods was bound, in the order of that, up to the limit.
+    /// Waits for `count` pods and returns the time from `begun` to each binding, ascending, up to the limit.
     pub(super) async fn collect(
         &mut self,
         pods: usize,
-        begun: Instant,
+        started: Instant,
         limit: Duration,
     ) -> Result<Vec<Duration>> {
         let mut is_bound = vec![false; pods];
         let mut times = Vec::with_capacity(pods);
-        let end = (begun + limit).into();
+        let end = (started + limit).into();
         while times.len() < pods {
             let Ok(next) = timeout_at(end, self.seen.recv()).await else {
                 break;
@@ -87,25 +87,29 @@ impl Bindings {
             let Some((number, at)) = next else {
                 match (&mut self.reader).await?? {}
             };
-            let bound = is_bound.get_mut(number).context("a pod of no one here")?;
+            let bound = is_bound
+                .get_mut(number)
+                .context("watch event of an unknown pod")?;
             if !std::mem::replace(bound, true) {
-                times.push(at.saturating_duration_since(begun));
+                times.push(at.saturating_duration_since(started));
             }
         }
         Ok(times)
     }
 }
 
-async fn open(endpoint: &Endpoint) -> Result<Lines> {
+async fn open(endpoint: &ServerEndpoint) -> Result<BodyLineReader> {
     let path = format!(
         "/api/v1/pods?watch=true&labelSelector={}%3D{MEASURED}&fieldSelector=spec.nodeName%21%3D",
         ROLE.replace('/', "%2F")
     );
-    Ok(Lines::new(endpoint.watch(&path, Http::Two).await?))
+    Ok(BodyLineReader::new(
+        endpoint.watch(&path, HttpVersion::Two).await?,
+    ))
 }
 
-/// Tells what a watch says until it ends.
-async fn tell(mut lines: Lines, to: &mpsc::Sender<(usize, Instant)>) -> Result<()> {
+/// Forwards bound pods until the watch ends.
+async fn tell(mut lines: BodyLineReader, to: &mpsc::Sender<(usize, Instant)>) -> Result<()> {
     let mut found = Vec::new();
     while lines
         .next(|line| {
@@ -122,9 +126,10 @@ async fn tell(mut lines: Lines, to: &mpsc::Sender<(usize, Instant)>) -> Result<(
     Ok(())
 }
 
-/// Which pod a line says has a node, if it says so.
+/// Number of the bound pod in a watch line, if any.
 fn parse(line: &[u8]) -> Result<Option<usize>> {
-    let line: Line<'_> = serde_json::from_slice(line).context("an event that cannot be read")?;
+    let line: PodWatchEvent<'_> =
+        serde_json::from_slice(line).context("failed to parse a watch event")?;
     match line.kind {
         "ADDED" | "MODIFIED" => {}
         "DELETED" | "BOOKMARK" => return Ok(None),
@@ -134,7 +139,7 @@ fn parse(line: &[u8]) -> Result<Option<usize>> {
         return Ok(None);
     }
     let name = line.object.metadata.name.unwrap_or_default();
-    let number = objects::number_of(name).context("a pod of no one here")?;
+    let number = objects::number_of(name).context("watch event of an unknown pod")?;
     Ok(Some(number))
 }
 
@@ -143,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_counts_when_it_has_a_node() {
+    fn pod_counts_when_it_has_a_node() {
         let check = |kind: &str, spec: &str, expected| {
             let line = format!(
                 r#"{{"type":"{kind}","object":{{"metadata":{{"name":"measured-000007"}},"spec":{spec}}}}}"#

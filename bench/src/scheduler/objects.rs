@@ -1,33 +1,33 @@
-//! The nodes, namespaces and pods of a case, each with the path that it is created at.
+//! Manifests of the nodes, namespaces and pods of a case, with the paths they are created at.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::workload::{Case, Template, Workload};
+use super::workload::{PodTemplate, SchedulerWorkload, WorkloadCase};
 
-/// Has a value on each pod: what the pod is for.
+/// Pod label with the pod's role in the case.
 pub(super) const ROLE: &str = "bench.rhumb/role";
 pub(super) const MEASURED: &str = "measured";
 
 const NODES: &str = "/api/v1/nodes";
 const NAMESPACES: &str = "/api/v1/namespaces";
-/// Where measured pods are that are not with the existing ones.
+/// Namespace of the measured pods, unless they share those of the existing pods.
 const MEASURED_NAMESPACE: &str = "measured";
-/// Where the pods are that are neither.
+/// Namespace of warm-up and churn pods.
 pub(super) const OTHER_NAMESPACE: &str = "others";
 
-/// What is to be created, and where.
-pub(super) type Creation = (String, Bytes);
+/// Collection path and body of a create request.
+pub(super) type CreateRequest = (String, Bytes);
 
 fn node_name(number: usize) -> String {
     format!("node-{number:05}")
 }
 
-fn existing_namespace(case: &Case, pod: usize) -> String {
+fn existing_namespace(case: &WorkloadCase, pod: usize) -> String {
     format!("existing-{}", pod % case.namespaces)
 }
 
-pub(super) fn namespaces(workload: &Workload, case: &Case) -> Vec<Creation> {
+pub(super) fn namespaces(workload: &SchedulerWorkload, case: &WorkloadCase) -> Vec<CreateRequest> {
     let existing = (0..case.namespaces).map(|number| existing_namespace(case, number));
     let others = [MEASURED_NAMESPACE, OTHER_NAMESPACE].map(str::to_owned);
     let names = existing.chain(others);
@@ -40,7 +40,7 @@ pub(super) fn namespaces(workload: &Workload, case: &Case) -> Vec<Creation> {
         .collect()
 }
 
-pub(super) fn priority_classes(workload: &Workload) -> Vec<Creation> {
+pub(super) fn priority_classes(workload: &SchedulerWorkload) -> Vec<CreateRequest> {
     let path = "/apis/scheduling.k8s.io/v1/priorityclasses";
     let classes = workload.priority_classes.iter();
     classes
@@ -51,8 +51,8 @@ pub(super) fn priority_classes(workload: &Workload) -> Vec<Creation> {
         .collect()
 }
 
-/// One that says that it is ready and never says anything again.
-pub(super) fn node(workload: &Workload, number: usize) -> Creation {
+/// Ready node without heartbeats.
+pub(super) fn node(workload: &SchedulerWorkload, number: usize) -> CreateRequest {
     let name = node_name(number);
     let mut labels = json!({"kubernetes.io/hostname": name});
     if !workload.zones.is_empty() {
@@ -71,8 +71,8 @@ pub(super) fn node(workload: &Workload, number: usize) -> Creation {
     (NODES.to_owned(), node.to_string().into())
 }
 
-/// Spread over the nodes in turn: as a scheduler would do it, and within the constraints of all workloads.
-pub(super) fn existing_pod(case: &Case, number: usize) -> Creation {
+/// Existing pods are assigned to nodes round-robin, which satisfies the constraints of all workloads.
+pub(super) fn existing_pod(case: &WorkloadCase, number: usize) -> CreateRequest {
     let mut pod = pod(
         &case.existing_pod,
         &format!("existing-{number:06}"),
@@ -82,7 +82,7 @@ pub(super) fn existing_pod(case: &Case, number: usize) -> Creation {
     at(&existing_namespace(case, number), &pod)
 }
 
-pub(super) fn measured_pod(case: &Case, number: usize) -> Creation {
+pub(super) fn measured_pod(case: &WorkloadCase, number: usize) -> CreateRequest {
     let namespace = match case.together {
         true => existing_namespace(case, number),
         false => MEASURED_NAMESPACE.to_owned(),
@@ -95,22 +95,22 @@ fn measured_name(number: usize) -> String {
     format!("measured-{number:06}")
 }
 
-/// Which of the measured pods has this name.
+/// Number of the measured pod with this name.
 pub(super) fn number_of(name: &str) -> Option<usize> {
     name.strip_prefix("measured-")?.parse().ok()
 }
 
-/// A pod that is neither there before nor measured.
-pub(super) fn other_pod(template: &Template, name: &str) -> Creation {
+/// Warm-up or churn pod.
+pub(super) fn other_pod(template: &PodTemplate, name: &str) -> CreateRequest {
     at(OTHER_NAMESPACE, &pod(template, name, "other"))
 }
 
-fn at(namespace: &str, pod: &Value) -> Creation {
+fn at(namespace: &str, pod: &Value) -> CreateRequest {
     let path = format!("{NAMESPACES}/{namespace}/pods");
     (path, pod.to_string().into())
 }
 
-fn pod(template: &Template, name: &str, role: &str) -> Value {
+fn pod(template: &PodTemplate, name: &str, role: &str) -> Value {
     let mut labels = json!(template.labels);
     labels[ROLE] = role.into();
     let amounts = json!({"cpu": template.cpu, "memory": template.memory});
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_measured_pod_is_known_by_its_name() {
+    fn measured_pods_are_identified_by_name() {
         assert_eq!(number_of(&measured_name(0)), Some(0));
         assert_eq!(number_of(&measured_name(1_234_567)), Some(1_234_567));
         assert_eq!(number_of("existing-000001"), None);

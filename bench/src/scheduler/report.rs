@@ -1,51 +1,51 @@
-//! What was measured, for people and for machines, beside what is wanted.
+//! Prints the results of the scheduler benchmark as tables, JSON or a chart, and compares them with the targets.
 
 use serde::Serialize;
 use serde_json::json;
 
-use super::Arguments;
-use super::round::Round;
-use super::workload::Workload;
-use crate::bars::{self, Chart, Group};
-use crate::machine;
-use crate::table::{Output, Table};
+use super::SchedulerBenchArguments;
+use super::round::SchedulerRound;
+use super::workload::SchedulerWorkload;
+use crate::bar_chart::{self, BarChart, BarGroup};
+use crate::host_info;
+use crate::table::{MarkdownTable, OutputFormat};
 
-/// Everything about one workload.
-pub(super) struct Measured {
-    pub(super) workload: Workload,
-    /// By case, and in each in the order of the contestants.
-    pub(super) rounds: Vec<Round>,
+/// All rounds of one workload.
+pub(super) struct WorkloadResult {
+    pub(super) workload: SchedulerWorkload,
+    /// Ordered by case, then by scheduler.
+    pub(super) rounds: Vec<SchedulerRound>,
 }
 
-impl Measured {
+impl WorkloadResult {
     fn cases(&self) -> Vec<&str> {
         let mut cases: Vec<&str> = self.rounds.iter().map(|round| &*round.case).collect();
         cases.dedup();
         cases
     }
 
-    fn ours(&self) -> impl Iterator<Item = &Round> {
+    fn ours(&self) -> impl Iterator<Item = &SchedulerRound> {
         self.rounds.iter().filter(|round| round.is_ours)
     }
 
-    fn peer(&self, case: &str) -> Option<&Round> {
+    fn peer(&self, case: &str) -> Option<&SchedulerRound> {
         let mut rounds = self.rounds.iter();
         rounds.find(|round| round.is_peer && round.case == case)
     }
 }
 
-/// What is wanted, and whether it is so.
+/// Performance target and whether it is met.
 #[derive(Serialize)]
-struct Verdict {
+struct TargetResult {
     what: String,
     measured: f64,
     wanted: f64,
-    /// Or at most.
+    /// Whether the target is a minimum; otherwise it is a maximum.
     at_least: bool,
     met: bool,
 }
 
-impl Verdict {
+impl TargetResult {
     fn at_least(what: String, measured: f64, wanted: f64) -> Self {
         Self {
             what,
@@ -67,14 +67,14 @@ impl Verdict {
     }
 }
 
-fn verdicts(measured: &Measured) -> Vec<Verdict> {
+fn verdicts(measured: &WorkloadResult) -> Vec<TargetResult> {
     let wanted = &measured.workload.wanted;
     let mut verdicts = Vec::new();
     for round in measured.ours() {
         let case = &round.case;
         if let (Some(times), Some(peer)) = (wanted.times_peer, measured.peer(case)) {
             let ratio = round.pods_per_second / peer.pods_per_second;
-            verdicts.push(Verdict::at_least(
+            verdicts.push(TargetResult::at_least(
                 format!("{case}: times upstream"),
                 ratio,
                 times,
@@ -82,7 +82,7 @@ fn verdicts(measured: &Measured) -> Vec<Verdict> {
         }
         if let Some(rate) = wanted.pods_per_second {
             let what = format!("{case}: pods/s");
-            verdicts.push(Verdict::at_least(what, round.pods_per_second, rate));
+            verdicts.push(TargetResult::at_least(what, round.pods_per_second, rate));
         }
     }
     let (first, last) = (measured.ours().next(), measured.ours().last());
@@ -92,21 +92,21 @@ fn verdicts(measured: &Measured) -> Vec<Verdict> {
             measured.workload.name
         );
         let grown = last.ms_per_pod() / first.ms_per_pod();
-        verdicts.push(Verdict::at_most(what, grown, growth));
+        verdicts.push(TargetResult::at_most(what, grown, growth));
     }
     verdicts
 }
 
-pub(super) fn print(arguments: &Arguments, all: &[Measured]) {
-    let verdicts: Vec<Verdict> = match arguments.scale() < 1.0 {
-        // What is wanted is said of whole cases.
+pub(super) fn print(arguments: &SchedulerBenchArguments, all: &[WorkloadResult]) {
+    let verdicts: Vec<TargetResult> = match arguments.scale() < 1.0 {
+        // Targets apply only to cases at full size.
         true => Vec::new(),
         false => all.iter().flat_map(verdicts).collect(),
     };
-    let rounds: Vec<&Round> = all.iter().flat_map(|it| &it.rounds).collect();
-    if arguments.output == Output::Json {
+    let rounds: Vec<&SchedulerRound> = all.iter().flat_map(|it| &it.rounds).collect();
+    if arguments.output == OutputFormat::Json {
         let report = json!({
-            "machine": machine::describe(),
+            "machine": host_info::describe(),
             "scale": arguments.scale(),
             "limit_seconds": arguments.limit_seconds,
             "rounds": rounds,
@@ -115,9 +115,9 @@ pub(super) fn print(arguments: &Arguments, all: &[Measured]) {
         println!("{report:#}");
         return;
     }
-    println!("{}\n", machine::describe());
+    println!("{}\n", host_info::describe());
     println!(
-        "Pods are bound from the moment all are there, for at most {} s; times to bind count from that moment.\n",
+        "Binding starts when all pods exist and is limited to {} s; times to bind count from that start.\n",
         arguments.limit_seconds
     );
     println!("{}", rounds_table(&rounds));
@@ -136,8 +136,8 @@ pub(super) fn print(arguments: &Arguments, all: &[Measured]) {
     }
 }
 
-fn rounds_table(rounds: &[&Round]) -> String {
-    let mut table = Table::new(&[
+fn rounds_table(rounds: &[&SchedulerRound]) -> String {
+    let mut table = MarkdownTable::new(&[
         "case",
         "contestant",
         "pods/s",
@@ -173,13 +173,13 @@ fn rounds_table(rounds: &[&Round]) -> String {
     table.render()
 }
 
-/// Every case with the pods per second of each contestant.
-fn comparison_table(all: &[Measured]) -> String {
+/// Pods per second of each case and scheduler.
+fn comparison_table(all: &[WorkloadResult]) -> String {
     let names = contestants(all);
     let mut header = vec!["case"];
     header.extend(names.iter().copied());
     header.extend(["rhumb over upstream", "floor of upstream's CI"]);
-    let mut table = Table::new(&header);
+    let mut table = MarkdownTable::new(&header);
     for measured in all {
         for case in measured.cases() {
             let mut cells = vec![case.to_owned()];
@@ -203,8 +203,8 @@ fn comparison_table(all: &[Measured]) -> String {
     table.render()
 }
 
-/// In the order in which they were measured.
-fn contestants(all: &[Measured]) -> Vec<&str> {
+/// Names of the schedulers, in the order of measurement.
+fn contestants(all: &[WorkloadResult]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for round in all.iter().flat_map(|measured| &measured.rounds) {
         if !names.contains(&&*round.contestant) {
@@ -214,8 +214,8 @@ fn contestants(all: &[Measured]) -> Vec<&str> {
     names
 }
 
-/// Of each contestant in a case: pods per second, and whether it finished.
-fn rates(measured: &Measured, case: &str, names: &[&str]) -> Vec<Option<(f64, bool)>> {
+/// Pods per second of each scheduler in a case, and whether it bound all pods.
+fn rates(measured: &WorkloadResult, case: &str, names: &[&str]) -> Vec<Option<(f64, bool)>> {
     let of = |name: &&str| {
         let mut rounds = measured.rounds.iter();
         let round = rounds.find(|round| round.case == case && round.contestant == *name)?;
@@ -224,8 +224,8 @@ fn rates(measured: &Measured, case: &str, names: &[&str]) -> Vec<Option<(f64, bo
     names.iter().map(of).collect()
 }
 
-fn verdicts_table(verdicts: &[Verdict]) -> String {
-    let mut table = Table::new(&["wanted", "measured", "limit", ""]);
+fn verdicts_table(verdicts: &[TargetResult]) -> String {
+    let mut table = MarkdownTable::new(&["wanted", "measured", "limit", ""]);
     for verdict in verdicts {
         let bound = if verdict.at_least { "≥" } else { "≤" };
         table.row([
@@ -238,12 +238,12 @@ fn verdicts_table(verdicts: &[Verdict]) -> String {
     table.render()
 }
 
-/// Pods per second of all contestants in all cases.
-pub(super) fn plot(all: &[Measured]) -> String {
+/// Bar chart of pods per second for all cases and schedulers.
+pub(super) fn plot(all: &[WorkloadResult]) -> String {
     let names = contestants(all);
     let groups = all.iter().flat_map(|measured| {
         let cases = measured.cases().into_iter();
-        cases.map(|case| Group {
+        cases.map(|case| BarGroup {
             label: case.to_owned(),
             values: rates(measured, case, &names)
                 .into_iter()
@@ -251,7 +251,7 @@ pub(super) fn plot(all: &[Measured]) -> String {
                 .collect(),
         })
     });
-    bars::render(&Chart {
+    bar_chart::render(&BarChart {
         title: "Pods bound per second".into(),
         groups: groups.collect(),
         names: names.iter().map(ToString::to_string).collect(),

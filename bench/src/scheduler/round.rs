@@ -1,4 +1,4 @@
-//! One case on one contestant: a cluster is made, a scheduler meets it, and then there is much to do at once.
+//! Runs one case with one scheduler: creates the cluster, warms up the scheduler, then measures the binding of all pods.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,52 +11,52 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::Contestant;
-use super::bindings::Bindings;
-use super::check::Cluster;
-use super::objects::{self, Creation, OTHER_NAMESPACE};
-use super::process::Scheduler;
-use super::workload::{Case, Churn, Template, Workload};
-use crate::client::Endpoint;
-use crate::servers::{self, Server};
+use super::SchedulerUnderTest;
+use super::bindings::BindingWatcher;
+use super::objects::{self, CreateRequest, OTHER_NAMESPACE};
+use super::placement_check::ClusterSnapshot;
+use super::scheduler_process::SchedulerProcess;
+use super::workload::{PodTemplate, SchedulerWorkload, WorkloadCase, WorkloadChurn};
+use crate::client::ServerEndpoint;
+use crate::servers::{self, BenchServer};
 use crate::stats::Percentiles;
 
-/// How many create at a time.
+/// Number of concurrent writers.
 const WRITERS: usize = 24;
-/// How long a scheduler may take until it has bound its first pod.
+/// Time limit for the first binding.
 const WARM_UP_PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Until a server and a scheduler have done what comes after much work.
+/// Idle time before a measurement, for deferred work of server and scheduler.
 const QUIET: Duration = Duration::from_secs(2);
-/// How many problems are told.
+/// Maximum number of reported problems.
 const PROBLEMS_SHOWN: usize = 3;
 
-/// What a contestant did in a case.
+/// Result of one case with one scheduler.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Round {
+pub(super) struct SchedulerRound {
     pub(super) case: String,
     pub(super) contestant: String,
     pub(super) is_ours: bool,
     pub(super) is_peer: bool,
     pub(super) pods: usize,
     pub(super) bound: usize,
-    /// Until the last pod was bound, or there was no more time.
+    /// Time until the last pod was bound or the time limit was reached.
     pub(super) seconds: f64,
     pub(super) pods_per_second: f64,
     pub(super) time_to_bind: Percentiles,
-    /// For each pod that was bound.
+    /// Per bound pod.
     pub(super) scheduler_cpu_ms: f64,
     pub(super) apiserver_cpu_ms: f64,
     pub(super) etcd_cpu_ms: Option<f64>,
     pub(super) scheduler_peak_mib: f64,
-    /// How many constraints are broken, and some of them.
+    /// Number of broken constraints.
     pub(super) problems: usize,
     pub(super) problems_shown: Vec<String>,
-    /// For everything, also what came before and after.
+    /// Total duration including setup and checks.
     pub(super) took_seconds: f64,
 }
 
-impl Round {
+impl SchedulerRound {
     pub(super) fn is_finished(&self) -> bool {
         self.bound == self.pods
     }
@@ -67,15 +67,15 @@ impl Round {
 }
 
 pub(super) async fn run(
-    contestant: &Contestant,
-    workload: &Workload,
-    case: &Case,
+    contestant: &SchedulerUnderTest,
+    workload: &SchedulerWorkload,
+    case: &WorkloadCase,
     limit: Duration,
-) -> Result<Round> {
+) -> Result<SchedulerRound> {
     let started = Instant::now();
-    let server = Server::start(&contestant.server).await?;
+    let server = BenchServer::start(&contestant.server).await?;
     prepare(&server.endpoint, workload, case).await?;
-    let mut scheduler = Scheduler::start(&contestant.scheduler, &server)?;
+    let mut scheduler = SchedulerProcess::start(&contestant.scheduler, &server)?;
     warm_up(&server.endpoint, &mut scheduler).await?;
 
     scheduler.hold()?;
@@ -84,10 +84,13 @@ pub(super) async fn run(
         objects::measured_pod(&measured, number)
     })
     .await?;
-    let mut bindings = Bindings::watch(&server.endpoint).await?;
+    let mut bindings = BindingWatcher::watch(&server.endpoint).await?;
     tokio::time::sleep(QUIET).await;
 
-    let cpu = || servers::cpu_of(scheduler.id()).context("the scheduler ended");
+    let cpu = || {
+        servers::cpu_of(scheduler.id())
+            .context("failed to read the usage of the scheduler: it has exited")
+    };
     let (server_cpu, scheduler_cpu) = (server.cpu()?, cpu()?);
     scheduler.go_on()?;
     let begun = Instant::now();
@@ -108,14 +111,15 @@ pub(super) async fn run(
         cpu()?.saturating_sub(scheduler_cpu),
     );
     scheduler.check()?;
-    let peak = servers::peak_resident_bytes(scheduler.id()).context("the scheduler ended")?;
-    // What it does from now on is of no interest, but what it did is.
+    let peak = servers::peak_resident_bytes(scheduler.id())
+        .context("failed to read the usage of the scheduler: it has exited")?;
+    // Stop the scheduler before its placements are checked.
     drop(scheduler);
     let mut connection = server.endpoint.connect().await?;
-    let problems = Cluster::read(&mut connection).await?.problems()?;
+    let problems = ClusterSnapshot::read(&mut connection).await?.problems()?;
 
     let each_ms = |time: Duration| time.as_secs_f64() * 1e3 / (times.len().max(1) as f64);
-    Ok(Round {
+    Ok(SchedulerRound {
         case: case.name.clone(),
         contestant: contestant.to_string(),
         is_ours: contestant.is_ours(),
@@ -135,8 +139,12 @@ pub(super) async fn run(
     })
 }
 
-/// Everything that is there before the scheduler.
-async fn prepare(endpoint: &Endpoint, workload: &Workload, case: &Case) -> Result<()> {
+/// Creates the objects that exist before the scheduler starts.
+async fn prepare(
+    endpoint: &ServerEndpoint,
+    workload: &SchedulerWorkload,
+    case: &WorkloadCase,
+) -> Result<()> {
     let mut first = objects::namespaces(workload, case);
     first.extend(objects::priority_classes(workload));
     create_all(endpoint, first.len(), move |number| first[number].clone()).await?;
@@ -152,11 +160,11 @@ async fn prepare(endpoint: &Endpoint, workload: &Workload, case: &Case) -> Resul
     .await
 }
 
-/// Creates so many objects over many connections.
+/// Creates `count` objects over several connections.
 async fn create_all(
-    endpoint: &Endpoint,
+    endpoint: &ServerEndpoint,
     count: usize,
-    creation: impl Fn(usize) -> Creation + Send + Sync + 'static,
+    creation: impl Fn(usize) -> CreateRequest + Send + Sync + 'static,
 ) -> Result<()> {
     let next = Arc::new(AtomicUsize::new(0));
     let creation = Arc::new(creation);
@@ -181,9 +189,9 @@ async fn create_all(
     Ok(())
 }
 
-/// A scheduler that has bound a pod knows everything that was there before it.
-async fn warm_up(endpoint: &Endpoint, scheduler: &mut Scheduler) -> Result<()> {
-    let (path, body) = objects::other_pod(&Template::tiny(), "warm-up");
+/// Waits until the scheduler has bound a pod, which means that its caches are synced.
+async fn warm_up(endpoint: &ServerEndpoint, scheduler: &mut SchedulerProcess) -> Result<()> {
+    let (path, body) = objects::other_pod(&PodTemplate::tiny(), "warm-up");
     let mut connection = endpoint.connect().await?;
     connection.ask(Method::POST, &path, body).await?;
     let path = format!("/api/v1/namespaces/{OTHER_NAMESPACE}/pods/warm-up");
@@ -197,7 +205,7 @@ async fn warm_up(endpoint: &Endpoint, scheduler: &mut Scheduler) -> Result<()> {
         }
         ensure!(
             begun.elapsed() < WARM_UP_PATIENCE,
-            "the scheduler binds nothing: {}",
+            "timed out waiting for the scheduler to bind the warm-up pod: {}",
             pod["status"]
         );
         tokio::time::sleep(LOOK_INTERVAL).await;
@@ -206,8 +214,8 @@ async fn warm_up(endpoint: &Endpoint, scheduler: &mut Scheduler) -> Result<()> {
     Ok(())
 }
 
-/// Creates a pod again and again, and ends only if that fails.
-async fn churn_on(endpoint: &Endpoint, churn: Churn) -> anyhow::Error {
+/// Creates churn pods at a fixed interval; returns only on failure.
+async fn churn_on(endpoint: &ServerEndpoint, churn: WorkloadChurn) -> anyhow::Error {
     let mut interval = tokio::time::interval(Duration::from_millis(churn.every_ms.max(1)));
     let mut create = async || {
         let mut connection = endpoint.connect().await?;
@@ -219,7 +227,7 @@ async fn churn_on(endpoint: &Endpoint, churn: Churn) -> anyhow::Error {
         anyhow::Ok(())
     };
     match create().await {
-        Ok(()) => anyhow!("no more numbers for pods"),
-        Err(problem) => problem.context("the pods that come meanwhile"),
+        Ok(()) => anyhow!("churn pod numbers exhausted"),
+        Err(problem) => problem.context("failed to create a churn pod"),
     }
 }

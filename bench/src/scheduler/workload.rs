@@ -1,4 +1,5 @@
-//! What is to be scheduled, as the files of `bench/workloads/scheduler` say; their README tells what the fields mean.
+//! Workload files of the scheduler benchmark (`bench/workloads/scheduler`, fields documented in its README) and the
+//! cases they expand to.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,12 +11,12 @@ use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct Workload {
+pub(super) struct SchedulerWorkload {
     pub(super) name: String,
     pub(super) about: String,
     pub(super) floor: Option<f64>,
     #[serde(default)]
-    pub(super) wanted: Wanted,
+    pub(super) wanted: WorkloadTargets,
     #[serde(default = "one")]
     pub(super) repeats: usize,
     #[serde(default)]
@@ -24,16 +25,16 @@ pub(super) struct Workload {
     pub(super) namespace_labels: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) priority_classes: BTreeMap<String, i32>,
-    pod: Template,
-    existing_pod: Option<Template>,
-    pub(super) churn: Option<Churn>,
-    sizes: Vec<Size>,
+    pod: PodTemplate,
+    existing_pod: Option<PodTemplate>,
+    pub(super) churn: Option<WorkloadChurn>,
+    sizes: Vec<WorkloadSize>,
 }
 
-/// What is wanted of rhumb.
+/// Performance targets of a workload.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct Wanted {
+pub(super) struct WorkloadTargets {
     pub(super) times_peer: Option<f64>,
     pub(super) pods_per_second: Option<f64>,
     pub(super) time_growth: Option<f64>,
@@ -41,7 +42,7 @@ pub(super) struct Wanted {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Template {
+pub(super) struct PodTemplate {
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
     #[serde(default = "default_cpu")]
@@ -54,14 +55,14 @@ pub(super) struct Template {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct Churn {
+pub(super) struct WorkloadChurn {
     pub(super) every_ms: u64,
-    pub(super) pod: Template,
+    pub(super) pod: PodTemplate,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Size {
+struct WorkloadSize {
     name: Option<String>,
     nodes: usize,
     #[serde(default = "one")]
@@ -70,21 +71,21 @@ struct Size {
     measured: usize,
     #[serde(default)]
     together: bool,
-    pod: Option<Template>,
+    pod: Option<PodTemplate>,
 }
 
-/// One size of a workload.
+/// One size of a workload, scaled.
 #[derive(Clone, Debug)]
-pub(super) struct Case {
+pub(super) struct WorkloadCase {
     pub(super) name: String,
     pub(super) nodes: usize,
     pub(super) namespaces: usize,
     pub(super) existing: usize,
     pub(super) measured: usize,
-    /// Whether the measured pods are in the namespaces of the existing ones.
+    /// Whether the measured pods are created in the namespaces of the existing ones.
     pub(super) together: bool,
-    pub(super) pod: Template,
-    pub(super) existing_pod: Template,
+    pub(super) pod: PodTemplate,
+    pub(super) existing_pod: PodTemplate,
 }
 
 fn one() -> usize {
@@ -99,8 +100,8 @@ fn default_memory() -> String {
     "500Mi".into()
 }
 
-impl Template {
-    /// A pod that asks for next to nothing.
+impl PodTemplate {
+    /// Pod with minimal requests.
     pub(super) fn tiny() -> Self {
         Self {
             labels: BTreeMap::new(),
@@ -111,20 +112,20 @@ impl Template {
     }
 }
 
-impl Workload {
-    /// Its cases with this share of their nodes and pods. Whatever fits into the whole also fits into the part.
-    pub(super) fn cases(&self, scale: f64) -> Vec<Case> {
+impl SchedulerWorkload {
+    /// Cases at this scale. Pods are rounded down and nodes up, so that a scaled case still fits.
+    pub(super) fn cases(&self, scale: f64) -> Vec<WorkloadCase> {
         let sizes = self.sizes.iter();
         sizes.map(|size| self.case(size, scale)).collect()
     }
 
-    fn case(&self, size: &Size, scale: f64) -> Case {
+    fn case(&self, size: &WorkloadSize, scale: f64) -> WorkloadCase {
         let part = |pods: usize| ((pods as f64 * scale).floor() as usize).max(1);
         let (existing, measured) = (part(size.existing), part(size.measured));
         let nodes = ((size.nodes as f64 * scale).ceil() as usize).max(1);
         let pod = size.pod.as_ref().unwrap_or(&self.pod);
         let existing_pod = size.pod.as_ref().or(self.existing_pod.as_ref());
-        Case {
+        WorkloadCase {
             name: match &size.name {
                 Some(name) => format!("{}, {name}", self.name),
                 None => self.name.clone(),
@@ -148,7 +149,7 @@ impl Workload {
             .flat_map(|it| [it.nodes, it.namespaces, it.existing, it.measured]);
         ensure!(
             counts.into_iter().all(|count| count > 0),
-            "a size has a zero"
+            "a size has a zero count"
         );
         let named = self.sizes.iter().all(|size| size.name.is_some());
         ensure!(named || self.sizes.len() == 1, "sizes without names");
@@ -156,8 +157,8 @@ impl Workload {
     }
 }
 
-/// All workloads of a directory: those of one size first, each group by name.
-pub(super) fn read_all(directory: &Path) -> Result<Vec<Workload>> {
+/// Reads all workloads of a directory: first those of one size, then those of several, each sorted by name.
+pub(super) fn read_all(directory: &Path) -> Result<Vec<SchedulerWorkload>> {
     let shown = directory.display();
     let entries = fs::read_dir(directory).with_context(|| format!("cannot read {shown}"))?;
     let mut workloads = Vec::new();
@@ -174,14 +175,14 @@ pub(super) fn read_all(directory: &Path) -> Result<Vec<Workload>> {
     }
     ensure!(!workloads.is_empty(), "no workloads in {shown}");
     workloads.sort_by(|one, other| {
-        let key = |it: &Workload| (it.sizes.len() > 1, it.name.clone());
+        let key = |it: &SchedulerWorkload| (it.sizes.len() > 1, it.name.clone());
         key(one).cmp(&key(other))
     });
     Ok(workloads)
 }
 
-fn parse(text: &str) -> Result<Workload> {
-    let workload: Workload = serde_saphyr::from_str(text)?;
+fn parse(text: &str) -> Result<SchedulerWorkload> {
+    let workload: SchedulerWorkload = serde_saphyr::from_str(text)?;
     workload.check()?;
     Ok(workload)
 }
@@ -190,14 +191,14 @@ fn parse(text: &str) -> Result<Workload> {
 mod tests {
     use super::*;
 
-    /// Where the workloads of the project are.
-    fn ours() -> Vec<Workload> {
+    /// Workloads of the repository.
+    fn ours() -> Vec<SchedulerWorkload> {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/scheduler");
         read_all(&directory).expect("workloads")
     }
 
     #[test]
-    fn the_cases_of_the_field_have_its_sizes() {
+    fn scheduler_perf_cases_have_upstreams_sizes() {
         let workloads = ours();
         let check = |name: &str, nodes, existing, measured| {
             let workload = workloads.iter().find(|workload| workload.name == name);
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_case_still_has_room_for_all() {
+    fn scaled_cases_still_fit_all_pods() {
         let mut one_a_node = 0;
         for workload in ours() {
             let all = [0.013, 0.05, 0.5, 1.0].map(|scale| workload.cases(scale));
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_workload_is_refused() {
+    fn invalid_workloads_are_rejected() {
         let check = |text: &str, expected: &str| {
             let problem = format!("{:#}", parse(text).expect_err(text));
             assert!(problem.contains(expected), "{problem}");
@@ -268,7 +269,7 @@ mod tests {
         check(&two, "sizes without names");
         let zero = size.replace("measured: 1", "measured: 0");
         let zero = format!("name: a\nabout: b\npod: {{}}\nsizes: [{zero}]\n");
-        check(&zero, "a size has a zero");
+        check(&zero, "a size has a zero count");
         let unknown = format!("name: a\nabout: b\npot: {{}}\npod: {{}}\nsizes: [{size}]\n");
         check(&unknown, "pot");
     }

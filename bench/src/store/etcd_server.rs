@@ -1,4 +1,4 @@
-//! An etcd server for the time of a benchmark.
+//! Temporary etcd server process.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -39,7 +39,9 @@ impl EtcdServer {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .with_context(|| format!("cannot start {program}: install etcd-server"))?;
+            .with_context(|| {
+                format!("failed to start {program}: install the package etcd-server")
+            })?;
         let mut server = EtcdServer {
             process,
             endpoint: client,
@@ -57,10 +59,10 @@ impl EtcdServer {
     }
 
     async fn wait(&mut self) -> Result<()> {
-        let begun = Instant::now();
-        while begun.elapsed() < START_PATIENCE {
+        let started = Instant::now();
+        while started.elapsed() < START_PATIENCE {
             if let Some(status) = self.process.try_wait()? {
-                bail!("the etcd server ended at once: {status}");
+                bail!("the etcd server exited during startup: {status}");
             }
             if let Ok(mut client) = etcd_client::Client::connect([&self.endpoint], None).await
                 && client.status().await.is_ok()
@@ -69,13 +71,13 @@ impl EtcdServer {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        bail!("the etcd server did not answer within {START_PATIENCE:?}")
+        bail!("the etcd server did not become ready within {START_PATIENCE:?}")
     }
 }
 
 impl Drop for EtcdServer {
     fn drop(&mut self) {
-        // It is ours alone and has nothing to lose.
+        // The process has no state worth a clean shutdown.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

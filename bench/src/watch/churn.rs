@@ -1,4 +1,4 @@
-//! Pods that come, change, move from one application to another and go.
+//! Churn load: creates, updates, relabels and deletes pods at a constant rate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,32 +9,32 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::history::Change;
-use super::load::{Pace, WRITERS};
-use crate::client::{Connection, Endpoint};
+use super::history::AcknowledgedWrite;
+use super::load::{RateLimiter, WRITERS};
+use crate::client::{ApiConnection, ServerEndpoint};
 use crate::pods::{self, LABEL, NAMESPACES};
 
-/// A writer keeps about this many pods.
+/// Maximum number of pods of a writer.
 const PODS_MAX: usize = 16;
 
-/// One pod of this many that move is left without an application.
+/// One relabel in this many removes the application label.
 const LOST_SHARE: usize = 8;
 
-/// Makes so many changes, and gives them back as the server answered them.
+/// Makes `changes` writes and returns them as acknowledged by the server.
 pub(super) async fn run(
-    endpoint: &Endpoint,
+    endpoint: &ServerEndpoint,
     first_pod: usize,
     changes: usize,
     apps: usize,
     per_second: f64,
-) -> Result<Vec<Change>> {
-    let pace = Pace::new(0..changes, per_second);
+) -> Result<Vec<AcknowledgedWrite>> {
+    let pace = RateLimiter::new(0..changes, per_second);
     let next_pod = Arc::new(AtomicUsize::new(first_pod));
     let mut writers = JoinSet::new();
     for number in 0..WRITERS {
-        let mut writer = Writer {
+        let mut writer = ChurnWriter {
             connection: endpoint.connect().await?,
-            chance: Chance(number as u64 + 1),
+            chance: fastrand::Rng::with_seed(number as u64 + 1),
             next_pod: next_pod.clone(),
             apps,
             pods: Vec::new(),
@@ -42,8 +42,8 @@ pub(super) async fn run(
         let pace = pace.clone();
         writers.spawn(async move {
             let mut changes = Vec::new();
-            while let Some(turn) = pace.turn().await {
-                changes.push(writer.change(turn).await?);
+            while let Some(next_index) = pace.next_index().await {
+                changes.push(writer.change(next_index).await?);
             }
             anyhow::Ok(changes)
         });
@@ -55,56 +55,41 @@ pub(super) async fn run(
     Ok(all)
 }
 
-/// The same numbers in each run, well mixed.
-struct Chance(u64);
-
-impl Chance {
-    /// A number below this one, which is not zero.
-    fn below(&mut self, end: usize) -> usize {
-        // The finalizer of splitmix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % end as u64) as usize
-    }
-}
-
-/// A pod that is there, and whose it is now.
+/// Existing pod and its current application.
 #[derive(Clone, Copy)]
-struct Pod {
+struct ChurnPod {
     index: usize,
-    /// Its namespace is that of the application it was made for.
+    /// Application it was created for, which determines its namespace.
     home: usize,
     app: Option<usize>,
 }
 
-struct Writer {
-    connection: Connection,
-    chance: Chance,
+struct ChurnWriter {
+    connection: ApiConnection,
+    chance: fastrand::Rng,
     next_pod: Arc<AtomicUsize>,
     apps: usize,
-    /// Nobody else changes them, so there are no conflicts.
-    pods: Vec<Pod>,
+    /// Only this writer changes these pods, so there are no conflicts.
+    pods: Vec<ChurnPod>,
 }
 
-impl Writer {
-    async fn change(&mut self, turn: usize) -> Result<Change> {
-        let (count, kind) = (self.pods.len(), self.chance.below(100));
+impl ChurnWriter {
+    async fn change(&mut self, next_index: usize) -> Result<AcknowledgedWrite> {
+        let (count, kind) = (self.pods.len(), self.chance.usize(..100));
         match kind {
             _ if count == 0 => self.create().await,
             _ if count >= PODS_MAX => self.delete().await,
             0..30 => self.create().await,
             30..55 => self.relabel().await,
-            55..75 => self.update(turn).await,
+            55..75 => self.update(next_index).await,
             _ => self.delete().await,
         }
     }
 
-    async fn create(&mut self) -> Result<Change> {
+    async fn create(&mut self) -> Result<AcknowledgedWrite> {
         let index = self.next_pod.fetch_add(1, Ordering::Relaxed);
-        let app = self.chance.below(self.apps);
-        let pod = Pod {
+        let app = self.chance.usize(..self.apps);
+        let pod = ChurnPod {
             index,
             home: app,
             app: Some(app),
@@ -115,14 +100,14 @@ impl Writer {
         pod.changed(&answer)
     }
 
-    /// To another application of the same namespace, or to none.
-    async fn relabel(&mut self) -> Result<Change> {
-        let chosen = self.chance.below(self.pods.len());
+    /// Moves a pod to another application of the same namespace, or removes its label.
+    async fn relabel(&mut self) -> Result<AcknowledgedWrite> {
+        let chosen = self.chance.usize(..self.pods.len());
         let mut pod = self.pods[chosen];
         let first = pod.home % NAMESPACES;
         let neighbours = (self.apps - first).div_ceil(NAMESPACES);
-        let other = first + NAMESPACES * self.chance.below(neighbours);
-        let lost = self.chance.below(LOST_SHARE) == 0 || pod.app == Some(other);
+        let other = first + NAMESPACES * self.chance.usize(..neighbours);
+        let lost = self.chance.usize(..LOST_SHARE) == 0 || pod.app == Some(other);
         pod.app = match (lost, pod.app) {
             (true, Some(_)) => None,
             _ => Some(other),
@@ -135,27 +120,27 @@ impl Writer {
         Ok(change)
     }
 
-    async fn update(&mut self, turn: usize) -> Result<Change> {
-        let pod = self.pods[self.chance.below(self.pods.len())];
-        let annotations = json!({"example.com/turn": turn.to_string()});
+    async fn update(&mut self, next_index: usize) -> Result<AcknowledgedWrite> {
+        let pod = self.pods[self.chance.usize(..self.pods.len())];
+        let annotations = json!({"example.com/turn": next_index.to_string()});
         self.patch(pod, json!({"metadata": {"annotations": annotations}}))
             .await
     }
 
-    async fn patch(&mut self, pod: Pod, patch: Value) -> Result<Change> {
+    async fn patch(&mut self, pod: ChurnPod, patch: Value) -> Result<AcknowledgedWrite> {
         let patch = patch.to_string().into();
         let answer = self.connection.patch(&pod.path(), patch).await?;
         pod.changed(&answer)
     }
 
-    async fn delete(&mut self) -> Result<Change> {
-        let chosen = self.chance.below(self.pods.len());
+    async fn delete(&mut self) -> Result<AcknowledgedWrite> {
+        let chosen = self.chance.usize(..self.pods.len());
         let pod = self.pods.swap_remove(chosen);
         let path = format!("{}?gracePeriodSeconds=0", pod.path());
         self.connection
             .ask(Method::DELETE, &path, Bytes::new())
             .await?;
-        Ok(Change {
+        Ok(AcknowledgedWrite {
             pod: u32::try_from(pod.index)?,
             app: None,
             version: None,
@@ -163,16 +148,18 @@ impl Writer {
     }
 }
 
-impl Pod {
+impl ChurnPod {
     fn path(self) -> String {
         format!("{}/{}", pods::collection(self.home), pods::name(self.index))
     }
 
-    fn changed(self, answer: &[u8]) -> Result<Change> {
+    fn changed(self, answer: &[u8]) -> Result<AcknowledgedWrite> {
         let answer: Value = serde_json::from_slice(answer)?;
         let version = answer["metadata"]["resourceVersion"].as_str();
-        let version = version.context("an answer without a version")?.parse()?;
-        Ok(Change {
+        let version = version
+            .context("response has no metadata.resourceVersion")?
+            .parse()?;
+        Ok(AcknowledgedWrite {
             pod: u32::try_from(self.index)?,
             app: self.app.map(u32::try_from).transpose()?,
             version: Some(version),

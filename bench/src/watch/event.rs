@@ -1,4 +1,4 @@
-//! The lines of a watch, read no further than the checks need.
+//! Parses watch events as far as the checks need, and splits a response body into lines.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -12,65 +12,66 @@ use serde::Deserialize;
 use crate::pods;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum WatchEventType {
     Added,
     Modified,
     Deleted,
     Bookmark,
 }
 
-/// One line of a watch as it came.
+/// Watch event with the time of its arrival.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    pub(super) kind: Kind,
-    /// Which pod; a bookmark has none.
+pub(super) struct ReceivedEvent {
+    pub(super) kind: WatchEventType,
+    /// Pod number; 0 for a bookmark.
     pub(super) pod: u32,
-    /// Whose pod its label says it is.
+    /// Application in the pod's label.
     pub(super) app: Option<u32>,
     pub(super) version: u64,
     pub(super) at: Instant,
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct WatchEventJson<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     #[serde(borrow)]
-    object: Object<'a>,
+    object: EventObjectJson<'a>,
 }
 
 #[derive(Deserialize)]
-struct Object<'a> {
+struct EventObjectJson<'a> {
     #[serde(borrow, default)]
-    metadata: Metadata<'a>,
-    /// What an error has to say.
+    metadata: EventMetadataJson<'a>,
+    /// Message of an ERROR event.
     #[serde(borrow)]
     message: Option<Cow<'a, str>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
+struct EventMetadataJson<'a> {
     name: Option<&'a str>,
     resource_version: Option<&'a str>,
     #[serde(borrow, default)]
-    labels: Labels<'a>,
+    labels: EventLabelsJson<'a>,
 }
 
 #[derive(Default, Deserialize)]
-struct Labels<'a> {
+struct EventLabelsJson<'a> {
     #[serde(rename = "spark-app-selector")]
     app: Option<&'a str>,
 }
 
-pub(super) fn parse(line: &[u8], at: Instant) -> Result<Seen> {
-    let line: Line<'_> = serde_json::from_slice(line).context("an event that cannot be read")?;
+pub(super) fn parse(line: &[u8], at: Instant) -> Result<ReceivedEvent> {
+    let line: WatchEventJson<'_> =
+        serde_json::from_slice(line).context("failed to parse a watch event")?;
     let metadata = line.object.metadata;
     let kind = match line.kind {
-        "ADDED" => Kind::Added,
-        "MODIFIED" => Kind::Modified,
-        "DELETED" => Kind::Deleted,
-        "BOOKMARK" => Kind::Bookmark,
+        "ADDED" => WatchEventType::Added,
+        "MODIFIED" => WatchEventType::Modified,
+        "DELETED" => WatchEventType::Deleted,
+        "BOOKMARK" => WatchEventType::Bookmark,
         other => {
             let message = line.object.message.unwrap_or_default();
             bail!("{other} in a watch: {message}")
@@ -78,25 +79,26 @@ pub(super) fn parse(line: &[u8], at: Instant) -> Result<Seen> {
     };
     let version = metadata.resource_version.unwrap_or_default().parse();
     let pod = match kind {
-        Kind::Bookmark => 0,
-        _ => pods::index_of(metadata.name.unwrap_or_default()).context("a pod of no one here")?,
+        WatchEventType::Bookmark => 0,
+        _ => pods::index_of(metadata.name.unwrap_or_default())
+            .context("watch event of an unknown pod")?,
     };
-    Ok(Seen {
+    Ok(ReceivedEvent {
         kind,
         pod,
         app: metadata.labels.app.and_then(pods::app_of),
-        version: version.context("an event without a version")?,
+        version: version.context("watch event without a resourceVersion")?,
         at,
     })
 }
 
-/// Reads a body line by line, and keeps nothing between whole lines.
-pub(crate) struct Lines {
+/// Reads a body line by line; buffers only an incomplete last line.
+pub(crate) struct BodyLineReader {
     body: Incoming,
     partial: Vec<u8>,
 }
 
-impl Lines {
+impl BodyLineReader {
     pub(crate) fn new(body: Incoming) -> Self {
         Self {
             body,
@@ -104,7 +106,7 @@ impl Lines {
         }
     }
 
-    /// Hands on each line of the next piece; false is the end.
+    /// Reads the next frame and calls `each` for every complete line; false at the end of the body.
     pub(crate) async fn next(&mut self, each: impl FnMut(&[u8]) -> Result<()>) -> Result<bool> {
         let Some(frame) = self.body.frame().await else {
             return Ok(false);
@@ -139,21 +141,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_read() {
+    fn watch_event_is_parsed() {
         let line = br#"{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"name":"pod-0000012",
             "labels":{"other":"x","spark-app-selector":"app-00034"},"resourceVersion":"56"},"spec":{}}}"#;
         let seen = parse(line, Instant::now()).expect("an event");
         assert_eq!(
             (seen.kind, seen.pod, seen.app, seen.version),
-            (Kind::Modified, 12, Some(34), 56)
+            (WatchEventType::Modified, 12, Some(34), 56)
         );
         let bookmark = br#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}"#;
         let seen = parse(bookmark, Instant::now()).expect("a bookmark");
-        assert_eq!((seen.kind, seen.version), (Kind::Bookmark, 7));
+        assert_eq!((seen.kind, seen.version), (WatchEventType::Bookmark, 7));
     }
 
     #[test]
-    fn what_is_no_event_is_an_error_that_says_why() {
+    fn invalid_events_are_errors_with_the_reason() {
         let check = |line: &str, expected: &str| {
             let problem = parse(line.as_bytes(), Instant::now()).expect_err(line);
             let problem = format!("{problem:#}");
@@ -163,13 +165,19 @@ mod tests {
             r#"{"type":"ERROR","object":{"message":"too old \"1\""}}"#,
             "too old",
         );
-        check(r#"{"type":"ADDED","object":{}}"#, "a pod of no one here");
-        check(r#"{"type":"BOOKMARK","object":{}}"#, "without a version");
-        check("{", "cannot be read");
+        check(
+            r#"{"type":"ADDED","object":{}}"#,
+            "watch event of an unknown pod",
+        );
+        check(
+            r#"{"type":"BOOKMARK","object":{}}"#,
+            "without a resourceVersion",
+        );
+        check("{", "failed to parse");
     }
 
     #[test]
-    fn lines_come_whole_however_they_are_cut() {
+    fn lines_are_reassembled_from_any_chunks() {
         let text = b"one\ntwo\nthree\n";
         for first in 0..text.len() {
             let (mut partial, mut lines) = (Vec::new(), Vec::new());

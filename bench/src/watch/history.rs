@@ -1,24 +1,25 @@
-//! What really happened, what each watcher should have been told of it, and whether it was.
+//! Checks watch correctness: the unfiltered watch must match the acknowledged writes, and each filtered watch must
+//! match the events derived from the unfiltered one.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use super::event::{Kind, Seen};
-use super::watchers::Stream;
+use super::event::{ReceivedEvent, WatchEventType};
+use super::watchers::WatcherRecord;
 
-/// A change that the server said it made.
+/// Write that the server acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Change {
+pub(super) struct AcknowledgedWrite {
     pub(super) pod: u32,
-    /// The label that the pod has since; none for a pod that is gone.
+    /// Label of the pod after the write; None for a deleted pod.
     pub(super) app: Option<u32>,
-    /// As answered; for a pod that is gone, the answer need not say.
+    /// resourceVersion in the response; None for a deleted pod, whose response need not have one.
     pub(super) version: Option<u64>,
 }
 
-impl From<&Seen> for Change {
-    fn from(seen: &Seen) -> Self {
-        let there = seen.kind != Kind::Deleted;
+impl From<&ReceivedEvent> for AcknowledgedWrite {
+    fn from(seen: &ReceivedEvent) -> Self {
+        let there = seen.kind != WatchEventType::Deleted;
         Self {
             pod: seen.pod,
             app: seen.app.filter(|_| there),
@@ -27,23 +28,23 @@ impl From<&Seen> for Change {
     }
 }
 
-/// An event that a watcher must be told.
+/// Event that a watcher must receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Due {
-    kind: Kind,
+pub(super) struct ExpectedEvent {
+    kind: WatchEventType,
     pod: u32,
     version: u64,
 }
 
-impl fmt::Display for Due {
+impl fmt::Display for ExpectedEvent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Due { kind, pod, version } = self;
+        let ExpectedEvent { kind, pod, version } = self;
         write!(formatter, "{kind:?} of pod {pod} at version {version}")
     }
 }
 
-impl From<&Seen> for Due {
-    fn from(seen: &Seen) -> Self {
+impl From<&ReceivedEvent> for ExpectedEvent {
+    fn from(seen: &ReceivedEvent) -> Self {
         Self {
             kind: seen.kind,
             pod: seen.pod,
@@ -52,68 +53,72 @@ impl From<&Seen> for Due {
     }
 }
 
-/// All changes in their order, as a watcher of everything saw them.
-pub(super) struct History(Vec<Seen>);
+/// All events in order, as received by an unfiltered watcher.
+pub(super) struct EventHistory(Vec<ReceivedEvent>);
 
-impl History {
-    pub(super) fn of(everything: &Stream) -> Self {
+impl EventHistory {
+    pub(super) fn of(everything: &WatcherRecord) -> Self {
         let events = everything.seen.iter();
-        let events = events.filter(|seen| seen.kind != Kind::Bookmark);
+        let events = events.filter(|seen| seen.kind != WatchEventType::Bookmark);
         Self(events.copied().collect())
     }
 
-    /// What is wrong with the history itself: it must be what the server said it did, in one order.
-    pub(super) fn problems(&self, changes: &[Change]) -> Vec<String> {
+    /// Checks the history itself: it must contain exactly the acknowledged writes, with increasing resourceVersions.
+    pub(super) fn problems(&self, changes: &[AcknowledgedWrite]) -> Vec<String> {
         let mut problems = Vec::new();
         for pair in self.0.windows(2) {
             if pair[1].version <= pair[0].version {
-                let (event, before) = (Due::from(&pair[1]), pair[0].version);
+                let (event, before) = (ExpectedEvent::from(&pair[1]), pair[0].version);
                 problems.push(format!("the history has {event} after version {before}"));
             }
         }
-        let happened: HashSet<Change> = self.0.iter().map(Change::from).collect();
-        let answered: HashSet<Change> = changes.iter().copied().collect();
+        let happened: HashSet<AcknowledgedWrite> =
+            self.0.iter().map(AcknowledgedWrite::from).collect();
+        let answered: HashSet<AcknowledgedWrite> = changes.iter().copied().collect();
         for change in answered.difference(&happened) {
             problems.push(format!("the history lacks {change:?}, which was answered"));
         }
-        let mut next_of: HashMap<u32, Kind> = HashMap::new();
+        let mut next_of: HashMap<u32, WatchEventType> = HashMap::new();
         for seen in self.0.iter().rev() {
             let next = next_of.insert(seen.pod, seen.kind);
-            // A server may mark a pod before it removes it, which are two events for one request.
-            let mark = seen.kind == Kind::Modified && next == Some(Kind::Deleted);
-            if !mark && !answered.contains(&Change::from(seen)) {
-                let event = Due::from(seen);
+            // A delete may set deletionTimestamp first and then remove the pod: two events for one request.
+            let mark =
+                seen.kind == WatchEventType::Modified && next == Some(WatchEventType::Deleted);
+            if !mark && !answered.contains(&AcknowledgedWrite::from(seen)) {
+                let event = ExpectedEvent::from(seen);
                 problems.push(format!("the history has {event}, which nobody did"));
             }
-            if seen.kind == Kind::Deleted && next.is_some() {
-                let event = Due::from(seen);
+            if seen.kind == WatchEventType::Deleted && next.is_some() {
+                let event = ExpectedEvent::from(seen);
                 problems.push(format!("the history goes on after {event}"));
             }
         }
         problems
     }
 
-    /// What the watcher of each application must be told.
-    pub(super) fn due(&self, apps: usize) -> Vec<Vec<Due>> {
+    /// Events that the watcher of each application must receive.
+    pub(super) fn due(&self, apps: usize) -> Vec<Vec<ExpectedEvent>> {
         let mut due = vec![Vec::new(); apps];
         let mut labels: HashMap<u32, u32> = HashMap::new();
         for seen in &self.0 {
             let (pod, version) = (seen.pod, seen.version);
-            let new = seen.app.filter(|_| seen.kind != Kind::Deleted);
+            let new = seen.app.filter(|_| seen.kind != WatchEventType::Deleted);
             let old = match new {
                 Some(app) => labels.insert(pod, app),
                 None => labels.remove(&pod),
             };
-            let mut tell = |app: u32, kind| {
+            let mut expect_event = |app: u32, kind| {
                 if let Some(due) = due.get_mut(app as usize) {
-                    due.push(Due { kind, pod, version });
+                    due.push(ExpectedEvent { kind, pod, version });
                 }
             };
             match (old, new) {
-                (Some(old), Some(new)) if old == new => tell(new, Kind::Modified),
+                (Some(old), Some(new)) if old == new => expect_event(new, WatchEventType::Modified),
                 (old, new) => {
-                    old.into_iter().for_each(|app| tell(app, Kind::Deleted));
-                    new.into_iter().for_each(|app| tell(app, Kind::Added));
+                    old.into_iter()
+                        .for_each(|app| expect_event(app, WatchEventType::Deleted));
+                    new.into_iter()
+                        .for_each(|app| expect_event(app, WatchEventType::Added));
                 }
             }
         }
@@ -121,8 +126,8 @@ impl History {
     }
 }
 
-/// What is wrong with what the watcher of an application was told, if anything.
-pub(super) fn check(app: usize, stream: &Stream, due: &[Due]) -> Option<String> {
+/// Checks the events of an application's watcher; returns the first problem.
+pub(super) fn check(app: usize, stream: &WatcherRecord, due: &[ExpectedEvent]) -> Option<String> {
     let problem = check_end(stream)
         .or_else(|| check_events(stream, due))
         .or_else(|| check_bookmarks(stream))
@@ -130,41 +135,44 @@ pub(super) fn check(app: usize, stream: &Stream, due: &[Due]) -> Option<String> 
     Some(format!("watcher {app}: {problem}"))
 }
 
-fn check_end(stream: &Stream) -> Option<String> {
+fn check_end(stream: &WatcherRecord) -> Option<String> {
     let end = stream.end.as_ref()?;
     Some(format!("its watch ended: {end}"))
 }
 
-/// The same events in the same order, nothing twice, nothing missing.
-fn check_events(stream: &Stream, due: &[Due]) -> Option<String> {
-    let events = stream.seen.iter().filter(|it| it.kind != Kind::Bookmark);
-    let mut told: HashSet<u64> = HashSet::new();
+/// Expected events in order, no duplicates, none missing.
+fn check_events(stream: &WatcherRecord, due: &[ExpectedEvent]) -> Option<String> {
+    let events = stream
+        .seen
+        .iter()
+        .filter(|it| it.kind != WatchEventType::Bookmark);
+    let mut received: HashSet<u64> = HashSet::new();
     let mut due = due.iter();
-    for event in events.map(Due::from) {
-        let repeated = !told.insert(event.version);
+    for event in events.map(ExpectedEvent::from) {
+        let repeated = !received.insert(event.version);
         match due.next() {
             Some(due) if *due == event => {}
-            _ if repeated => return Some(format!("told twice: {event}")),
-            Some(due) => return Some(format!("told {event}, but due was {due}")),
-            None => return Some(format!("told {event}, but nothing more was due")),
+            _ if repeated => return Some(format!("received twice: {event}")),
+            Some(due) => return Some(format!("received {event}, but expected {due}")),
+            None => return Some(format!("received {event}, but expected nothing more")),
         }
     }
     let missed = due.next()?;
-    Some(format!("not told: {missed}, and {} more", due.count()))
+    Some(format!("not received: {missed}, and {} more", due.count()))
 }
 
-/// After a bookmark comes nothing that is older, and no bookmark is older than what came before it.
-fn check_bookmarks(stream: &Stream) -> Option<String> {
+/// No event after a bookmark is older than it, and no bookmark is older than the events before it.
+fn check_bookmarks(stream: &WatcherRecord) -> Option<String> {
     let (mut bookmark, mut last) = (0, 0);
     for seen in &stream.seen {
         let version = seen.version;
-        if seen.kind == Kind::Bookmark {
+        if seen.kind == WatchEventType::Bookmark {
             if version < last {
                 return Some(format!("a bookmark of {version} after version {last}"));
             }
             bookmark = version;
         } else if version <= bookmark {
-            let event = Due::from(seen);
+            let event = ExpectedEvent::from(seen);
             return Some(format!("{event} after a bookmark of {bookmark}"));
         }
         last = version;
@@ -172,11 +180,14 @@ fn check_bookmarks(stream: &Stream) -> Option<String> {
     None
 }
 
-/// What a watcher is shown has its label, also when the pod no longer has.
-fn check_labels(app: usize, stream: &Stream) -> Option<String> {
-    let mut events = stream.seen.iter().filter(|it| it.kind != Kind::Bookmark);
+/// Every object sent to a watcher has its label, also in DELETED events of relabeled pods.
+fn check_labels(app: usize, stream: &WatcherRecord) -> Option<String> {
+    let mut events = stream
+        .seen
+        .iter()
+        .filter(|it| it.kind != WatchEventType::Bookmark);
     let other = events.find(|seen| seen.app.map(|shown| shown as usize) != Some(app))?;
-    let (event, shown) = (Due::from(other), other.app);
+    let (event, shown) = (ExpectedEvent::from(other), other.app);
     Some(format!("{event} was shown with the label of {shown:?}"))
 }
 

@@ -1,10 +1,10 @@
 use std::time::Instant;
 
-use super::Kind::{Added, Bookmark, Deleted, Modified};
+use super::WatchEventType::{Added, Bookmark, Deleted, Modified};
 use super::*;
 
-fn seen(kind: Kind, pod: u32, app: Option<u32>, version: u64) -> Seen {
-    Seen {
+fn seen(kind: WatchEventType, pod: u32, app: Option<u32>, version: u64) -> ReceivedEvent {
+    ReceivedEvent {
         kind,
         pod,
         app,
@@ -13,15 +13,15 @@ fn seen(kind: Kind, pod: u32, app: Option<u32>, version: u64) -> Seen {
     }
 }
 
-fn stream(seen: &[Seen]) -> Stream {
-    Stream {
+fn stream(seen: &[ReceivedEvent]) -> WatcherRecord {
+    WatcherRecord {
         seen: seen.to_vec(),
-        ..Stream::default()
+        ..WatcherRecord::default()
     }
 }
 
-/// A pod comes, changes, moves to another application, loses its label, gets it again, and goes.
-fn life() -> Vec<Seen> {
+/// A pod is created, updated, moved to another application, loses its label, gets it back, and is deleted.
+fn life() -> Vec<ReceivedEvent> {
     vec![
         seen(Added, 7, Some(0), 10),
         seen(Modified, 7, Some(0), 11),
@@ -32,7 +32,7 @@ fn life() -> Vec<Seen> {
     ]
 }
 
-fn right_for_0() -> Vec<Seen> {
+fn right_for_0() -> Vec<ReceivedEvent> {
     vec![
         seen(Added, 7, Some(0), 10),
         seen(Modified, 7, Some(0), 11),
@@ -44,75 +44,87 @@ fn right_for_0() -> Vec<Seen> {
     ]
 }
 
-fn check_0(told: &[Seen]) -> Option<String> {
-    let due = History(life()).due(2);
-    check(0, &stream(told), &due[0])
+fn check_0(received: &[ReceivedEvent]) -> Option<String> {
+    let due = EventHistory(life()).due(2);
+    check(0, &stream(received), &due[0])
 }
 
 #[test]
-fn right_streams_pass() {
+fn correct_streams_pass() {
     assert_eq!(check_0(&right_for_0()), None);
-    let due = History(life()).due(2);
-    let told = [seen(Added, 7, Some(1), 12), seen(Deleted, 7, Some(1), 13)];
-    assert_eq!(check(1, &stream(&told), &due[1]), None);
+    let due = EventHistory(life()).due(2);
+    let received = [seen(Added, 7, Some(1), 12), seen(Deleted, 7, Some(1), 13)];
+    assert_eq!(check(1, &stream(&received), &due[1]), None);
 }
 
-fn assert_found(edit: impl FnOnce(&mut Vec<Seen>), expected: &str) {
-    let mut told = right_for_0();
-    edit(&mut told);
-    let problem = check_0(&told).unwrap_or_default();
+fn assert_found(edit: impl FnOnce(&mut Vec<ReceivedEvent>), expected: &str) {
+    let mut received = right_for_0();
+    edit(&mut received);
+    let problem = check_0(&received).unwrap_or_default();
     assert!(problem.contains(expected), "{expected}: {problem:?}");
 }
 
 #[test]
-fn each_kind_of_wrong_stream_is_found() {
+fn every_kind_of_incorrect_stream_is_detected() {
     assert_found(
-        |told| told.truncate(6),
-        "not told: Deleted of pod 7 at version 15, and 0 more",
+        |received| received.truncate(6),
+        "not received: Deleted of pod 7 at version 15, and 0 more",
     );
     assert_found(Vec::clear, "and 4 more");
     assert_found(
-        |told| _ = told.remove(1),
-        "told Deleted of pod 7 at version 12, but due was Modified of pod 7 at version 11",
+        |received| _ = received.remove(1),
+        "received Deleted of pod 7 at version 12, but expected Modified of pod 7 at version 11",
     );
     assert_found(
-        |told| told.insert(2, told[1]),
-        "told twice: Modified of pod 7 at version 11",
+        |received| received.insert(2, received[1]),
+        "received twice: Modified of pod 7 at version 11",
     );
     assert_found(
-        |told| told.push(told[6]),
-        "told twice: Deleted of pod 7 at version 15",
+        |received| received.push(received[6]),
+        "received twice: Deleted of pod 7 at version 15",
     );
     assert_found(
-        |told| told.push(seen(Added, 8, Some(0), 16)),
-        "nothing more was due",
+        |received| received.push(seen(Added, 8, Some(0), 16)),
+        "but expected nothing more",
     );
-    assert_found(|told| told.swap(0, 1), "but due was Added of pod 7");
-    assert_found(|told| told[3].kind = Modified, "told Modified of pod 7");
-    // As upstream once did: the version from before the change.
-    assert_found(|told| told[3].version = 11, "told twice: Deleted");
-    assert_found(|told| told[2].version = 12, "after a bookmark of 12");
     assert_found(
-        |told| told[4].version = 11,
+        |received| received.swap(0, 1),
+        "but expected Added of pod 7",
+    );
+    assert_found(
+        |received| received[3].kind = Modified,
+        "received Modified of pod 7",
+    );
+    // Regression known from upstream: the resourceVersion from before the change.
+    assert_found(
+        |received| received[3].version = 11,
+        "received twice: Deleted",
+    );
+    assert_found(
+        |received| received[2].version = 12,
+        "after a bookmark of 12",
+    );
+    assert_found(
+        |received| received[4].version = 11,
         "a bookmark of 11 after version 12",
     );
     assert_found(
-        |told| told[3].app = Some(1),
+        |received| received[3].app = Some(1),
         "was shown with the label of Some(1)",
     );
 }
 
 #[test]
-fn a_watch_that_ended_is_found() {
-    let due = History(life()).due(1);
+fn ended_watch_is_detected() {
+    let due = EventHistory(life()).due(1);
     let mut ended = stream(&right_for_0());
     ended.end = Some("the server ended it".into());
     let problem = check(0, &ended, &due[0]).expect("a problem");
     assert!(problem.contains("the server ended it"), "{problem}");
 }
 
-fn changes() -> Vec<Change> {
-    let change = |app, version| Change {
+fn changes() -> Vec<AcknowledgedWrite> {
+    let change = |app, version| AcknowledgedWrite {
         pod: 7,
         app,
         version,
@@ -128,10 +140,10 @@ fn changes() -> Vec<Change> {
 }
 
 #[test]
-fn the_history_is_what_was_answered() {
-    assert!(History(life()).problems(&changes()).is_empty());
-    let find = |events: Vec<Seen>, changes: &[Change], expected: &str| {
-        let problems = History(events).problems(changes).join("\n");
+fn history_contains_acknowledged_writes() {
+    assert!(EventHistory(life()).problems(&changes()).is_empty());
+    let find = |events: Vec<ReceivedEvent>, changes: &[AcknowledgedWrite], expected: &str| {
+        let problems = EventHistory(events).problems(changes).join("\n");
         assert!(problems.contains(expected), "{expected}: {problems:?}");
     };
     let without = |index: usize| {
@@ -139,8 +151,16 @@ fn the_history_is_what_was_answered() {
         events.remove(index);
         events
     };
-    find(without(2), &changes(), "the history lacks Change");
-    find(without(5), &changes(), "the history lacks Change");
+    find(
+        without(2),
+        &changes(),
+        "the history lacks AcknowledgedWrite",
+    );
+    find(
+        without(5),
+        &changes(),
+        "the history lacks AcknowledgedWrite",
+    );
     let mut swapped = life();
     swapped.swap(0, 1);
     find(swapped, &changes(), "after version 11");
@@ -156,9 +176,9 @@ fn the_history_is_what_was_answered() {
 }
 
 #[test]
-fn a_pod_may_be_marked_before_it_is_removed() {
+fn pod_may_be_marked_deleted_before_it_is_removed() {
     let mut marked = life();
     marked.insert(5, seen(Modified, 7, Some(0), 15));
     marked[6].version = 16;
-    assert!(History(marked).problems(&changes()).is_empty());
+    assert!(EventHistory(marked).problems(&changes()).is_empty());
 }

@@ -1,4 +1,4 @@
-//! Pods created at an even pace, and when each of their watchers was told.
+//! Creates pods at a constant rate, and matches them with the events of the watchers.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,82 +11,82 @@ use http::Method;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::event::Kind;
-use super::watchers::Stream;
-use crate::client::Endpoint;
+use super::event::WatchEventType;
+use super::watchers::WatcherRecord;
+use crate::client::ServerEndpoint;
 use crate::pods;
 use crate::stats::Percentiles;
 
-/// More requests than this are not under way at a time: a server that cannot keep up sets the pace.
+/// Maximum number of concurrent requests.
 pub(super) const WRITERS: usize = 32;
 
-/// A turn every so often, however long the turns take.
+/// Hands out slots at a constant rate, independent of how long the work in a slot takes.
 #[derive(Clone)]
-pub(super) struct Pace {
-    begun: Instant,
+pub(super) struct RateLimiter {
+    started: Instant,
     per_second: f64,
     next: Arc<AtomicUsize>,
-    turns: Range<usize>,
+    indexes: Range<usize>,
 }
 
-impl Pace {
-    pub(super) fn new(turns: Range<usize>, per_second: f64) -> Self {
+impl RateLimiter {
+    pub(super) fn new(indexes: Range<usize>, per_second: f64) -> Self {
         Self {
-            // The first turn is a moment away, so that all writers are there.
-            begun: Instant::now() + Duration::from_millis(5),
+            // A short delay, so that all writers have started.
+            started: Instant::now() + Duration::from_millis(5),
             per_second,
-            next: Arc::new(AtomicUsize::new(turns.start)),
-            turns,
+            next: Arc::new(AtomicUsize::new(indexes.start)),
+            indexes,
         }
     }
 
-    /// Waits for the next turn that nobody has taken.
-    pub(super) async fn turn(&self) -> Option<usize> {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        if turn >= self.turns.end {
+    /// Waits for the next free slot; None when all are used.
+    pub(super) async fn next_index(&self) -> Option<usize> {
+        let next_index = self.next.fetch_add(1, Ordering::Relaxed);
+        if next_index >= self.indexes.end {
             return None;
         }
-        let before = (turn - self.turns.start) as f64;
-        let due = self.begun + Duration::from_secs_f64(before / self.per_second);
+        let before = (next_index - self.indexes.start) as f64;
+        let due = self.started + Duration::from_secs_f64(before / self.per_second);
         tokio::time::sleep_until(due.into()).await;
-        Some(turn)
+        Some(next_index)
     }
 }
 
-/// One pod that was created.
+/// Pod that was created, with the times of request and response.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Created {
+pub(super) struct CreatedPod {
     pub(super) pod: u32,
     pub(super) app: u32,
     pub(super) sent: Instant,
     pub(super) answered: Instant,
 }
 
-/// Creates these pods, each for one of the applications.
+/// Creates these pods, spread over the applications.
 pub(super) async fn create(
-    endpoint: &Endpoint,
+    endpoint: &ServerEndpoint,
     pods: Range<usize>,
     apps: usize,
     per_second: f64,
-) -> Result<Vec<Created>> {
+) -> Result<Vec<CreatedPod>> {
     let mut connections = Vec::new();
     for _ in 0..WRITERS {
         connections.push(endpoint.connect().await?);
     }
-    let pace = Pace::new(pods, per_second);
+    let pace = RateLimiter::new(pods, per_second);
     let mut writers = JoinSet::new();
     for mut connection in connections {
         let pace = pace.clone();
         writers.spawn(async move {
             let mut created = Vec::new();
-            while let Some(pod) = pace.turn().await {
+            while let Some(pod) = pace.next_index().await {
                 let app = pods::scattered(pod, apps);
                 let (path, body) = (pods::collection(app), pods::pending(pod, app));
                 let sent = Instant::now();
                 connection.ask(Method::POST, &path, body).await?;
                 let answered = Instant::now();
                 let (pod, app) = (u32::try_from(pod)?, u32::try_from(app)?);
-                created.push(Created {
+                created.push(CreatedPod {
                     pod,
                     app,
                     sent,
@@ -103,8 +103,8 @@ pub(super) async fn create(
     Ok(all)
 }
 
-/// How many pods a second were really sent.
-pub(super) fn sent_per_second(created: &[Created]) -> f64 {
+/// Actual rate of create requests.
+pub(super) fn sent_per_second(created: &[CreatedPod]) -> f64 {
     let times = || created.iter().map(|created| created.sent);
     match (times().min(), times().max()) {
         (Some(first), Some(last)) if last > first => {
@@ -114,38 +114,42 @@ pub(super) fn sent_per_second(created: &[Created]) -> f64 {
     }
 }
 
-/// What came of the pods that were created.
+/// Delivery of the events for created pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Deliveries {
+pub(super) struct DeliveryStats {
     pub(super) delivered: usize,
     pub(super) missed: usize,
-    /// To a watcher that did not ask for it, or as something else than a new pod.
+    /// Delivered to a watcher that does not select the pod, or not as ADDED.
     pub(super) wrong: usize,
     pub(super) repeated: usize,
-    /// From when the request was sent.
+    /// Time from the request to the event.
     pub(super) lag: Percentiles,
-    /// From when the request was answered; what came before that took no time.
+    /// Time from the response to the event; zero if the event came first.
     pub(super) lag_after_answer: Percentiles,
 }
 
-impl Deliveries {
-    pub(super) fn count(created: &[Created], streams: &[Stream]) -> Self {
-        let mut waiting: HashMap<u32, (Created, bool)> = created
+impl DeliveryStats {
+    pub(super) fn count(created: &[CreatedPod], streams: &[WatcherRecord]) -> Self {
+        let mut waiting: HashMap<u32, (CreatedPod, bool)> = created
             .iter()
             .map(|created| (created.pod, (*created, false)))
             .collect();
         let mut counted = Self::default();
         let (mut lags, mut lags_after_answer) = (Vec::new(), Vec::new());
         for (app, stream) in streams.iter().enumerate() {
-            for seen in stream.seen.iter().filter(|it| it.kind != Kind::Bookmark) {
-                // Other pods belong to a load before this one.
-                let Some((created, told)) = waiting.get_mut(&seen.pod) else {
+            for seen in stream
+                .seen
+                .iter()
+                .filter(|it| it.kind != WatchEventType::Bookmark)
+            {
+                // Other pods belong to an earlier load.
+                let Some((created, received)) = waiting.get_mut(&seen.pod) else {
                     continue;
                 };
                 let right = created.app as usize == app && seen.app == Some(created.app);
-                if !right || seen.kind != Kind::Added {
+                if !right || seen.kind != WatchEventType::Added {
                     counted.wrong += 1;
-                } else if std::mem::replace(told, true) {
+                } else if std::mem::replace(received, true) {
                     counted.repeated += 1;
                 } else {
                     counted.delivered += 1;
@@ -168,19 +172,19 @@ impl Deliveries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::event::Seen;
+    use crate::watch::event::ReceivedEvent;
 
-    fn count(seen: &[(usize, Kind, u32, u32)]) -> [usize; 4] {
+    fn count(seen: &[(usize, WatchEventType, u32, u32)]) -> [usize; 4] {
         let sent = Instant::now();
-        let created = |pod, app| Created {
+        let created = |pod, app| CreatedPod {
             pod,
             app,
             sent,
             answered: sent,
         };
-        let mut streams = vec![Stream::default(); 2];
+        let mut streams = vec![WatcherRecord::default(); 2];
         for &(watcher, kind, pod, app) in seen {
-            streams[watcher].seen.push(Seen {
+            streams[watcher].seen.push(ReceivedEvent {
                 kind,
                 pod,
                 app: Some(app),
@@ -188,7 +192,7 @@ mod tests {
                 at: sent + Duration::from_millis(3),
             });
         }
-        let counted = Deliveries::count(&[created(0, 0), created(1, 1)], &streams);
+        let counted = DeliveryStats::count(&[created(0, 0), created(1, 1)], &streams);
         assert!(counted.delivered == 0 || counted.lag.p50_ms == 3.0);
         [
             counted.delivered,
@@ -199,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn each_delivery_counts_once_and_as_what_it_is() {
-        use Kind::{Added, Bookmark, Modified};
+    fn each_delivery_is_counted_once_by_type() {
+        use WatchEventType::{Added, Bookmark, Modified};
         assert_eq!(count(&[(0, Added, 0, 0), (1, Added, 1, 1)]), [2, 0, 0, 0]);
         assert_eq!(count(&[(0, Added, 0, 0)]), [1, 1, 0, 0]);
         assert_eq!(count(&[(0, Added, 0, 0), (0, Added, 0, 0)]), [1, 1, 0, 1]);
@@ -209,7 +213,7 @@ mod tests {
             count(&[(0, Modified, 0, 0), (1, Added, 1, 1)]),
             [1, 1, 1, 0]
         );
-        // A label that is another watcher's, a bookmark, and a pod of an earlier load.
+        // A label of another watcher, a bookmark, and a pod of an earlier load.
         assert_eq!(count(&[(0, Added, 0, 1)]), [0, 2, 1, 0]);
         assert_eq!(
             count(&[(0, Bookmark, 0, 0), (1, Added, 9, 9)]),

@@ -1,37 +1,41 @@
-//! What was measured, for people and for machines, beside what is wanted.
+//! Prints the results of the watch benchmark as tables, JSON or charts, and compares them with the targets.
 
 use serde_json::json;
 
-use super::Arguments;
-use super::load::Deliveries;
-use super::round::{Load, Round};
-use crate::machine;
-use crate::plot::{Panel, Series};
-use crate::table::{self, Output, Table, Target};
+use super::WatchBenchArguments;
+use super::load::DeliveryStats;
+use super::round::{WatchLoadResult, WatchRound};
+use crate::host_info;
+use crate::line_chart::{PlotPanel, PlotSeries};
+use crate::table::{self, MarkdownTable, OutputFormat, PerformanceTarget};
 
-/// Of what kube-apiserver with etcd takes for a pod that is created and delivered.
+/// Targets relative to kube-apiserver with etcd, per created and delivered pod.
 const CPU_WANTED: f64 = 1.0 / 25.0;
 const LAG_WANTED: f64 = 1.0 / 50.0;
 const MEMORY_WANTED: f64 = 1.0 / 3.0;
 
-/// How much more CPU time a pod may take with many watchers than with few.
+/// Maximum growth of the CPU time per pod from few to many watchers.
 const GROWTH_WANTED: f64 = 1.3;
 
-pub(super) fn print(arguments: &Arguments, rounds: &[Round]) {
+pub(super) fn print(arguments: &WatchBenchArguments, rounds: &[WatchRound]) {
     let targets = match arguments.churn {
-        // With churn it is the streams that count.
+        // With churn only correctness is checked.
         true => Vec::new(),
         false => targets(arguments, rounds),
     };
     match arguments.output {
-        Output::Table => print_tables(arguments, rounds, &targets),
-        Output::Json => print_json(arguments, rounds, &targets),
+        OutputFormat::Table => print_tables(arguments, rounds, &targets),
+        OutputFormat::Json => print_json(arguments, rounds, &targets),
     }
 }
 
-fn print_json(arguments: &Arguments, rounds: &[Round], targets: &[Target]) {
+fn print_json(
+    arguments: &WatchBenchArguments,
+    rounds: &[WatchRound],
+    targets: &[PerformanceTarget],
+) {
     let report = json!({
-        "machine": machine::describe(),
+        "machine": host_info::describe(),
         "http": arguments.http.as_str(),
         "churn": arguments.churn,
         "wanted_per_second": arguments.rate,
@@ -41,11 +45,15 @@ fn print_json(arguments: &Arguments, rounds: &[Round], targets: &[Target]) {
     println!("{report:#}");
 }
 
-fn print_tables(arguments: &Arguments, rounds: &[Round], targets: &[Target]) {
+fn print_tables(
+    arguments: &WatchBenchArguments,
+    rounds: &[WatchRound],
+    targets: &[PerformanceTarget],
+) {
     let (http, rate) = (arguments.http.as_str(), arguments.rate);
-    println!("{}", machine::describe());
+    println!("{}", host_info::describe());
     println!(
-        "Each watcher on its own TLS connection, HTTP/{http}; {rate} changes a second wanted.\n"
+        "Each watcher on its own TLS connection, HTTP/{http}; target rate {rate} changes per second.\n"
     );
     if arguments.churn {
         println!("{}", churn_table(rounds));
@@ -65,9 +73,9 @@ fn print_tables(arguments: &Arguments, rounds: &[Round], targets: &[Target]) {
     }
 }
 
-fn delivery_table(arguments: &Arguments, rounds: &[Round]) -> String {
+fn delivery_table(arguments: &WatchBenchArguments, rounds: &[WatchRound]) -> String {
     let names = load_names(arguments);
-    let mut table = Table::new(&[
+    let mut table = MarkdownTable::new(&[
         "server",
         "watchers",
         "load",
@@ -75,12 +83,12 @@ fn delivery_table(arguments: &Arguments, rounds: &[Round]) -> String {
         "delivered",
         "missed",
         "wrong",
-        "begun anew",
+        "restarted watches",
         "p50 ms",
         "p90 ms",
         "p99 ms",
         "max ms",
-        "p99 ms after answer",
+        "p99 ms after response",
         "CPU µs/pod",
         "generator's",
         "KB/watcher",
@@ -95,7 +103,12 @@ fn delivery_table(arguments: &Arguments, rounds: &[Round]) -> String {
     table.render()
 }
 
-fn delivery_row(round: &Round, name: &str, load: &Load, deliveries: Deliveries) -> [String; 16] {
+fn delivery_row(
+    round: &WatchRound,
+    name: &str,
+    load: &WatchLoadResult,
+    deliveries: DeliveryStats,
+) -> [String; 16] {
     let (lag, after) = (deliveries.lag, deliveries.lag_after_answer);
     [
         round.server.clone(),
@@ -117,9 +130,9 @@ fn delivery_row(round: &Round, name: &str, load: &Load, deliveries: Deliveries) 
     ]
 }
 
-fn stalled_table(arguments: &Arguments, rounds: &[Round]) -> Option<String> {
-    let beside = format!("beside {} that do not read", arguments.stalled);
-    let mut table = Table::new(&["p99 lag, ms", "watchers", "alone", &beside]);
+fn stalled_table(arguments: &WatchBenchArguments, rounds: &[WatchRound]) -> Option<String> {
+    let with_stalled = format!("with {} stalled", arguments.stalled);
+    let mut table = MarkdownTable::new(&["p99 lag, ms", "watchers", "alone", &with_stalled]);
     let mut any = false;
     for round in rounds {
         if let (Some(alone), Some(stalled)) = (&round.paced.deliveries, round.stalled) {
@@ -135,8 +148,8 @@ fn stalled_table(arguments: &Arguments, rounds: &[Round]) -> Option<String> {
     any.then(|| table.render())
 }
 
-fn churn_table(rounds: &[Round]) -> String {
-    let mut table = Table::new(&[
+fn churn_table(rounds: &[WatchRound]) -> String {
+    let mut table = MarkdownTable::new(&[
         "server",
         "watchers",
         "changes",
@@ -170,10 +183,11 @@ fn churn_table(rounds: &[Round]) -> String {
     table.render()
 }
 
-fn targets(arguments: &Arguments, rounds: &[Round]) -> Vec<Target> {
-    let (peers, ours): (Vec<&Round>, Vec<&Round>) = rounds.iter().partition(|it| it.is_peer);
+fn targets(arguments: &WatchBenchArguments, rounds: &[WatchRound]) -> Vec<PerformanceTarget> {
+    let (peers, ours): (Vec<&WatchRound>, Vec<&WatchRound>) =
+        rounds.iter().partition(|it| it.is_peer);
     let problems = ours.iter().map(|round| round.problems.len()).sum::<usize>();
-    let mut targets = vec![Target {
+    let mut targets = vec![PerformanceTarget {
         what: "events that were missed, wrong or repeated, and watches that ended".into(),
         measured: problems as f64,
         wanted: 0.0,
@@ -185,7 +199,7 @@ fn targets(arguments: &Arguments, rounds: &[Round]) -> Vec<Target> {
     {
         targets.extend(growth(arguments, fewest, most));
     }
-    // The comparison is for the most watchers that both had.
+    // Compare at the largest common number of watchers.
     let both = ours
         .iter()
         .filter_map(|ours| {
@@ -199,39 +213,43 @@ fn targets(arguments: &Arguments, rounds: &[Round]) -> Vec<Target> {
     targets
 }
 
-/// The loads of two rounds side by side, and what they are called.
+/// Pairs the loads of two rounds, with their names.
 fn pairs<'a>(
-    arguments: &Arguments,
-    one: &'a Round,
-    other: &'a Round,
-) -> impl Iterator<Item = (String, &'a Load, &'a Load)> {
+    arguments: &WatchBenchArguments,
+    one: &'a WatchRound,
+    other: &'a WatchRound,
+) -> impl Iterator<Item = (String, &'a WatchLoadResult, &'a WatchLoadResult)> {
     let loads = one.loads().zip(other.loads());
     let named = load_names(arguments).into_iter().zip(loads);
     named.map(|(name, (one, other))| (name, one, other))
 }
 
-/// What the loads of a round are called, in their order.
-fn load_names(arguments: &Arguments) -> [String; 2] {
+/// Names of the loads of a round, in order.
+fn load_names(arguments: &WatchBenchArguments) -> [String; 2] {
     let paced = format!("{}/s", arguments.rate);
     [paced, "the most".to_owned()]
 }
 
 fn growth<'a>(
-    arguments: &Arguments,
-    fewest: &'a Round,
-    most: &'a Round,
-) -> impl Iterator<Item = Target> {
+    arguments: &WatchBenchArguments,
+    fewest: &'a WatchRound,
+    most: &'a WatchRound,
+) -> impl Iterator<Item = PerformanceTarget> {
     let (from, to) = (fewest.watchers, most.watchers);
-    pairs(arguments, fewest, most).map(move |(load, fewest, most)| Target {
+    pairs(arguments, fewest, most).map(move |(load, fewest, most)| PerformanceTarget {
         what: format!("growth of CPU a pod from {from} to {to} watchers, {load}"),
         measured: most.cpu_us_per_change / fewest.cpu_us_per_change,
         wanted: GROWTH_WANTED,
     })
 }
 
-fn comparison(arguments: &Arguments, ours: &Round, peer: &Round) -> Vec<Target> {
+fn comparison(
+    arguments: &WatchBenchArguments,
+    ours: &WatchRound,
+    peer: &WatchRound,
+) -> Vec<PerformanceTarget> {
     let watchers = ours.watchers;
-    let ratio = |what: &str, ours: f64, peer: f64, wanted| Target {
+    let ratio = |what: &str, ours: f64, peer: f64, wanted| PerformanceTarget {
         what: format!("{what}, {watchers} watchers, rhumb over kube-apiserver"),
         measured: ours / peer,
         wanted,
@@ -258,16 +276,16 @@ fn comparison(arguments: &Arguments, ours: &Round, peer: &Round) -> Vec<Target> 
     targets
 }
 
-/// What is drawn: a line for each server.
-pub(super) fn panels(rounds: &[Round]) -> Vec<Panel> {
-    let lines = |value: fn(&Round) -> Option<f64>| {
-        let mut lines: Vec<Series> = Vec::new();
+/// Chart panels with one line per server.
+pub(super) fn panels(rounds: &[WatchRound]) -> Vec<PlotPanel> {
+    let lines = |value: fn(&WatchRound) -> Option<f64>| {
+        let mut lines: Vec<PlotSeries> = Vec::new();
         for round in rounds {
             let Some(value) = value(round) else { continue };
             let point = (round.watchers as f64, value);
             match lines.iter_mut().find(|line| line.name == round.server) {
                 Some(line) => line.points.push(point),
-                None => lines.push(Series {
+                None => lines.push(PlotSeries {
                     name: round.server.clone(),
                     points: vec![point],
                 }),
@@ -275,7 +293,7 @@ pub(super) fn panels(rounds: &[Round]) -> Vec<Panel> {
         }
         lines
     };
-    let panel = |title: &str, lines: Vec<Series>| Panel {
+    let panel = |title: &str, lines: Vec<PlotSeries>| PlotPanel {
         title: title.into(),
         x_label: "watchers".into(),
         series: lines,

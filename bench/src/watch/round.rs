@@ -1,4 +1,4 @@
-//! One server, one number of watchers, and all that is measured of them.
+//! Runs all loads for one server and one number of watchers.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,63 +9,63 @@ use bytes::Bytes;
 use http::Method;
 use serde::Serialize;
 
-use super::Arguments;
+use super::WatchBenchArguments;
 use super::churn;
-use super::event::Kind;
-use super::history::{self, History};
-use super::load::{self, Deliveries};
-use super::watchers::{self, Watchers};
-use crate::client::Connection;
+use super::event::WatchEventType;
+use super::history::{self, EventHistory};
+use super::load::{self, DeliveryStats};
+use super::watchers::{self, WatcherPool};
+use crate::client::ApiConnection;
 use crate::pods;
-use crate::servers::{self, Program, Server, Usage};
+use crate::servers::{self, BenchServer, ServerProgram, ServerUsage};
 use crate::stats::Percentiles;
 
-/// Pods that are created before anything is measured: a server's first requests are like no others.
+/// Number of unmeasured pods that warm up the server.
 const WARM_UP_PODS: usize = 200;
 
-/// When no event has come for so long, none is expected any more.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// No more events are expected after this time without one.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// More problems than this say nothing new.
+/// Maximum number of reported problems.
 const PROBLEMS_MAX: usize = 10;
 
-/// Faster than any server: the writers alone set the pace.
+/// A rate above any server's: only the number of writers limits the load.
 const AS_MANY_AS_IT_TAKES: f64 = 1e6;
 
 #[derive(Serialize)]
-pub(super) struct Round {
+pub(super) struct WatchRound {
     pub(super) server: String,
     pub(super) is_peer: bool,
     pub(super) watchers: usize,
-    /// At the rate that was asked for.
-    pub(super) paced: Load,
-    /// As many as the server takes.
-    pub(super) busy: Option<Load>,
-    /// The lag beside watchers that do not read.
+    /// At the rate given by --rate.
+    pub(super) paced: WatchLoadResult,
+    /// At the maximum rate of the server.
+    pub(super) busy: Option<WatchLoadResult>,
+    /// Lag with additional watchers that do not read.
     pub(super) stalled: Option<Percentiles>,
     pub(super) bytes_per_watcher: f64,
     pub(super) problems: Vec<String>,
 }
 
-/// What a load came to.
+/// Result of a load.
 #[derive(Serialize, Default)]
-pub(super) struct Load {
-    /// Pods that were created or, with churn, changes that were made.
+pub(super) struct WatchLoadResult {
+    /// Pods created or, with churn, writes made.
     pub(super) changes: usize,
     pub(super) per_second: f64,
-    /// Events that watchers were told.
+    /// Events delivered to watchers.
     pub(super) events: usize,
-    /// How often the server ended a watch, and its watcher went on where it was.
+    /// Number of watches that the server ended and that were resumed.
     pub(super) resumed: usize,
-    /// With churn: how often a watcher was told how far it is.
+    /// With churn: number of bookmarks.
     pub(super) bookmarks: usize,
-    pub(super) deliveries: Option<Deliveries>,
+    pub(super) deliveries: Option<DeliveryStats>,
     pub(super) cpu_us_per_change: f64,
     pub(super) generator_cpu_us_per_change: f64,
 }
 
-impl Load {
-    fn spent(&mut self, before: Cpu, after: Cpu) {
+impl WatchLoadResult {
+    fn spent(&mut self, before: RoundCpuTimes, after: RoundCpuTimes) {
         let per_change = |before: Duration, after: Duration| {
             after.saturating_sub(before).as_secs_f64() * 1e6 / self.changes as f64
         };
@@ -74,19 +74,19 @@ impl Load {
     }
 }
 
-impl Round {
+impl WatchRound {
     pub(super) async fn run(
-        arguments: &Arguments,
-        program: &Program,
+        arguments: &WatchBenchArguments,
+        program: &ServerProgram,
         watchers: usize,
     ) -> Result<Self> {
-        let server = Server::start(program).await?;
-        let stage = Stage::set(arguments, &server, watchers).await?;
+        let server = BenchServer::start(program).await?;
+        let stage = WatchSetup::set(arguments, &server, watchers).await?;
         let mut round = Self {
             server: program.to_string(),
-            is_peer: matches!(program, Program::Kubernetes(_)),
+            is_peer: matches!(program, ServerProgram::Kubernetes(_)),
             watchers,
-            paced: Load::default(),
+            paced: WatchLoadResult::default(),
             busy: None,
             stalled: None,
             bytes_per_watcher: stage.bytes_per_watcher,
@@ -97,15 +97,15 @@ impl Round {
         } else {
             round.create_all(&stage).await?;
         }
-        // A server that keeps up ends no watch.
+        // A server that keeps up does not end watches.
         let resumed = stage.watchers.resumed();
-        let anew = (resumed > 0).then(|| format!("watches were begun anew {resumed} times"));
+        let anew = (resumed > 0).then(|| format!("watches were resumed {resumed} times"));
         round.note(anew);
         Ok(round)
     }
 
-    /// Creates pods in all the ways that were asked for.
-    async fn create_all(&mut self, stage: &Stage<'_>) -> Result<()> {
+    /// Runs the paced, stalled and maximum-rate create loads.
+    async fn create_all(&mut self, stage: &WatchSetup<'_>) -> Result<()> {
         let arguments = stage.arguments;
         let first = stage.first_pod + WARM_UP_PODS;
         let paced = first..first + arguments.pods;
@@ -117,34 +117,43 @@ impl Round {
             self.create_beside_stalled(stage, beside).await?;
         }
         if !busy.is_empty() {
-            eprintln!("  and as many as it takes");
+            eprintln!("  at the maximum rate");
             self.busy = Some(self.create(stage, busy, AS_MANY_AS_IT_TAKES).await?);
         }
         Ok(())
     }
 
-    async fn create(&mut self, stage: &Stage<'_>, pods: Range<usize>, rate: f64) -> Result<Load> {
+    async fn create(
+        &mut self,
+        stage: &WatchSetup<'_>,
+        pods: Range<usize>,
+        rate: f64,
+    ) -> Result<WatchLoadResult> {
         let (changes, resumed) = (pods.len(), stage.watchers.resumed());
-        let before = Cpu::now(stage.server)?;
+        let before = RoundCpuTimes::now(stage.server)?;
         let (deliveries, per_second) = self.create_at(stage, pods, rate).await?;
-        let mut load = Load {
+        let mut load = WatchLoadResult {
             changes,
             per_second,
             resumed: stage.watchers.resumed() - resumed,
             events: deliveries.delivered,
             deliveries: Some(deliveries),
-            ..Load::default()
+            ..WatchLoadResult::default()
         };
-        load.spent(before, Cpu::now(stage.server)?);
+        load.spent(before, RoundCpuTimes::now(stage.server)?);
         Ok(load)
     }
 
-    async fn create_beside_stalled(&mut self, stage: &Stage<'_>, pods: Range<usize>) -> Result<()> {
+    async fn create_beside_stalled(
+        &mut self,
+        stage: &WatchSetup<'_>,
+        pods: Range<usize>,
+    ) -> Result<()> {
         let (endpoint, arguments) = (&stage.server.endpoint, stage.arguments);
-        eprintln!("  and {} that do not read", arguments.stalled);
+        eprintln!("  with {} watchers that do not read", arguments.stalled);
         let (version, http) = (stage.version().await?, arguments.http);
         let stalled = watchers::open_stalled(endpoint, arguments.stalled, &version, http).await?;
-        // The first load fills the buffers that stand between the server and who does not read.
+        // The first load fills the buffers between the server and the stalled clients.
         let middle = pods.start + pods.len() / 2;
         let rate = arguments.rate;
         self.create_at(stage, pods.start..middle, rate).await?;
@@ -154,24 +163,24 @@ impl Round {
         Ok(())
     }
 
-    /// What came of them, and how many a second were sent.
+    /// Creates pods and returns delivery statistics and the rate at which creates were sent.
     async fn create_at(
         &mut self,
-        stage: &Stage<'_>,
+        stage: &WatchSetup<'_>,
         pods: Range<usize>,
         rate: f64,
-    ) -> Result<(Deliveries, f64)> {
-        let told = stage.watchers.events();
+    ) -> Result<(DeliveryStats, f64)> {
+        let received = stage.watchers.events();
         let created = load::create(&stage.server.endpoint, pods, self.watchers, rate).await?;
-        stage.wait_for(told + created.len()).await;
+        stage.wait_for(received + created.len()).await;
         let streams = stage.watchers.streams();
-        let deliveries = Deliveries::count(&created, &streams);
+        let deliveries = DeliveryStats::count(&created, &streams);
         for (watcher, stream) in streams.iter().enumerate() {
             let end = stream.end.iter();
-            self.note(end.map(|end| format!("the watch of watcher {watcher} ended: {end}")));
+            self.note(end.map(|end| format!("the watch of watcher {watcher} failed: {end}")));
         }
         if !deliveries.all_right() {
-            let Deliveries {
+            let DeliveryStats {
                 missed,
                 wrong,
                 repeated,
@@ -184,61 +193,64 @@ impl Round {
         Ok((deliveries, load::sent_per_second(&created)))
     }
 
-    async fn churn(&mut self, stage: &Stage<'_>) -> Result<Load> {
-        let before = Cpu::now(stage.server)?;
-        let Stage {
+    async fn churn(&mut self, stage: &WatchSetup<'_>) -> Result<WatchLoadResult> {
+        let before = RoundCpuTimes::now(stage.server)?;
+        let WatchSetup {
             server, arguments, ..
         } = stage;
         let (endpoint, apps) = (&server.endpoint, self.watchers);
-        let everything = Watchers::open_one_of_all(endpoint, &stage.since, arguments.http).await?;
+        let everything =
+            WatcherPool::open_one_of_all(endpoint, &stage.since, arguments.http).await?;
         let first = stage.first_pod + WARM_UP_PODS;
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         let changes = churn::run(endpoint, first, arguments.pods, apps, arguments.rate).await?;
-        let mut load = Load {
+        let mut load = WatchLoadResult {
             changes: arguments.pods,
-            per_second: changes.len() as f64 / begun.elapsed().as_secs_f64(),
-            ..Load::default()
+            per_second: changes.len() as f64 / started.elapsed().as_secs_f64(),
+            ..WatchLoadResult::default()
         };
-        everything.wait_for(changes.len(), PATIENCE).await;
+        everything.wait_for(changes.len(), EVENT_TIMEOUT).await;
         everything.wait_until_quiet().await;
         let streams = everything.streams();
-        let history = History::of(streams.first().context("no watcher of everything")?);
+        let history = EventHistory::of(streams.first().context("no watcher of everything")?);
         let due = history.due(apps);
         stage.wait_for(due.iter().map(Vec::len).sum()).await;
-        load.spent(before, Cpu::now(server)?);
-        // What is not due may still be on its way.
+        load.spent(before, RoundCpuTimes::now(server)?);
+        // Unexpected events may still arrive.
         stage.watchers.wait_until_quiet().await;
         load.events = stage.watchers.events();
         self.note(history.problems(&changes));
         let streams = stage.watchers.streams();
         let lines = streams.iter().flat_map(|stream| &stream.seen);
-        load.bookmarks = lines.filter(|seen| seen.kind == Kind::Bookmark).count();
+        load.bookmarks = lines
+            .filter(|seen| seen.kind == WatchEventType::Bookmark)
+            .count();
         let pairs = streams.iter().zip(&due).enumerate();
         self.note(pairs.filter_map(|(app, (stream, due))| history::check(app, stream, due)));
         Ok(load)
     }
 
     fn note(&mut self, problems: impl IntoIterator<Item = String>) {
-        let room = PROBLEMS_MAX - self.problems.len();
-        self.problems.extend(problems.into_iter().take(room));
+        let remaining = PROBLEMS_MAX - self.problems.len();
+        self.problems.extend(problems.into_iter().take(remaining));
     }
 
-    pub(super) fn loads(&self) -> impl Iterator<Item = &Load> {
+    pub(super) fn loads(&self) -> impl Iterator<Item = &WatchLoadResult> {
         [&self.paced].into_iter().chain(&self.busy)
     }
 
-    /// The load that tells what a pod costs where CPU time is scarce.
-    pub(super) fn hardest(&self) -> &Load {
+    /// The load whose CPU time is compared: the maximum-rate load if there is one.
+    pub(super) fn hardest(&self) -> &WatchLoadResult {
         self.busy.as_ref().unwrap_or(&self.paced)
     }
 
-    /// A peer that errs is worth a line, not a failure.
+    /// Whether the run fails: problems of kube-apiserver are only reported.
     pub(super) fn is_wrong(&self) -> bool {
         !self.is_peer && !self.problems.is_empty()
     }
 }
 
-impl fmt::Display for Round {
+impl fmt::Display for WatchRound {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (server, watchers) = (&self.server, self.watchers);
         write!(formatter, "{server}, {watchers} watchers: ")?;
@@ -259,13 +271,13 @@ impl fmt::Display for Round {
 }
 
 #[derive(Clone, Copy)]
-struct Cpu {
+struct RoundCpuTimes {
     server: Duration,
     generator: Duration,
 }
 
-impl Cpu {
-    fn now(server: &Server<'_>) -> Result<Self> {
+impl RoundCpuTimes {
+    fn now(server: &BenchServer<'_>) -> Result<Self> {
         Ok(Self {
             server: server.usage()?.cpu,
             generator: servers::own_usage()?.cpu,
@@ -273,21 +285,21 @@ impl Cpu {
     }
 }
 
-/// A server with its watchers, ready for a load.
-struct Stage<'a> {
-    arguments: &'a Arguments,
-    server: &'a Server<'a>,
-    watchers: Watchers,
+/// Server with open watchers, ready for a load.
+struct WatchSetup<'a> {
+    arguments: &'a WatchBenchArguments,
+    server: &'a BenchServer<'a>,
+    watchers: WatcherPool,
     bytes_per_watcher: f64,
     first_pod: usize,
-    /// The version that the watchers began at.
+    /// resourceVersion at which the watchers started.
     since: String,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> WatchSetup<'a> {
     async fn set(
-        arguments: &'a Arguments,
-        server: &'a Server<'a>,
+        arguments: &'a WatchBenchArguments,
+        server: &'a BenchServer<'a>,
         watchers: usize,
     ) -> Result<Self> {
         let endpoint = &server.endpoint;
@@ -298,8 +310,8 @@ impl<'a> Stage<'a> {
         load::create(endpoint, warm_up, watchers, arguments.rate).await?;
         tokio::time::sleep(settle).await;
         let since = version(&mut endpoint.connect().await?).await?;
-        let before: Usage = server.usage()?;
-        let opened = Watchers::open(endpoint, watchers, &since, arguments.http).await?;
+        let before: ServerUsage = server.usage()?;
+        let opened = WatcherPool::open(endpoint, watchers, &since, arguments.http).await?;
         tokio::time::sleep(settle).await;
         let grown = server.usage()?.resident_bytes as f64 - before.resident_bytes as f64;
         Ok(Self {
@@ -317,26 +329,28 @@ impl<'a> Stage<'a> {
     }
 
     async fn wait_for(&self, events: usize) {
-        if !self.watchers.wait_for(events, PATIENCE).await {
-            let (came, seconds) = (self.watchers.events(), PATIENCE.as_secs());
-            eprintln!("  {came} of {events} events came, and none for {seconds} s");
+        if !self.watchers.wait_for(events, EVENT_TIMEOUT).await {
+            let (came, seconds) = (self.watchers.events(), EVENT_TIMEOUT.as_secs());
+            eprintln!("  {came} of {events} events arrived, none in the last {seconds} s");
         }
     }
 }
 
-/// Which version the pods are at.
-async fn version(connection: &mut Connection) -> Result<String> {
+/// Current resourceVersion of the pods.
+async fn version(connection: &mut ApiConnection) -> Result<String> {
     let list = connection.ask(Method::GET, "/api/v1/pods?limit=1", Bytes::new());
     let list: serde_json::Value = serde_json::from_slice(&list.await?)?;
     let version = list["metadata"]["resourceVersion"].as_str();
-    Ok(version.context("a list without a version")?.to_owned())
+    Ok(version
+        .context("list response has no metadata.resourceVersion")?
+        .to_owned())
 }
 
-/// A running server may have pods of an earlier run, and theirs are other names.
-fn first_pod(arguments: &Arguments) -> Result<usize> {
-    /// More pods than one run creates.
+/// First pod number. An external server may have pods of earlier runs, so the number depends on the time.
+fn first_pod(arguments: &WatchBenchArguments) -> Result<usize> {
+    /// Upper bound for the pods of one run.
     const PODS_A_RUN: u64 = 100_000;
-    /// As many as the numbers of pods have room for.
+    /// Number of runs that fit into the range of pod numbers.
     const RUNS: u64 = 40_000;
     if arguments.running.server.is_none() {
         return Ok(0);

@@ -1,75 +1,76 @@
-//! Many watchers, each on a connection of its own, and what each was told. One whose watch the server ends goes on
-//! where it was, as clients do.
+//! Many watchers, each on its own connection, and a record of the events of each. A watcher whose watch is ended by the
+//! server resumes from its last resourceVersion, as a client-go reflector does.
 
+use parking_lot::Mutex;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use hyper::body::Incoming;
 use tokio::task::JoinSet;
 
-use super::event::{self, Kind, Lines, Seen};
-use crate::client::{Endpoint, Http, WatchConnection};
+use super::event::{self, BodyLineReader, ReceivedEvent, WatchEventType};
+use crate::client::{HttpVersion, ServerEndpoint, WatchConnection};
 use crate::pods;
 
-/// How many connections are opened at a time: a handshake takes CPU time, not waiting.
+/// Number of connections opened concurrently; TLS handshakes are CPU-bound.
 const OPENERS: usize = 16;
 
-/// How often it is looked whether all events have come.
+/// Interval between checks whether all events have arrived.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// When nothing has come for so long, nothing is on its way.
+/// No more events are expected after this time without one.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// A watch that was told nothing and ended before this is not begun anew before.
+/// Minimum time between the starts of a watch that ended without events and its successor.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// What one watcher was told.
+/// Events received by one watcher.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stream {
-    pub(super) seen: Vec<Seen>,
-    /// How often the server ended it, and it went on.
+pub(super) struct WatcherRecord {
+    pub(super) seen: Vec<ReceivedEvent>,
+    /// Number of times the server ended the watch and it was resumed.
     pub(super) resumed: usize,
-    /// Why it ended for good, which no watch should while it is needed.
+    /// Why it ended permanently, which is a failure.
     pub(super) end: Option<String>,
 }
 
-/// What all watchers were told.
+/// Records of all watchers.
 #[derive(Default)]
-struct Journal {
-    streams: Vec<Mutex<Stream>>,
+struct WatcherRecords {
+    streams: Vec<Mutex<WatcherRecord>>,
     events: AtomicUsize,
 }
 
-impl Journal {
-    fn edit<R>(&self, watcher: usize, edit: impl FnOnce(&mut Stream) -> R) -> R {
-        let stream = self.streams[watcher].lock();
-        edit(&mut stream.unwrap_or_else(PoisonError::into_inner))
+impl WatcherRecords {
+    fn edit<R>(&self, watcher: usize, edit: impl FnOnce(&mut WatcherRecord) -> R) -> R {
+        let mut stream = self.streams[watcher].lock();
+        edit(&mut stream)
     }
 
-    fn note(&self, watcher: usize, seen: Seen) {
+    fn note(&self, watcher: usize, seen: ReceivedEvent) {
         self.edit(watcher, |stream| stream.seen.push(seen));
-        if seen.kind != Kind::Bookmark {
+        if seen.kind != WatchEventType::Bookmark {
             self.events.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Watchers that read until they are dropped.
-pub(super) struct Watchers {
-    journal: Arc<Journal>,
+/// Watchers that read in background tasks until dropped.
+pub(super) struct WatcherPool {
+    journal: Arc<WatcherRecords>,
     _readers: JoinSet<()>,
 }
 
-impl Watchers {
-    /// One watcher for each application, from this version on.
+impl WatcherPool {
+    /// Opens one watcher per application, starting at this resourceVersion.
     pub(super) async fn open(
-        endpoint: &Endpoint,
+        endpoint: &ServerEndpoint,
         apps: usize,
         version: &str,
-        http: Http,
+        http: HttpVersion,
     ) -> Result<Self> {
         let path = |app: usize| {
             let (collection, selector) = (pods::collection(app), pods::selector(app));
@@ -79,25 +80,25 @@ impl Watchers {
         Self::open_all(endpoint, paths, version, http).await
     }
 
-    /// A watcher of all pods there are.
+    /// Opens one watcher of all pods.
     pub(super) async fn open_one_of_all(
-        endpoint: &Endpoint,
+        endpoint: &ServerEndpoint,
         version: &str,
-        http: Http,
+        http: HttpVersion,
     ) -> Result<Self> {
         Self::open_all(endpoint, vec![of_all()], version, http).await
     }
 
     async fn open_all(
-        endpoint: &Endpoint,
+        endpoint: &ServerEndpoint,
         paths: Vec<String>,
         version: &str,
-        http: Http,
+        http: HttpVersion,
     ) -> Result<Self> {
         let streams = paths.iter().map(|_| Mutex::default()).collect();
-        let journal = Arc::new(Journal {
+        let journal = Arc::new(WatcherRecords {
             streams,
-            ..Journal::default()
+            ..WatcherRecords::default()
         });
         let (paths, next) = (Arc::new(paths), Arc::new(AtomicUsize::new(0)));
         let version: Arc<str> = version.into();
@@ -112,7 +113,7 @@ impl Watchers {
                     let Some(path) = paths.get(watcher) else {
                         return anyhow::Ok(opened);
                     };
-                    let open = Reading::open(&endpoint, http, path, &version).await;
+                    let open = WatcherReader::open(&endpoint, http, path, &version).await;
                     opened.push((watcher, open.with_context(|| format!("watcher {watcher}"))?));
                 }
             });
@@ -129,13 +130,13 @@ impl Watchers {
         })
     }
 
-    /// How many events came, bookmarks not counted.
+    /// Number of received events without bookmarks.
     pub(super) fn events(&self) -> usize {
         self.journal.events.load(Ordering::Relaxed)
     }
 
-    /// Waits for so many events in all, as long as some still come. False when they stopped before.
-    pub(super) async fn wait_for(&self, events: usize, patience: Duration) -> bool {
+    /// Waits for this total number of events. False if none arrives for `patience`.
+    pub(super) async fn wait_for(&self, events: usize, timeout: Duration) -> bool {
         let (mut last, mut since) = (self.events(), Instant::now());
         loop {
             let now = self.events();
@@ -145,20 +146,20 @@ impl Watchers {
             if now != last {
                 (last, since) = (now, Instant::now());
             }
-            if since.elapsed() > patience {
+            if since.elapsed() > timeout {
                 return false;
             }
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
     }
 
-    /// Waits until nothing has come for a while.
+    /// Waits until no event has arrived for [`QUIET`].
     pub(super) async fn wait_until_quiet(&self) {
         // More events than there can be.
         self.wait_for(usize::MAX, QUIET).await;
     }
 
-    /// How often any of them went on after the server ended its watch.
+    /// Total number of resumed watches.
     pub(super) fn resumed(&self) -> usize {
         let watchers = 0..self.journal.streams.len();
         watchers
@@ -166,8 +167,8 @@ impl Watchers {
             .sum()
     }
 
-    /// What each was told so far.
-    pub(super) fn streams(&self) -> Vec<Stream> {
+    /// Copies of all records.
+    pub(super) fn streams(&self) -> Vec<WatcherRecord> {
         let watchers = 0..self.journal.streams.len();
         watchers
             .map(|watcher| self.journal.edit(watcher, |stream| stream.clone()))
@@ -175,79 +176,84 @@ impl Watchers {
     }
 }
 
-/// What every watch says. The version follows.
+/// Query of every watch; the resourceVersion is appended.
 const WATCH: &str = "watch=true&allowWatchBookmarks=true&resourceVersion=";
 
 fn of_all() -> String {
     format!("/api/v1/pods?{WATCH}")
 }
 
-/// A watcher that reads.
-struct Reading {
+/// Watcher with its open watch.
+struct WatcherReader {
     connection: WatchConnection,
-    /// What it asks for, up to the version.
+    /// Path and query without the resourceVersion.
     path: String,
-    /// How far it has been told all.
+    /// resourceVersion of the last event or bookmark.
     version: String,
-    lines: Lines,
+    lines: BodyLineReader,
 }
 
-impl Reading {
-    async fn open(endpoint: &Endpoint, http: Http, path: &str, version: &str) -> Result<Self> {
+impl WatcherReader {
+    async fn open(
+        endpoint: &ServerEndpoint,
+        http: HttpVersion,
+        path: &str,
+        version: &str,
+    ) -> Result<Self> {
         let mut connection = endpoint.connect_to_watch(http).await?;
         let body = connection.watch(&format!("{path}{version}")).await?;
         Ok(Self {
             connection,
             path: path.to_owned(),
             version: version.to_owned(),
-            lines: Lines::new(body),
+            lines: BodyLineReader::new(body),
         })
     }
 
-    async fn read(mut self, watcher: usize, journal: Arc<Journal>) {
+    async fn read(mut self, watcher: usize, journal: Arc<WatcherRecords>) {
         let Err(end) = self.read_on(watcher, &journal).await;
         journal.edit(watcher, |stream| stream.end = Some(format!("{end:#}")));
     }
 
-    /// Reads until the watch cannot go on, and says why.
-    async fn read_on(&mut self, watcher: usize, journal: &Journal) -> Result<Infallible> {
+    /// Reads and resumes until resuming fails; returns that error.
+    async fn read_on(&mut self, watcher: usize, journal: &WatcherRecords) -> Result<Infallible> {
         loop {
-            let begun = Instant::now();
-            let told = self.read_to_end(watcher, journal).await?;
-            if told == 0 {
-                // As clients do, who do not begin anew at once what ended at once.
-                tokio::time::sleep(SHORT_WATCH.saturating_sub(begun.elapsed())).await;
+            let started = Instant::now();
+            let received = self.read_to_end(watcher, journal).await?;
+            if received == 0 {
+                // Back off after an empty watch, as clients do.
+                tokio::time::sleep(SHORT_WATCH.saturating_sub(started.elapsed())).await;
             }
             let Self { path, version, .. } = &self;
             let again = self.connection.watch(&format!("{path}{version}")).await;
-            let again = again.context("the server ended it, and it could not go on")?;
-            self.lines = Lines::new(again);
+            let again = again.context("failed to resume the watch after the server ended it")?;
+            self.lines = BodyLineReader::new(again);
             journal.edit(watcher, |stream| stream.resumed += 1);
         }
     }
 
-    /// How many lines there were.
-    async fn read_to_end(&mut self, watcher: usize, journal: &Journal) -> Result<usize> {
-        let mut told = 0;
+    /// Reads until the watch ends and returns the number of lines.
+    async fn read_to_end(&mut self, watcher: usize, journal: &WatcherRecords) -> Result<usize> {
+        let mut received = 0;
         let (lines, version) = (&mut self.lines, &mut self.version);
         let mut each = |line: &[u8]| {
             let seen = event::parse(line, Instant::now())?;
             *version = seen.version.to_string();
-            told += 1;
+            received += 1;
             journal.note(watcher, seen);
             Ok(())
         };
         while lines.next(&mut each).await? {}
-        Ok(told)
+        Ok(received)
     }
 }
 
-/// Watchers of everything whose clients never read; they stay so until they are dropped.
+/// Opens unfiltered watches that are never read.
 pub(super) async fn open_stalled(
-    endpoint: &Endpoint,
+    endpoint: &ServerEndpoint,
     count: usize,
     version: &str,
-    http: Http,
+    http: HttpVersion,
 ) -> Result<Vec<Incoming>> {
     let mut bodies = Vec::new();
     for _ in 0..count {

@@ -1,174 +1,212 @@
-//! Which writes a webhook or a policy wants to see.
+//! Decides whether a webhook, policy or binding matches a request: rules, exclusion rules and selectors (upstream
+//! packages `webhook/predicates` and `policy/matching`).
 
 use rhumb_meta::labels::Selector;
 use rhumb_meta::{GroupVersionResource, Status};
 use serde_json::Value;
 
-use crate::exclusion::{Exclusion, read_selector};
-use crate::facts::{Facts, LabelSets, Names};
-use crate::rule::{Absent, Rule};
+use crate::exclusion::{ExclusionRule, parse_selector};
+use crate::match_attributes::{MatchAttributes, ResourceAndKind, SelectorLabels};
+use crate::rule::{AbsentListMeaning, RuleWithOperations};
 
-/// How configurations are read.
+/// Feature gates that affect parsing.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
-    /// Whether webhooks may have exclusion rules, and policies such as name namespaces. A rule that may not be read
-    /// whole leaves out nothing.
-    pub exclusions: bool,
+pub struct CriteriaParseOptions {
+    /// Whether exclusion rules of webhooks, and those of policies that name namespaces, are honoured. If not, such a
+    /// rule is ignored as a whole.
+    pub exclusion_rules: bool,
 }
 
-/// Selectors, exclusions and rules.
+/// The rules, exclusion rules and selectors of a webhook, policy or binding.
 #[derive(Debug, Clone)]
-pub struct Criteria {
-    rules: Vec<Rule>,
-    /// Whether no rule at all means everything.
-    open: bool,
-    exclusions: Vec<Exclusion>,
-    /// Whether rules may also fit other names of the same objects.
-    equivalent: bool,
-    namespaces: Result<Selector, String>,
-    objects: Result<Selector, String>,
+pub struct MatchCriteria {
+    rules: Vec<RuleWithOperations>,
+    /// Matches all resources: a binding without rules.
+    matches_all_resources: bool,
+    exclusions: Vec<ExclusionRule>,
+    /// `matchPolicy: Equivalent`: rules may also match other group-versions of the same objects.
+    match_equivalent: bool,
+    namespace_selector: Result<Selector, String>,
+    object_selector: Result<Selector, String>,
 }
 
-/// Whether a write is seen, and if not, why.
+/// Whether a request matches, and if not, why.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// It is seen, under these names.
-    Seen(Names),
-    /// A rule is about it, and this exclusion leaves it out.
+pub enum MatchOutcome {
+    /// It matches, as this resource and kind.
+    Matched(ResourceAndKind),
+    /// A rule matches, but this exclusion rule excludes it.
     Excluded {
         rule: usize,
     },
     NoRule,
-    OtherNamespace,
-    OtherObject,
-    /// A rule is about it, but nobody can say whether the selectors are.
+    NamespaceNotSelected,
+    ObjectNotSelected,
+    /// A rule matches, but a selector could not be evaluated.
     Failed(Status),
 }
 
-impl Criteria {
-    /// Those of a webhook.
-    pub(crate) fn of_webhook(webhook: &Value, reading: Reading) -> Criteria {
-        Criteria::read(webhook, &webhook["rules"], |_| reading.exclusions)
+impl MatchCriteria {
+    /// The criteria of a webhook.
+    pub(crate) fn of_webhook(webhook: &Value, reading: CriteriaParseOptions) -> MatchCriteria {
+        MatchCriteria::parse(webhook, &webhook["rules"], |_| reading.exclusion_rules)
     }
 
-    /// The `matchConstraints` of a policy. A binding without `matchResources` has none of its own.
-    pub fn of_policy(matching: &Value, reading: Reading) -> Criteria {
-        let is_read = |rule: &Value| reading.exclusions || !Exclusion::is_extended(rule);
-        Criteria::read(matching, &matching["resourceRules"], is_read)
+    /// The `matchConstraints` of a policy.
+    pub fn of_policy(matching: &Value, reading: CriteriaParseOptions) -> MatchCriteria {
+        let is_read =
+            |rule: &Value| reading.exclusion_rules || !ExclusionRule::uses_namespace_fields(rule);
+        MatchCriteria::parse(matching, &matching["resourceRules"], is_read)
     }
 
-    /// The `matchResources` of a binding: without rules, all that its policy is about.
-    pub fn of_binding(matching: &Value, reading: Reading) -> Criteria {
-        let criteria = Criteria::of_policy(matching, reading);
-        Criteria {
-            open: criteria.rules.is_empty(),
+    /// The `matchResources` of a binding: without rules, it matches all that its policy matches.
+    pub fn of_binding(matching: &Value, reading: CriteriaParseOptions) -> MatchCriteria {
+        let criteria = MatchCriteria::of_policy(matching, reading);
+        MatchCriteria {
+            matches_all_resources: criteria.rules.is_empty(),
             ..criteria
         }
     }
 
-    fn read(matching: &Value, rules: &Value, is_read: impl Fn(&Value) -> bool) -> Criteria {
+    fn parse(matching: &Value, rules: &Value, is_read: impl Fn(&Value) -> bool) -> MatchCriteria {
         let items = |list: &Value| list.as_array().cloned().unwrap_or_default();
         let selector = |name: &str| match matching.get(name) {
             None | Some(Value::Null) => Ok(Selector::everything()),
-            Some(selector) => read_selector(selector),
+            Some(selector) => parse_selector(selector),
         };
-        Criteria {
+        MatchCriteria {
             rules: items(rules)
                 .iter()
-                .map(|rule| Rule::read(rule, Absent::MeansNone))
+                .map(|rule| RuleWithOperations::from_json(rule, AbsentListMeaning::Nothing))
                 .collect(),
-            open: false,
+            matches_all_resources: false,
             exclusions: items(&matching["excludeResourceRules"])
                 .iter()
                 .filter(|rule| is_read(rule))
-                .map(Exclusion::read)
+                .map(ExclusionRule::from_json)
                 .collect(),
-            equivalent: matching["matchPolicy"].as_str() != Some("Exact"),
-            namespaces: selector("namespaceSelector"),
-            objects: selector("objectSelector"),
+            match_equivalent: matching["matchPolicy"].as_str() != Some("Exact"),
+            namespace_selector: selector("namespaceSelector"),
+            object_selector: selector("objectSelector"),
         }
     }
 
-    /// Whether labels of namespaces are asked for.
-    pub fn needs_namespace(&self) -> bool {
-        let by_selector = !matches!(&self.namespaces, Ok(selector) if selector.is_everything());
-        by_selector || self.exclusions.iter().any(Exclusion::needs_namespace)
+    /// Whether matching needs the labels of the namespace.
+    pub fn needs_namespace_labels(&self) -> bool {
+        let by_selector =
+            !matches!(&self.namespace_selector, Ok(selector) if selector.is_everything());
+        by_selector
+            || self
+                .exclusions
+                .iter()
+                .any(ExclusionRule::needs_namespace_labels)
     }
 
-    /// Whether two writes may be told apart by their namespaces.
-    pub fn tells_namespaces_apart(&self) -> bool {
+    /// Whether the outcome can depend on the namespace.
+    pub fn depends_on_namespace(&self) -> bool {
         let by_exclusion = self
             .exclusions
             .iter()
-            .any(Exclusion::tells_namespaces_apart);
-        by_exclusion || self.needs_namespace()
+            .any(ExclusionRule::depends_on_namespace);
+        by_exclusion || self.needs_namespace_labels()
     }
 
-    /// Whether two writes may be told apart by the names or the labels of their objects.
-    pub fn tells_objects_apart(&self) -> bool {
-        let has_names = |rule: &Rule| rule.names().next().is_some();
-        let exclusions = self.exclusions.iter().map(Exclusion::rule);
-        !matches!(&self.objects, Ok(selector) if selector.is_everything())
+    /// Whether the outcome can depend on the name or labels of the object.
+    pub fn depends_on_object(&self) -> bool {
+        let has_names = |rule: &RuleWithOperations| rule.names().next().is_some();
+        let exclusions = self.exclusions.iter().map(ExclusionRule::rule);
+        !matches!(&self.object_selector, Ok(selector) if selector.is_everything())
             || self.rules.iter().chain(exclusions).any(has_names)
     }
 
-    /// Who sees a write is the same as if selectors were asked first, then exclusions, then rules; what costs least
-    /// is asked first. A selector that cannot be asked is a failure only where nothing else keeps the write away.
-    pub fn decide(&self, facts: &Facts<'_>, labels: &LabelSets<'_>) -> Outcome {
-        let Some(names) = self.named(facts) else {
-            return Outcome::NoRule;
+    /// Evaluates the criteria. The result is the same as if selectors were evaluated first, then exclusion rules, then
+    /// rules; the cheapest checks come first. A selector that cannot be evaluated is a failure only if nothing else
+    /// excludes the request.
+    pub fn evaluate(
+        &self,
+        attributes: &MatchAttributes<'_>,
+        labels: &SelectorLabels<'_>,
+    ) -> MatchOutcome {
+        let Some(names) = self.matching_resource(attributes) else {
+            return MatchOutcome::NoRule;
         };
-        let excluded = self.excluded(facts, labels);
-        let failure = match self.selects_namespace(facts, labels) {
-            Ok(false) => return Outcome::OtherNamespace,
+        let excluded = self.matching_exclusion(attributes, labels);
+        let failure = match self.selects_namespace(attributes, labels) {
+            Ok(false) => return MatchOutcome::NamespaceNotSelected,
             Ok(true) => None,
             Err(status) => Some(status),
         };
         let failure = match self.selects_object(labels) {
-            Ok(false) => return Outcome::OtherObject,
+            Ok(false) => return MatchOutcome::ObjectNotSelected,
             Ok(true) => failure,
             Err(status) => failure.or(Some(status)),
         };
         match (excluded, failure) {
-            (Some(rule), _) => Outcome::Excluded { rule },
-            (None, Some(status)) => Outcome::Failed(status),
-            (None, None) => Outcome::Seen(names.clone()),
+            (Some(rule), _) => MatchOutcome::Excluded { rule },
+            (None, Some(status)) => MatchOutcome::Failed(status),
+            (None, None) => MatchOutcome::Matched(names.clone()),
         }
     }
 
-    /// The names under which a rule is about the write: as asked, or else the first that fits an earlier rule.
-    fn named<'a>(&self, facts: &Facts<'a>) -> Option<&'a Names> {
-        let fits = |rule: &Rule, names: &Names| rule.matches(facts, &names.resource);
-        if self.open || self.rules.iter().any(|rule| fits(rule, facts.asked)) {
-            return Some(facts.asked);
+    /// The resource and kind as which a rule matches: the requested one, else the first equivalent that matches, in the
+    /// order of the rules.
+    fn matching_resource<'a>(
+        &self,
+        attributes: &MatchAttributes<'a>,
+    ) -> Option<&'a ResourceAndKind> {
+        let fits = |rule: &RuleWithOperations, names: &ResourceAndKind| {
+            rule.matches(attributes, &names.resource)
+        };
+        if self.matches_all_resources
+            || self
+                .rules
+                .iter()
+                .any(|rule| fits(rule, attributes.requested))
+        {
+            return Some(attributes.requested);
         }
-        if !self.equivalent {
+        if !self.match_equivalent {
             return None;
         }
-        self.rules
-            .iter()
-            .find_map(|rule| facts.equivalents.iter().find(|names| fits(rule, names)))
+        self.rules.iter().find_map(|rule| {
+            attributes
+                .equivalents
+                .iter()
+                .find(|names| fits(rule, names))
+        })
     }
 
-    /// The first exclusion that is about the write.
-    fn excluded(&self, facts: &Facts<'_>, labels: &LabelSets<'_>) -> Option<usize> {
+    /// The first exclusion rule that matches.
+    fn matching_exclusion(
+        &self,
+        attributes: &MatchAttributes<'_>,
+        labels: &SelectorLabels<'_>,
+    ) -> Option<usize> {
         let excludes = |resource: &GroupVersionResource| {
             self.exclusions
                 .iter()
-                .position(|rule| rule.matches(facts, labels, resource))
+                .position(|rule| rule.matches(attributes, labels, resource))
         };
-        excludes(&facts.asked.resource).or_else(|| {
-            let others = self.equivalent.then_some(facts.equivalents)?;
+        excludes(&attributes.requested.resource).or_else(|| {
+            let others = self.match_equivalent.then_some(attributes.equivalents)?;
             others.iter().find_map(|names| excludes(&names.resource))
         })
     }
 
-    /// What is outside of namespaces is always selected, but for namespaces, which are by their own labels.
-    fn selects_namespace(&self, facts: &Facts<'_>, labels: &LabelSets<'_>) -> Result<bool, Status> {
-        if facts.namespace.is_empty() && facts.asked.resource.resource != "namespaces" {
+    /// Cluster-scoped objects always match, except namespaces, which are selected by their own labels.
+    fn selects_namespace(
+        &self,
+        attributes: &MatchAttributes<'_>,
+        labels: &SelectorLabels<'_>,
+    ) -> Result<bool, Status> {
+        if attributes.namespace.is_empty() && attributes.requested.resource.resource != "namespaces"
+        {
             return Ok(true);
         }
-        let selector = self.namespaces.as_ref().map_err(Status::internal_error)?;
+        let selector = self
+            .namespace_selector
+            .as_ref()
+            .map_err(Status::internal_error)?;
         if selector.is_everything() {
             return Ok(true);
         }
@@ -176,13 +214,16 @@ impl Criteria {
         Ok(selector.matches(labels))
     }
 
-    /// Either state of the object will do.
-    fn selects_object(&self, labels: &LabelSets<'_>) -> Result<bool, Status> {
-        let selector = self.objects.as_ref().map_err(Status::internal_error)?;
+    /// The selector must match the new or the old object.
+    fn selects_object(&self, labels: &SelectorLabels<'_>) -> Result<bool, Status> {
+        let selector = self
+            .object_selector
+            .as_ref()
+            .map_err(Status::internal_error)?;
         if selector.is_everything() {
             return Ok(true);
         }
-        let states = [labels.object, labels.old];
+        let states = [labels.object, labels.old_object];
         Ok(states
             .into_iter()
             .flatten()

@@ -1,27 +1,26 @@
-//! What a webhook or a policy leaves out although its rules are about it.
+//! `excludeResourceRules`: requests that a webhook or policy does not see although its rules match.
 
 use rhumb_meta::GroupVersionResource;
 use rhumb_meta::labels::{LabelSelector, Selector};
 use serde_json::Value;
 
-use crate::facts::{Facts, LabelSets};
-use crate::rule::{Absent, Rule};
+use crate::match_attributes::{MatchAttributes, SelectorLabels};
+use crate::rule::{AbsentListMeaning, RuleWithOperations};
 
-/// A rule whose requests are not seen. What it leaves open is everything: an absent list of groups, versions,
-/// operations or resources, of names and of namespaces.
+/// An exclusion rule. An absent list of groups, versions, operations, resources, names or namespaces means all.
 #[derive(Debug, Clone)]
-pub struct Exclusion {
-    rule: Rule,
+pub struct ExclusionRule {
+    rule: RuleWithOperations,
     namespaces: Box<[Box<str>]>,
-    /// `None` if namespaces are not chosen by their labels.
-    selector: Option<Selector>,
+    /// `None` if the rule has no `namespaceSelector`.
+    namespace_selector: Option<Selector>,
 }
 
-impl Exclusion {
-    pub(crate) fn read(rule: &Value) -> Exclusion {
+impl ExclusionRule {
+    pub(crate) fn from_json(rule: &Value) -> ExclusionRule {
         let selector = rule.get("namespaceSelector").filter(|it| !it.is_null());
-        Exclusion {
-            rule: Rule::read(rule, Absent::MeansAll),
+        ExclusionRule {
+            rule: RuleWithOperations::from_json(rule, AbsentListMeaning::Everything),
             namespaces: rule["namespaces"]
                 .as_array()
                 .into_iter()
@@ -29,22 +28,23 @@ impl Exclusion {
                 .filter_map(Value::as_str)
                 .map(Into::into)
                 .collect(),
-            // What cannot be read chooses nothing: in doubt the request is seen.
-            selector: selector.map(|it| read_selector(it).unwrap_or_else(|_| Selector::nothing())),
+            // An invalid selector matches nothing: in doubt the request is not excluded.
+            namespace_selector: selector
+                .map(|it| parse_selector(it).unwrap_or_else(|_| Selector::nothing())),
         }
     }
 
-    pub(crate) fn rule(&self) -> &Rule {
+    pub(crate) fn rule(&self) -> &RuleWithOperations {
         &self.rule
     }
 
-    /// Those it names; none if it is about all.
+    /// The namespaces it names; empty if it applies to all.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.namespaces.iter().map(|name| &**name)
     }
 
-    /// Whether it has what only rhumb knows.
-    pub(crate) fn is_extended(rule: &Value) -> bool {
+    /// Whether the rule uses `namespaces` or `namespaceSelector`, which are rhumb's extensions to upstream's rules.
+    pub(crate) fn uses_namespace_fields(rule: &Value) -> bool {
         let has_names = rule["namespaces"]
             .as_array()
             .is_some_and(|it| !it.is_empty());
@@ -54,30 +54,35 @@ impl Exclusion {
                 .is_some_and(|it| !it.is_null())
     }
 
-    /// Whether it leaves out this write, if that were about `resource`.
+    /// Whether it excludes this request, taken as a request for `resource`.
     pub(crate) fn matches(
         &self,
-        facts: &Facts<'_>,
-        labels: &LabelSets<'_>,
+        attributes: &MatchAttributes<'_>,
+        labels: &SelectorLabels<'_>,
         resource: &GroupVersionResource,
     ) -> bool {
-        self.rule.matches(facts, resource) && self.matches_namespace(facts, labels)
+        self.rule.matches(attributes, resource) && self.matches_namespace(attributes, labels)
     }
 
-    /// Who names namespaces means what is in them: nothing outside of namespaces, and not the namespaces themselves.
-    fn matches_namespace(&self, facts: &Facts<'_>, labels: &LabelSets<'_>) -> bool {
-        if self.namespaces.is_empty() && self.selector.is_none() {
+    /// A rule that names namespaces applies to the objects in them: not to cluster-scoped objects, and not to the
+    /// namespaces themselves.
+    fn matches_namespace(
+        &self,
+        attributes: &MatchAttributes<'_>,
+        labels: &SelectorLabels<'_>,
+    ) -> bool {
+        if self.namespaces.is_empty() && self.namespace_selector.is_none() {
             return true;
         }
-        if !facts.is_namespaced() {
+        if !attributes.is_namespaced() {
             return false;
         }
         let is_named = self.namespaces.is_empty()
             || self
                 .namespaces
                 .iter()
-                .any(|name| **name == *facts.namespace);
-        let is_selected = || match (&self.selector, labels.namespace) {
+                .any(|name| **name == *attributes.namespace);
+        let is_selected = || match (&self.namespace_selector, labels.namespace) {
             (None, _) => true,
             (Some(selector), _) if selector.is_everything() => true,
             (Some(selector), Ok(labels)) => selector.matches(labels),
@@ -86,18 +91,20 @@ impl Exclusion {
         is_named && is_selected()
     }
 
-    /// Whether it is about some namespaces only.
-    pub(crate) fn tells_namespaces_apart(&self) -> bool {
-        !self.namespaces.is_empty() || self.needs_namespace()
+    /// Whether it applies to some namespaces only.
+    pub(crate) fn depends_on_namespace(&self) -> bool {
+        !self.namespaces.is_empty() || self.needs_namespace_labels()
     }
 
-    /// Whether labels of namespaces are asked for.
-    pub(crate) fn needs_namespace(&self) -> bool {
-        self.selector.as_ref().is_some_and(|it| !it.is_everything())
+    /// Whether matching needs the labels of the namespace.
+    pub(crate) fn needs_namespace_labels(&self) -> bool {
+        self.namespace_selector
+            .as_ref()
+            .is_some_and(|it| !it.is_everything())
     }
 }
 
-pub(crate) fn read_selector(selector: &Value) -> Result<Selector, String> {
+pub(crate) fn parse_selector(selector: &Value) -> Result<Selector, String> {
     let selector: LabelSelector =
         serde_json::from_value(selector.clone()).map_err(|error| error.to_string())?;
     LabelSelector::to_selector(Some(&selector)).map_err(|error| error.to_string())

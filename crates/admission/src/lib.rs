@@ -1,8 +1,11 @@
-//! Who is to see a write before it is stored: webhooks, policies, and what they leave out.
+//! Admission webhooks and policies: parses their configurations, decides which of them match a request, evaluates their
+//! expressions, and encodes and decodes `AdmissionReview`.
 //!
-//! Pure: nothing here calls anybody, reads a cache or asks for the time. The server describes a write ([`Facts`]) and
-//! hands over the labels that selectors look at ([`LabelSets`]); [`Criteria`] say who sees it and under which name.
-//! What is said to a webhook and what its answer means is in [`review`].
+//! The crate is pure: it makes no calls and reads neither caches nor the clock, except for deadlines. The API server
+//! describes a request ([`MatchAttributes`]) and passes the labels that selectors need ([`SelectorLabels`]);
+//! [`MatchCriteria`] decides whether a webhook or policy matches, and as which resource and kind. [`review`] holds the
+//! webhook protocol, [`explain`] the dry evaluation for `rhumb admission`, [`critical_resources`] the warnings about
+//! risky webhooks. Upstream counterpart: `k8s.io/apiserver/pkg/admission/plugin/{webhook,policy}`.
 
 #![cfg_attr(
     not(test),
@@ -17,12 +20,12 @@
 mod conditions;
 mod configuration;
 mod criteria;
+#[cfg(test)]
+mod criteria_oracle;
 pub mod critical;
 mod exclusion;
 pub mod explain;
-mod facts;
-#[cfg(test)]
-mod oracle;
+mod match_attributes;
 mod policy;
 pub mod review;
 mod rule;
@@ -30,17 +33,23 @@ mod rule;
 mod tests;
 mod webhook;
 
-pub use conditions::{Conditions, Judged, Met};
-pub use configuration::{Configured, configuration_of};
-pub use criteria::{Criteria, Outcome, Reading};
-pub use exclusion::Exclusion;
-pub use facts::{Facts, LabelSets, Names, ObjectLabels, Operation};
-pub use policy::{
-    Annotation, Binding, Change, Decision, Head, Kinds, MutatingPolicy, ParamChoice, ParamKind,
-    ParamRef, PolicyFlavor, ValidatingPolicy, Verdict, expression_warnings,
+pub use conditions::{MatchConditions, MatchConditionsEvaluation, MatchConditionsResult};
+pub use configuration::{PluginConfigSource, plugin_configuration};
+pub use criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
+pub use exclusion::ExclusionRule;
+pub use match_attributes::{
+    MatchAttributes, ObjectLabels, Operation, ResourceAndKind, SelectorLabels,
 };
-pub use rule::Rule;
-pub use webhook::{Address, FailurePolicy, Flavor, Service, SideEffects, Webhook, webhooks_of};
+pub use policy::{
+    CommonPolicySpec, EvaluatedMutation, MutatingPolicy, ParamKind, ParamRef, ParamSelection,
+    PolicyAuditAnnotation, PolicyBinding, PolicyDecision, PolicyType, PolicyValidationResult,
+    SchemaResolver, ValidatingPolicy, expression_warnings,
+};
+pub use rule::RuleWithOperations;
+pub use webhook::{
+    FailurePolicy, ServiceReference, SideEffects, Webhook, WebhookAddress, WebhookType,
+    parse_webhooks,
+};
 
 /// A JSON object.
 pub type Object = serde_json::Map<String, serde_json::Value>;

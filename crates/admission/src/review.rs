@@ -1,4 +1,7 @@
-//! What is said to a webhook, and what its answer means.
+//! The webhook protocol: encodes `AdmissionReview` requests and decodes the responses.
+
+#[cfg(test)]
+mod response_tests;
 
 use std::collections::BTreeMap;
 
@@ -9,9 +12,9 @@ use rhumb_meta::{GroupVersionKind, GroupVersionResource, Status};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Object;
-use crate::facts::{Names, Operation};
+use crate::match_attributes::{Operation, ResourceAndKind};
 
-/// The versions of reviews that the server writes.
+/// The `AdmissionReview` versions that the server supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReviewVersion {
     V1,
@@ -19,7 +22,7 @@ pub enum ReviewVersion {
 }
 
 impl ReviewVersion {
-    pub(crate) fn named(name: &str) -> Option<ReviewVersion> {
+    pub(crate) fn from_name(name: &str) -> Option<ReviewVersion> {
         match name {
             "v1" => Some(ReviewVersion::V1),
             "v1beta1" => Some(ReviewVersion::V1Beta1),
@@ -35,7 +38,7 @@ impl ReviewVersion {
     }
 }
 
-/// Who asks.
+/// The user of the request.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct UserInfo<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -48,34 +51,34 @@ pub struct UserInfo<'a> {
     pub extra: &'a BTreeMap<String, Vec<String>>,
 }
 
-/// A write as a webhook sees it, and as expressions see it by the name `request`.
+/// The request of an `AdmissionReview`, also available to expressions as `request`.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct AdmissionRequest<'a> {
     pub uid: &'a str,
-    /// Under which names the webhook wanted to see it.
-    pub seen: &'a Names,
-    pub asked: &'a Names,
+    /// The resource and kind as which the webhook's rules matched.
+    pub matched: &'a ResourceAndKind,
+    pub requested: &'a ResourceAndKind,
     pub subresource: &'a str,
     pub name: &'a str,
     pub namespace: &'a str,
     pub operation: Operation,
     pub user: UserInfo<'a>,
-    /// In the version of `seen`.
+    /// In the version of `matched`.
     pub object: Option<&'a Object>,
-    pub old: Option<&'a Object>,
+    pub old_object: Option<&'a Object>,
     pub dry_run: bool,
     pub options: Option<&'a Object>,
 }
 
 #[derive(Serialize)]
-struct Kind<'a> {
+struct GroupVersionKindJson<'a> {
     group: &'a str,
     version: &'a str,
     kind: &'a str,
 }
 
 #[derive(Serialize)]
-struct Resource<'a> {
+struct GroupVersionResourceJson<'a> {
     group: &'a str,
     version: &'a str,
     resource: &'a str,
@@ -83,14 +86,14 @@ struct Resource<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct RequestBody<'a> {
+struct AdmissionRequestJson<'a> {
     uid: &'a str,
-    kind: Kind<'a>,
-    resource: Resource<'a>,
+    kind: GroupVersionKindJson<'a>,
+    resource: GroupVersionResourceJson<'a>,
     #[serde(skip_serializing_if = "str::is_empty")]
     sub_resource: &'a str,
-    request_kind: Kind<'a>,
-    request_resource: Resource<'a>,
+    request_kind: GroupVersionKindJson<'a>,
+    request_resource: GroupVersionResourceJson<'a>,
     #[serde(skip_serializing_if = "str::is_empty")]
     request_sub_resource: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -107,99 +110,99 @@ struct RequestBody<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Review<'a> {
+struct AdmissionReviewJson<'a> {
     kind: &'static str,
     api_version: &'static str,
-    request: RequestBody<'a>,
+    request: AdmissionRequestJson<'a>,
 }
 
-impl<'a> Request<'a> {
-    /// The review to send.
+impl<'a> AdmissionRequest<'a> {
+    /// The `AdmissionReview` to send.
     pub fn to_json(&self, version: ReviewVersion) -> serde_json::Result<Vec<u8>> {
-        serde_json::to_vec(&Review {
+        serde_json::to_vec(&AdmissionReviewJson {
             kind: "AdmissionReview",
             api_version: version.api_version(),
             request: self.body(),
         })
     }
 
-    /// What expressions see: all but the objects, which they have by names of their own.
+    /// The value of `request` in expressions: without the objects, which have variables of their own.
     pub fn to_value(&self) -> serde_json::Result<serde_json::Value> {
-        serde_json::to_value(RequestBody {
+        serde_json::to_value(AdmissionRequestJson {
             object: None,
             old_object: None,
             ..self.body()
         })
     }
 
-    fn body(&self) -> RequestBody<'a> {
-        RequestBody {
+    fn body(&self) -> AdmissionRequestJson<'a> {
+        AdmissionRequestJson {
             uid: self.uid,
-            kind: kind(&self.seen.kind),
-            resource: resource(&self.seen.resource),
+            kind: kind(&self.matched.kind),
+            resource: resource(&self.matched.resource),
             sub_resource: self.subresource,
-            request_kind: kind(&self.asked.kind),
-            request_resource: resource(&self.asked.resource),
+            request_kind: kind(&self.requested.kind),
+            request_resource: resource(&self.requested.resource),
             request_sub_resource: self.subresource,
             name: self.name,
             namespace: self.namespace,
             operation: self.operation,
             user_info: self.user,
             object: self.object,
-            old_object: self.old,
+            old_object: self.old_object,
             dry_run: self.dry_run,
             options: self.options,
         }
     }
 }
 
-fn kind(kind: &GroupVersionKind) -> Kind<'_> {
-    Kind {
+fn kind(kind: &GroupVersionKind) -> GroupVersionKindJson<'_> {
+    GroupVersionKindJson {
         group: &kind.group,
         version: &kind.version,
         kind: &kind.kind,
     }
 }
 
-fn resource(resource: &GroupVersionResource) -> Resource<'_> {
-    Resource {
+fn resource(resource: &GroupVersionResource) -> GroupVersionResourceJson<'_> {
+    GroupVersionResourceJson {
         group: &resource.group,
         version: &resource.version,
         resource: &resource.resource,
     }
 }
 
-/// An answer that can be used.
+/// A valid response of a webhook.
 #[derive(Debug)]
-pub struct Answer {
+pub struct AdmissionResponse {
     pub allowed: bool,
-    /// Why not.
+    /// The reason if not allowed.
     pub status: Option<Status>,
-    /// The JSON of a patch; empty if there is none.
+    /// The JSON patch; empty if there is none.
     pub patch: Vec<u8>,
     pub annotations: BTreeMap<String, String>,
     pub warnings: Vec<String>,
 }
 
-/// An answer as it is written, with null wherever Go reads one as nothing.
+/// A response as it is encoded. Like in Go, null is accepted for any field and means its default.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AnsweredReview {
+struct AdmissionReviewResponseJson {
     #[serde(default, deserialize_with = "or_nothing")]
     api_version: String,
     #[serde(default, deserialize_with = "or_nothing")]
     kind: String,
-    response: Option<Response>,
+    response: Option<AdmissionResponseJson>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Response {
+struct AdmissionResponseJson {
     #[serde(default, deserialize_with = "or_nothing")]
     uid: String,
     #[serde(default, deserialize_with = "or_nothing")]
     allowed: bool,
-    status: Option<AnsweredStatus>,
+    status: Option<StatusJson>,
     patch: Option<String>,
     patch_type: Option<String>,
     audit_annotations: Option<BTreeMap<String, Option<String>>>,
@@ -207,7 +210,7 @@ struct Response {
 }
 
 #[derive(Deserialize)]
-struct AnsweredStatus {
+struct StatusJson {
     #[serde(default, deserialize_with = "or_nothing")]
     metadata: ListMeta,
     #[serde(default, deserialize_with = "or_nothing")]
@@ -216,14 +219,14 @@ struct AnsweredStatus {
     message: String,
     #[serde(default, deserialize_with = "or_nothing")]
     reason: StatusReason,
-    details: Option<AnsweredDetails>,
+    details: Option<StatusDetailsJson>,
     #[serde(default, deserialize_with = "or_nothing")]
     code: i32,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AnsweredDetails {
+struct StatusDetailsJson {
     #[serde(default, deserialize_with = "or_nothing")]
     name: String,
     #[serde(default, deserialize_with = "or_nothing")]
@@ -232,13 +235,13 @@ struct AnsweredDetails {
     kind: String,
     #[serde(default, deserialize_with = "or_nothing")]
     uid: String,
-    causes: Option<Vec<Option<AnsweredCause>>>,
+    causes: Option<Vec<Option<StatusCauseJson>>>,
     #[serde(default, deserialize_with = "or_nothing")]
     retry_after_seconds: i32,
 }
 
 #[derive(Deserialize)]
-struct AnsweredCause {
+struct StatusCauseJson {
     #[serde(default, deserialize_with = "or_nothing")]
     reason: CauseType,
     #[serde(default, deserialize_with = "or_nothing")]
@@ -253,7 +256,7 @@ fn or_nothing<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-impl AnsweredStatus {
+impl StatusJson {
     fn into_status(self) -> Status {
         Status {
             metadata: self.metadata,
@@ -266,10 +269,10 @@ impl AnsweredStatus {
     }
 }
 
-impl AnsweredDetails {
+impl StatusDetailsJson {
     fn into_details(self) -> StatusDetails {
         let causes = self.causes.unwrap_or_default().into_iter();
-        let cause = |cause: AnsweredCause| StatusCause {
+        let cause = |cause: StatusCauseJson| StatusCause {
             reason: cause.reason,
             message: cause.message,
             field: cause.field,
@@ -285,10 +288,10 @@ impl AnsweredDetails {
     }
 }
 
-/// Why an answer cannot be used.
+/// Why a response is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AnswerError {
-    /// It is no review at all.
+pub enum AdmissionResponseError {
+    /// It cannot be decoded.
     #[error("failed to call webhook: {0}")]
     Unreadable(String),
     #[error("received invalid webhook response: {0}")]
@@ -297,16 +300,16 @@ pub enum AnswerError {
     UnsupportedPatch(String),
 }
 
-/// Reads the answer to the review with this uid.
-pub fn read_answer(
+/// Decodes and validates the response to the review with this uid.
+pub fn parse_response(
     bytes: &[u8],
     uid: &str,
     version: ReviewVersion,
     mutating: bool,
-) -> Result<Answer, AnswerError> {
-    let review: AnsweredReview = serde_json::from_slice(bytes)
-        .map_err(|error| AnswerError::Unreadable(error.to_string()))?;
-    let invalid = |text: String| Err(AnswerError::Invalid(text));
+) -> Result<AdmissionResponse, AdmissionResponseError> {
+    let review: AdmissionReviewResponseJson = serde_json::from_slice(bytes)
+        .map_err(|error| AdmissionResponseError::Unreadable(error.to_string()))?;
+    let invalid = |text: String| Err(AdmissionResponseError::Invalid(text));
     let Some(response) = review.response else {
         return invalid("webhook response was absent".into());
     };
@@ -331,16 +334,16 @@ pub fn read_answer(
     if version == ReviewVersion::V1 {
         check_patch_fields(&response, mutating)?;
     }
-    // A patch counts only where the write is allowed: whatever is wrong with it, a rejection stays one.
+    // A patch matters only if the request is allowed: an invalid patch does not change a rejection.
     let patch = match response.allowed && mutating {
-        true => patch_of(&response, version)?,
+        true => decode_patch(&response, version)?,
         false => Vec::new(),
     };
     let annotations = response.audit_annotations.unwrap_or_default().into_iter();
     let warnings = response.warnings.unwrap_or_default().into_iter();
-    Ok(Answer {
+    Ok(AdmissionResponse {
         allowed: response.allowed,
-        status: response.status.map(AnsweredStatus::into_status),
+        status: response.status.map(StatusJson::into_status),
         patch,
         annotations: annotations
             .map(|(key, value)| (key, value.unwrap_or_default()))
@@ -349,8 +352,11 @@ pub fn read_answer(
     })
 }
 
-/// Whether there is a patch where there may be one, and its type with it.
-fn check_patch_fields(response: &Response, mutating: bool) -> Result<(), AnswerError> {
+/// Checks that `patch` and `patchType` are present together, and only in responses of mutating webhooks.
+fn check_patch_fields(
+    response: &AdmissionResponseJson,
+    mutating: bool,
+) -> Result<(), AdmissionResponseError> {
     let has_patch = response.patch.as_ref().is_some_and(|it| !it.is_empty());
     let problem = match (mutating, has_patch, response.patch_type.as_deref()) {
         (false, true, _) => "validating webhook may not return response.patch",
@@ -360,20 +366,23 @@ fn check_patch_fields(response: &Response, mutating: bool) -> Result<(), AnswerE
         (true, true, Some("")) => "webhook returned invalid response.patchType of \"\"",
         _ => return Ok(()),
     };
-    Err(AnswerError::Invalid(problem.to_owned()))
+    Err(AdmissionResponseError::Invalid(problem.to_owned()))
 }
 
-/// In v1beta1 nobody looks at the type of a patch.
-fn patch_of(response: &Response, version: ReviewVersion) -> Result<Vec<u8>, AnswerError> {
+/// Decodes the patch. In v1beta1 the patch type is not checked, as upstream.
+fn decode_patch(
+    response: &AdmissionResponseJson,
+    version: ReviewVersion,
+) -> Result<Vec<u8>, AdmissionResponseError> {
     let is_supported = |name: &str| version == ReviewVersion::V1Beta1 || name == "JSONPatch";
     if let Some(other) = response
         .patch_type
         .as_deref()
         .filter(|it| !is_supported(it))
     {
-        return Err(AnswerError::UnsupportedPatch(other.to_owned()));
+        return Err(AdmissionResponseError::UnsupportedPatch(other.to_owned()));
     }
     STANDARD
         .decode(response.patch.as_deref().unwrap_or_default())
-        .map_err(|error| AnswerError::Unreadable(format!("response.patch: {error}")))
+        .map_err(|error| AdmissionResponseError::Unreadable(format!("response.patch: {error}")))
 }

@@ -1,73 +1,77 @@
-//! Operations on resources.
+//! A rule of a webhook or policy: operations on resources (upstream: `RuleWithOperations`, `predicates/rules.Matcher`).
 
 use rhumb_meta::GroupVersionResource;
 use serde_json::Value;
 
-use crate::facts::{Facts, Operation, is_namespaces};
+use crate::match_attributes::{MatchAttributes, Operation, is_namespaces_resource};
 
-/// A list in which a star stands for everything.
+/// A list in which `*` matches everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Words {
+enum WildcardSet {
     Any,
     Only(Box<[Box<str>]>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum RuleScope {
     Any,
     Cluster,
     Namespaced,
-    /// One that nobody knows: no request has it.
+    /// An unknown scope, which no request has.
     Unknown,
 }
 
-/// What a rule makes of a list that is not there.
+/// What an absent list in a rule means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Absent {
-    MeansAll,
-    MeansNone,
+pub(crate) enum AbsentListMeaning {
+    Everything,
+    Nothing,
 }
 
-/// Operations on resources, and names of objects where those are given.
+/// Operations on resources, optionally restricted by object names.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub struct RuleWithOperations {
     operations: u8,
-    groups: Words,
-    versions: Words,
-    /// Each with its subresource.
-    resources: Box<[(Words, Words)]>,
-    scope: Scope,
-    /// All of them if there is none.
+    groups: WildcardSet,
+    versions: WildcardSet,
+    /// Pairs of resource and subresource.
+    resources: Box<[(WildcardSet, WildcardSet)]>,
+    scope: RuleScope,
+    /// `resourceNames`; empty for all.
     names: Box<[Box<str>]>,
 }
 
-impl Rule {
-    /// What the JSON of a rule says. What is no text is not there.
-    pub(crate) fn read(rule: &Value, absent: Absent) -> Rule {
-        Rule {
-            operations: read_operations(&rule["operations"], absent),
-            groups: Words::read(&rule["apiGroups"], absent),
-            versions: Words::read(&rule["apiVersions"], absent),
-            resources: read_resources(&rule["resources"], absent),
+impl RuleWithOperations {
+    /// Parses a rule. Values of another JSON type count as absent.
+    pub(crate) fn from_json(rule: &Value, absent: AbsentListMeaning) -> RuleWithOperations {
+        RuleWithOperations {
+            operations: parse_operations(&rule["operations"], absent),
+            groups: WildcardSet::from_json(&rule["apiGroups"], absent),
+            versions: WildcardSet::from_json(&rule["apiVersions"], absent),
+            resources: parse_resources(&rule["resources"], absent),
             scope: match rule["scope"].as_str() {
-                None | Some("" | "*") => Scope::Any,
-                Some("Cluster") => Scope::Cluster,
-                Some("Namespaced") => Scope::Namespaced,
-                Some(_) => Scope::Unknown,
+                None | Some("" | "*") => RuleScope::Any,
+                Some("Cluster") => RuleScope::Cluster,
+                Some("Namespaced") => RuleScope::Namespaced,
+                Some(_) => RuleScope::Unknown,
             },
-            names: texts(&rule["resourceNames"]).map(Into::into).collect(),
+            names: strings(&rule["resourceNames"]).map(Into::into).collect(),
         }
     }
 
-    /// Whether it is about this write, if that were about `resource`.
-    pub(crate) fn matches(&self, facts: &Facts<'_>, resource: &GroupVersionResource) -> bool {
-        self.operations & bit(facts.operation) != 0
-            && self.matches_resource(resource, facts.subresource)
-            && self.matches_scope(facts, resource)
-            && self.matches_name(facts.name)
+    /// Whether it matches this request, taken as a request for `resource`.
+    pub(crate) fn matches(
+        &self,
+        attributes: &MatchAttributes<'_>,
+        resource: &GroupVersionResource,
+    ) -> bool {
+        self.operations & operation_bit(attributes.operation) != 0
+            && self.matches_resource(resource, attributes.subresource)
+            && self.matches_scope(attributes, resource)
+            && self.matches_name(attributes.name)
     }
 
-    /// The names it gives; none if it is about all.
+    /// The object names it is restricted to; empty if it applies to all.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
     }
@@ -77,89 +81,97 @@ impl Rule {
         resource: &GroupVersionResource,
         subresource: &str,
     ) -> bool {
-        self.groups.has(&resource.group)
-            && self.versions.has(&resource.version)
+        self.groups.contains(&resource.group)
+            && self.versions.contains(&resource.version)
             && self
                 .resources
                 .iter()
-                .any(|(own, sub)| own.has(&resource.resource) && sub.has(subresource))
+                .any(|(own, sub)| own.contains(&resource.resource) && sub.contains(subresource))
     }
 
-    /// A namespace has its own name as its namespace, and is not in one.
-    fn matches_scope(&self, facts: &Facts<'_>, resource: &GroupVersionResource) -> bool {
-        let is_namespaced = || !is_namespaces(resource) && !facts.namespace.is_empty();
+    /// A request for a namespace has the namespace's own name as its namespace, but is cluster-scoped.
+    fn matches_scope(
+        &self,
+        attributes: &MatchAttributes<'_>,
+        resource: &GroupVersionResource,
+    ) -> bool {
+        let is_namespaced =
+            || !is_namespaces_resource(resource) && !attributes.namespace.is_empty();
         match self.scope {
-            Scope::Any => true,
-            Scope::Namespaced => is_namespaced(),
-            Scope::Cluster => !is_namespaced(),
-            Scope::Unknown => false,
+            RuleScope::Any => true,
+            RuleScope::Namespaced => is_namespaced(),
+            RuleScope::Cluster => !is_namespaced(),
+            RuleScope::Unknown => false,
         }
     }
 
-    /// A name that nobody knows yet is none of those that are given.
+    /// A name that is not known yet (`generateName`) matches none of the given names.
     fn matches_name(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|known| **known == *name)
     }
 }
 
-impl Words {
-    fn read(list: &Value, absent: Absent) -> Words {
-        let words: Box<[Box<str>]> = texts(list).map(Into::into).collect();
-        let is_all = words.is_empty() && absent == Absent::MeansAll;
+impl WildcardSet {
+    fn from_json(list: &Value, absent: AbsentListMeaning) -> WildcardSet {
+        let words: Box<[Box<str>]> = strings(list).map(Into::into).collect();
+        let is_all = words.is_empty() && absent == AbsentListMeaning::Everything;
         if is_all || words.iter().any(|word| &**word == "*") {
-            Words::Any
+            WildcardSet::Any
         } else {
-            Words::Only(words)
+            WildcardSet::Only(words)
         }
     }
 
-    fn of(word: &str) -> Words {
+    fn single(word: &str) -> WildcardSet {
         match word {
-            "*" => Words::Any,
-            word => Words::Only([word.into()].into()),
+            "*" => WildcardSet::Any,
+            word => WildcardSet::Only([word.into()].into()),
         }
     }
 
-    fn has(&self, word: &str) -> bool {
+    fn contains(&self, word: &str) -> bool {
         match self {
-            Words::Any => true,
-            Words::Only(words) => words.iter().any(|known| **known == *word),
+            WildcardSet::Any => true,
+            WildcardSet::Only(words) => words.iter().any(|known| **known == *word),
         }
     }
 }
 
-fn read_operations(list: &Value, absent: Absent) -> u8 {
+fn parse_operations(list: &Value, absent: AbsentListMeaning) -> u8 {
     const ALL: u8 = 0b1111;
-    if absent == Absent::MeansAll && texts(list).next().is_none() {
+    if absent == AbsentListMeaning::Everything && strings(list).next().is_none() {
         return ALL;
     }
-    texts(list).fold(0, |known, name| match name {
+    strings(list).fold(0, |known, name| match name {
         "*" => ALL,
-        name => known | Operation::named(name).map_or(0, bit),
+        name => known | Operation::from_name(name).map_or(0, operation_bit),
     })
 }
 
-/// Without a subresource, only the resource itself is meant; `*` is all resources and none of their subresources.
-fn read_resources(list: &Value, absent: Absent) -> Box<[(Words, Words)]> {
-    let patterns: Box<[(Words, Words)]> = texts(list)
+/// Without a subresource, only the resource itself matches; `*` means all resources but no subresources.
+fn parse_resources(list: &Value, absent: AbsentListMeaning) -> Box<[(WildcardSet, WildcardSet)]> {
+    let patterns: Box<[(WildcardSet, WildcardSet)]> = strings(list)
         .map(|pattern| {
             let (resource, subresource) = pattern.split_once('/').unwrap_or((pattern, ""));
-            (Words::of(resource), Words::of(subresource))
+            (
+                WildcardSet::single(resource),
+                WildcardSet::single(subresource),
+            )
         })
         .collect();
-    if patterns.is_empty() && absent == Absent::MeansAll {
-        return [(Words::Any, Words::of(""))].into();
+    if patterns.is_empty() && absent == AbsentListMeaning::Everything {
+        return [(WildcardSet::Any, WildcardSet::single(""))].into();
     }
     patterns
 }
 
-fn texts(list: &Value) -> impl Iterator<Item = &str> {
+fn strings(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array()
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
 }
 
-const fn bit(operation: Operation) -> u8 {
+const fn operation_bit(operation: Operation) -> u8 {
     1 << operation as u8
 }

@@ -1,3 +1,5 @@
+//! Tests of matching, of parsing webhooks and of building an `AdmissionReview`.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -6,43 +8,52 @@ use rhumb_meta::{GroupVersionKind, GroupVersionResource};
 use serde_json::{Value, json};
 
 use crate::Object;
-use crate::criteria::{Criteria, Outcome, Reading};
-use crate::facts::{Facts, LabelSets, Names, ObjectLabels, Operation};
-use crate::review::{AnswerError, Request, ReviewVersion, UserInfo, read_answer};
-use crate::webhook::{Address, FailurePolicy, Service, SideEffects, webhooks_of};
+use crate::criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
+use crate::match_attributes::{
+    MatchAttributes, ObjectLabels, Operation, ResourceAndKind, SelectorLabels,
+};
+use crate::review::{AdmissionRequest, ReviewVersion, UserInfo};
+use crate::webhook::{
+    FailurePolicy, ServiceReference, SideEffects, WebhookAddress, parse_webhooks,
+};
 
 fn object(value: Value) -> Object {
     match value {
         Value::Object(object) => object,
-        other => panic!("{other} is no object"),
+        other => panic!("{other} is not an object"),
     }
 }
 
-fn names(group: &'static str, resource: &'static str, kind: &'static str) -> Names {
-    Names {
+fn names(group: &'static str, resource: &'static str, kind: &'static str) -> ResourceAndKind {
+    ResourceAndKind {
         resource: GroupVersionResource::new(group, "v1", resource),
         kind: GroupVersionKind::new(group, "v1", kind),
     }
 }
 
-fn decide(criteria: &Criteria, asked: &Names, namespace: &str, name: &str) -> String {
+fn decide(
+    criteria: &MatchCriteria,
+    target: &ResourceAndKind,
+    namespace: &str,
+    name: &str,
+) -> String {
     let labels: BTreeMap<String, String> = BTreeMap::new();
-    let facts = Facts {
+    let attributes = MatchAttributes {
         operation: Operation::Create,
-        asked,
+        requested: target,
         equivalents: &[],
         subresource: "",
         name,
         namespace,
     };
-    let labels = LabelSets {
+    let labels = SelectorLabels {
         namespace: Ok(&labels as &dyn Labels),
         object: None,
-        old: None,
+        old_object: None,
     };
-    match criteria.decide(&facts, &labels) {
-        Outcome::Seen(_) => "seen".to_owned(),
-        Outcome::Excluded { rule } => format!("excluded by {rule}"),
+    match criteria.evaluate(&attributes, &labels) {
+        MatchOutcome::Matched(_) => "seen".to_owned(),
+        MatchOutcome::Excluded { rule } => format!("excluded by {rule}"),
         other => format!("{other:?}"),
     }
 }
@@ -50,19 +61,19 @@ fn decide(criteria: &Criteria, asked: &Names, namespace: &str, name: &str) -> St
 const ALL: &str =
     r#"[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":["*/*"]}]"#;
 
-fn criteria(exclusions: Value, exclusions_on: bool) -> Criteria {
-    let rules: Value = serde_json::from_str(ALL).expect("rules");
+fn criteria(exclusions: Value, exclusions_on: bool) -> MatchCriteria {
+    let rules: Value = serde_json::from_str(ALL).expect("valid rules");
     let webhook = json!({"rules": rules, "excludeResourceRules": exclusions});
-    Criteria::of_webhook(
+    MatchCriteria::of_webhook(
         &webhook,
-        Reading {
-            exclusions: exclusions_on,
+        CriteriaParseOptions {
+            exclusion_rules: exclusions_on,
         },
     )
 }
 
 #[test]
-fn what_a_rule_leaves_open_is_everything() {
+fn absent_rule_fields_match_everything() {
     let pods = names("", "pods", "Pod");
     let leases = names("coordination.k8s.io", "leases", "Lease");
     let table = [
@@ -117,7 +128,7 @@ fn what_a_rule_leaves_open_is_everything() {
             "x",
             "seen",
         ),
-        // Nobody knows the name yet.
+        // The name is not known yet.
         (json!([{"resourceNames": ["x"]}]), &pods, "a", "", "seen"),
         (
             json!([{"resourceNames": ["x"]}]),
@@ -135,20 +146,20 @@ fn what_a_rule_leaves_open_is_everything() {
         ),
         (json!([{"scope": "Cluster"}]), &pods, "a", "x", "seen"),
     ];
-    for (exclusions, asked, namespace, name, want) in table {
-        let got = decide(&criteria(exclusions.clone(), true), asked, namespace, name);
+    for (exclusions, target, namespace, name, want) in table {
+        let got = decide(&criteria(exclusions.clone(), true), target, namespace, name);
         assert_eq!(got, want, "{exclusions} {namespace}/{name}");
         assert_eq!(
-            decide(&criteria(exclusions, false), asked, namespace, name),
+            decide(&criteria(exclusions, false), target, namespace, name),
             "seen"
         );
     }
 }
 
 #[test]
-fn without_the_gate_a_policy_keeps_what_upstream_knows_and_no_half_of_what_it_does_not() {
+fn while_the_gate_is_off_policy_rules_beyond_upstream_are_ignored_entirely() {
     let pods = names("", "pods", "Pod");
-    let rules: Value = serde_json::from_str(ALL).expect("rules");
+    let rules: Value = serde_json::from_str(ALL).expect("valid rules");
     let table = [
         (
             json!([{"resources": ["pods"], "resourceNames": ["x"]}]),
@@ -169,7 +180,12 @@ fn without_the_gate_a_policy_keeps_what_upstream_knows_and_no_half_of_what_it_do
     for (exclusions, on, off) in table {
         let matching = json!({"resourceRules": rules, "excludeResourceRules": exclusions});
         for (gate, want) in [(true, on), (false, off)] {
-            let criteria = Criteria::of_policy(&matching, Reading { exclusions: gate });
+            let criteria = MatchCriteria::of_policy(
+                &matching,
+                CriteriaParseOptions {
+                    exclusion_rules: gate,
+                },
+            );
             assert_eq!(
                 decide(&criteria, &pods, "a", "x"),
                 want,
@@ -180,34 +196,36 @@ fn without_the_gate_a_policy_keeps_what_upstream_knows_and_no_half_of_what_it_do
 }
 
 #[test]
-fn a_binding_without_rules_is_about_all_that_its_policy_is_about() {
+fn binding_without_rules_matches_everything() {
     let pods = names("", "pods", "Pod");
-    let reading = Reading { exclusions: true };
+    let reading = CriteriaParseOptions {
+        exclusion_rules: true,
+    };
     let open = json!({"excludeResourceRules": [{"namespaces": ["b"]}]});
-    let criteria = Criteria::of_binding(&open, reading);
+    let criteria = MatchCriteria::of_binding(&open, reading);
     assert_eq!(decide(&criteria, &pods, "a", "x"), "seen");
     assert_eq!(decide(&criteria, &pods, "b", "x"), "excluded by 0");
     assert_eq!(
-        decide(&Criteria::of_policy(&open, reading), &pods, "a", "x"),
+        decide(&MatchCriteria::of_policy(&open, reading), &pods, "a", "x"),
         "NoRule"
     );
 }
 
 #[test]
-fn configurations_of_admission_are_exempt() {
+fn admission_configurations_are_exempt() {
     let check = |kind: &'static str| {
-        let asked = names("admissionregistration.k8s.io", "x", kind);
-        let facts = Facts {
+        let target = names("admissionregistration.k8s.io", "x", kind);
+        let attributes = MatchAttributes {
             operation: Operation::Delete,
-            asked: &asked,
+            requested: &target,
             equivalents: &[],
             subresource: "",
             name: "x",
             namespace: "",
         };
         (
-            facts.is_exempt_from_webhooks(),
-            facts.is_exempt_from_policies(),
+            attributes.is_exempt_from_webhooks(),
+            attributes.is_exempt_from_policies(),
         )
     };
     assert_eq!(check("ValidatingWebhookConfiguration"), (true, false));
@@ -216,7 +234,7 @@ fn configurations_of_admission_are_exempt() {
 }
 
 #[test]
-fn webhooks_are_read_with_their_defaults() {
+fn webhooks_are_parsed_with_defaults() {
     let configuration = object(json!({
         "metadata": {"name": "c"},
         "webhooks": [
@@ -228,46 +246,65 @@ fn webhooks_are_read_with_their_defaults() {
             },
         ],
     }));
-    let webhooks = webhooks_of(&configuration, Reading { exclusions: true });
+    let webhooks = parse_webhooks(
+        &configuration,
+        CriteriaParseOptions {
+            exclusion_rules: true,
+        },
+    );
     let [first, second] = &webhooks[..] else {
         panic!("{webhooks:?}");
     };
     assert_eq!((&*first.id, &*second.id), ("c/a.b.c/0", "c/a.b.c/1"));
-    assert_eq!(first.address, Address::Url("https://x/y".into()));
-    assert_eq!(first.reviews, Some(ReviewVersion::V1Beta1));
-    assert_eq!(first.failure, FailurePolicy::Fail);
+    assert_eq!(first.address, WebhookAddress::Url("https://x/y".into()));
+    assert_eq!(first.review_version, Some(ReviewVersion::V1Beta1));
+    assert_eq!(first.failure_policy, FailurePolicy::Fail);
     assert_eq!(first.timeout, Duration::from_secs(10));
-    assert_eq!(first.side_effects, SideEffects::Absent);
-    assert!(first.authorities.is_none() && !first.reinvoked && first.conditions.is_empty());
+    assert_eq!(first.side_effects, SideEffects::Unspecified);
+    assert!(
+        first.ca_bundle.is_none() && !first.reinvoke_if_needed && first.match_conditions.is_empty()
+    );
     assert_eq!(
         second.address,
-        Address::Service(Service {
+        WebhookAddress::Service(ServiceReference {
             namespace: "n".into(),
             name: "s".into(),
             port: 443,
             path: "/".into()
         })
     );
-    assert_eq!(second.failure, FailurePolicy::Ignore);
+    assert_eq!(second.failure_policy, FailurePolicy::Ignore);
     assert_eq!(second.timeout, Duration::from_secs(3));
     assert_eq!(second.side_effects, SideEffects::None);
-    assert_eq!(second.authorities.as_deref(), Some(&b"a"[..]));
-    assert!(second.reinvoked && !second.conditions.is_empty() && second.reviews.is_none());
-    assert!(webhooks_of(&Object::new(), Reading { exclusions: true }).is_empty());
+    assert_eq!(second.ca_bundle.as_deref(), Some(&b"a"[..]));
+    assert!(
+        second.reinvoke_if_needed
+            && !second.match_conditions.is_empty()
+            && second.review_version.is_none()
+    );
+    assert!(
+        parse_webhooks(
+            &Object::new(),
+            CriteriaParseOptions {
+                exclusion_rules: true
+            }
+        )
+        .is_empty()
+    );
 }
 
 #[test]
-fn a_review_says_what_was_asked_and_what_is_seen() {
-    let (asked, seen) = (
+fn review_contains_request_and_object() {
+    let (target, seen) = (
         names("events.k8s.io", "events", "Event"),
         names("", "events", "Event"),
     );
     let extra = BTreeMap::from([("k".to_owned(), vec!["v".to_owned()])]);
     let it = object(json!({"kind": "Event"}));
-    let request = Request {
+    let request = AdmissionRequest {
         uid: "u",
-        seen: &seen,
-        asked: &asked,
+        matched: &seen,
+        requested: &target,
         subresource: "",
         name: "n",
         namespace: "",
@@ -279,14 +316,16 @@ fn a_review_says_what_was_asked_and_what_is_seen() {
             extra: &extra,
         },
         object: Some(&it),
-        old: None,
+        old_object: None,
         dry_run: true,
         options: None,
     };
-    let bytes = request.to_json(ReviewVersion::V1).expect("a review");
+    let bytes = request
+        .to_json(ReviewVersion::V1)
+        .expect("the review can be encoded");
     let kind = |group: &str| json!({"group": group, "version": "v1", "kind": "Event"});
     let resource = |group: &str| json!({"group": group, "version": "v1", "resource": "events"});
-    let review: Value = serde_json::from_slice(&bytes).expect("JSON");
+    let review: Value = serde_json::from_slice(&bytes).expect("valid JSON");
     assert_eq!(
         review,
         json!({
@@ -304,153 +343,7 @@ fn a_review_says_what_was_asked_and_what_is_seen() {
 }
 
 #[test]
-fn answers_are_read_as_strictly_as_upstream_reads_them() {
-    let review = |response: Value| json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
-    let invalid = |text: &str| Err(AnswerError::Invalid(text.to_owned()));
-    let table = [
-        (review(json!({"uid": "u", "allowed": true})), true, Ok(true)),
-        (review(json!({"uid": "u"})), false, Ok(false)),
-        (
-            review(json!(null)),
-            false,
-            invalid("webhook response was absent"),
-        ),
-        (
-            review(json!({"uid": "x"})),
-            false,
-            invalid("expected response.uid=\"u\", got \"x\""),
-        ),
-        (
-            json!({"response": {"uid": "u", "allowed": true}}),
-            false,
-            invalid(
-                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=",
-            ),
-        ),
-        (
-            review(json!({"uid": "u", "patch": "W10="})),
-            true,
-            invalid("webhook returned response.patch but not response.patchType"),
-        ),
-        (
-            review(json!({"uid": "u", "patchType": "JSONPatch"})),
-            true,
-            invalid("webhook returned response.patchType but not response.patch"),
-        ),
-        (
-            review(json!({"uid": "u", "allowed": true, "patch": "W10=", "patchType": "X"})),
-            true,
-            Err(AnswerError::UnsupportedPatch("X".to_owned())),
-        ),
-        (
-            review(json!({"uid": "u", "patch": "W10=", "patchType": ""})),
-            true,
-            invalid("webhook returned invalid response.patchType of \"\""),
-        ),
-        // A rejection is one, also with a patch that could not be applied.
-        (
-            review(json!({"uid": "u", "patch": "W10=", "patchType": "X"})),
-            true,
-            Ok(false),
-        ),
-        (
-            review(json!({"uid": "u", "allowed": false, "patch": "?", "patchType": "JSONPatch"})),
-            true,
-            Ok(false),
-        ),
-        // What is null is not there.
-        (
-            review(json!({"uid": "u", "allowed": null})),
-            true,
-            Ok(false),
-        ),
-        (
-            review(json!({"uid": null})),
-            true,
-            invalid("expected response.uid=\"u\", got \"\""),
-        ),
-        (
-            json!({"apiVersion": null, "kind": null, "response": {"uid": "u"}}),
-            false,
-            invalid(
-                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=",
-            ),
-        ),
-        (
-            review(json!({
-                "uid": "u", "allowed": true, "status": null, "patch": null, "patchType": null,
-                "auditAnnotations": null, "warnings": null,
-            })),
-            true,
-            Ok(true),
-        ),
-        (
-            review(json!({"uid": "u", "patch": "W10="})),
-            false,
-            invalid("validating webhook may not return response.patch"),
-        ),
-        (
-            review(json!({"uid": "u", "patchType": "JSONPatch"})),
-            false,
-            invalid("validating webhook may not return response.patchType"),
-        ),
-        (
-            review(json!({"uid": "u", "patch": "W10=", "patchType": "JSONPatch"})),
-            true,
-            Ok(false),
-        ),
-    ];
-    for (answer, mutating, want) in table {
-        let bytes = answer.to_string();
-        let got = read_answer(bytes.as_bytes(), "u", ReviewVersion::V1, mutating);
-        assert_eq!(got.map(|answer| answer.allowed), want, "{answer}");
-    }
-    let broken =
-        review(json!({"uid": "u", "allowed": true, "patch": "?", "patchType": "JSONPatch"}));
-    for nonsense in ["<html>", &*broken.to_string()] {
-        let got = read_answer(nonsense.as_bytes(), "u", ReviewVersion::V1, true);
-        assert!(matches!(got, Err(AnswerError::Unreadable(_))), "{got:?}");
-    }
-}
-
-#[test]
-fn null_in_an_answer_is_what_go_makes_of_it() {
-    let rejected = |status: Value| {
-        let answer = json!({"response": {
-            "status": status, "auditAnnotations": {"a": null, "b": "c"}, "warnings": [null, "w"],
-        }});
-        let bytes = answer.to_string();
-        let answer = read_answer(bytes.as_bytes(), "u", ReviewVersion::V1Beta1, true);
-        let answer = answer.unwrap_or_else(|error| panic!("{status}: {error}"));
-        assert!(!answer.allowed);
-        assert_eq!(answer.annotations["a"], "");
-        assert_eq!(answer.annotations["b"], "c");
-        assert_eq!(answer.warnings, ["", "w"]);
-        answer.status.map(|status| json!(status))
-    };
-    assert_eq!(rejected(json!(null)), None);
-    let bare = rejected(json!({}));
-    let table = [
-        json!({"message": null, "code": null, "reason": null, "status": null}),
-        json!({"metadata": null, "details": null}),
-        json!({"metadata": {"continue": null}}),
-    ];
-    for status in table {
-        assert_eq!(rejected(status.clone()), bare, "{status}");
-    }
-    let details = json!({
-        "name": null, "group": null, "kind": null, "uid": null, "retryAfterSeconds": null,
-        "causes": [null, {"reason": null, "message": null, "field": "spec"}],
-    });
-    let told = rejected(json!({"code": 418, "message": "no", "details": details}));
-    let told = told.expect("a status");
-    assert_eq!(told["code"], 418);
-    assert_eq!(told["message"], "no");
-    assert_eq!(told["details"], json!({"causes": [{}, {"field": "spec"}]}));
-}
-
-#[test]
-fn labels_are_read_where_they_are() {
+fn labels_are_read_from_metadata() {
     let labelled = object(json!({"metadata": {"labels": {"a": "b", "n": 1}}}));
     assert_eq!(ObjectLabels(&labelled).get("a"), Some("b"));
     assert_eq!(ObjectLabels(&labelled).get("n"), None);

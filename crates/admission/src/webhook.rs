@@ -1,4 +1,4 @@
-//! The webhooks of a configuration.
+//! Parses the webhooks of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,140 +10,148 @@ use rhumb_expressions::Environment;
 use serde_json::Value;
 
 use crate::Object;
-use crate::conditions::Conditions;
-use crate::criteria::{Criteria, Reading};
+use crate::conditions::MatchConditions;
+use crate::criteria::{CriteriaParseOptions, MatchCriteria};
 use crate::review::ReviewVersion;
 
-const TIMEOUT_SECONDS: u64 = 10;
-const PORT: u16 = 443;
+const DEFAULT_TIMEOUT_SECONDS: u64 = 10;
+const DEFAULT_PORT: u16 = 443;
 
-/// Which of the two configurations a webhook is in.
+/// Mutating or validating.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Flavor {
+pub enum WebhookType {
     Mutating,
     Validating,
 }
 
-impl Flavor {
-    /// As metrics name it.
-    pub const fn as_str(self) -> &'static str {
+impl WebhookType {
+    /// The `type` label in metrics.
+    pub const fn metric_label(self) -> &'static str {
         match self {
-            Flavor::Mutating => "admit",
-            Flavor::Validating => "validating",
+            WebhookType::Mutating => "admit",
+            WebhookType::Validating => "validating",
         }
     }
 
-    /// The resource of its configurations.
-    pub const fn plural(self) -> &'static str {
+    /// The plural resource name of the configurations.
+    pub const fn configurations_resource(self) -> &'static str {
         match self {
-            Flavor::Mutating => "mutatingwebhookconfigurations",
-            Flavor::Validating => "validatingwebhookconfigurations",
+            WebhookType::Mutating => "mutatingwebhookconfigurations",
+            WebhookType::Validating => "validatingwebhookconfigurations",
         }
     }
 }
 
+/// `failurePolicy`: what follows from a failed call or evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailurePolicy {
     Fail,
     Ignore,
 }
 
-/// Whether a webhook may be asked about a write that is only tried.
+/// `sideEffects`: whether a webhook may be called for a dry run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SideEffects {
-    /// Nobody said.
-    Absent,
+    /// Not specified.
+    Unspecified,
     None,
     Some,
 }
 
-/// Where a webhook is.
+/// `clientConfig`: the URL or Service of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Address {
+pub enum WebhookAddress {
     Url(String),
-    Service(Service),
-    /// The configuration names neither.
-    Nowhere,
+    Service(ServiceReference),
+    /// Neither a URL nor a Service is given.
+    Missing,
 }
 
+/// `clientConfig.service`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Service {
+pub struct ServiceReference {
     pub namespace: String,
     pub name: String,
     pub port: u16,
-    /// Begins with a slash.
+    /// Starts with a slash.
     pub path: String,
 }
 
+/// A webhook of a configuration, parsed and with its defaults.
 #[derive(Debug, Clone)]
 pub struct Webhook {
     pub configuration: Arc<str>,
     pub name: Arc<str>,
-    /// No two webhooks of one flavor have the same.
+    /// Unique among webhooks of one type.
     pub id: Arc<str>,
-    pub criteria: Criteria,
-    pub conditions: Conditions,
-    pub failure: FailurePolicy,
+    pub match_criteria: MatchCriteria,
+    pub match_conditions: MatchConditions,
+    pub failure_policy: FailurePolicy,
     pub timeout: Duration,
     pub side_effects: SideEffects,
-    /// `None` if it reads none that the server writes.
-    pub reviews: Option<ReviewVersion>,
-    /// Whether it wants to be asked again when others have changed the object after it.
-    pub reinvoked: bool,
-    pub address: Address,
-    /// In PEM; the system's if there are none.
-    pub authorities: Option<Arc<[u8]>>,
+    /// The first of its `admissionReviewVersions` that the server supports, if any.
+    pub review_version: Option<ReviewVersion>,
+    /// Whether `reinvocationPolicy` is `IfNeeded`: call again if later plugins changed the object.
+    pub reinvoke_if_needed: bool,
+    pub address: WebhookAddress,
+    /// In PEM; `None` to use the system's roots.
+    pub ca_bundle: Option<Arc<[u8]>>,
 }
 
-/// The webhooks of a configuration, in their order.
-pub fn webhooks_of(configuration: &Object, reading: Reading) -> Vec<Webhook> {
+/// The webhooks of a configuration, in order.
+pub fn parse_webhooks(configuration: &Object, reading: CriteriaParseOptions) -> Vec<Webhook> {
     let metadata = configuration.get("metadata").unwrap_or(&Value::Null);
-    let name: Arc<str> = text(&metadata["name"]).into();
+    let name: Arc<str> = str_or_empty(&metadata["name"]).into();
     let mut repeats: HashMap<String, usize> = HashMap::new();
     let list = configuration.get("webhooks").and_then(Value::as_array);
     list.into_iter()
         .flatten()
         .map(|webhook| {
-            let webhook_name = text(&webhook["name"]);
+            let webhook_name = str_or_empty(&webhook["name"]);
             let repeat = repeats.entry(webhook_name.to_owned()).or_default();
             let id = format!("{name}/{webhook_name}/{repeat}");
             *repeat += 1;
-            read(webhook, &name, id, reading)
+            parse_webhook(webhook, &name, id, reading)
         })
         .collect()
 }
 
-fn read(webhook: &Value, configuration: &Arc<str>, id: String, reading: Reading) -> Webhook {
+fn parse_webhook(
+    webhook: &Value,
+    configuration: &Arc<str>,
+    id: String,
+    reading: CriteriaParseOptions,
+) -> Webhook {
     let client = &webhook["clientConfig"];
     Webhook {
         configuration: configuration.clone(),
-        name: text(&webhook["name"]).into(),
+        name: str_or_empty(&webhook["name"]).into(),
         id: id.into(),
-        criteria: Criteria::of_webhook(webhook, reading),
-        conditions: Conditions::compile(
+        match_criteria: MatchCriteria::of_webhook(webhook, reading),
+        match_conditions: MatchConditions::compile(
             &webhook["matchConditions"],
             &Environment::match_conditions(),
         ),
-        failure: failure_policy(&webhook["failurePolicy"]),
+        failure_policy: parse_failure_policy(&webhook["failurePolicy"]),
         timeout: Duration::from_secs(
             webhook["timeoutSeconds"]
                 .as_u64()
-                .unwrap_or(TIMEOUT_SECONDS),
+                .unwrap_or(DEFAULT_TIMEOUT_SECONDS),
         ),
         side_effects: match webhook["sideEffects"].as_str() {
-            None => SideEffects::Absent,
+            None => SideEffects::Unspecified,
             Some("None" | "NoneOnDryRun") => SideEffects::None,
             Some(_) => SideEffects::Some,
         },
-        reviews: webhook["admissionReviewVersions"]
+        review_version: webhook["admissionReviewVersions"]
             .as_array()
             .into_iter()
             .flatten()
             .filter_map(Value::as_str)
-            .find_map(ReviewVersion::named),
-        reinvoked: webhook["reinvocationPolicy"].as_str() == Some("IfNeeded"),
-        address: address_of(client),
-        authorities: client["caBundle"]
+            .find_map(ReviewVersion::from_name),
+        reinvoke_if_needed: webhook["reinvocationPolicy"].as_str() == Some("IfNeeded"),
+        address: parse_address(client),
+        ca_bundle: client["caBundle"]
             .as_str()
             .and_then(|bundle| STANDARD.decode(bundle).ok())
             .filter(|bundle| !bundle.is_empty())
@@ -151,29 +159,29 @@ fn read(webhook: &Value, configuration: &Arc<str>, id: String, reading: Reading)
     }
 }
 
-pub(crate) fn failure_policy(policy: &Value) -> FailurePolicy {
+pub(crate) fn parse_failure_policy(policy: &Value) -> FailurePolicy {
     match policy.as_str() {
         Some("Ignore") => FailurePolicy::Ignore,
         _ => FailurePolicy::Fail,
     }
 }
 
-fn address_of(client: &Value) -> Address {
+fn parse_address(client: &Value) -> WebhookAddress {
     if let Some(url) = client["url"].as_str() {
-        return Address::Url(url.to_owned());
+        return WebhookAddress::Url(url.to_owned());
     }
     let service = &client["service"];
     if !service.is_object() {
-        return Address::Nowhere;
+        return WebhookAddress::Missing;
     }
-    let path = text(&service["path"]);
-    Address::Service(Service {
-        namespace: text(&service["namespace"]).to_owned(),
-        name: text(&service["name"]).to_owned(),
+    let path = str_or_empty(&service["path"]);
+    WebhookAddress::Service(ServiceReference {
+        namespace: str_or_empty(&service["namespace"]).to_owned(),
+        name: str_or_empty(&service["name"]).to_owned(),
         port: service["port"]
             .as_u64()
             .and_then(|port| port.try_into().ok())
-            .unwrap_or(PORT),
+            .unwrap_or(DEFAULT_PORT),
         path: if path.starts_with('/') {
             path.to_owned()
         } else {
@@ -182,6 +190,6 @@ fn address_of(client: &Value) -> Address {
     })
 }
 
-fn text(value: &Value) -> &str {
+fn str_or_empty(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }

@@ -1,27 +1,27 @@
-//! Why an agent cannot run.
+//! Errors that keep the agent from running.
 
 use crate::nft;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum AgentError {
     #[error(transparent)]
-    Nft(#[from] nft::Error),
+    Nft(#[from] nft::NftablesError),
     #[error(
-        "this process may not change the rules of the kernel: run it as root, or give it the capability CAP_NET_ADMIN"
+        "permission denied: changing nftables rules requires root or the capability CAP_NET_ADMIN"
     )]
-    NotAllowed,
+    PermissionDenied,
     #[error(
-        "the kernel cannot have the rules that are needed: {0}. It must have nftables for the family inet, and conntrack: load the modules nf_tables, nft_ct and nf_conntrack (CONFIG_NF_TABLES, CONFIG_NF_TABLES_INET, CONFIG_NFT_CT, CONFIG_NF_CONNTRACK)"
+        "the kernel does not support the required rules: {0}. nftables for the family inet and conntrack are required: load the modules nf_tables, nft_ct and nf_conntrack (CONFIG_NF_TABLES, CONFIG_NF_TABLES_INET, CONFIG_NFT_CT, CONFIG_NF_CONNTRACK)"
     )]
-    Kernel(nft::Error),
+    UnsupportedKernel(nft::NftablesError),
 }
 
-impl Error {
-    /// Why a kernel does not have what every program needs.
-    pub(crate) fn of_kernel(error: nft::Error) -> Error {
-        match error.is_forbidden() {
-            true => Error::NotAllowed,
-            false => Error::Kernel(error),
+impl AgentError {
+    /// The error for a failed probe of the kernel.
+    pub(crate) fn from_probe(error: nft::NftablesError) -> AgentError {
+        match error.is_permission_denied() {
+            true => AgentError::PermissionDenied,
+            false => AgentError::UnsupportedKernel(error),
         }
     }
 }

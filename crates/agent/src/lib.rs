@@ -1,6 +1,7 @@
-//! Sees to network policies on one node, by nftables: what the API server shows of pods, namespaces and policies becomes
-//! rules of the kernel for the pods of the node, transaction by transaction ([`run`]). The kernel is told over
-//! netlink ([`nft`], [`netlink`]).
+//! The network policy agent: enforces NetworkPolicy objects on one node with nftables.
+//!
+//! Entry point: [`NetworkPolicyAgent`]. It watches pods, namespaces and policies ([`run`]), computes the node's ruleset
+//! with `rhumb_netpol`, and writes it to the kernel in transactions ([`nft`]) over netlink ([`netlink`]).
 
 #![cfg_attr(
     not(test),
@@ -19,5 +20,7 @@ pub mod nft;
 mod probe;
 mod run;
 
-pub use error::Error;
-pub use run::{Agent, INSPECT_EVERY, Options, clean_up, forget};
+pub use error::AgentError;
+pub use run::{
+    AgentOptions, DEFAULT_INSPECTION_INTERVAL, NetworkPolicyAgent, delete_node_report, remove_rules,
+};

@@ -1,4 +1,4 @@
-//! What the agent counts, for Prometheus, and whether it does what it is there for.
+//! Prometheus metrics and readiness of the agent.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -9,11 +9,11 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use rhumb_netpol::program::Program;
+use rhumb_netpol::ruleset::NodeRuleset;
 
-/// Everything that is counted.
+/// All metrics of the agent, and the reason why it is not ready.
 #[derive(Debug)]
-pub struct Metrics {
+pub struct AgentMetrics {
     registry: Registry,
     sync_seconds: Histogram,
     event_seconds: Histogram,
@@ -23,14 +23,14 @@ pub struct Metrics {
     local_addresses: Gauge,
     sets: Gauge,
     elements: Gauge,
-    /// What it still waits for; `None` once the kernel has the rules.
-    missing: Mutex<Option<String>>,
+    /// Why the agent is not ready; `None` once the kernel has the rules.
+    not_ready_reason: Mutex<Option<String>>,
 }
 
-impl Default for Metrics {
-    fn default() -> Metrics {
+impl Default for AgentMetrics {
+    fn default() -> AgentMetrics {
         let seconds = || Histogram::new(exponential_buckets(0.001, 2.0, 15));
-        let mut metrics = Metrics {
+        let mut metrics = AgentMetrics {
             registry: Registry::default(),
             sync_seconds: seconds(),
             event_seconds: seconds(),
@@ -40,7 +40,7 @@ impl Default for Metrics {
             local_addresses: Gauge::default(),
             sets: Gauge::default(),
             elements: Gauge::default(),
-            missing: Mutex::new(Some("it has not begun".to_owned())),
+            not_ready_reason: Mutex::new(Some("the agent has not started".to_owned())),
         };
         let mut registry = Registry::with_prefix("rhumb_agent");
         metrics.register(&mut registry);
@@ -49,26 +49,26 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+impl AgentMetrics {
     fn register(&self, registry: &mut Registry) {
         registry.register(
             "sync_duration_seconds",
-            "How long it took to bring the kernel up to date",
+            "Duration of writing the rules to the kernel",
             self.sync_seconds.clone(),
         );
         registry.register(
             "event_to_kernel_seconds",
-            "How long it took from when a change was heard of until the kernel had it",
+            "Time from receiving a watch event until the kernel has the resulting rules",
             self.event_seconds.clone(),
         );
         registry.register(
             "sync_failures",
-            "How often the kernel could not be brought up to date",
+            "Failed attempts to write the rules to the kernel",
             self.failures.clone(),
         );
         registry.register(
             "repairs",
-            "How often somebody else had removed the rules",
+            "Times the rules were written again after another process had changed or removed them",
             self.repairs.clone(),
         );
         registry.register(
@@ -89,45 +89,48 @@ impl Metrics {
         );
     }
 
-    /// The whole text of `/metrics`; `None` if it cannot be written.
+    /// The response body of `/metrics`; `None` if encoding fails.
     pub fn text(&self) -> Option<String> {
         let mut text = String::new();
         let written: fmt::Result = encode(&mut text, &self.registry);
         written.ok().map(|()| text)
     }
 
-    /// What it still waits for; `None` if the kernel has the rules.
-    pub fn missing(&self) -> Option<String> {
-        self.missing.lock().map_or(None, |missing| missing.clone())
+    /// Why the agent is not ready; `None` if the kernel has the rules.
+    pub fn not_ready_reason(&self) -> Option<String> {
+        self.not_ready_reason
+            .lock()
+            .map_or(None, |missing| missing.clone())
     }
 
-    pub(crate) fn waits_for(&self, missing: Option<String>) {
-        if let Ok(mut place) = self.missing.lock() {
-            *place = missing;
+    pub(crate) fn set_not_ready_reason(&self, missing: Option<String>) {
+        if let Ok(mut reason) = self.not_ready_reason.lock() {
+            *reason = missing;
         }
     }
 
-    pub(crate) fn note_sync(&self, took: Duration) {
+    pub(crate) fn record_sync(&self, took: Duration) {
         self.sync_seconds.observe(took.as_secs_f64());
     }
 
-    pub(crate) fn note_event(&self, took: Duration) {
+    pub(crate) fn record_event_latency(&self, took: Duration) {
         self.event_seconds.observe(took.as_secs_f64());
     }
 
-    pub(crate) fn note_failure(&self) {
+    pub(crate) fn record_sync_failure(&self) {
         self.failures.inc();
     }
 
-    pub(crate) fn note_repair(&self) {
+    pub(crate) fn record_repair(&self) {
         self.repairs.inc();
     }
 
-    pub(crate) fn note_program(&self, program: &Program, policies: usize) {
+    pub(crate) fn record_ruleset(&self, program: &NodeRuleset, policies: usize) {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let elements = program.sets.values().map(|set| set.elements.len()).sum();
         self.policies.set(count(policies));
-        self.local_addresses.set(count(program.known.len()));
+        self.local_addresses
+            .set(count(program.known_addresses.len()));
         self.sets.set(count(program.sets.len()));
         self.elements.set(count(elements));
     }
@@ -138,17 +141,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted_is_shown() {
-        let metrics = Metrics::default();
-        metrics.note_sync(Duration::from_millis(3));
-        metrics.note_event(Duration::from_millis(5));
-        metrics.note_failure();
-        metrics.note_repair();
-        let program = Program {
-            known: [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()].into(),
-            ..Program::default()
+    fn recorded_metrics_are_rendered() {
+        let metrics = AgentMetrics::default();
+        metrics.record_sync(Duration::from_millis(3));
+        metrics.record_event_latency(Duration::from_millis(5));
+        metrics.record_sync_failure();
+        metrics.record_repair();
+        let program = NodeRuleset {
+            known_addresses: [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()].into(),
+            ..NodeRuleset::default()
         };
-        metrics.note_program(&program, 7);
+        metrics.record_ruleset(&program, 7);
         let text = metrics.text().unwrap();
         for line in [
             "rhumb_agent_sync_duration_seconds_bucket{le=\"0.004\"} 1",

@@ -1,67 +1,70 @@
-//! What can be had on this node. All of it is looked up for the network namespace of this process.
+//! Finds out which features this node supports, from /proc and /sys of this process's network namespace.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::Error;
-use crate::nft::Kernel;
-use rhumb_netpol::report::Unimplemented;
+use crate::AgentError;
+use crate::nft::KernelTable;
+use rhumb_netpol::node_report::UnimplementedFeature;
 
-/// The capability to change rules, as a bit of `CapEff`.
+/// Bit number of CAP_NET_ADMIN in `CapEff`.
 const CAP_NET_ADMIN: u32 = 12;
-/// Only there if conntrack tells associations of SCTP apart by their ports.
-const SCTP_TRACKED: &str = "sys/net/netfilter/nf_conntrack_sctp_timeout_established";
-const IPV6_OFF: &str = "sys/net/ipv6/conf/all/disable_ipv6";
-const BOOT_ID: &str = "sys/kernel/random/boot_id";
+/// Exists only if conntrack supports SCTP ports.
+const SCTP_CONNTRACK_SYSCTL: &str = "sys/net/netfilter/nf_conntrack_sctp_timeout_established";
+const IPV6_DISABLED_SYSCTL: &str = "sys/net/ipv6/conf/all/disable_ipv6";
+const BOOT_ID_FILE: &str = "sys/kernel/random/boot_id";
 
-/// Features as policies know them.
-pub(crate) const SCTP: &str = "SCTP";
-const IPV6: &str = "IPv6";
+/// Feature names as in `rhumb_netpol`.
+pub(crate) const SCTP_FEATURE: &str = "SCTP";
+const IPV6_FEATURE: &str = "IPv6";
 
-/// Where the kernel tells about itself.
+/// Reads and sets kernel settings below /proc and /sys.
 #[derive(Debug, Clone)]
-pub(crate) struct System {
+pub(crate) struct HostProbe {
     proc: PathBuf,
     sys: PathBuf,
 }
 
-impl Default for System {
-    fn default() -> System {
-        System {
+impl Default for HostProbe {
+    fn default() -> HostProbe {
+        HostProbe {
             proc: "/proc".into(),
             sys: "/sys".into(),
         }
     }
 }
 
-/// Whether rules see packets that stay on a bridge.
+/// Whether nftables filters packets that stay on a bridge (br_netfilter).
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Bridged {
-    Seen,
-    /// And what people can do about it.
-    Unseen(String),
-    /// It cannot be told whether there are bridges.
+pub(crate) enum BridgeFiltering {
+    Active,
+    /// With a message for the administrator that says how to fix it.
+    Inactive(String),
+    /// It cannot be determined whether there are bridges.
     Unknown,
 }
 
-impl System {
-    /// Finds out what cannot be had, or why nothing can.
-    pub(crate) async fn probe(&self, kernel: &Kernel) -> Result<Vec<Unimplemented>, Error> {
-        if !self.may_change_rules() {
-            return Err(Error::NotAllowed);
+impl HostProbe {
+    /// Returns the features that this node does not support, or an error if it cannot enforce policies at all.
+    pub(crate) async fn probe(
+        &self,
+        kernel: &KernelTable,
+    ) -> Result<Vec<UnimplementedFeature>, AgentError> {
+        if !self.has_net_admin_capability() {
+            return Err(AgentError::PermissionDenied);
         }
-        kernel.probe().await.map_err(Error::of_kernel)?;
-        Ok(self.unimplemented())
+        kernel.probe().await.map_err(AgentError::from_probe)?;
+        Ok(self.unimplemented_features())
     }
 
-    /// Which run of the kernel this is, as kubelets tell it of their nodes.
+    /// The boot id, as kubelets report it in `status.nodeInfo.bootID`.
     pub(crate) fn boot_id(&self) -> Option<String> {
-        let id = std::fs::read_to_string(self.proc.join(BOOT_ID)).ok()?;
+        let id = std::fs::read_to_string(self.proc.join(BOOT_ID_FILE)).ok()?;
         Some(id.trim().to_owned()).filter(|id| !id.is_empty())
     }
 
-    /// If it cannot be found out, the kernel will tell.
-    pub(crate) fn may_change_rules(&self) -> bool {
+    /// Whether this process has CAP_NET_ADMIN. True if unknown: the kernel will reject changes then.
+    pub(crate) fn has_net_admin_capability(&self) -> bool {
         let Ok(status) = std::fs::read_to_string(self.proc.join("self/status")) else {
             return true;
         };
@@ -70,56 +73,56 @@ impl System {
         bits.is_none_or(|bits| bits & (1 << CAP_NET_ADMIN) != 0)
     }
 
-    /// To be asked when the modules that rules need are loaded.
-    fn unimplemented(&self) -> Vec<Unimplemented> {
+    /// To be called after the kernel modules that rules need have been loaded.
+    fn unimplemented_features(&self) -> Vec<UnimplementedFeature> {
         let mut all = Vec::new();
-        if !self.proc.join(SCTP_TRACKED).exists() {
-            all.push(Unimplemented {
-                feature: SCTP.to_owned(),
-                message: "the kernel's conntrack does not know SCTP (CONFIG_NF_CT_PROTO_SCTP)"
+        if !self.proc.join(SCTP_CONNTRACK_SYSCTL).exists() {
+            all.push(UnimplementedFeature {
+                feature: SCTP_FEATURE.to_owned(),
+                message: "conntrack does not support SCTP in this kernel (CONFIG_NF_CT_PROTO_SCTP)"
                     .to_owned(),
             });
         }
-        let is_off = match std::fs::read_to_string(self.proc.join(IPV6_OFF)) {
+        let is_off = match std::fs::read_to_string(self.proc.join(IPV6_DISABLED_SYSCTL)) {
             Ok(value) => value.trim() == "1",
             Err(_) => true,
         };
         if is_off {
-            all.push(Unimplemented {
-                feature: IPV6.to_owned(),
-                message: "IPv6 is turned off on this node (net.ipv6.conf.all.disable_ipv6)"
+            all.push(UnimplementedFeature {
+                feature: IPV6_FEATURE.to_owned(),
+                message: "IPv6 is disabled on this node (net.ipv6.conf.all.disable_ipv6)"
                     .to_owned(),
             });
         }
         all
     }
 
-    /// Sees to it that packets which stay on a bridge come by the rules, as those between pods of one node often do.
-    pub(crate) fn see_bridged(&self) -> Bridged {
+    /// Makes packets that stay on a bridge, such as those between pods of one node, pass through nftables.
+    pub(crate) fn enable_bridge_filtering(&self) -> BridgeFiltering {
         let bridges = self.bridges();
         if bridges.as_ref().is_some_and(BTreeSet::is_empty) {
-            return Bridged::Seen;
+            return BridgeFiltering::Active;
         }
         let switches = ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"];
         let mut remedies = switches
             .iter()
-            .filter_map(|name| self.switch_on(name).err());
+            .filter_map(|name| self.enable_bridge_sysctl(name).err());
         let remedy = remedies.next();
         match (bridges, remedy) {
-            (None, _) => Bridged::Unknown,
-            (Some(_), None) => Bridged::Seen,
+            (None, _) => BridgeFiltering::Unknown,
+            (Some(_), None) => BridgeFiltering::Active,
             (Some(bridges), Some(remedy)) => {
                 let bridges: Vec<String> = bridges.into_iter().collect();
                 let bridges = bridges.join(", ");
-                Bridged::Unseen(format!(
-                    "rules do not see what goes over bridges ({bridges}), such as traffic between pods of this node: {remedy}"
+                BridgeFiltering::Inactive(format!(
+                    "traffic over bridges ({bridges}), such as between pods of this node, bypasses the rules: {remedy}"
                 ))
             }
         }
     }
 
-    /// Fails with what people can do about it.
-    fn switch_on(&self, name: &str) -> Result<(), String> {
+    /// On failure, returns what the administrator can do about it.
+    fn enable_bridge_sysctl(&self, name: &str) -> Result<(), String> {
         let path = self.proc.join("sys/net/bridge").join(name);
         let Ok(value) = std::fs::read_to_string(&path) else {
             return Err("load the kernel module br_netfilter (modprobe br_netfilter)".to_owned());
@@ -128,13 +131,16 @@ impl System {
             return Ok(());
         }
         std::fs::write(&path, "1").map_err(|error| {
-            format!("set net.bridge.{name} to 1, which this process cannot: {error}")
+            format!("set net.bridge.{name} to 1; this process failed to do so: {error}")
         })?;
-        tracing::info!("net.bridge.{name} is set to 1, so that rules see what goes over bridges");
+        tracing::info!(
+            sysctl = name,
+            "set net.bridge sysctl to 1, so that bridged packets are filtered"
+        );
         Ok(())
     }
 
-    /// `None` if it cannot be told: what is mounted may show the interfaces of another namespace.
+    /// `None` if unknown: /sys may have been mounted in another network namespace and show its interfaces.
     fn bridges(&self) -> Option<BTreeSet<String>> {
         let table = std::fs::read_to_string(self.proc.join("net/dev")).ok()?;
         let lines = table.lines().filter_map(|line| line.split_once(':'));
@@ -161,19 +167,19 @@ mod tests {
 
     use super::*;
 
-    struct Fake {
+    struct FakeHostFiles {
         root: tempfile::TempDir,
-        system: System,
+        system: HostProbe,
     }
 
-    impl Fake {
-        fn new(files: &[(&str, &str)]) -> Fake {
+    impl FakeHostFiles {
+        fn new(files: &[(&str, &str)]) -> FakeHostFiles {
             let root = tempfile::tempdir().unwrap();
-            let system = System {
+            let system = HostProbe {
                 proc: root.path().join("proc"),
                 sys: root.path().join("sys"),
             };
-            let fake = Fake { root, system };
+            let fake = FakeHostFiles { root, system };
             for (path, text) in files {
                 let path = fake.path(path);
                 std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -188,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_with_the_capability_may_change_rules() {
+    fn changing_rules_requires_cap_net_admin() {
         for (status, may) in [
             ("Name:\tx\nCapEff:\t000001ffffffffff\n", true),
             ("CapEff:\t0000000000001000\n", true),
@@ -196,22 +202,22 @@ mod tests {
             ("CapEff:\t0000000000000000\n", false),
             ("CapPrm:\t0000000000000000\n", true),
         ] {
-            let fake = Fake::new(&[("proc/self/status", status)]);
-            assert_eq!(fake.system.may_change_rules(), may, "{status}");
+            let fake = FakeHostFiles::new(&[("proc/self/status", status)]);
+            assert_eq!(fake.system.has_net_admin_capability(), may, "{status}");
         }
     }
 
     #[test]
-    fn a_run_of_the_kernel_has_a_name() {
+    fn boot_id_is_read() {
         let id = "proc/sys/kernel/random/boot_id";
-        let told = |files: &[(&str, &str)]| Fake::new(files).system.boot_id();
-        assert_eq!(told(&[(id, "2d9f-11\n")]).as_deref(), Some("2d9f-11"));
-        assert_eq!(told(&[(id, "\n")]), None);
-        assert_eq!(told(&[]), None);
+        let boot_id = |files: &[(&str, &str)]| FakeHostFiles::new(files).system.boot_id();
+        assert_eq!(boot_id(&[(id, "2d9f-11\n")]).as_deref(), Some("2d9f-11"));
+        assert_eq!(boot_id(&[(id, "\n")]), None);
+        assert_eq!(boot_id(&[]), None);
     }
 
     #[test]
-    fn what_the_kernel_lacks_is_told() {
+    fn missing_kernel_features_are_reported() {
         const SCTP_FILE: &str = "proc/sys/net/netfilter/nf_conntrack_sctp_timeout_established";
         const IPV6_FILE: &str = "proc/sys/net/ipv6/conf/all/disable_ipv6";
         for (files, lacks) in [
@@ -220,8 +226,8 @@ mod tests {
             (vec![(SCTP_FILE, "210\n"), (IPV6_FILE, "1\n")], vec!["IPv6"]),
             (vec![], vec!["SCTP", "IPv6"]),
         ] {
-            let fake = Fake::new(&files);
-            let lacking = fake.system.unimplemented();
+            let fake = FakeHostFiles::new(&files);
+            let lacking = fake.system.unimplemented_features();
             let lacking: Vec<&str> = lacking.iter().map(|it| it.feature.as_str()).collect();
             assert_eq!(lacking, lacks, "{files:?}");
         }
@@ -238,7 +244,7 @@ mod tests {
     const NO_BRIDGE: (&str, &str) = ("sys/class/net/cni0/ifindex", "2");
 
     #[test]
-    fn packets_on_bridges_are_seen_or_it_is_told_why_not() {
+    fn bridge_filtering_is_enabled_or_reported_inactive() {
         let bridge = [INTERFACES, LO, CNI];
         let with = |more: &[(&'static str, &'static str)]| [&bridge, more].concat();
         for (files, is_seen) in [
@@ -248,13 +254,16 @@ mod tests {
             (with(&[(V4, "1\n")]), false),
             (vec![INTERFACES, LO, NO_BRIDGE], true),
         ] {
-            let fake = Fake::new(&files);
-            match fake.system.see_bridged() {
-                Bridged::Unseen(told) if !is_seen => {
+            let fake = FakeHostFiles::new(&files);
+            match fake.system.enable_bridge_filtering() {
+                BridgeFiltering::Inactive(message) if !is_seen => {
                     let words = ["(cni0)", "modprobe br_netfilter"];
-                    assert!(words.iter().all(|word| told.contains(word)), "{told}");
+                    assert!(words.iter().all(|word| message.contains(word)), "{message}");
                 }
-                bridged => assert!(is_seen && bridged == Bridged::Seen, "{files:?} {bridged:?}"),
+                bridged => assert!(
+                    is_seen && bridged == BridgeFiltering::Active,
+                    "{files:?} {bridged:?}"
+                ),
             }
             for switch in [V4, V6] {
                 let value = std::fs::read_to_string(fake.path(switch)).unwrap_or_default();
@@ -264,20 +273,27 @@ mod tests {
     }
 
     #[test]
-    fn where_interfaces_of_another_namespace_are_shown_nobody_complains_but_bridges_are_seen() {
+    fn foreign_sysfs_leaves_bridge_filtering_unknown_but_enables_it() {
         for others in [vec![], vec![("sys/class/net/br9/bridge/x", "")]] {
             let switches = [(V4, "0"), (V6, "1")];
             let files = [vec![INTERFACES, LO], others, switches.to_vec()].concat();
-            let fake = Fake::new(&files);
-            assert_eq!(fake.system.see_bridged(), Bridged::Unknown, "{files:?}");
+            let fake = FakeHostFiles::new(&files);
+            assert_eq!(
+                fake.system.enable_bridge_filtering(),
+                BridgeFiltering::Unknown,
+                "{files:?}"
+            );
             assert_eq!(std::fs::read_to_string(fake.path(V4)).unwrap(), "1");
         }
     }
 
     #[test]
-    fn without_bridges_nothing_is_switched() {
-        let fake = Fake::new(&[INTERFACES, LO, NO_BRIDGE, (V4, "0"), (V6, "0")]);
-        assert_eq!(fake.system.see_bridged(), Bridged::Seen);
+    fn without_bridges_bridge_filtering_is_not_changed() {
+        let fake = FakeHostFiles::new(&[INTERFACES, LO, NO_BRIDGE, (V4, "0"), (V6, "0")]);
+        assert_eq!(
+            fake.system.enable_bridge_filtering(),
+            BridgeFiltering::Active
+        );
         assert_eq!(std::fs::read_to_string(fake.path(V4)).unwrap(), "0");
     }
 }

@@ -1,24 +1,24 @@
-//! Lists of `metav1.Condition`.
+//! Validation of `metav1.Condition` lists.
 
 use std::collections::HashSet;
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
-use crate::{View, checks};
+use crate::{FieldView, checks};
 
 const REASON_MAX_BYTES: usize = 1024;
 const MESSAGE_MAX_BYTES: usize = 32 * 1024;
 
-const REASON_TEXT: &str = concat!(
+const REASON_FORMAT_MESSAGE: &str = concat!(
     "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric ",
     "characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or ",
     "'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is ",
     "'[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')"
 );
 
-/// Checks conditions that say since when and why.
-pub fn validate(conditions: &View<'_>, errors: &mut ErrorList) {
+/// Validates conditions that require `lastTransitionTime` and `reason`.
+pub fn validate(conditions: &FieldView<'_>, errors: &mut ErrorList) {
     validate_each(conditions, errors, |condition, errors| {
         for name in ["lastTransitionTime", "reason"] {
             let field = condition.field(name);
@@ -29,15 +29,15 @@ pub fn validate(conditions: &View<'_>, errors: &mut ErrorList) {
     });
 }
 
-/// Checks conditions that need say no more than what they are about and whether it is so.
-pub fn validate_brief(conditions: &View<'_>, errors: &mut ErrorList) {
+/// Validates conditions that require only `type` and `status`.
+pub fn validate_type_and_status(conditions: &FieldView<'_>, errors: &mut ErrorList) {
     validate_each(conditions, errors, |_, _| {});
 }
 
 fn validate_each(
-    conditions: &View<'_>,
+    conditions: &FieldView<'_>,
     errors: &mut ErrorList,
-    require: fn(&View<'_>, &mut ErrorList),
+    require: fn(&FieldView<'_>, &mut ErrorList),
 ) {
     let mut types = HashSet::new();
     for condition in conditions.items() {
@@ -50,12 +50,12 @@ fn validate_each(
 }
 
 fn validate_one(
-    condition: &View<'_>,
-    require: fn(&View<'_>, &mut ErrorList),
+    condition: &FieldView<'_>,
+    require: fn(&FieldView<'_>, &mut ErrorList),
     errors: &mut ErrorList,
 ) {
     let kind = condition.field("type");
-    checks::problems(&kind, validation::qualified_name(kind.str()), errors);
+    checks::push_problems(&kind, validation::qualified_name(kind.str()), errors);
     let status = condition.field("status");
     checks::one_of(&status, &["False", "True", "Unknown"], errors);
     let observed = condition.field("observedGeneration");
@@ -65,7 +65,7 @@ fn validate_one(
     require(condition, errors);
     let reason = condition.field("reason");
     if !reason.is_empty() && !is_reason(reason.str().as_bytes()) {
-        checks::invalid_text(&reason, errors, REASON_TEXT);
+        checks::invalid_text(&reason, errors, REASON_FORMAT_MESSAGE);
     }
     for (field, max_bytes) in [
         (reason, REASON_MAX_BYTES),

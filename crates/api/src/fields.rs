@@ -1,11 +1,13 @@
-//! Reading and writing fields of objects by their paths, where errors need no path.
+//! Access to nested fields of a JSON object by dotted path, for code that reports no field errors.
+//!
+//! Validation uses `FieldView` instead, which carries the path for errors.
 
 use serde_json::{Map, Value};
 
-use crate::Object;
+use crate::JsonObject;
 
-/// The value at a path such as `spec.type`; a null is no value.
-pub fn get<'a>(object: &'a Object, path: &str) -> Option<&'a Value> {
+/// The value at a path such as `spec.type`; null counts as absent.
+pub fn get<'a>(object: &'a JsonObject, path: &str) -> Option<&'a Value> {
     let (mut at, mut path) = (object, path);
     while let Some((parent, below)) = path.split_once('.') {
         at = at.get(parent)?.as_object()?;
@@ -14,30 +16,33 @@ pub fn get<'a>(object: &'a Object, path: &str) -> Option<&'a Value> {
     at.get(path).filter(|value| !value.is_null())
 }
 
-/// The text at a path; empty if there is none.
-pub fn text(object: &Object, path: &str) -> String {
+/// The string at a path; empty if absent.
+pub fn text(object: &JsonObject, path: &str) -> String {
     str(object, path).to_owned()
 }
 
-pub fn str<'a>(object: &'a Object, path: &str) -> &'a str {
+pub fn str<'a>(object: &'a JsonObject, path: &str) -> &'a str {
     get(object, path)
         .and_then(Value::as_str)
         .unwrap_or_default()
 }
 
-pub fn int(object: &Object, path: &str) -> Option<i64> {
+pub fn int(object: &JsonObject, path: &str) -> Option<i64> {
     get(object, path).and_then(Value::as_i64)
 }
 
-/// The items of the list at a path.
-pub fn items<'a>(object: &'a Object, path: &str) -> &'a [Value] {
+/// The items of the list at a path; empty if absent.
+pub fn items<'a>(object: &'a JsonObject, path: &str) -> &'a [Value] {
     get(object, path)
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
 
-/// The objects of the list at a path.
-pub fn objects_mut<'a>(object: &'a mut Object, path: &str) -> impl Iterator<Item = &'a mut Object> {
+/// The items of the list at a path that are objects.
+pub fn objects_mut<'a>(
+    object: &'a mut JsonObject,
+    path: &str,
+) -> impl Iterator<Item = &'a mut JsonObject> {
     get_mut(object, path)
         .and_then(Value::as_array_mut)
         .into_iter()
@@ -45,7 +50,7 @@ pub fn objects_mut<'a>(object: &'a mut Object, path: &str) -> impl Iterator<Item
         .filter_map(Value::as_object_mut)
 }
 
-pub fn get_mut<'a>(object: &'a mut Object, path: &str) -> Option<&'a mut Value> {
+pub fn get_mut<'a>(object: &'a mut JsonObject, path: &str) -> Option<&'a mut Value> {
     let (mut at, mut path) = (object, path);
     while let Some((parent, below)) = path.split_once('.') {
         at = at.get_mut(parent)?.as_object_mut()?;
@@ -54,8 +59,8 @@ pub fn get_mut<'a>(object: &'a mut Object, path: &str) -> Option<&'a mut Value> 
     at.get_mut(path).filter(|value| !value.is_null())
 }
 
-/// The object at a path, made if there is none; `None` if something else is in the way.
-pub fn object_at<'a>(object: &'a mut Object, path: &str) -> Option<&'a mut Object> {
+/// The object at a path, inserted if absent; `None` if a value of another type is in the way.
+pub fn object_or_insert<'a>(object: &'a mut JsonObject, path: &str) -> Option<&'a mut JsonObject> {
     let mut at = object;
     for name in path.split('.') {
         let value = at.entry(name).or_insert(Value::Null);
@@ -67,9 +72,9 @@ pub fn object_at<'a>(object: &'a mut Object, path: &str) -> Option<&'a mut Objec
     Some(at)
 }
 
-pub fn set(object: &mut Object, path: &str, value: impl Into<Value>) {
+pub fn set(object: &mut JsonObject, path: &str, value: impl Into<Value>) {
     let parent = match path.rsplit_once('.') {
-        Some((parent, name)) => object_at(object, parent).map(|parent| (parent, name)),
+        Some((parent, name)) => object_or_insert(object, parent).map(|parent| (parent, name)),
         None => Some((object, path)),
     };
     if let Some((parent, name)) = parent {
@@ -77,22 +82,22 @@ pub fn set(object: &mut Object, path: &str, value: impl Into<Value>) {
     }
 }
 
-pub fn remove(object: &mut Object, path: &str) -> Option<Value> {
+pub fn remove(object: &mut JsonObject, path: &str) -> Option<Value> {
     match path.rsplit_once('.') {
         Some((parent, name)) => get_mut(object, parent)?.as_object_mut()?.remove(name),
         None => object.remove(path),
     }
 }
 
-/// Sets a field that is absent, or an empty text.
-pub fn fill(object: &mut Object, path: &str, value: impl Into<Value>) {
+/// Sets a field that is absent or an empty string.
+pub fn set_if_empty(object: &mut JsonObject, path: &str, value: impl Into<Value>) {
     if matches!(get(object, path), None | Some(Value::String(_))) && str(object, path).is_empty() {
         set(object, path, value);
     }
 }
 
-/// Gives a field back the value that it had.
-pub fn keep(object: &mut Object, old: &Object, path: &str) {
+/// Restores a field to its value in `old`, removing it if it was absent.
+pub fn restore_from(object: &mut JsonObject, old: &JsonObject, path: &str) {
     match get(old, path) {
         Some(value) => set(object, path, value.clone()),
         None => {
@@ -101,9 +106,9 @@ pub fn keep(object: &mut Object, old: &Object, path: &str) {
     }
 }
 
-/// A value without anything empty in it: two values that mean the same are then equal.
+/// Removes nulls, empty lists and empty objects recursively, so that semantically equal values compare equal.
 pub fn without_empty(value: Value) -> Value {
-    let is_something = |value: &Value| match value {
+    let is_non_empty = |value: &Value| match value {
         Value::Null => false,
         Value::Array(items) => !items.is_empty(),
         Value::Object(fields) => !fields.is_empty(),
@@ -114,15 +119,15 @@ pub fn without_empty(value: Value) -> Value {
             let kept = object
                 .into_iter()
                 .map(|(name, value)| (name, without_empty(value)));
-            Value::Object(kept.filter(|(_, value)| is_something(value)).collect())
+            Value::Object(kept.filter(|(_, value)| is_non_empty(value)).collect())
         }
         Value::Array(items) => items.into_iter().map(without_empty).collect(),
         other => other,
     }
 }
 
-/// How many bytes a text in base64 stands for.
-pub fn decoded_len(base64: &str) -> usize {
+/// The decoded length of a base64 string.
+pub fn base64_decoded_len(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }
 
@@ -132,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    fn object(value: Value) -> Object {
+    fn object(value: Value) -> JsonObject {
         value.as_object().expect("an object").clone()
     }
 
@@ -151,29 +156,29 @@ mod tests {
     fn fields_are_written_by_path() {
         let mut written = object(json!({"a": null, "t": "", "k": "x"}));
         set(&mut written, "a.b.c", 1);
-        fill(&mut written, "t", "filled");
-        fill(&mut written, "k", "kept");
-        fill(&mut written, "a.b.c", 2);
+        set_if_empty(&mut written, "t", "filled");
+        set_if_empty(&mut written, "k", "kept");
+        set_if_empty(&mut written, "a.b.c", 2);
         remove(&mut written, "k.none");
         let want = json!({"a": {"b": {"c": 1}}, "t": "filled", "k": "x"});
         assert_eq!(Value::Object(written.clone()), want);
-        keep(&mut written, &object(json!({"t": "old"})), "t");
-        keep(&mut written, &object(json!({})), "a.b");
+        restore_from(&mut written, &object(json!({"t": "old"})), "t");
+        restore_from(&mut written, &object(json!({})), "a.b");
         let want = json!({"a": {}, "t": "old", "k": "x"});
         assert_eq!(Value::Object(written), want);
     }
 
     #[test]
-    fn what_is_empty_says_nothing() {
+    fn empty_values_are_removed() {
         let given = json!({"a": {"b": [], "c": null}, "d": [{"e": {}}], "f": "", "g": false});
         let want = json!({"d": [{}], "f": "", "g": false});
         assert_eq!(without_empty(given), want);
     }
 
     #[test]
-    fn base64_stands_for_fewer_bytes() {
+    fn base64_decoded_length_is_computed() {
         for (text, bytes) in [("", 0), ("AA==", 1), ("AAA=", 2), ("AAAA", 3)] {
-            assert_eq!(decoded_len(text), bytes, "{text}");
+            assert_eq!(base64_decoded_len(text), bytes, "{text}");
         }
     }
 }

@@ -1,20 +1,20 @@
-//! The declaration of a kind.
+//! [`Kind`], the declaration of an API kind: names, scope, verbs, versions, subresources, storage and strategy.
 
-mod writes;
+mod write_behavior;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use rhumb_meta::{GroupResource, GroupVersionKind};
 
-use crate::gates::Feature;
-use crate::rules::NoRules;
-use crate::table::Printer;
-use crate::{Gates, Object, Rules, printers};
+use crate::feature_gates::Feature;
+use crate::strategy::DefaultStrategy;
+use crate::table::TablePrinter;
+use crate::{FeatureGates, JsonObject, ResourceStrategy, printers};
 
-pub use writes::{KnownFieldsOnly, Writes};
+pub use write_behavior::{UnknownFieldRejection, WriteBehavior};
 
-/// All that the server knows of a kind. Made at start for built-in kinds, at run time for custom ones.
+/// Everything the server knows about a kind. Built at startup for built-in kinds, at run time for custom resources.
 #[derive(Debug, Clone)]
 pub struct Kind {
     pub group: Cow<'static, str>,
@@ -23,38 +23,38 @@ pub struct Kind {
     pub singular: Cow<'static, str>,
     pub short_names: Vec<Cow<'static, str>>,
     pub categories: Vec<Cow<'static, str>>,
-    pub scope: Scope,
+    pub scope: ResourceScope,
     pub verbs: &'static [Verb],
-    /// The versions it is served in; the preferred one first.
-    pub versions: Vec<Served>,
-    /// The path below the store's root, as upstream lays it out in etcd; `None` for kinds that are not stored.
+    /// The served versions, preferred version first.
+    pub versions: Vec<KindVersion>,
+    /// The key prefix below the store's root, as in upstream's etcd layout; `None` for kinds that are not stored.
     pub storage: Option<Cow<'static, str>>,
-    pub names: NameRule,
-    /// Whether a finalizer without a domain must be one that Kubernetes knows: so for built-in kinds.
-    pub known_finalizers: bool,
-    pub generation: Generation,
-    /// The kind of another group whose objects these are: stored in its form, by the conversion of each version.
-    /// Rules and selectable fields read that form too.
+    pub name_rule: NameRule,
+    /// Whether an unqualified finalizer must be a standard one; true for built-in kinds.
+    pub requires_known_finalizers: bool,
+    pub generation: GenerationPolicy,
+    /// The kind of another group that these objects are stored as; each version converts to and from it.
+    /// The strategy and the selectable fields see the stored form.
     pub stored_as: Option<GroupVersionKind>,
-    pub selectable: Vec<Selectable>,
-    /// Those of the selectable fields that few objects share a value of: lists by them look at no others.
+    pub selectable: Vec<SelectableField>,
+    /// Selectable fields with an index: a list by one of them reads only the matching objects.
     pub indexed: &'static [&'static str],
-    /// What stored objects are owed that were written without it.
-    pub mend: Option<Mend>,
+    /// Corrects stored objects on read that were written without a later default.
+    pub read_fixup: Option<ReadFixup>,
     pub subresources: Vec<Subresource>,
-    /// For a kind that brings its own; see [`Kind::printer`].
-    pub printer: Option<Printer>,
-    pub writes: Writes,
-    /// What every client of the kind is warned of.
+    /// The kind's own table printer, if it declares one; see [`Kind::printer`].
+    pub printer: Option<TablePrinter>,
+    pub write_behavior: WriteBehavior,
+    /// The warning that every request for the kind returns, if it is deprecated.
     pub deprecation: Option<&'static str>,
-    pub rules: Arc<dyn Rules>,
+    pub strategy: Arc<dyn ResourceStrategy>,
 }
 
-/// Puts a stored object right as it is read; tells whether anything was wrong with it.
-pub type Mend = fn(&mut Object, &Gates) -> bool;
+/// Corrects a stored object as it is read; returns whether it changed the object.
+pub type ReadFixup = fn(&mut JsonObject, &FeatureGates) -> bool;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum ResourceScope {
     Cluster,
     Namespaced,
 }
@@ -86,63 +86,64 @@ impl Verb {
     }
 }
 
-/// A version of a kind. The first of a kind's versions that has no conversion is the one that is stored.
+/// A served version of a kind. The first version without a conversion is the storage version.
 #[derive(Debug, Clone)]
-pub struct Served {
+pub struct KindVersion {
     pub version: Cow<'static, str>,
-    /// Its type in the schema table.
+    /// The name of its type in the schema table.
     pub schema: Cow<'static, str>,
-    /// To and from the stored version; `None` for the stored version itself.
-    pub conversion: Option<Conversion>,
+    /// Converts to and from the storage version; `None` for the storage version itself.
+    pub conversion: Option<VersionConversion>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Conversion {
-    pub to_stored: fn(&mut Object),
-    pub from_stored: fn(&mut Object),
+pub struct VersionConversion {
+    pub to_stored: fn(&mut JsonObject),
+    pub from_stored: fn(&mut JsonObject),
 }
 
-/// What a name must look like.
+/// The format that `metadata.name` must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameRule {
     DnsSubdomain,
     DnsLabel,
-    /// A DNS label as of RFC 1035: it begins with a letter.
+    /// A DNS label by RFC 1035, which must begin with a letter.
     DnsLabel1035,
-    /// Anything that can be a segment of a path.
+    /// Any valid segment of a URL path.
     PathSegment,
-    /// The kind's rules check it.
-    Own,
+    /// The kind's strategy validates the name.
+    KindSpecific,
 }
 
-/// What counts as a change of generation.
+/// When `metadata.generation` is incremented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Generation {
-    /// The kind has none.
+pub enum GenerationPolicy {
+    /// The kind has no generation.
     None,
-    /// It grows with every change of these top-level fields.
-    Of(&'static [&'static str]),
-    /// Set to 1 at creation, and never again.
-    Constant,
-}
-/// A field that field selectors may ask for, beside metadata.name and metadata.namespace.
-#[derive(Debug, Clone, Copy)]
-pub struct Selectable {
-    pub name: &'static str,
-    pub value: Selected,
+    /// Incremented when one of these top-level fields changes.
+    ChangesTo(&'static [&'static str]),
+    /// Set to 1 on create and never incremented.
+    AlwaysOne,
 }
 
-/// What the value of a selectable field is, by paths such as `spec.nodeName` or `type`: at most two names deep.
+/// A field that field selectors support, in addition to metadata.name and metadata.namespace.
 #[derive(Debug, Clone, Copy)]
-pub enum Selected {
-    /// A text; empty if it is absent.
-    Text(&'static str),
-    /// The first of several texts that is not empty.
-    FirstOf(&'static [&'static str]),
-    /// Whether something is true.
-    Flag(&'static str),
-    /// A number; 0 if it is absent.
-    Count(&'static str),
+pub struct SelectableField {
+    pub name: &'static str,
+    pub value: FieldSource,
+}
+
+/// How the value of a selectable field is read, by paths such as `spec.nodeName` or `type`: at most two names deep.
+#[derive(Debug, Clone, Copy)]
+pub enum FieldSource {
+    /// A string; empty if absent.
+    StringAt(&'static str),
+    /// The first of several strings that is not empty.
+    FirstNonEmpty(&'static [&'static str]),
+    /// A boolean; false if absent.
+    BoolAt(&'static str),
+    /// A number; 0 if absent.
+    IntAt(&'static str),
 }
 
 #[derive(Debug, Clone)]
@@ -150,14 +151,14 @@ pub struct Subresource {
     pub name: &'static str,
     pub kind: SubresourceKind,
     pub verbs: &'static [Verb],
-    /// What is sent to it and comes back, if not the kind itself.
+    /// The kind of its request and response objects, if not the parent kind.
     pub object: Option<GroupVersionKind>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubresourceKind {
     Status,
-    /// Paths below the object, with dots.
+    /// Dotted paths within the object.
     Scale {
         replicas: &'static str,
         status_replicas: &'static str,
@@ -170,8 +171,8 @@ pub enum SubresourceKind {
     EphemeralContainers,
     Resize,
     Approval,
-    /// Only a node can answer it (log, exec, attach, portforward, proxy).
-    Node,
+    /// Served by a node's kubelet (log, exec, attach, portforward, proxy).
+    NodeProxied,
 }
 
 const ALL_VERBS: &[Verb] = &[
@@ -185,16 +186,16 @@ const ALL_VERBS: &[Verb] = &[
     Verb::Watch,
 ];
 
-/// What an update of the status leaves alone where it may not change metadata.
-pub(crate) const ALL_OF_METADATA: &[&str] =
+/// The client-writable metadata fields, for kinds whose status updates may not change metadata.
+pub(crate) const USER_METADATA_FIELDS: &[&str] =
     &["labels", "annotations", "finalizers", "ownerReferences"];
 
 const SUBRESOURCE_VERBS: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
 
 impl Kind {
-    /// A kind with all verbs, in one version, with nothing special about it.
+    /// A kind with all verbs, one version and default behavior.
     pub fn new(
-        scope: Scope,
+        scope: ResourceScope,
         group: &'static str,
         version: &'static str,
         name: &'static str,
@@ -210,28 +211,28 @@ impl Kind {
             categories: Vec::new(),
             scope,
             verbs: ALL_VERBS,
-            versions: vec![Served {
+            versions: vec![KindVersion {
                 version: version.into(),
                 schema: schema.into(),
                 conversion: None,
             }],
             storage: Some(plural.into()),
-            names: NameRule::DnsSubdomain,
-            known_finalizers: true,
-            generation: Generation::None,
+            name_rule: NameRule::DnsSubdomain,
+            requires_known_finalizers: true,
+            generation: GenerationPolicy::None,
             stored_as: None,
             selectable: Vec::new(),
             indexed: &[],
-            mend: None,
+            read_fixup: None,
             subresources: Vec::new(),
             printer: None,
-            writes: Writes::default(),
+            write_behavior: WriteBehavior::default(),
             deprecation: None,
-            rules: Arc::new(NoRules),
+            strategy: Arc::new(DefaultStrategy),
         }
     }
 
-    pub fn short(mut self, names: &[&'static str]) -> Kind {
+    pub fn short_names(mut self, names: &[&'static str]) -> Kind {
         self.short_names = names.iter().map(|&name| name.into()).collect();
         self
     }
@@ -257,52 +258,52 @@ impl Kind {
     }
 
     pub fn names(mut self, rule: NameRule) -> Kind {
-        self.names = rule;
+        self.name_rule = rule;
         self
     }
 
-    /// A finalizer without a domain may be any.
-    pub fn any_finalizers(mut self) -> Kind {
-        self.known_finalizers = false;
+    /// Accepts any unqualified finalizer.
+    pub fn allow_any_finalizer(mut self) -> Kind {
+        self.requires_known_finalizers = false;
         self
     }
 
-    pub fn generation(mut self, generation: Generation) -> Kind {
+    pub fn generation(mut self, generation: GenerationPolicy) -> Kind {
         self.generation = generation;
         self
     }
 
-    /// An update must say which version it is based on.
-    pub fn updates_need_version(mut self) -> Kind {
-        self.writes.unconditional_update = false;
+    /// Updates must specify a resourceVersion (upstream: `AllowUnconditionalUpdate` is false).
+    pub fn requires_resource_version(mut self) -> Kind {
+        self.write_behavior.unconditional_update = false;
         self
     }
 
-    /// Whoever makes such an object knows its status: a node that registers itself.
+    /// Creates keep the status that the client sends, as when a node registers itself.
     pub fn create_with_status(mut self) -> Kind {
-        self.writes.create_with_status = true;
+        self.write_behavior.create_with_status = true;
         self
     }
 
-    /// An update of the status leaves these fields of the metadata alone.
-    pub fn status_keeps(mut self, fields: &'static [&'static str]) -> Kind {
-        self.writes.status_keeps = fields;
+    /// Status updates do not change these metadata fields.
+    pub fn status_update_preserves(mut self, fields: &'static [&'static str]) -> Kind {
+        self.write_behavior.status_update_preserves = fields;
         self
     }
 
-    /// An update of what is not there makes it.
-    pub fn updates_create(mut self) -> Kind {
-        self.writes.create_on_update = true;
+    /// An update of an object that does not exist creates it (upstream: `AllowCreateOnUpdate`).
+    pub fn creates_on_update(mut self) -> Kind {
+        self.write_behavior.create_on_update = true;
         self
     }
 
-    /// Its objects are those of another group's kind, and are stored in that form.
+    /// Stores the objects as a kind of another group.
     pub fn stored_as(
         mut self,
         group: &'static str,
         version: &'static str,
         kind: &'static str,
-        conversion: Conversion,
+        conversion: VersionConversion,
     ) -> Kind {
         self.stored_as = Some(GroupVersionKind::new(group, version, kind));
         for served in &mut self.versions {
@@ -311,69 +312,69 @@ impl Kind {
         self
     }
 
-    pub fn selectable(mut self, fields: &'static [Selectable]) -> Kind {
+    pub fn selectable(mut self, fields: &'static [SelectableField]) -> Kind {
         self.selectable = fields.to_vec();
         self
     }
 
-    /// What every reader finds in an object, whatever is stored.
-    pub fn mend(mut self, mend: Mend) -> Kind {
-        self.mend = Some(mend);
+    /// Sets the correction that is applied to stored objects on read.
+    pub fn read_fixup(mut self, mend: ReadFixup) -> Kind {
+        self.read_fixup = Some(mend);
         self
     }
 
-    /// Selectable fields that lists find objects by, without looking at all of them.
+    /// Declares which selectable fields are indexed.
     pub fn indexed(mut self, fields: &'static [&'static str]) -> Kind {
         self.indexed = fields;
         self
     }
 
-    pub fn rules(mut self, rules: impl Rules + 'static) -> Kind {
-        self.rules = Arc::new(rules);
+    pub fn strategy(mut self, rules: impl ResourceStrategy + 'static) -> Kind {
+        self.strategy = Arc::new(rules);
         self
     }
 
-    /// Warns every client that there is something better.
+    /// Returns this deprecation warning with every request.
     pub fn deprecated(mut self, warning: &'static str) -> Kind {
         self.deprecation = Some(warning);
         self
     }
 
     pub fn returns_deleted(mut self) -> Kind {
-        self.writes.returns_deleted = true;
+        self.write_behavior.returns_deleted = true;
         self
     }
 
     pub fn orphans_dependents(mut self) -> Kind {
-        self.writes.orphans_dependents = true;
+        self.write_behavior.orphans_dependents = true;
         self
     }
 
     pub fn ignores_dependents(mut self) -> Kind {
-        self.writes.ignores_dependents = true;
+        self.write_behavior.ignores_dependents = true;
         self
     }
 
-    /// Whoever leaves orphans without having said so is told.
-    pub fn warns_of_orphans(mut self, warning: &'static str) -> Kind {
-        self.writes.orphan_warning = Some(warning);
+    /// Warns on a delete that orphans dependents without an explicit propagation policy.
+    pub fn orphan_warning(mut self, warning: &'static str) -> Kind {
+        self.write_behavior.orphan_warning = Some(warning);
         self
     }
 
-    /// An object without some of its fields would mean something else than its author does.
-    pub fn known_fields_only(mut self, gate: Feature, reason: &'static str) -> Kind {
-        self.writes.known_fields_only = Some(KnownFieldsOnly { gate, reason });
+    /// Rejects unknown fields while the gate is on: for kinds where dropping a field would change the meaning.
+    pub fn reject_unknown_fields(mut self, gate: Feature, reason: &'static str) -> Kind {
+        self.write_behavior.unknown_field_rejection = Some(UnknownFieldRejection { gate, reason });
         self
     }
 
-    /// Another version it is served in.
-    pub fn also(
+    /// Adds a served version.
+    pub fn also_served_in(
         mut self,
         version: &'static str,
         schema: &'static str,
-        conversion: Conversion,
+        conversion: VersionConversion,
     ) -> Kind {
-        self.versions.push(Served {
+        self.versions.push(KindVersion {
             version: version.into(),
             schema: schema.into(),
             conversion: Some(conversion),
@@ -397,7 +398,7 @@ impl Kind {
             selector,
         };
         self.subresource("scale", kind, SUBRESOURCE_VERBS)
-            .speaks("autoscaling", "v1", "Scale")
+            .with_subresource_object("autoscaling", "v1", "Scale")
     }
 
     pub fn subresource(
@@ -415,8 +416,8 @@ impl Kind {
         self
     }
 
-    /// The last subresource takes and gives objects of another kind.
-    pub fn speaks(
+    /// Sets the kind of the request and response objects of the subresource added last.
+    pub fn with_subresource_object(
         mut self,
         group: &'static str,
         version: &'static str,
@@ -438,38 +439,38 @@ impl Kind {
             .any(|subresource| subresource.kind == SubresourceKind::Status)
     }
 
-    /// Why unknown fields are refused whatever the client asks for, if they are.
-    pub fn refuses_unknown_fields(&self, gates: &Gates) -> Option<&'static str> {
-        let only = self.writes.known_fields_only?;
+    /// The reason why unknown fields are rejected regardless of `fieldValidation`; `None` if they are not.
+    pub fn unknown_fields_rejection(&self, gates: &FeatureGates) -> Option<&'static str> {
+        let only = self.write_behavior.unknown_field_rejection?;
         gates.enabled(only.gate).then_some(only.reason)
     }
 
-    pub fn served(&self, version: &str) -> Option<&Served> {
+    pub fn served_version(&self, version: &str) -> Option<&KindVersion> {
         self.versions
             .iter()
             .find(|served| served.version == version)
     }
 
-    /// The version that is stored; `None` if objects are stored as another kind.
-    pub fn stored(&self) -> Option<&Served> {
+    /// The storage version; `None` if objects are stored as another kind.
+    pub fn storage_version(&self) -> Option<&KindVersion> {
         self.versions
             .iter()
             .find(|served| served.conversion.is_none())
     }
 
-    /// Its own printer, or the one of that built-in kind, or the generic one.
-    pub fn printer(&self) -> Printer {
+    /// The kind's own table printer, else the built-in one for its group and kind, else the generic one.
+    pub fn printer(&self) -> TablePrinter {
         self.printer
-            .or_else(|| printers::of(&self.group, &self.name))
+            .or_else(|| printers::for_kind(&self.group, &self.name))
             .unwrap_or(printers::GENERIC)
     }
 
-    /// Whether tables have columns of this kind's own.
+    /// Whether the kind has a table printer other than the generic one.
     pub fn has_own_printer(&self) -> bool {
-        self.printer.is_some() || printers::of(&self.group, &self.name).is_some()
+        self.printer.is_some() || printers::for_kind(&self.group, &self.name).is_some()
     }
 
     pub fn is_namespaced(&self) -> bool {
-        self.scope == Scope::Namespaced
+        self.scope == ResourceScope::Namespaced
     }
 }

@@ -1,7 +1,9 @@
-//! The kinds of objects: what they are called, what they hold, what is right and what is wrong with them.
+//! The API kinds: their names and versions, defaulting, preparation, validation, table printing.
 //!
-//! A kind is one declaration ([`Kind`]), in one file below `kinds/`. What the schema table can say it says;
-//! only what it cannot is code here. Everything is pure: no I/O, no waiting, time is an argument.
+//! Each kind is one [`Kind`] value declared in one file below `kinds/`; [`kinds::all`] lists them. The schema table
+//! (`rhumb-schema`) describes fields and constant defaults; this crate has the logic that a schema cannot express,
+//! which upstream keeps in `pkg/registry/*/strategy.go` and `pkg/apis/*/validation`. All functions are pure: no I/O,
+//! no async, the time is an argument.
 
 #![cfg_attr(
     not(test),
@@ -13,40 +15,41 @@
     )
 )]
 
-pub mod addresses;
 pub mod checks;
 pub mod conditions;
 pub mod defaults;
-mod edit;
+pub mod feature_gates;
+pub mod field_view;
 pub mod fields;
-pub mod gates;
+pub mod ip_addresses;
 pub mod kind;
 pub mod kinds;
 pub mod metadata;
-pub mod network_policies;
-pub mod outline;
-pub mod partial;
+pub mod network_policy_versions;
+mod object_edit;
+pub mod partial_decode;
 pub mod pods;
 pub mod printers;
 pub mod resource_names;
-pub mod rules;
+pub mod selection_attrs;
 pub mod selectors;
-mod small;
+mod small_map;
+pub mod strategy;
 pub mod table;
 #[cfg(test)]
 mod testing;
-pub mod view;
-mod workloads;
+mod validation_helpers;
 
-pub use gates::Gates;
+pub use feature_gates::FeatureGates;
+pub use field_view::FieldView;
 pub use kind::{
-    Conversion, Generation, Kind, KnownFieldsOnly, Mend, NameRule, Scope, Selectable, Selected,
-    Served, Subresource, SubresourceKind, Verb, Writes,
+    FieldSource, GenerationPolicy, Kind, KindVersion, NameRule, ReadFixup, ResourceScope,
+    SelectableField, Subresource, SubresourceKind, UnknownFieldRejection, Verb, VersionConversion,
+    WriteBehavior,
 };
 pub use kinds::service_allocation;
-pub use outline::Outline;
-pub use rules::{Request, Rules};
-pub use view::View;
+pub use selection_attrs::SelectionAttrsReader;
+pub use strategy::{ResourceStrategy, StrategyContext};
 
-/// An object, or any part of one that has named fields.
-pub type Object = serde_json::Map<String, serde_json::Value>;
+/// A JSON object: a whole API object, or a nested object within one.
+pub type JsonObject = serde_json::Map<String, serde_json::Value>;

@@ -1,8 +1,10 @@
-//! What must hold for the metadata of every object, whatever its kind.
+//! Validation of `metadata` for all kinds (upstream: `apimachinery/pkg/api/validation/objectmeta.go`).
+//!
+//! Entry points: [`validate_create`], [`validate_update`].
 
-mod managed;
+mod managed_fields;
 mod names;
-mod owners;
+mod owner_references;
 #[cfg(test)]
 mod tests;
 
@@ -11,31 +13,36 @@ use std::collections::BTreeSet;
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::{gotext, validation};
 
-use crate::{Kind, NameRule, View, checks, selectors};
+use crate::{FieldView, Kind, NameRule, checks, selectors};
 
-pub use names::{name_problems, validate_given as validate_name};
+pub use names::{name_problems, validate_if_set as validate_name};
 
-/// All annotations of an object together, keys and values.
+/// The limit for all annotation keys and values of an object together.
 pub const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// Checks the metadata of a new object, whose name has been generated if it was to be.
-pub fn validate_create(object: &View<'_>, kind: &Kind, errors: &mut ErrorList) {
+/// Validates the metadata of a new object, after `generateName` has been applied.
+pub fn validate_create(object: &FieldView<'_>, kind: &Kind, errors: &mut ErrorList) {
     validate_new(
         &object.field("metadata"),
-        kind.names,
+        kind.name_rule,
         kind.is_namespaced(),
         errors,
     );
     validate_known_finalizers(object, kind, errors);
 }
 
-/// Checks the metadata of a changed object, which has the old one's system fields where it had none.
+/// Validates the metadata of an updated object, after unset system fields were copied from the old object.
 ///
-/// The kind's own rule for names is not asked again: the name is the old one.
-pub fn validate_update(object: &View<'_>, old: &View<'_>, kind: &Kind, errors: &mut ErrorList) {
+/// The kind's name rule is not checked again, because the name cannot change.
+pub fn validate_update(
+    object: &FieldView<'_>,
+    old: &FieldView<'_>,
+    kind: &Kind,
+    errors: &mut ErrorList,
+) {
     let metadata = object.field("metadata");
     validate_new(
         &metadata,
@@ -47,18 +54,18 @@ pub fn validate_update(object: &View<'_>, old: &View<'_>, kind: &Kind, errors: &
     validate_known_finalizers(object, kind, errors);
 }
 
-/// What upstream checks again once all of [`validate_update`] is checked: the validation of a kind looks at the
-/// metadata too, and what is wrong has a cause for each time.
-pub fn validate_update_again(
-    object: &View<'_>,
-    old: &View<'_>,
+/// Repeats the checks that upstream's per-kind validation repeats after [`validate_update`], so that an invalid object
+/// gets the same duplicate causes as from upstream.
+pub fn revalidate_update(
+    object: &FieldView<'_>,
+    old: &FieldView<'_>,
     kind: &Kind,
     errors: &mut ErrorList,
 ) {
     let (metadata, old) = (object.field("metadata"), old.field("metadata"));
-    validate_maps(&metadata, errors);
+    validate_labels_annotations_owners(&metadata, errors);
     validate_change(&metadata, &old, errors);
-    validate_maps(&metadata, errors);
+    validate_labels_annotations_owners(&metadata, errors);
     validate_new(
         &metadata,
         NameRule::PathSegment,
@@ -67,30 +74,30 @@ pub fn validate_update_again(
     );
 }
 
-/// Checks metadata by itself: that of a new object, or of a template with a rule of its own for names.
+/// Validates metadata without an old object: of a new object, or of a template with its own name rule.
 pub fn validate_new(
-    metadata: &View<'_>,
+    metadata: &FieldView<'_>,
     rule: NameRule,
     is_namespaced: bool,
     errors: &mut ErrorList,
 ) {
     let index = metadata.index();
-    let metadata = &metadata.with(&index);
+    let metadata = &metadata.with_index(&index);
     names::validate(metadata, rule, errors);
     names::validate_namespace(metadata, is_namespaced, errors);
     checks::not_negative(&metadata.field("generation"), errors);
-    validate_maps(metadata, errors);
+    validate_labels_annotations_owners(metadata, errors);
     validate_finalizers(&metadata.field("finalizers"), errors);
-    managed::validate(&metadata.field("managedFields"), errors);
+    managed_fields::validate(&metadata.field("managedFields"), errors);
 }
 
-fn validate_maps(metadata: &View<'_>, errors: &mut ErrorList) {
+fn validate_labels_annotations_owners(metadata: &FieldView<'_>, errors: &mut ErrorList) {
     selectors::validate_labels(&metadata.field("labels"), errors);
     validate_annotations(&metadata.field("annotations"), errors);
-    owners::validate(&metadata.field("ownerReferences"), errors);
+    owner_references::validate(&metadata.field("ownerReferences"), errors);
 }
 
-fn validate_change(metadata: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+fn validate_change(metadata: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     if old.field("deletionTimestamp").exists() {
         let finalizers = metadata.field("finalizers");
         no_new_finalizers(&finalizers, &old.field("finalizers"), errors);
@@ -118,14 +125,14 @@ fn validate_change(metadata: &View<'_>, old: &View<'_>, errors: &mut ErrorList) 
     }
 }
 
-/// Checks the keys of annotations, in which case does not matter, and how much they are together.
-pub fn validate_annotations(annotations: &View<'_>, errors: &mut ErrorList) {
+/// Validates annotation keys, ignoring case, and the total size of all annotations.
+pub fn validate_annotations(annotations: &FieldView<'_>, errors: &mut ErrorList) {
     let mut bytes = 0;
     for (key, value) in annotations.entries() {
-        // What is right as it is stays so in lower case.
+        // A key that is valid as written is valid in lower case too.
         if !validation::qualified_name(key).is_empty() {
             let found = validation::qualified_name(&key.to_lowercase());
-            refuse(annotations, key, found, errors);
+            push_invalid(annotations, key, found, errors);
         }
         bytes += key.len() + value.len();
     }
@@ -134,30 +141,35 @@ pub fn validate_annotations(annotations: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Refuses a part of a map or list, at the path of the whole: upstream does not say which entry it is.
-fn refuse(whole: &View<'_>, part: &str, found: validation::Problems, errors: &mut ErrorList) {
+/// Adds errors for one entry at the path of the whole map or list; upstream does not name the entry.
+fn push_invalid(
+    whole: &FieldView<'_>,
+    part: &str,
+    found: validation::ValidationProblems,
+    errors: &mut ErrorList,
+) {
     for problem in found {
         errors.push(Error::invalid(whole.path(), part, problem));
     }
 }
 
-/// Checks the names of finalizers, and that not both ways to treat dependents are asked for.
-pub fn validate_finalizers(finalizers: &View<'_>, errors: &mut ErrorList) {
-    let mut ways = [false; 2];
+/// Validates finalizer names, and that `orphan` and `foregroundDeletion` are not both set.
+pub fn validate_finalizers(finalizers: &FieldView<'_>, errors: &mut ErrorList) {
+    let (mut has_orphan, mut has_foreground) = (false, false);
     for finalizer in finalizers.items() {
         let name = finalizer.str();
-        refuse(finalizers, name, validation::qualified_name(name), errors);
-        ways[0] |= name == ORPHAN;
-        ways[1] |= name == FOREGROUND;
+        push_invalid(finalizers, name, validation::qualified_name(name), errors);
+        has_orphan |= name == ORPHAN;
+        has_foreground |= name == FOREGROUND;
     }
-    if ways == [true, true] {
+    if has_orphan && has_foreground {
         let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
         finalizers.invalid(errors, detail);
     }
 }
 
-fn validate_known_finalizers(object: &View<'_>, kind: &Kind, errors: &mut ErrorList) {
-    if !kind.known_finalizers {
+fn validate_known_finalizers(object: &FieldView<'_>, kind: &Kind, errors: &mut ErrorList) {
+    if !kind.requires_known_finalizers {
         return;
     }
     let metadata = object.field("metadata");
@@ -171,12 +183,12 @@ fn validate_known_finalizers(object: &View<'_>, kind: &Kind, errors: &mut ErrorL
 pub(crate) const UNKNOWN_FINALIZER: &str =
     "name is neither a standard finalizer name nor is it fully qualified";
 
-/// Whether a finalizer has a domain, or is one of Kubernetes itself.
+/// Whether a finalizer is domain-qualified or a standard one.
 pub(crate) fn is_known_finalizer(name: &str) -> bool {
     name.contains('/') || matches!(name, "kubernetes" | ORPHAN | FOREGROUND)
 }
 
-fn no_new_finalizers(finalizers: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+fn no_new_finalizers(finalizers: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let known: BTreeSet<&str> = old.items().map(|item| item.str()).collect();
     let new: BTreeSet<&str> = finalizers
         .items()
@@ -197,7 +209,7 @@ fn no_new_finalizers(finalizers: &View<'_>, old: &View<'_>, errors: &mut ErrorLi
     finalizers.forbidden(errors, detail);
 }
 
-/// The error for an update that names no version, of a kind that asks for one.
+/// The error for an update without a resourceVersion of a kind that requires one.
 pub fn version_required() -> Error {
     let path = rhumb_meta::field::Path::new("metadata.resourceVersion");
     let zero = BadValue::Rendered("0".to_owned());

@@ -1,9 +1,11 @@
-//! The names of compute resources, and which of them may stand where.
+//! Resource names (`cpu`, `hugepages-2Mi`, `example.com/gpu`): classification and validation.
+//!
+//! Corresponds to upstream's `pkg/apis/core/helper` and `ValidateResourceQuotaResourceName` and its siblings.
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::{Quantity, validation};
 
-use crate::{View, checks};
+use crate::{FieldView, checks};
 
 const OBJECT_COUNTS: &[&str] = &[
     "pods",
@@ -30,7 +32,7 @@ const COMPUTE: &[&str] = &[
     "limits.ephemeral-storage",
 ];
 
-/// A resource that quota can track by its bare name.
+/// A standard resource that a quota can track.
 pub fn is_standard_for_quota(name: &str) -> bool {
     OBJECT_COUNTS.contains(&name)
         || COMPUTE.contains(&name)
@@ -42,35 +44,35 @@ fn is_standard(name: &str) -> bool {
     name == "storage" || is_standard_for_quota(name)
 }
 
-/// A resource that a container can ask for by its bare name.
+/// A standard resource that a container can request.
 pub fn is_standard_for_containers(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
 }
 
-/// A resource of Kubernetes itself.
+/// A resource in the `kubernetes.io` namespace or without a domain.
 pub fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// A resource that somebody else has brought to the nodes.
+/// An extended resource, advertised by a device plugin or an operator.
 pub fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && validation::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// A resource that is counted in whole numbers.
+/// A resource whose quantity must be an integer.
 pub fn is_integer(name: &str) -> bool {
     OBJECT_COUNTS.contains(&name) || is_extended(name)
 }
 
-/// A resource of which limits may be more than requests.
+/// A resource whose limit may exceed its request.
 pub fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !name.starts_with("hugepages-")
 }
 
-/// Checks a name of any resource; the view is the entry of a map, with the name as its key.
-pub fn validate(name: &str, at: &View<'_>, errors: &mut ErrorList) {
+/// Validates any resource name; `at` is the map entry with the name as its key.
+pub fn validate(name: &str, at: &FieldView<'_>, errors: &mut ErrorList) {
     let found = validation::qualified_name(name);
     if found.is_empty() && !name.contains('/') && !is_standard(name) {
         let detail = "must be a standard resource type or fully qualified";
@@ -81,7 +83,7 @@ pub fn validate(name: &str, at: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-pub fn validate_for_container(name: &str, at: &View<'_>, errors: &mut ErrorList) {
+pub fn validate_for_container(name: &str, at: &FieldView<'_>, errors: &mut ErrorList) {
     validate(name, at, errors);
     let is_bare = !name.contains('/');
     if is_bare && !is_standard_for_containers(name) {
@@ -93,7 +95,7 @@ pub fn validate_for_container(name: &str, at: &View<'_>, errors: &mut ErrorList)
     }
 }
 
-pub fn validate_for_quota(name: &str, at: &View<'_>, errors: &mut ErrorList) {
+pub fn validate_for_quota(name: &str, at: &FieldView<'_>, errors: &mut ErrorList) {
     validate(name, at, errors);
     if !name.contains('/') && !is_standard_for_quota(name) {
         let detail = "must be a standard resource for quota";
@@ -101,13 +103,13 @@ pub fn validate_for_quota(name: &str, at: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The amount that a field holds. The schema has refused what is none.
-pub fn quantity(view: &View<'_>) -> Option<Quantity> {
+/// The quantity in a field; `None` if absent. The schema has already rejected invalid quantities.
+pub fn quantity(view: &FieldView<'_>) -> Option<Quantity> {
     Quantity::from_json(view.value()?).ok()
 }
 
-/// Checks that an amount is not negative, and whole where the resource is counted.
-pub fn validate_amount(name: &str, at: &View<'_>, errors: &mut ErrorList) {
+/// Validates that a quantity is not negative, and an integer where the resource requires it.
+pub fn validate_amount(name: &str, at: &FieldView<'_>, errors: &mut ErrorList) {
     let Some(amount) = quantity(at) else {
         return;
     };

@@ -1,23 +1,23 @@
-//! Label selectors in objects: what is wrong with them.
+//! Validation of labels and label selectors within objects (upstream: `metav1/validation`).
 
 use rhumb_meta::field::{Error, ErrorList, Path};
-pub use rhumb_meta::labels::ValidationOptions as Options;
-use rhumb_meta::validation::{self, Problems};
+pub use rhumb_meta::labels::LabelSelectorValidationOptions as Options;
+use rhumb_meta::validation::{self, ValidationProblems};
 
-use crate::View;
+use crate::FieldView;
 
 const VALUES_MISSING: &str = "must be specified when `operator` is 'In' or 'NotIn'";
 const VALUES_SURPLUS: &str = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
 
-/// Checks a selector with `matchLabels` and `matchExpressions`; an absent one is right.
-pub fn validate_label_selector(selector: &View<'_>, options: Options, errors: &mut ErrorList) {
+/// Validates a `metav1.LabelSelector`; an absent one is valid.
+pub fn validate_label_selector(selector: &FieldView<'_>, options: Options, errors: &mut ErrorList) {
     validate_labels(&selector.field("matchLabels"), errors);
     for expression in selector.field("matchExpressions").items() {
         validate_requirement(&expression, options, errors);
     }
 }
 
-fn validate_requirement(expression: &View<'_>, options: Options, errors: &mut ErrorList) {
+fn validate_requirement(expression: &FieldView<'_>, options: Options, errors: &mut ErrorList) {
     let (operator, values) = (expression.field("operator"), expression.field("values"));
     match operator.str() {
         "In" | "NotIn" if values.is_empty() => values.required(errors, VALUES_MISSING),
@@ -43,14 +43,14 @@ fn validate_requirement(expression: &View<'_>, options: Options, errors: &mut Er
     }
 }
 
-/// Checks a key of a label.
-pub fn validate_label_name(name: &View<'_>, errors: &mut ErrorList) {
+/// Validates a label key.
+pub fn validate_label_name(name: &FieldView<'_>, errors: &mut ErrorList) {
     let problems = validation::qualified_name(name.str());
     push_problems(errors, name.path(), name.str(), problems);
 }
 
-/// Checks a map of labels. All errors are at the map itself.
-pub fn validate_labels(labels: &View<'_>, errors: &mut ErrorList) {
+/// Validates a map of labels. All errors are reported at the path of the map.
+pub fn validate_labels(labels: &FieldView<'_>, errors: &mut ErrorList) {
     for (key, value) in labels.object().into_iter().flatten() {
         push_problems(errors, labels.path(), key, validation::qualified_name(key));
         let value = value.as_str().unwrap_or_default();
@@ -58,8 +58,8 @@ pub fn validate_labels(labels: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Whether an expression has a value that no label can have: then the object is old, and may keep it.
-pub fn has_invalid_label_value(selector: &View<'_>) -> bool {
+/// Whether a `matchExpressions` value is not a valid label value; an existing object may keep such values.
+pub fn has_invalid_label_value(selector: &FieldView<'_>) -> bool {
     let expressions = selector.field("matchExpressions");
     expressions.items().any(|expression| {
         let values = expression.field("values");
@@ -69,8 +69,13 @@ pub fn has_invalid_label_value(selector: &View<'_>) -> bool {
     })
 }
 
-/// One error for each problem of a value.
-pub fn push_problems(errors: &mut ErrorList, path: &Path<'_>, value: &str, problems: Problems) {
+/// Adds one error per problem of a value.
+pub fn push_problems(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    value: &str,
+    problems: ValidationProblems,
+) {
     for problem in problems {
         errors.push(Error::invalid(path, value, problem));
     }
@@ -85,7 +90,7 @@ mod tests {
     fn check(selector: serde_json::Value, options: Options, want: &[&str]) {
         let path = Path::new("spec.selector");
         let mut errors = ErrorList::new();
-        validate_label_selector(&View::at(Some(&selector), path), options, &mut errors);
+        validate_label_selector(&FieldView::at(Some(&selector), path), options, &mut errors);
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(texts.len(), want.len(), "{selector}: {texts:?}");
         for (text, want) in texts.iter().zip(want) {
@@ -94,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_checked_in_upstreams_words() {
+    fn selector_errors_have_upstreams_texts() {
         let table: [(_, &[&str]); 7] = [
             (json!(null), &[]),
             (json!({}), &[]),
@@ -138,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn old_selectors_may_keep_their_mistakes() {
+    fn lenient_options_accept_invalid_selectors() {
         let selector =
             json!({"matchExpressions": [{"key": "a", "operator": "in", "values": ["-"]}]});
         let lenient = Options {
@@ -146,8 +151,8 @@ mod tests {
             allow_unknown_operator: true,
         };
         check(selector.clone(), lenient, &[]);
-        let view = View::at(Some(&selector), Path::NIL);
+        let view = FieldView::at(Some(&selector), Path::NIL);
         assert!(has_invalid_label_value(&view));
-        assert!(!has_invalid_label_value(&View::at(None, Path::NIL)));
+        assert!(!has_invalid_label_value(&FieldView::at(None, Path::NIL)));
     }
 }

@@ -1,42 +1,46 @@
-//! How a kind is printed as a table: what `kubectl get` shows.
+//! Server-side table printing (`meta.k8s.io/v1 Table`), which `kubectl get` shows. The printers are in `printers/`.
 
 use rhumb_meta::Timestamp;
 use serde_json::{Value, json};
 
-use crate::Object;
+use crate::JsonObject;
 
-/// A column of a table.
+/// A column of a table (`TableColumnDefinition`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column {
+pub struct TableColumn {
     pub name: &'static str,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: &'static str,
-    /// `name` for the column that names the row.
+    /// `name` for the column with the object's name.
     pub format: &'static str,
     pub description: &'static str,
-    /// 0 is always shown, more only with `-o wide`.
+    /// 0 is always shown, higher values only with `-o wide`.
     pub priority: i32,
 }
 
-/// The columns of a kind, and the cells of one object in their order. It is given objects in the version that
-/// is stored.
+/// The columns of a kind and the function that computes an object's cells. Objects are in the storage version.
 #[derive(Debug, Clone, Copy)]
-pub struct Printer {
-    columns: &'static [Column],
-    cells: fn(&Object, Timestamp) -> Vec<Value>,
-    /// Says of an object that it is through with what it was made for, and how that ended.
-    completed: fn(&Object) -> Option<Completed>,
+pub struct TablePrinter {
+    columns: &'static [TableColumn],
+    cells: fn(&JsonObject, Timestamp) -> Vec<Value>,
+    /// The row's `Completed` condition, for objects that have run to completion.
+    completion: fn(&JsonObject) -> Option<RowCompletion>,
 }
 
+/// Reason and message of a row's `Completed` condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Completed {
+pub struct RowCompletion {
     pub reason: &'static str,
     pub message: &'static str,
 }
 
-impl Column {
-    pub const fn new(name: &'static str, kind: &'static str, description: &'static str) -> Column {
-        Column {
+impl TableColumn {
+    pub const fn new(
+        name: &'static str,
+        kind: &'static str,
+        description: &'static str,
+    ) -> TableColumn {
+        TableColumn {
             name,
             kind,
             format: "",
@@ -45,31 +49,31 @@ impl Column {
         }
     }
 
-    pub const fn text(name: &'static str, description: &'static str) -> Column {
-        Column::new(name, "string", description)
+    pub const fn text(name: &'static str, description: &'static str) -> TableColumn {
+        TableColumn::new(name, "string", description)
     }
 
-    pub const fn integer(name: &'static str, description: &'static str) -> Column {
-        Column::new(name, "integer", description)
+    pub const fn integer(name: &'static str, description: &'static str) -> TableColumn {
+        TableColumn::new(name, "integer", description)
     }
 
-    pub const fn boolean(name: &'static str, description: &'static str) -> Column {
-        Column::new(name, "boolean", description)
+    pub const fn boolean(name: &'static str, description: &'static str) -> TableColumn {
+        TableColumn::new(name, "boolean", description)
     }
 
-    /// It holds the name of something.
-    pub const fn names(mut self) -> Column {
+    /// Sets the format to `name`.
+    pub const fn name_format(mut self) -> TableColumn {
         self.format = "name";
         self
     }
 
-    /// It is shown with `-o wide` only.
-    pub const fn wide(mut self) -> Column {
+    /// Shows the column with `-o wide` only.
+    pub const fn wide(mut self) -> TableColumn {
         self.priority = 1;
         self
     }
 
-    /// As `columnDefinitions` of a Table has it.
+    /// The entry in the Table's `columnDefinitions`.
     pub fn definition(&self) -> Value {
         json!({
             "name": self.name,
@@ -81,39 +85,42 @@ impl Column {
     }
 }
 
-impl Printer {
+impl TablePrinter {
     pub const fn new(
-        columns: &'static [Column],
-        cells: fn(&Object, Timestamp) -> Vec<Value>,
-    ) -> Printer {
-        Printer {
+        columns: &'static [TableColumn],
+        cells: fn(&JsonObject, Timestamp) -> Vec<Value>,
+    ) -> TablePrinter {
+        TablePrinter {
             columns,
             cells,
-            completed: |_| None,
+            completion: |_| None,
         }
     }
 
-    pub const fn completing(mut self, completed: fn(&Object) -> Option<Completed>) -> Printer {
-        self.completed = completed;
+    pub const fn with_completion(
+        mut self,
+        completed: fn(&JsonObject) -> Option<RowCompletion>,
+    ) -> TablePrinter {
+        self.completion = completed;
         self
     }
 
-    pub fn columns(&self) -> &[Column] {
+    pub fn columns(&self) -> &[TableColumn] {
         self.columns
     }
 
     /// The cells of an object's row, one for each column.
-    pub fn cells(&self, object: &Object, now: Timestamp) -> Vec<Value> {
+    pub fn cells(&self, object: &JsonObject, now: Timestamp) -> Vec<Value> {
         (self.cells)(object, now)
     }
 
     pub fn column_definitions(&self) -> Vec<Value> {
-        self.columns.iter().map(Column::definition).collect()
+        self.columns.iter().map(TableColumn::definition).collect()
     }
 
-    /// The `conditions` of an object's row; a row without any has no such field.
-    pub fn conditions(&self, object: &Object) -> Option<Value> {
-        (self.completed)(object).map(|Completed { reason, message }| {
+    /// The `conditions` of an object's row; `None` if it has none.
+    pub fn conditions(&self, object: &JsonObject) -> Option<Value> {
+        (self.completion)(object).map(|RowCompletion { reason, message }| {
             json!([{ "type": "Completed", "status": "True", "reason": reason, "message": message }])
         })
     }

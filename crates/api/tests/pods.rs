@@ -1,15 +1,17 @@
-//! Pods, pod templates, nodes, replication controllers and bindings: what is said of them, beside what
-//! upstream says of the same.
+//! Compares the validation errors and warnings for pods, pod templates, nodes, replication controllers and bindings
+//! with those of upstream.
 //!
-//! Each file in `pods/` has cases of one kind of write. A case is a title, a line of JSON that is merged into
-//! a small object that is right, another one for the object that was there before, and then the errors
-//! and warnings, all of which are upstream's.
+//! Each file in `pods/` has the cases of one type of write. A case is a title, a line of JSON that is merged into a
+//! minimal valid object, optionally another one for the old object, and the errors and warnings that upstream
+//! returns.
 
 mod support;
 
-use support::{Case, cases, filled, merged};
+use support::{ValidationCase, cases, merged, with_defaults};
 
-use rhumb_api::{Gates, Kind, Object, Outline, Request, View, kinds, pods};
+use rhumb_api::{
+    FeatureGates, FieldView, JsonObject, Kind, SelectionAttrsReader, StrategyContext, kinds, pods,
+};
 use rhumb_meta::Timestamp;
 use rhumb_meta::field::ErrorList;
 use serde_json::{Value, json};
@@ -28,19 +30,19 @@ fn kind(name: &str) -> Kind {
     kinds.find(|kind| kind.name == name).expect(name)
 }
 
-/// The object a case speaks of, with everything filled in that was left out.
-fn object(kind: &Kind, base: &str, patch: &Value) -> Object {
-    let base: Value = serde_json::from_str(base).expect("a base");
-    let mut object = match filled(&kind.name, merged(base, patch)) {
+/// The object of a case: `base` with the patch merged and defaults applied.
+fn object(kind: &Kind, base: &str, patch: &Value) -> JsonObject {
+    let base: Value = serde_json::from_str(base).expect("valid JSON base object");
+    let mut object = match with_defaults(&kind.name, merged(base, patch)) {
         Value::Object(object) => object,
-        other => panic!("{other} is no object"),
+        other => panic!("not an object: {other}"),
     };
-    kind.rules.default(&mut object);
+    kind.strategy.apply_defaults(&mut object);
     object
 }
 
-/// What is wrong, in order, and only the first line of each: what follows is a difference in upstream's form.
-fn texts(errors: &ErrorList) -> Vec<String> {
+/// The errors sorted, only the first line of each: further lines contain a diff in Go's format.
+fn first_lines(errors: &ErrorList) -> Vec<String> {
     let texts = errors.iter().map(ToString::to_string);
     let mut texts: Vec<String> = texts
         .map(|text| text.lines().next().unwrap_or_default().to_owned())
@@ -49,12 +51,12 @@ fn texts(errors: &ErrorList) -> Vec<String> {
     texts
 }
 
-type Write = fn(&Kind, Object, Object, &Request<'_>) -> (ErrorList, Vec<String>);
+type WriteFn = fn(&Kind, JsonObject, JsonObject, &StrategyContext<'_>) -> (ErrorList, Vec<String>);
 
-fn check(file: &str, kind_name: &str, base: &str, write: Write) {
+fn check(file: &str, kind_name: &str, base: &str, write: WriteFn) {
     let kind = kind(kind_name);
-    let gates = Gates::default();
-    let request = Request {
+    let gates = FeatureGates::default();
+    let request = StrategyContext {
         gates: &gates,
         now: Timestamp::from_unix(0, 0),
         user: "",
@@ -64,16 +66,16 @@ fn check(file: &str, kind_name: &str, base: &str, write: Write) {
     };
     let mut wrong = Vec::new();
     for case in cases(file) {
-        let Case {
+        let ValidationCase {
             title,
             new,
             old,
-            says,
+            expected: says,
         } = case;
         let (new, old) = (object(&kind, base, &new), object(&kind, base, &old));
         let (errors, warnings) = write(&kind, new, old, &request);
-        let mut said = texts(&errors);
-        // What is refused is not warned of.
+        let mut said = first_lines(&errors);
+        // Rejected requests return no warnings.
         if said.is_empty() {
             said.extend(warnings.into_iter().map(|text| format!("warning: {text}")));
         }
@@ -87,112 +89,122 @@ fn check(file: &str, kind_name: &str, base: &str, write: Write) {
 
 fn create(
     kind: &Kind,
-    mut new: Object,
-    _: Object,
-    request: &Request<'_>,
+    mut new: JsonObject,
+    _: JsonObject,
+    request: &StrategyContext<'_>,
 ) -> (ErrorList, Vec<String>) {
     let (mut errors, mut warnings) = (ErrorList::new(), Vec::new());
-    kind.rules.prepare_create(&mut new, request);
-    let view = View::root(&new);
-    kind.rules.validate_create(&view, request, &mut errors);
-    kind.rules.warnings(&view, None, &mut warnings);
+    kind.strategy.prepare_create(&mut new, request);
+    let view = FieldView::root(&new);
+    kind.strategy.validate_create(&view, request, &mut errors);
+    kind.strategy.warnings(&view, None, &mut warnings);
     (errors, warnings)
 }
 
 fn update(
     kind: &Kind,
-    mut new: Object,
-    old: Object,
-    request: &Request<'_>,
+    mut new: JsonObject,
+    old: JsonObject,
+    request: &StrategyContext<'_>,
 ) -> (ErrorList, Vec<String>) {
     let (mut errors, mut warnings) = (ErrorList::new(), Vec::new());
-    // Common to all kinds: an update leaves the status as it was.
+    // For all kinds, an update does not change the status.
     new.remove("status");
     if let Some(status) = old.get("status") {
         new.insert("status".to_owned(), status.clone());
     }
-    kind.rules.prepare_update(&mut new, &old, request);
-    let (new, old) = (View::root(&new), View::root(&old));
-    kind.rules.validate_update(&new, &old, request, &mut errors);
-    kind.rules.warnings(&new, Some(&old), &mut warnings);
+    kind.strategy.prepare_update(&mut new, &old, request);
+    let (new, old) = (FieldView::root(&new), FieldView::root(&old));
+    kind.strategy
+        .validate_update(&new, &old, request, &mut errors);
+    kind.strategy.warnings(&new, Some(&old), &mut warnings);
     (errors, warnings)
 }
 
 fn update_status(
     kind: &Kind,
-    mut new: Object,
-    old: Object,
-    request: &Request<'_>,
+    mut new: JsonObject,
+    old: JsonObject,
+    request: &StrategyContext<'_>,
 ) -> (ErrorList, Vec<String>) {
     let mut errors = ErrorList::new();
-    kind.rules.prepare_status_update(&mut new, &old, request);
-    let (new, old) = (View::root(&new), View::root(&old));
-    kind.rules
+    kind.strategy.prepare_status_update(&mut new, &old, request);
+    let (new, old) = (FieldView::root(&new), FieldView::root(&old));
+    kind.strategy
         .validate_status_update(&new, &old, request, &mut errors);
     (errors, Vec::new())
 }
 
 fn add_ephemeral_containers(
     _: &Kind,
-    mut new: Object,
-    old: Object,
-    _: &Request<'_>,
+    mut new: JsonObject,
+    old: JsonObject,
+    _: &StrategyContext<'_>,
 ) -> (ErrorList, Vec<String>) {
     let mut errors = ErrorList::new();
     pods::prepare_ephemeral_containers(&mut new, &old);
-    pods::validate_ephemeral_containers(&View::root(&new), &View::root(&old), &mut errors);
+    pods::validate_ephemeral_containers(
+        &FieldView::root(&new),
+        &FieldView::root(&old),
+        &mut errors,
+    );
     (errors, Vec::new())
 }
 
-fn resize(_: &Kind, mut new: Object, old: Object, _: &Request<'_>) -> (ErrorList, Vec<String>) {
+fn resize(
+    _: &Kind,
+    mut new: JsonObject,
+    old: JsonObject,
+    _: &StrategyContext<'_>,
+) -> (ErrorList, Vec<String>) {
     let mut errors = ErrorList::new();
     pods::prepare_resize(&mut new, &old);
-    pods::validate_resize(&View::root(&new), &View::root(&old), &mut errors);
+    pods::validate_resize(&FieldView::root(&new), &FieldView::root(&old), &mut errors);
     (errors, Vec::new())
 }
 
 #[test]
-fn new_pods_are_checked_as_upstream_does() {
+fn pod_creates_are_validated_like_upstream() {
     check("create.txt", "Pod", POD, create);
 }
 
 #[test]
-fn changed_pods_are_checked_as_upstream_does() {
+fn pod_updates_are_validated_like_upstream() {
     check("update.txt", "Pod", POD, update);
 }
 
 #[test]
-fn statuses_of_pods_are_checked_as_upstream_does() {
+fn pod_status_updates_are_validated_like_upstream() {
     check("status.txt", "Pod", POD, update_status);
 }
 
 #[test]
-fn ephemeral_containers_are_checked_as_upstream_does() {
+fn ephemeral_containers_are_validated_like_upstream() {
     check("ephemeral.txt", "Pod", POD, add_ephemeral_containers);
 }
 
 #[test]
-fn resized_pods_are_checked_as_upstream_does() {
+fn pod_resizes_are_validated_like_upstream() {
     check("resize.txt", "Pod", POD, resize);
 }
 
 #[test]
-fn pod_templates_are_checked_as_upstream_does() {
+fn pod_templates_are_validated_like_upstream() {
     check("template.txt", "PodTemplate", TEMPLATE, create);
 }
 
 #[test]
-fn new_nodes_are_checked_as_upstream_does() {
+fn node_creates_are_validated_like_upstream() {
     check("node.txt", "Node", NODE, create);
 }
 
 #[test]
-fn changed_nodes_are_checked_as_upstream_does() {
+fn node_updates_are_validated_like_upstream() {
     check("nodeupdate.txt", "Node", NODE, update);
 }
 
 #[test]
-fn replication_controllers_are_checked_as_upstream_does() {
+fn replication_controllers_are_validated_like_upstream() {
     check("rc.txt", "ReplicationController", CONTROLLER, create);
     check(
         "rcstatus.txt",
@@ -203,15 +215,15 @@ fn replication_controllers_are_checked_as_upstream_does() {
 }
 
 #[test]
-fn bindings_are_checked_as_upstream_does() {
+fn bindings_are_validated_like_upstream() {
     check("binding.txt", "Binding", BINDING, create);
 }
 
 #[test]
-fn a_new_pod_waits_in_its_class_and_behind_its_gates() {
+fn new_pod_is_pending_with_qos_class_and_scheduling_gates() {
     let kind = kind("Pod");
-    let gates = Gates::default();
-    let request = Request {
+    let gates = FeatureGates::default();
+    let request = StrategyContext {
         gates: &gates,
         now: Timestamp::from_unix(0, 0),
         user: "",
@@ -220,14 +232,14 @@ fn a_new_pod_waits_in_its_class_and_behind_its_gates() {
         extra: None,
     };
     let mut pod = object(&kind, POD, &json!({"status": {"phase": "Running"}}));
-    kind.rules.prepare_create(&mut pod, &request);
+    kind.strategy.prepare_create(&mut pod, &request);
     assert_eq!(
         pod["status"],
         json!({"phase": "Pending", "qosClass": "BestEffort"})
     );
     let gated = json!({"spec": {"schedulingGates": [{"name": "g"}]}});
     let mut pod = object(&kind, POD, &gated);
-    kind.rules.prepare_create(&mut pod, &request);
+    kind.strategy.prepare_create(&mut pod, &request);
     assert_eq!(
         pod["status"]["conditions"],
         json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
@@ -237,7 +249,7 @@ fn a_new_pod_waits_in_its_class_and_behind_its_gates() {
 }
 
 #[test]
-fn a_pod_ends_at_once_unless_it_runs() {
+fn unscheduled_or_finished_pods_are_deleted_without_grace() {
     let kind = kind("Pod");
     let table = [
         (json!({}), None, 0),
@@ -257,13 +269,15 @@ fn a_pod_ends_at_once_unless_it_runs() {
     ];
     for (patch, requested, want) in table {
         let pod = object(&kind, POD, &patch);
-        let seconds = kind.rules.grace_seconds(&View::root(&pod), requested);
+        let seconds = kind
+            .strategy
+            .grace_period_seconds(&FieldView::root(&pod), requested);
         assert_eq!(seconds, Some(want), "{patch}");
     }
 }
 
 #[test]
-fn fields_can_be_selected_by() {
+fn selectable_pod_fields_are_read() {
     let pod = json!({"spec": {"nodeName": "n", "hostNetwork": true, "restartPolicy": "Never"},
         "status": {"phase": "Running", "podIP": "1.2.3.4", "podIPs": [{"ip": "1.2.3.4"}]}});
     let table = [
@@ -295,18 +309,21 @@ fn fields_can_be_selected_by() {
         let kind = kind(kind_name);
         let mut fields = kind.selectable.iter();
         let place = fields.position(|known| known.name == field).expect(field);
-        let (outline, text) = (Outline::new(&kind.selectable), object.to_string());
-        let outlined = outline.read(text.as_bytes()).expect("an object");
+        let (outline, text) = (
+            SelectionAttrsReader::new(&kind.selectable),
+            object.to_string(),
+        );
+        let outlined = outline.read(text.as_bytes()).expect("valid JSON object");
         let value = outlined.fields().nth(place);
         assert_eq!(value, Some(want), "{kind_name} {field}");
     }
 }
 
 #[test]
-fn label_keys_become_part_of_selectors() {
+fn match_label_keys_are_merged_into_selectors() {
     let kind = kind("Pod");
-    let gates = Gates::default();
-    let request = Request {
+    let gates = FeatureGates::default();
+    let request = StrategyContext {
         gates: &gates,
         now: Timestamp::from_unix(0, 0),
         user: "",
@@ -318,13 +335,13 @@ fn label_keys_become_part_of_selectors() {
         "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule",
             "matchLabelKeys": ["a", "z"], "labelSelector": {}}]}});
     let mut pod = object(&kind, POD, &patch);
-    kind.rules.prepare_create(&mut pod, &request);
+    kind.strategy.prepare_create(&mut pod, &request);
     assert_eq!(
         pod["spec"]["topologySpreadConstraints"][0]["labelSelector"],
         json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["1"]}]})
     );
     let table = [
-        // Those of the pod come after its own, in the order of the keys; a label that it does not have is skipped.
+        // The pod's labels are appended to the term's own, in the order of the keys; missing labels are skipped.
         (
             json!({"matchLabelKeys": ["b", "z", "a"], "mismatchLabelKeys": ["c"], "labelSelector": {
                 "matchLabels": {"x": "y"}, "matchExpressions": [{"key": "q", "operator": "Exists"}]}}),
@@ -336,9 +353,9 @@ fn label_keys_become_part_of_selectors() {
             json!({"matchLabelKeys": ["z"], "labelSelector": {}}),
             json!({}),
         ),
-        // Without a selector there is nothing to add to; the keys are refused.
+        // Without a selector nothing is added; validation rejects the keys.
         (json!({"matchLabelKeys": ["a"]}), Value::Null),
-        // Namespaces have labels of their own.
+        // A namespace selector is not changed.
         (
             json!({"labelSelector": {}, "namespaceSelector": {}}),
             json!({}),
@@ -351,7 +368,7 @@ fn label_keys_become_part_of_selectors() {
                 "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}});
             let patch = json!({"metadata": {"labels": {"a": "1", "b": "2", "c": ""}}, "spec": {"affinity": affinity}});
             let mut pod = object(&kind, POD, &patch);
-            kind.rules.prepare_create(&mut pod, &request);
+            kind.strategy.prepare_create(&mut pod, &request);
             let pods = &pod["spec"]["affinity"][place];
             let required = &pods["requiredDuringSchedulingIgnoredDuringExecution"][0];
             let preferred =
@@ -368,10 +385,10 @@ fn label_keys_become_part_of_selectors() {
 }
 
 #[test]
-fn a_new_status_keeps_what_it_leaves_out() {
+fn status_update_keeps_omitted_fields() {
     let kind = kind("Pod");
-    let gates = Gates::default();
-    let request = Request {
+    let gates = FeatureGates::default();
+    let request = StrategyContext {
         gates: &gates,
         now: Timestamp::from_unix(0, 0),
         user: "",
@@ -385,7 +402,8 @@ fn a_new_status_keeps_what_it_leaves_out() {
         "conditions": [{"type": "Ready", "status": "True"}, {"type": "New", "status": "True"}],
         "containerStatuses": [{"name": "main", "volumeMounts": [{"name": "v", "volumeStatus": {"image": {}}}]}]}});
     let (mut new, old) = (object(&kind, POD, &new), object(&kind, POD, &old));
-    kind.rules.prepare_status_update(&mut new, &old, &request);
+    kind.strategy
+        .prepare_status_update(&mut new, &old, &request);
     assert_eq!(
         new["status"],
         json!({"phase": "Running", "podIP": "1.2.3.4", "podIPs": [{"ip": "1.2.3.4"}],
@@ -395,11 +413,11 @@ fn a_new_status_keeps_what_it_leaves_out() {
     );
 }
 
-/// Every value of every case in turn becomes something that no schema would let pass.
+/// Replaces each value of each case in turn with a value that the schema would reject.
 #[test]
-fn no_object_makes_the_checks_panic() {
-    let gates = Gates::default();
-    let request = Request {
+fn validation_never_panics() {
+    let gates = FeatureGates::default();
+    let request = StrategyContext {
         gates: &gates,
         now: Timestamp::from_unix(0, 0),
         user: "",
@@ -428,7 +446,7 @@ fn no_object_makes_the_checks_panic() {
                 if let Some(value) = wrong.pointer_mut(&pointer) {
                     *value = junk[(number + pointer.len()) % junk.len()].clone();
                 }
-                let Value::Object(wrong) = filled(kind_name, wrong) else {
+                let Value::Object(wrong) = with_defaults(kind_name, wrong) else {
                     continue;
                 };
                 let old = object(&kind, base, &case.old);

@@ -1,4 +1,7 @@
-//! The Kubernetes API over HTTP.
+//! The API server: serves the Kubernetes API over HTTP, as kube-apiserver does.
+//!
+//! `server` accepts connections and runs the filter chain, `request` parses requests, `resources` implements the verbs,
+//! `admission` and `quota` decide about writes, and `start` assembles everything from the command line.
 
 #![cfg_attr(
     not(test),
@@ -11,7 +14,6 @@
 )]
 
 pub mod admission;
-mod api;
 pub mod audit;
 pub mod discovery;
 pub mod http;
@@ -22,8 +24,9 @@ pub mod quota;
 pub mod request;
 pub mod resources;
 pub mod server;
+mod server_state;
 pub mod start;
 #[cfg(test)]
 mod testing;
 
-pub use api::Api;
+pub use server_state::ServerState;

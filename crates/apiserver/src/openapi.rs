@@ -1,8 +1,11 @@
-//! The OpenAPI documents: made when they are asked for, and kept compressed for the next who asks.
+//! Serves `/openapi/v2` and `/openapi/v3`: documents are rendered on first request and cached gzip-compressed.
+//!
+//! Entry point: `serve`, which also handles ETags and the `hash` parameter of version 3.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -15,109 +18,109 @@ use http::header::{
 use http::{HeaderName, StatusCode};
 use rhumb_api::Kind;
 use rhumb_meta::Status;
-use rhumb_openapi::OpenApi;
+use rhumb_openapi::OpenApiBuilder;
 use rhumb_schema::Table;
 
-use crate::Api;
-use crate::http::{Body, Reply};
-use crate::request::Query;
+use crate::ServerState;
+use crate::http::{Reply, ResponseBody};
+use crate::request::QueryParameters;
 
 const JSON: &str = "application/json";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// Documents that were made, compressed. There are as many as group versions, and two more.
+/// Rendered documents, gzip-compressed, by name: one for each group version, and version 2 in JSON and protobuf.
 #[derive(Debug, Default)]
-pub struct Documents(Mutex<HashMap<String, Bytes>>);
+pub struct OpenApiDocumentCache(Mutex<HashMap<String, Bytes>>);
 
-/// One document, and how to make it.
+/// Identifies one OpenAPI document and renders it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Document {
+enum OpenApiDocument {
     V2Json,
     V2Protobuf,
     V3(String),
 }
 
-impl Document {
+impl OpenApiDocument {
     fn name(&self) -> String {
         match self {
-            Document::V2Json => "v2".into(),
-            Document::V2Protobuf => "v2.pb".into(),
-            Document::V3(name) => format!("v3/{name}"),
+            OpenApiDocument::V2Json => "v2".into(),
+            OpenApiDocument::V2Protobuf => "v2.pb".into(),
+            OpenApiDocument::V3(name) => format!("v3/{name}"),
         }
     }
 
     fn content_type(&self) -> &'static str {
         match self {
-            Document::V2Protobuf => V2_PROTOBUF,
-            Document::V2Json | Document::V3(_) => JSON,
+            OpenApiDocument::V2Protobuf => V2_PROTOBUF,
+            OpenApiDocument::V2Json | OpenApiDocument::V3(_) => JSON,
         }
     }
 
-    fn hash(&self, openapi: &OpenApi<'_>) -> Option<String> {
+    fn hash(&self, openapi: &OpenApiBuilder<'_>) -> Option<String> {
         match self {
-            Document::V2Json | Document::V2Protobuf => Some(openapi.v2_hash()),
-            Document::V3(name) => openapi.v3_hash(name),
+            OpenApiDocument::V2Json | OpenApiDocument::V2Protobuf => Some(openapi.v2_hash()),
+            OpenApiDocument::V3(name) => openapi.v3_hash(name),
         }
     }
 
-    fn make(&self, openapi: &OpenApi<'_>) -> Option<Vec<u8>> {
+    fn render(&self, openapi: &OpenApiBuilder<'_>) -> Option<Vec<u8>> {
         match self {
-            Document::V2Json => Some(openapi.v2_json()),
-            Document::V2Protobuf => Some(openapi.v2_protobuf()),
-            Document::V3(name) => openapi.v3(name),
+            OpenApiDocument::V2Json => Some(openapi.v2_json()),
+            OpenApiDocument::V2Protobuf => Some(openapi.v2_protobuf()),
+            OpenApiDocument::V3(name) => openapi.v3(name),
         }
     }
 }
 
-/// The answer below `/openapi`; `None` if there is no such document.
-pub(crate) async fn answer(
-    api: &Arc<Api>,
+/// Handles a request below `/openapi`; `None` if there is no such document.
+pub(crate) async fn serve(
+    state: &Arc<ServerState>,
     path: &str,
-    query: &Query,
+    query: &QueryParameters,
     headers: &HeaderMap,
 ) -> Option<Reply> {
-    let kinds: Vec<Kind> = api
+    let kinds: Vec<Kind> = state
         .registry
         .iter()
         .map(|resource| resource.kind.clone())
         .collect();
-    let openapi = OpenApi::new(&kinds, api.table);
+    let openapi = OpenApiBuilder::new(&kinds, state.table);
     let document = match path.trim_matches('/').strip_prefix("openapi/")? {
         "v3" => return Some(Reply::json(StatusCode::OK, &openapi.v3_index())),
-        "v2" if header(headers, ACCEPT).contains("proto-openapi") => Document::V2Protobuf,
-        "v2" => Document::V2Json,
-        name => Document::V3(name.strip_prefix("v3/")?.to_owned()),
+        "v2" if header(headers, ACCEPT).contains("proto-openapi") => OpenApiDocument::V2Protobuf,
+        "v2" => OpenApiDocument::V2Json,
+        name => OpenApiDocument::V3(name.strip_prefix("v3/")?.to_owned()),
     };
     let hash = document.hash(&openapi)?;
     let etag = format!("\"{hash}\"");
-    let asked = query.text("hash");
-    if !asked.is_empty() && asked != hash {
+    let requested_hash = query.text("hash");
+    if !requested_hash.is_empty() && requested_hash != hash {
         let moved = format!("/{}?hash={hash}", path.trim_matches('/'));
-        let reply = Reply::new(StatusCode::MOVED_PERMANENTLY, JSON, Body::empty());
+        let reply = Reply::new(StatusCode::MOVED_PERMANENTLY, JSON, ResponseBody::empty());
         return Some(reply.header(LOCATION, &moved));
     }
     if header(headers, IF_NONE_MATCH).contains(&etag) {
         let reply = Reply::new(
             StatusCode::NOT_MODIFIED,
             document.content_type(),
-            Body::empty(),
+            ResponseBody::empty(),
         );
         return Some(reply.header(ETAG, &etag));
     }
-    let compressed = match compressed(api, kinds, &document).await {
+    let compressed = match compressed_document(state, kinds, &document).await {
         Ok(compressed) => compressed?,
         Err(status) => return Some(Reply::status(&status)),
     };
-    let reply = send(
+    let reply = document_reply(
         document.content_type(),
         compressed,
         header(headers, ACCEPT_ENCODING),
     );
     let reply = reply.header(ETAG, &etag).header(VARY, "Accept");
-    Some(if asked.is_empty() {
+    Some(if requested_hash.is_empty() {
         reply
     } else {
-        // Under its hash a document never changes.
+        // A URL with a hash always names the same content.
         reply.header(CACHE_CONTROL, "public, immutable")
     })
 }
@@ -129,32 +132,37 @@ fn header(headers: &HeaderMap, name: HeaderName) -> &str {
         .unwrap_or_default()
 }
 
-/// Makes the document if nobody asked for it before. It takes a moment, so other requests go on meanwhile.
-async fn compressed(
-    api: &Arc<Api>,
+/// Returns the cached document, or renders it. Rendering is CPU-bound, so it runs on the blocking pool instead of a
+/// worker thread.
+async fn compressed_document(
+    state: &Arc<ServerState>,
     kinds: Vec<Kind>,
-    document: &Document,
+    document: &OpenApiDocument,
 ) -> Result<Option<Bytes>, Status> {
     let name = document.name();
-    if let Some(known) = lock(&api.documents).get(&name) {
-        return Ok(Some(known.clone()));
+    if let Some(cached) = lock_documents(&state.openapi_documents).get(&name) {
+        return Ok(Some(cached.clone()));
     }
-    let (table, wanted): (&'static Table, Document) = (api.table, document.clone());
-    let made = tokio::task::spawn_blocking(move || {
-        wanted
-            .make(&OpenApi::new(&kinds, table))
+    let (table, document): (&'static Table, OpenApiDocument) = (state.table, document.clone());
+    let rendered = tokio::task::spawn_blocking(move || {
+        document
+            .render(&OpenApiBuilder::new(&kinds, table))
             .map(|text| compress(&text))
     })
     .await
     .map_err(Status::internal_error)?;
-    let Some(made) = made else { return Ok(None) };
-    let made = Bytes::from(made.map_err(Status::internal_error)?);
-    lock(&api.documents).insert(name, made.clone());
-    Ok(Some(made))
+    let Some(rendered) = rendered else {
+        return Ok(None);
+    };
+    let rendered = Bytes::from(rendered.map_err(Status::internal_error)?);
+    lock_documents(&state.openapi_documents).insert(name, rendered.clone());
+    Ok(Some(rendered))
 }
 
-fn lock(documents: &Documents) -> std::sync::MutexGuard<'_, HashMap<String, Bytes>> {
-    documents.0.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_documents(
+    documents: &OpenApiDocumentCache,
+) -> parking_lot::MutexGuard<'_, HashMap<String, Bytes>> {
+    documents.0.lock()
 }
 
 fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
@@ -163,14 +171,18 @@ fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-fn send(content_type: &'static str, compressed: Bytes, accepted: &str) -> Reply {
+fn document_reply(content_type: &'static str, compressed: Bytes, accepted: &str) -> Reply {
     if accepted.contains("gzip") {
-        return Reply::new(StatusCode::OK, content_type, Body::full(compressed))
+        return Reply::new(StatusCode::OK, content_type, ResponseBody::full(compressed))
             .header(CONTENT_ENCODING, "gzip");
     }
-    let mut plain = Vec::new();
-    match GzDecoder::new(compressed.as_ref()).read_to_end(&mut plain) {
-        Ok(_) => Reply::new(StatusCode::OK, content_type, Body::full(plain)),
+    let mut decompressed = Vec::new();
+    match GzDecoder::new(compressed.as_ref()).read_to_end(&mut decompressed) {
+        Ok(_) => Reply::new(
+            StatusCode::OK,
+            content_type,
+            ResponseBody::full(decompressed),
+        ),
         Err(error) => Reply::status(&Status::internal_error(error)),
     }
 }

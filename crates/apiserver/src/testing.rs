@@ -1,40 +1,42 @@
-//! A whole server in a test, without sockets: requests are calls.
+//! Test server: a complete API server without sockets. Requests are function calls that skip authentication and
+//! authorization.
 
-mod others;
+mod interfering_store;
 
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt as _;
-use rhumb_api::{Gates, Object};
+use rhumb_api::{FeatureGates, JsonObject};
 use rhumb_auth::User;
 use rhumb_auth::token::SigningKey;
 use rhumb_meta::{Clock, SystemClock};
-use rhumb_store::embedded::{self, Embedded};
-use rhumb_store::{Expect, Transaction};
+use rhumb_store::embedded::{self, EmbeddedStore};
+use rhumb_store::{ExpectedRevision, Transaction};
 use serde_json::{Value, json};
 use tokio::task::coop;
 
-use crate::admission::Chain;
-use crate::request::{Query, RequestInfo};
-use crate::resources::Call;
-use crate::resources::allocation::ServiceRanges;
-use crate::start::Options;
-use crate::{Api, http as ours};
+use crate::admission::AdmissionChain;
+use crate::request::{QueryParameters, RequestInfo};
+use crate::resources::RequestContext;
+use crate::resources::allocation::ServiceAllocationRanges;
+use crate::start::ApiServerOptions;
+use crate::{ServerState, http as ours};
 
-pub(crate) use others::Others;
+pub(crate) use interfering_store::InterferingStore;
 
-pub(crate) fn object(value: Value) -> Object {
+pub(crate) fn object(value: Value) -> JsonObject {
     match value {
         Value::Object(object) => object,
-        other => panic!("{other} is no object"),
+        other => panic!("{other} is not a JSON object"),
     }
 }
 
-/// Work that leaves nothing of its task's budget to whatever else the task waits for.
-pub(crate) async fn never_resting() {
+/// A future that always uses up the coop budget of its task, so that nothing else in the task gets any.
+pub(crate) async fn exhaust_coop_budget() {
     loop {
         tokio::task::yield_now().await;
         while coop::has_budget_remaining() {
@@ -43,97 +45,101 @@ pub(crate) async fn never_resting() {
     }
 }
 
-/// What clients call, and what it stands on.
+/// A running API server with helpers to send requests to it.
 #[derive(Debug, Clone)]
-pub(crate) struct Server {
-    pub(crate) api: Arc<Api>,
+pub(crate) struct TestServer {
+    pub(crate) state: Arc<ServerState>,
 }
 
-/// What a server of a test has that others do not.
-pub(crate) struct Setup {
+/// Options of a test server.
+pub(crate) struct TestServerOptions {
     pub(crate) services: &'static str,
     pub(crate) node_ports: &'static str,
-    pub(crate) chain: Chain,
+    pub(crate) chain: AdmissionChain,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-impl Default for Setup {
+impl Default for TestServerOptions {
     fn default() -> Self {
-        Setup {
+        TestServerOptions {
             services: "10.0.0.0/24",
             node_ports: "30000-32767",
-            chain: Chain::default(),
+            chain: AdmissionChain::default(),
             clock: Arc::new(SystemClock::new()),
         }
     }
 }
 
-impl Server {
-    pub(crate) async fn open(directory: &Path, setup: Setup) -> Server {
-        Server::on(Arc::new(Server::store(directory).await), setup).await
+impl TestServer {
+    pub(crate) async fn open(directory: &Path, setup: TestServerOptions) -> TestServer {
+        TestServer::with_store(Arc::new(TestServer::open_store(directory).await), setup).await
     }
 
-    pub(crate) async fn store(directory: &Path) -> Embedded {
+    pub(crate) async fn open_store(directory: &Path) -> EmbeddedStore {
         let path = directory.join("store");
-        // A server that was closed a moment ago may still hold the lock.
+        // A server that was just closed may still hold the file lock.
         for _ in 0..500 {
-            match Embedded::open(&path, embedded::Options::default()).await {
+            match EmbeddedStore::open(&path, embedded::EmbeddedOptions::default()).await {
                 Ok(store) => return store,
-                Err(embedded::FileError::InUse { .. }) => {
+                Err(embedded::DataDirectoryError::InUse { .. }) => {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
                 Err(error) => panic!("{error}"),
             }
         }
-        panic!("the store stays in use");
+        panic!("timed out waiting for the store's file lock");
     }
 
-    pub(crate) async fn on(store: Arc<dyn rhumb_store::Store>, setup: Setup) -> Server {
-        let key = rcgen::KeyPair::generate().expect("a key");
-        let api = Api::start(Options {
+    pub(crate) async fn with_store(
+        store: Arc<dyn rhumb_store::Store>,
+        setup: TestServerOptions,
+    ) -> TestServer {
+        let key = rcgen::KeyPair::generate().expect("valid key");
+        let state = ServerState::start(ApiServerOptions {
             store,
             clock: setup.clock,
-            gates: Gates::default(),
+            gates: FeatureGates::default(),
             tokens: None,
-            service_account_key: SigningKey::from_pkcs8(&key.serialize_der()).expect("a key"),
+            service_account_key: SigningKey::from_pkcs8(&key.serialize_der()).expect("valid key"),
             issuer: "https://test".into(),
             public_address: "127.0.0.1:6443".into(),
             admission: setup.chain,
-            services: ServiceRanges::parse(setup.services, setup.node_ports).expect("ranges"),
-            indexes: crate::start::Indexes::default(),
+            services: ServiceAllocationRanges::parse(setup.services, setup.node_ports)
+                .expect("valid service ranges"),
+            indexes: crate::start::ListIndexConfig::default(),
             advertised: "192.0.2.7:6443".parse().ok(),
             event_ttl: Duration::from_secs(3600),
             policy_status: true,
             quota_status: true,
         })
         .await
-        .expect("a server");
-        let server = Server { api };
-        server.make_default_account().await;
+        .expect("start API server");
+        let server = TestServer { state };
+        server.create_default_service_account().await;
         server
     }
 
-    /// Pods need the account that a controller makes where there is one.
-    async fn make_default_account(&self) {
+    /// Creates the default service account, which pods need; the controller that would create it does not run here.
+    async fn create_default_service_account(&self) {
         let account = json!({
             "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"},
         });
         let path = "/api/v1/namespaces/default/serviceaccounts";
-        let (code, answer) = self.create(path, account).await;
-        assert!(matches!(code, 201 | 409), "{answer}");
+        let (code, response) = self.create(path, account).await;
+        assert!(matches!(code, 201 | 409), "{response}");
     }
 
     pub(crate) async fn close(self) {
-        self.api.hub.close().await;
+        self.state.cache_manager.close().await;
     }
 
-    /// Asks as someone who may do anything, and gives the code and the body of the answer.
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
-        self.ask_as(&User::server(), method, path, body).await
+    /// Sends a request as the server's own user; returns status code and body of the response.
+    pub(crate) async fn request(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
+        self.request_as(&User::server(), method, path, body).await
     }
 
-    /// Whether the user may ask at all is not looked at.
-    pub(crate) async fn ask_as(
+    /// Sends a request as a user, without authorization.
+    pub(crate) async fn request_as(
         &self,
         user: &User,
         method: Method,
@@ -146,10 +152,10 @@ impl Server {
             "application/json"
         };
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let query = Query::parse(query).expect("a query");
+        let query = QueryParameters::parse(query).expect("valid query");
         let info = RequestInfo::new(&method, path, &query);
-        let target = info.target.as_ref().expect("a resource");
-        let registry = &self.api.registry;
+        let target = info.resource_path.as_ref().expect("path names a resource");
+        let registry = &self.state.registry;
         let resource = registry
             .find(&target.group, &target.resource)
             .unwrap_or_else(|| panic!("no resource at {path}"));
@@ -163,12 +169,12 @@ impl Server {
             http::header::CONTENT_TYPE,
             HeaderValue::from_static(content_type),
         );
-        let call = Call {
-            api: &self.api,
+        let context = RequestContext {
+            state: &self.state,
             resource,
-            version: resource.version(&target.version).expect("a version"),
+            version: resource.version(&target.version).expect("served version"),
             subresource,
-            target,
+            resource_path: target,
             verb: info.verb,
             query: &query,
             headers: &headers,
@@ -178,39 +184,44 @@ impl Server {
                 body.to_string().into()
             },
             user,
-            now: self.api.clock.wall(),
+            now: self.state.clock.wall(),
             warnings: Mutex::new(Vec::new()),
-            annotations: None,
-            is_own: false,
-            place: None,
-            recorder: None,
+            audit_annotations: None,
+            is_internal: false,
+            in_flight_permit: None,
+            audit_recorder: None,
         };
-        let reply = match call.answer().await {
+        let reply = match context.dispatch().await {
             Ok(Some(reply)) => reply,
             Ok(None) => ours::Reply::text(StatusCode::METHOD_NOT_ALLOWED, "{}"),
             Err(status) => ours::Reply::status(&status),
         };
-        let bytes = reply.body.collect().await.expect("a body").to_bytes();
+        let bytes = reply.body.collect().await.expect("read body").to_bytes();
         let value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         (reply.code.as_u16(), value)
     }
 
     pub(crate) async fn create(&self, path: &str, body: Value) -> (u16, Value) {
-        self.ask(Method::POST, path, body).await
+        self.request(Method::POST, path, body).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
-        self.ask(Method::GET, path, Value::Null).await
+        self.request(Method::GET, path, Value::Null).await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> (u16, Value) {
-        self.ask(Method::DELETE, path, Value::Null).await
+        self.request(Method::DELETE, path, Value::Null).await
     }
 
-    /// Stores what another program might have stored, as it is.
-    pub(crate) async fn plant(&self, key: &str, value: impl Into<bytes::Bytes>) {
-        let put = Transaction::new().put(key, value, Expect::Any);
-        let revision = self.api.store.commit(put).await.expect("a commit");
-        self.api.seen(revision).await;
+    /// Writes a raw value to the store, as another program might.
+    pub(crate) async fn put_raw(&self, key: &str, value: impl Into<bytes::Bytes>) {
+        let transaction = Transaction::new().put(key, value, ExpectedRevision::Any);
+        let revision = self
+            .state
+            .store
+            .commit(transaction)
+            .await
+            .expect("commit succeeds");
+        self.state.await_applied(revision).await;
     }
 }

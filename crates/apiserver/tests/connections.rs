@@ -1,17 +1,17 @@
-//! What a connection can take of the server, with limits that a test can wait for.
+//! Connection limits of the HTTPS server, with timeouts short enough for tests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_api::Gates;
-use rhumb_apiserver::Api;
-use rhumb_apiserver::server::{ConnectionLimits, InFlight, Server, Service};
-use rhumb_apiserver::start::Options;
+use rhumb_api::FeatureGates;
+use rhumb_apiserver::ServerState;
+use rhumb_apiserver::server::{ConnectionLimits, HttpService, HttpsServer, InFlightLimits};
+use rhumb_apiserver::start::ApiServerOptions;
 use rhumb_auth::authn::TokenFile;
 use rhumb_auth::token::SigningKey;
 use rhumb_meta::SystemClock;
-use rhumb_store::embedded::{self, Embedded};
+use rhumb_store::embedded::{self, EmbeddedStore};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,47 +22,47 @@ use tokio_util::sync::CancellationToken;
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-struct Running {
+struct RunningTestServer {
     address: SocketAddr,
     client: Arc<rustls::ClientConfig>,
     stop: CancellationToken,
     _directory: TempDir,
 }
 
-impl Drop for Running {
+impl Drop for RunningTestServer {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-async fn start(limits: ConnectionLimits) -> Running {
-    start_with(limits, InFlight::default()).await
+async fn start(limits: ConnectionLimits) -> RunningTestServer {
+    start_with(limits, InFlightLimits::default()).await
 }
 
-async fn start_with(limits: ConnectionLimits, inflight: InFlight) -> Running {
+async fn start_with(limits: ConnectionLimits, inflight: InFlightLimits) -> RunningTestServer {
     let directory = tempfile::tempdir().unwrap();
-    let store = Embedded::open(
+    let store = EmbeddedStore::open(
         &directory.path().join("store"),
-        embedded::Options::default(),
+        embedded::EmbeddedOptions::default(),
     )
     .await
     .unwrap();
     let key = rcgen::KeyPair::generate().unwrap();
-    let api = Api::start(Options {
+    let api = ServerState::start(ApiServerOptions {
         store: Arc::new(store),
         clock: Arc::new(SystemClock::new()),
-        gates: Gates::parse("").unwrap().0,
+        gates: FeatureGates::parse("").unwrap().0,
         tokens: Some(TokenFile::parse("secret,admin,1,system:masters").unwrap()),
         service_account_key: SigningKey::from_pkcs8(&key.serialize_der()).unwrap(),
         issuer: "https://issuer".to_owned(),
         public_address: "127.0.0.1:1".to_owned(),
-        admission: rhumb_apiserver::admission::Chain::default(),
-        services: rhumb_apiserver::resources::allocation::ServiceRanges::parse(
+        admission: rhumb_apiserver::admission::AdmissionChain::default(),
+        services: rhumb_apiserver::resources::allocation::ServiceAllocationRanges::parse(
             "10.0.0.0/24",
             "30000-32767",
         )
         .unwrap(),
-        indexes: rhumb_apiserver::start::Indexes::default(),
+        indexes: rhumb_apiserver::start::ListIndexConfig::default(),
         advertised: None,
         event_ttl: Duration::from_secs(3600),
         policy_status: false,
@@ -91,16 +91,16 @@ async fn start_with(limits: ConnectionLimits, inflight: InFlight) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
-    let mut service = Service::new(api);
+    let mut service = HttpService::new(api);
     service.inflight = inflight;
-    let server = Server {
+    let server = HttpsServer {
         listener,
         tls: Arc::new(tls),
         service: Arc::new(service),
         limits,
     };
     tokio::spawn(server.run(stop.clone(), Duration::from_secs(1)));
-    Running {
+    RunningTestServer {
         address,
         client: Arc::new(client),
         stop,
@@ -108,7 +108,7 @@ async fn start_with(limits: ConnectionLimits, inflight: InFlight) -> Running {
     }
 }
 
-impl Running {
+impl RunningTestServer {
     async fn connect(&self) -> std::io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(self.address).await?;
         let name = ServerName::try_from("localhost").unwrap();
@@ -118,12 +118,48 @@ impl Running {
     }
 }
 
-/// Waits until the server closes a connection: soon after the limit, and not before it.
+/// The bytes that the server answers before it closes the connection.
+async fn reply_to(server: &RunningTestServer, sent: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(sent).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut reply = Vec::new();
+    // The server may reset the connection after its alert.
+    let _ = tokio::time::timeout(20 * TIMEOUT, stream.read_to_end(&mut reply))
+        .await
+        .expect("timed out waiting for the server to close the connection");
+    reply
+}
+
+#[tokio::test]
+async fn malformed_handshakes_are_answered_with_an_alert() {
+    const ALERT: u8 = 21;
+    const HANDSHAKE: u8 = 22;
+    let server = start(ConnectionLimits::default()).await;
+    // A handshake record that claims more bytes than TLS allows, and a ClientHello that cannot be decoded.
+    let oversized = [&[HANDSHAKE, 3, 1, 0xff, 0xff][..], &[0; 64]].concat();
+    let garbage = [&[HANDSHAKE, 3, 1, 0, 64, 1, 0, 0, 60][..], &[0xa5; 60]].concat();
+    for sent in [b"GET /api HTTP/1.1\r\n\r\n".to_vec(), oversized, garbage] {
+        let reply = reply_to(&server, &sent).await;
+        assert_eq!(reply.first(), Some(&ALERT), "{sent:?}: {reply:?}");
+    }
+    // Half a record is only closed.
+    assert_eq!(
+        reply_to(&server, &[HANDSHAKE, 3, 1, 1]).await,
+        Vec::<u8>::new()
+    );
+    server
+        .connect()
+        .await
+        .expect("the server still accepts connections");
+}
+
+/// Waits until the server closes the connection: soon after the timeout, and not before.
 async fn closed_after_the_limit(stream: &mut (impl AsyncReadExt + Unpin), begun: Instant) {
     let mut rest = Vec::new();
     tokio::time::timeout(20 * TIMEOUT, stream.read_to_end(&mut rest))
         .await
-        .expect("the connection is closed")
+        .expect("timed out waiting for the server to close the connection")
         .ok();
     assert!(begun.elapsed() >= TIMEOUT, "{:?}", begun.elapsed());
 }
@@ -144,7 +180,7 @@ async fn whoever_is_slow_with_headers_or_the_handshake_is_cut_off() {
         .unwrap();
     closed_after_the_limit(&mut silent, begun).await;
     closed_after_the_limit(&mut slow, begun).await;
-    // A trickle does not help either.
+    // Sending header bytes slowly does not extend the timeout.
     let begun = Instant::now();
     let mut trickle = running.connect().await.unwrap();
     trickle
@@ -152,7 +188,10 @@ async fn whoever_is_slow_with_headers_or_the_handshake_is_cut_off() {
         .await
         .unwrap();
     while trickle.write_all(b"x").await.is_ok() && trickle.flush().await.is_ok() {
-        assert!(begun.elapsed() < 20 * TIMEOUT, "the trickle goes on");
+        assert!(
+            begun.elapsed() < 20 * TIMEOUT,
+            "the slow connection is still open"
+        );
         tokio::time::sleep(TIMEOUT / 10).await;
     }
     assert!(begun.elapsed() >= TIMEOUT);
@@ -168,7 +207,7 @@ async fn a_connection_that_nobody_uses_is_closed_and_one_in_use_is_not() {
     let begun = Instant::now();
     let mut silent = running.connect().await.unwrap();
     let mut busy = running.connect().await.unwrap();
-    // The body of this request is to come: it is under way.
+    // The body of this request is still to come, so the connection is in use.
     busy.write_all(b"POST /version HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n")
         .await
         .unwrap();
@@ -191,12 +230,12 @@ async fn a_server_that_ends_closes_connections_that_nobody_uses() {
     let mut answer = [0; 12];
     used.read_exact(&mut answer).await.unwrap();
     running.stop.cancel();
-    // Long before anybody would find them idle.
+    // Long before the idle timeout.
     for connection in [&mut unused, &mut used] {
         let mut rest = Vec::new();
         let end = connection.read_to_end(&mut rest);
         let end = tokio::time::timeout(Duration::from_secs(10), end).await;
-        let _ = end.expect("the connection is closed");
+        let _ = end.expect("timed out waiting for the server to close the connection");
     }
 }
 
@@ -211,13 +250,16 @@ async fn connections_are_limited_and_places_are_given_back() {
     for _ in 0..3 {
         held.push(running.connect().await.unwrap());
     }
-    assert!(running.connect().await.is_err(), "a fourth is refused");
+    assert!(
+        running.connect().await.is_err(),
+        "the fourth connection is rejected"
+    );
     drop(held.pop());
     let begun = Instant::now();
     while running.connect().await.is_err() {
         assert!(
             begun.elapsed() < Duration::from_secs(5),
-            "the place is lost"
+            "the permit was not released"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -225,7 +267,7 @@ async fn connections_are_limited_and_places_are_given_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watches_are_limited_as_long_as_they_last() {
-    let inflight = InFlight::default().with_watches(1);
+    let inflight = InFlightLimits::default().with_watches_max(1);
     let running = start_with(ConnectionLimits::default(), inflight).await;
     let watch = async || {
         let mut stream = running.connect().await.unwrap();
@@ -245,7 +287,7 @@ async fn watches_are_limited_as_long_as_they_last() {
     while watch().await.0 != "HTTP/1.1 200" {
         assert!(
             begun.elapsed() < Duration::from_secs(5),
-            "the place is lost"
+            "the permit was not released"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -1,4 +1,4 @@
-//! What is asked for, and the answer.
+//! Request attributes, the authorizer interface and its decision, as upstream's `authorizer` package.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use rhumb_meta::{GroupResource, Status, fields, labels};
 use crate::rbac::BindingGrant;
 use crate::user::User;
 
-/// One request, as authorization sees it.
+/// The attributes of a request that authorization depends on.
 ///
-/// A request for a resource has `is_resource`, and the fields from `api_group` to `name`; any other has `path`.
+/// A resource request has `is_resource` and the fields from `api_group` to `name`; any other request has `path`.
 #[derive(Debug, Clone, Copy)]
 pub struct Attributes<'a> {
     pub user: &'a User,
@@ -23,13 +23,13 @@ pub struct Attributes<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
     pub path: &'a str,
-    /// What the request's selectors ask for. RBAC does not look at it; other authorizers may.
+    /// The selectors of a list, watch or deletecollection. RBAC ignores them; other authorizers may use them.
     pub field_selector: &'a [fields::Requirement],
     pub label_selector: &'a [labels::Requirement],
 }
 
 impl<'a> Attributes<'a> {
-    /// A request for a resource; the rest is set with struct update syntax.
+    /// A resource request; set further fields with struct update syntax.
     pub fn resource(user: &'a User, verb: &'a str, api_group: &'a str, resource: &'a str) -> Self {
         Attributes {
             is_resource: true,
@@ -39,7 +39,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// A request for a path that is no resource.
+    /// A non-resource request.
     pub fn path(user: &'a User, verb: &'a str, path: &'a str) -> Self {
         Attributes {
             user,
@@ -58,16 +58,16 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// Says whether a request may go on.
+/// Decides whether a request is allowed.
 pub trait Authorizer {
     fn authorize(&self, attributes: &Attributes<'_>) -> Decision;
 }
 
-/// The answer to a request.
+/// The result of authorizing a request.
 #[derive(Debug, Clone)]
 pub enum Decision {
-    Allow(Grant),
-    /// No rule allows it; the text says what else went wrong, and is mostly empty.
+    Allow(AllowReason),
+    /// No rule allows the request. The text lists evaluation errors and is usually empty.
     Deny(String),
 }
 
@@ -84,8 +84,8 @@ impl Decision {
         }
     }
 
-    /// The decision as the end of a request that is not allowed.
-    pub fn require(self, attributes: &Attributes<'_>) -> Result<Grant, Status> {
+    /// Turns a denial into the 403 Status for the client.
+    pub fn require(self, attributes: &Attributes<'_>) -> Result<AllowReason, Status> {
         match self {
             Decision::Allow(grant) => Ok(grant),
             Decision::Deny(reason) => Err(forbidden(attributes, &reason)),
@@ -93,24 +93,24 @@ impl Decision {
     }
 }
 
-/// Why a request is allowed; its text is made only when somebody reads it.
+/// Why a request is allowed. The text is formatted only on demand.
 #[derive(Debug, Clone)]
-pub enum Grant {
+pub enum AllowReason {
     /// The user is in `system:masters`.
     Masters,
     Binding(BindingGrant),
 }
 
-impl fmt::Display for Grant {
+impl fmt::Display for AllowReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Grant::Masters => Ok(()),
-            Grant::Binding(binding) => write!(f, "RBAC: allowed by {binding}"),
+            AllowReason::Masters => Ok(()),
+            AllowReason::Binding(binding) => write!(f, "RBAC: allowed by {binding}"),
         }
     }
 }
 
-/// The 403 that a denied request ends with.
+/// The 403 Status of a denied request.
 pub fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
     let mut message = sanitize(&denial(attributes));
     if !reason.is_empty() {
@@ -145,7 +145,7 @@ fn denial(attributes: &Attributes<'_>) -> String {
     )
 }
 
-/// A browser that shows the message must not take a part of it for HTML.
+/// Escapes HTML characters, so that a browser does not interpret parts of the message.
 fn sanitize(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_denial_says_who_cannot_do_what_where() {
+    fn denial_names_user_verb_resource_and_namespace() {
         let ann = User::new("ann", &[]);
         let pods = Attributes::resource(&ann, "list", "", "pods");
         let cases = [

@@ -1,9 +1,10 @@
-//! Who is asking, and what they may do.
+//! Authentication and authorization.
 //!
-//! Pure: nothing here reads a file, opens a connection or asks for the time. The server hands over what TLS and
-//! the request brought ([`Credentials`]), and gets a [`User`]; it describes a request ([`Attributes`]), and gets
-//! a [`Decision`]. Where clients can see a text, it is upstream's text. Nothing that can be shown with `{:?}`
-//! holds a token or a private key.
+//! Entry points: [`Authenticator`] turns [`Credentials`] (client certificate, bearer token) into a [`User`]; an
+//! [`Authorizer`], such as [`rbac::RbacPolicy`], turns request [`Attributes`] into a [`Decision`]. Service account
+//! tokens are in [`token`], impersonation headers in [`impersonation`], default RBAC objects in [`bootstrap`].
+//! The crate does no I/O and never reads the clock. Texts that clients see are upstream's. No `Debug` output
+//! contains a token or a private key.
 
 #![cfg_attr(
     not(test),
@@ -23,8 +24,8 @@ pub mod rbac;
 pub mod token;
 mod user;
 
-pub use authn::{Authenticator, Credentials, Outcome};
-pub use authz::{Attributes, Authorizer, Decision, Grant, forbidden};
-pub use impersonation::Impersonation;
-pub use rbac::{Policy, PolicyIndex};
+pub use authn::{AuthenticationOutcome, Authenticator, Credentials};
+pub use authz::{AllowReason, Attributes, Authorizer, Decision, forbidden};
+pub use impersonation::ImpersonationRequest;
+pub use rbac::{RbacPolicy, RbacPolicyIndex};
 pub use user::{ServiceAccountName, User, extra_key, group, name};

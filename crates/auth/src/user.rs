@@ -1,36 +1,36 @@
-//! The one who asks.
+//! Users, groups and service account names, as upstream's `user.Info` and `serviceaccount` packages.
 
 use std::collections::BTreeMap;
 
 use rhumb_meta::validation;
 use serde::{Deserialize, Serialize};
 
-/// Groups that the server itself gives meaning to.
+/// Groups with a built-in meaning.
 pub mod group {
-    /// May do anything; no policy can take that away.
+    /// Members may do everything; RBAC policy cannot restrict them.
     pub const MASTERS: &str = "system:masters";
     pub const NODES: &str = "system:nodes";
     pub const MONITORING: &str = "system:monitoring";
     pub const AUTHENTICATED: &str = "system:authenticated";
     pub const UNAUTHENTICATED: &str = "system:unauthenticated";
     pub const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
-    /// The service accounts of one namespace: this, and the namespace.
+    /// Followed by a namespace: the group of that namespace's service accounts.
     pub const SERVICE_ACCOUNTS_PREFIX: &str = "system:serviceaccounts:";
 }
 
-/// Names of users that the server itself gives meaning to.
+/// User names with a built-in meaning.
 pub mod name {
     pub const ANONYMOUS: &str = "system:anonymous";
     pub const API_SERVER: &str = "system:apiserver";
     pub const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
     pub const PROXY: &str = "system:kube-proxy";
     pub const SCHEDULER: &str = "system:kube-scheduler";
-    /// A service account: this, its namespace, a colon and its name.
+    /// Followed by `<namespace>:<name>` of the service account.
     pub const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
     pub const NODE_PREFIX: &str = "system:node:";
 }
 
-/// Keys of what else is known of a user.
+/// Well-known keys of [`User::extra`].
 pub mod extra_key {
     pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
     pub const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
@@ -39,7 +39,7 @@ pub mod extra_key {
     pub const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 }
 
-/// An authenticated user; serialized, it is the `UserInfo` of the authentication API.
+/// An authenticated user. Serializes as `UserInfo` of the authentication API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct User {
@@ -62,12 +62,12 @@ impl User {
         }
     }
 
-    /// Who asks without saying who they are.
+    /// The user of requests without credentials.
     pub fn anonymous() -> Self {
         User::new(name::ANONYMOUS, &[group::UNAUTHENTICATED])
     }
 
-    /// The server itself, for what it does on its own account.
+    /// The API server itself, for the requests that it makes to itself (upstream's loopback client).
     pub fn server() -> Self {
         User::new(name::API_SERVER, &[group::MASTERS, group::AUTHENTICATED])
     }
@@ -76,7 +76,7 @@ impl User {
         self.groups.iter().any(|own| own == group)
     }
 
-    /// Adds the group that every authenticated user is in, unless the groups already tell.
+    /// Adds `system:authenticated`, unless the user is anonymous or already has it or `system:unauthenticated`.
     #[must_use]
     pub fn authenticated(mut self) -> Self {
         if self.name != name::ANONYMOUS
@@ -89,7 +89,7 @@ impl User {
     }
 }
 
-/// The namespace and name of a service account, as its user name holds them.
+/// The namespace and name of a service account, as encoded in its user name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceAccountName<'a> {
     pub namespace: &'a str,
@@ -97,7 +97,7 @@ pub struct ServiceAccountName<'a> {
 }
 
 impl<'a> ServiceAccountName<'a> {
-    /// The service account that a user name stands for, if it stands for one.
+    /// Parses `system:serviceaccount:<namespace>:<name>`; `None` for any other user name.
     pub fn parse(username: &'a str) -> Option<Self> {
         let rest = username.strip_prefix(name::SERVICE_ACCOUNT_PREFIX)?;
         let (namespace, name) = rest.split_once(':')?;
@@ -115,7 +115,7 @@ impl<'a> ServiceAccountName<'a> {
         )
     }
 
-    /// The groups that every service account of the namespace is in.
+    /// The groups of every service account in the namespace.
     pub fn groups(&self) -> Vec<String> {
         vec![
             group::SERVICE_ACCOUNTS.to_owned(),
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_name_tells_its_service_account() {
+    fn service_account_is_parsed_from_the_user_name() {
         let cases = [
             (
                 "system:serviceaccount:default:builder",
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn everyone_who_is_known_is_authenticated() {
+    fn authenticated_group_is_added() {
         let cases: [(User, &[&str]); 4] = [
             (User::new("ann", &[]), &["system:authenticated"]),
             (User::new("ann", &["dev"]), &["dev", "system:authenticated"]),

@@ -1,62 +1,62 @@
-//! What can go wrong, told apart by what the caller should do.
+//! Errors of the cache, distinguished by how the caller should react.
 
 use std::sync::Arc;
 
 use rhumb_meta::{ObjectKey, Revision};
 
-/// Why the hub cannot do something.
+/// Errors of the cache manager.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     #[error(transparent)]
     Store(#[from] rhumb_store::Error),
 
-    /// The deadline came before the cache had applied the revision. The same call may work later.
-    #[error("the cache is at revision {applied}, and did not reach {requested} in time")]
-    Behind {
+    /// The deadline passed before the caches had applied the revision. Retryable.
+    #[error("timed out waiting for revision {requested}: the cache is at revision {applied}")]
+    RevisionTimeout {
         requested: Revision,
         applied: Revision,
     },
 
-    /// The deadline came before the store had told its revision. The same call may work later.
-    #[error("the store did not tell its revision in time")]
-    StoreSilent,
+    /// The deadline passed before the store returned its current revision. Retryable.
+    #[error("timed out waiting for the current revision of the store")]
+    StoreTimeout,
 
-    #[error("{prefix} is not below {root}")]
-    Foreign { prefix: String, root: String },
+    #[error("prefix {prefix} is not below the cache root {root}")]
+    OutsideRoot { prefix: String, root: String },
 
-    #[error("{prefix} is already cached")]
-    Duplicate { prefix: String },
+    #[error("prefix {prefix} is already cached")]
+    AlreadyCached { prefix: String },
 
-    /// The hub has been closed.
+    /// The manager has been closed.
     #[error("the cache is closed")]
     Closed,
 }
 
-/// Why the past, or the future, cannot be had.
+/// Why the contents or changes of a revision are not available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HistoryError {
-    /// The history no longer reaches back that far: list again.
-    #[error("revision {requested} is too old: the history begins at {oldest}")]
+    /// The history does not reach back that far: the client has to list again.
+    #[error("revision {requested} is too old: the oldest available revision is {oldest}")]
     Expired {
         requested: Revision,
         oldest: Revision,
     },
-    /// The cache has not come that far: wait for the revision first.
+    /// The cache has not reached the revision yet: wait for it first.
     #[error("revision {requested} is in the future: the cache is at {current}")]
-    Future {
+    FutureRevision {
         requested: Revision,
         current: Revision,
     },
-    /// The hub has been closed, or the resource was removed from it.
+    /// The manager has been closed, or the resource was removed from it.
     #[error("the cache is closed")]
     Closed,
 }
 
-/// An object is stored, but cannot be served: its projector refused it.
+/// A stored object that failed to decode and is therefore not served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key} as of revision {revision} cannot be read: {reason}")]
-pub struct Unreadable {
+#[error("{key} at revision {revision} is corrupt: {reason}")]
+pub struct CorruptObject {
     pub key: ObjectKey,
     pub revision: Revision,
     pub reason: Arc<str>,

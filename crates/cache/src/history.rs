@@ -1,7 +1,8 @@
-//! The recent changes of a resource, and the versions between them.
+//! The recent changes of a resource (upstream: the event window of `watchCache`).
 //!
-//! Changes are kept in segments. Each knows the version before its first change, from which any version
-//! within is made by applying a few changes. The oldest segments are given up as a whole.
+//! Changes are kept in segments. Each segment keeps the contents before its first change, from which the contents
+//! at any revision within are rebuilt by applying at most one segment of changes. Whole segments are trimmed, oldest
+//! first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,24 +10,25 @@ use std::time::Duration;
 
 use rhumb_meta::Revision;
 
-use crate::change::Change;
-use crate::snapshot::Version;
-use crate::{HistoryError, Options};
+use crate::object_change::ObjectChange;
+use crate::snapshot::CacheContents;
+use crate::{CacheOptions, HistoryError};
 
-/// A segment with this many changes takes no further transaction. More would make versions of the past
-/// slower to build, fewer would keep more copies of tree nodes.
+/// A segment with this many changes is full. A larger value makes past contents slower to rebuild, a smaller one
+/// keeps more copies of map nodes.
 const SEGMENT_CHANGES: usize = 256;
 
-/// The same in bytes: what is given up at a time should be little.
+/// The same in bytes, so that each trim frees a small amount.
 const SEGMENT_BYTES: usize = 1024 * 1024;
 
-/// So many changes are young: what was made of them for one watcher is kept for the others.
-const YOUNG_CHANGES: u64 = 512;
+/// Further encodings are kept for this many of the latest changes, to be shared by watchers.
+const ENCODINGS_KEPT_CHANGES: u64 = 512;
 
+/// The recent changes of one resource, bounded by age, number and bytes.
 #[derive(Debug)]
-pub(crate) struct History {
-    /// Never empty; the last one is being filled.
-    segments: VecDeque<Segment>,
+pub(crate) struct ChangeHistory {
+    /// Never empty; changes are appended to the last one.
+    segments: VecDeque<HistorySegment>,
     changes: usize,
     bytes: usize,
     age_min: Duration,
@@ -34,23 +36,24 @@ pub(crate) struct History {
     bytes_max: usize,
 }
 
+/// Consecutive changes, and the contents before them.
 #[derive(Debug)]
-pub(crate) struct Segment {
-    /// The version before the first change.
-    base: Version,
-    changes: Vec<Arc<Change>>,
+pub(crate) struct HistorySegment {
+    /// The contents before the first change.
+    base: CacheContents,
+    changes: Vec<Arc<ObjectChange>>,
     bytes: usize,
-    /// When the last change came.
-    last_at: Duration,
+    /// When the last change was added.
+    last_change_at: Duration,
 }
 
-impl Segment {
-    fn new(base: Version, now: Duration) -> Self {
-        Segment {
+impl HistorySegment {
+    fn new(base: CacheContents, now: Duration) -> Self {
+        HistorySegment {
             base,
             changes: Vec::new(),
             bytes: 0,
-            last_at: now,
+            last_change_at: now,
         }
     }
 
@@ -59,10 +62,10 @@ impl Segment {
     }
 }
 
-impl History {
-    pub(crate) fn new(base: Version, options: &Options) -> Self {
-        let first = Segment::new(base.bare(), options.clock.monotonic());
-        History {
+impl ChangeHistory {
+    pub(crate) fn new(base: CacheContents, options: &CacheOptions) -> Self {
+        let first = HistorySegment::new(base.without_indexes(), options.clock.monotonic());
+        ChangeHistory {
             segments: VecDeque::from([first]),
             changes: 0,
             bytes: 0,
@@ -72,67 +75,69 @@ impl History {
         }
     }
 
-    /// To be called before each transaction, with the version before it: segments begin between transactions.
-    pub(crate) fn make_room(&mut self, latest: &Version, now: Duration) {
-        if self.segments.back().is_none_or(Segment::is_full) {
-            self.segments.push_back(Segment::new(latest.bare(), now));
+    /// Call before each transaction, with the contents before it: a transaction is never split across segments.
+    pub(crate) fn start_segment_if_full(&mut self, latest: &CacheContents, now: Duration) {
+        if self.segments.back().is_none_or(HistorySegment::is_full) {
+            self.segments
+                .push_back(HistorySegment::new(latest.without_indexes(), now));
         }
     }
 
-    /// Takes the changes of one transaction.
-    pub(crate) fn push(&mut self, changes: &[Arc<Change>], now: Duration) {
+    /// Appends the changes of one transaction.
+    pub(crate) fn push(&mut self, changes: &[Arc<ObjectChange>], now: Duration) {
         let Some(last) = self.segments.back_mut() else {
             return;
         };
-        let bytes: usize = changes.iter().map(|change| change.weight()).sum();
+        let bytes: usize = changes.iter().map(|change| change.retained_bytes()).sum();
         last.changes.extend(changes.iter().cloned());
         last.bytes += bytes;
-        last.last_at = now;
+        last.last_change_at = now;
         self.bytes += bytes;
         self.changes += changes.len();
         for change in changes {
-            self.forget_forms(change.sequence);
+            self.drop_old_encodings(change.sequence);
         }
     }
 
-    /// Nearly all watchers have been told of what happened so long before this change.
-    fn forget_forms(&self, sequence: u64) {
-        let grown_up = sequence
-            .checked_sub(YOUNG_CHANGES)
+    /// Drops the further encodings of a change that nearly all watchers have received by now.
+    fn drop_old_encodings(&self, sequence: u64) {
+        let old = sequence
+            .checked_sub(ENCODINGS_KEPT_CHANGES)
             .and_then(|sequence| self.change(sequence));
-        if let Some(change) = grown_up {
-            change.forget_forms();
+        if let Some(change) = old {
+            change.drop_encodings();
         }
     }
 
-    fn change(&self, sequence: u64) -> Option<&Arc<Change>> {
+    fn change(&self, sequence: u64) -> Option<&Arc<ObjectChange>> {
         let segment = self.segments.get(self.segment_index(sequence)?)?;
-        let index = usize::try_from(sequence - segment.base.sequence).ok()?;
+        let index = usize::try_from(sequence - segment.base.next_sequence).ok()?;
         segment.changes.get(index)
     }
 
-    /// Gives up what is old, or too much. `latest` is the version after the last change. Returns what was given
-    /// up: to free it takes a while, which the caller need not spend under a lock.
-    pub(crate) fn trim(&mut self, latest: &Version, now: Duration) -> Vec<Segment> {
-        let mut given_up = Vec::new();
+    /// Removes segments that are too old or exceed the limits. `latest` is the contents after the last change.
+    /// Returns the removed segments, so that the caller can free them without holding a lock.
+    pub(crate) fn trim(&mut self, latest: &CacheContents, now: Duration) -> Vec<HistorySegment> {
+        let mut trimmed = Vec::new();
         while let Some(oldest) = self.segments.front() {
-            let is_old = now.saturating_sub(oldest.last_at) > self.age_min;
-            let is_too_much = self.bytes > self.bytes_max || self.changes > self.changes_max;
-            if oldest.changes.is_empty() || !(is_old || is_too_much) {
+            let is_old = now.saturating_sub(oldest.last_change_at) > self.age_min;
+            let is_over_limit = self.bytes > self.bytes_max || self.changes > self.changes_max;
+            if oldest.changes.is_empty() || !(is_old || is_over_limit) {
                 break;
             }
             self.bytes -= oldest.bytes;
             self.changes -= oldest.changes.len();
-            given_up.extend(self.segments.pop_front());
+            trimmed.extend(self.segments.pop_front());
             if self.segments.is_empty() {
-                self.segments.push_back(Segment::new(latest.bare(), now));
+                self.segments
+                    .push_back(HistorySegment::new(latest.without_indexes(), now));
             }
         }
-        given_up
+        trimmed
     }
 
-    /// Every change after this revision is here.
-    pub(crate) fn oldest(&self) -> Revision {
+    /// The history has every change after this revision.
+    pub(crate) fn oldest_revision(&self) -> Revision {
         self.segments
             .front()
             .map_or(Revision::ZERO, |segment| segment.base.revision)
@@ -146,57 +151,57 @@ impl History {
         self.bytes
     }
 
-    /// The first change after `revision`, which may not have come yet.
+    /// The sequence of the first change after `revision`, which may lie in the future.
     pub(crate) fn sequence_after(&self, revision: Revision) -> Result<u64, HistoryError> {
         let segment = self.segment_at(revision)?;
-        let passed = passed(segment, revision);
-        Ok(segment.base.sequence + passed as u64)
+        let passed = changes_up_to(segment, revision);
+        Ok(segment.base.next_sequence + passed as u64)
     }
 
-    /// What makes the version at `revision`: an older one, and the changes to apply to it.
-    pub(crate) fn version_at(
+    /// The base contents and the changes to apply to them to rebuild the contents at `revision`.
+    pub(crate) fn base_and_changes_at(
         &self,
         revision: Revision,
-    ) -> Result<(Version, Vec<Arc<Change>>), HistoryError> {
+    ) -> Result<(CacheContents, Vec<Arc<ObjectChange>>), HistoryError> {
         let segment = self.segment_at(revision)?;
-        let changes = segment.changes[..passed(segment, revision)].to_vec();
+        let changes = segment.changes[..changes_up_to(segment, revision)].to_vec();
         Ok((segment.base.clone(), changes))
     }
 
-    /// Up to `limit` changes from this one on; `None` if some of them are no longer here.
-    pub(crate) fn read_from(&self, sequence: u64, limit: usize) -> Option<Vec<Arc<Change>>> {
+    /// Up to `limit` changes starting at `sequence`; `None` if some of them have been trimmed.
+    pub(crate) fn read_from(&self, sequence: u64, limit: usize) -> Option<Vec<Arc<ObjectChange>>> {
         let index = self.segment_index(sequence)?;
         let segment = self.segments.get(index)?;
-        let skip = usize::try_from(sequence - segment.base.sequence).ok()?;
+        let skip = usize::try_from(sequence - segment.base.next_sequence).ok()?;
         let rest = self.segments.range(index..);
         let changes = rest.flat_map(|segment| &segment.changes).skip(skip);
         Some(changes.take(limit).cloned().collect())
     }
 
-    /// The segment that has this change, or will have it.
+    /// The segment that contains this change, or will contain it.
     fn segment_index(&self, sequence: u64) -> Option<usize> {
-        let begun = self
+        let started = self
             .segments
-            .partition_point(|segment| segment.base.sequence <= sequence);
-        begun.checked_sub(1)
+            .partition_point(|segment| segment.base.next_sequence <= sequence);
+        started.checked_sub(1)
     }
 
-    fn segment_at(&self, revision: Revision) -> Result<&Segment, HistoryError> {
-        let begun = self
+    fn segment_at(&self, revision: Revision) -> Result<&HistorySegment, HistoryError> {
+        let started = self
             .segments
             .partition_point(|segment| segment.base.revision <= revision);
-        let segment = begun
+        let segment = started
             .checked_sub(1)
             .and_then(|index| self.segments.get(index));
         segment.ok_or(HistoryError::Expired {
             requested: revision,
-            oldest: self.oldest(),
+            oldest: self.oldest_revision(),
         })
     }
 }
 
-/// How many changes of the segment are not after the revision.
-fn passed(segment: &Segment, revision: Revision) -> usize {
+/// Number of changes in the segment up to and including the revision.
+fn changes_up_to(segment: &HistorySegment, revision: Revision) -> usize {
     segment
         .changes
         .partition_point(|change| change.revision <= revision)

@@ -1,18 +1,21 @@
-//! Objects in memory: snapshots, history, and who is told of a change.
+//! The watch cache: snapshots, change history and watches, served from memory. It corresponds to kube-apiserver's
+//! `storage/cacher`.
 //!
-//! A [`Hub`] reads the store once and then follows one stream of changes for all resources, so that one number,
-//! the applied revision, says how far every cache is. Each resource has a [`Cache`]:
-//! - [`Cache::snapshot`] and [`Cache::snapshot_at`] give all objects as of one revision, immutable and cheap.
-//! - [`Cache::watch`] tells a [`Watcher`] of every change that concerns its selector.
+//! The entry point is [`CacheManager`]. It loads the store once and then reads one change stream for all resources, so
+//! that a single applied revision holds for every cache. Each resource has a [`ResourceCache`]:
+//! - [`ResourceCache::snapshot`] and [`ResourceCache::snapshot_at`] return all objects as of one revision; snapshots
+//!   are immutable and cheap to take.
+//! - [`ResourceCache::watch`] returns a [`CacheWatcher`] that receives every change that matches its selectors.
 //!
-//! The cache knows neither JSON nor kinds: a [`Projector`] makes of what is stored what is served.
+//! The cache knows neither JSON nor kinds: an [`ObjectProjector`] converts stored bytes to served JSON, labels and
+//! selectable fields.
 //!
-//! The promises, each a named test:
-//! - Ordered, unique, reliable: a watcher is told every change that concerns it once, in the order of revisions.
+//! Guarantees (each has a test in `tests/guarantees`):
+//! - Ordered, unique, reliable: a watcher receives every matching change exactly once, in revision order.
 //! - Atomic: the changes of a transaction become visible together.
-//! - Resumable: a watch from a revision on continues exactly, or is refused as expired.
-//! - Bookmarkable: nothing older comes after what [`Watcher::progress`] said.
-//! - A slow watcher holds nobody, and costs a bounded queue.
+//! - Resumable: a watch from a revision continues without gap or repeat, or is rejected as expired.
+//! - Bookmarkable: after [`CacheWatcher::progress`] returned a revision, no older event follows.
+//! - A slow watcher blocks nobody, and its queue is bounded.
 
 #![cfg_attr(
     not(test),
@@ -24,32 +27,36 @@
     )
 )]
 
-mod cache;
-mod change;
-mod entry;
+mod applied_revision;
+mod cache_entry;
 mod error;
 mod history;
-mod hub;
 mod index;
-mod inquiry;
-mod intern;
+mod manager;
+mod object_change;
 mod options;
-mod progress;
 mod projector;
-mod reader;
+mod resource_cache;
+mod revision_query;
 mod snapshot;
 mod stats;
+mod store_reflector;
+mod string_interner;
 mod watch;
+mod watch_state;
 
-pub use cache::{Cache, CacheVersion};
-pub use change::EventKind;
-pub use entry::Entry;
-pub use error::{Error, HistoryError, Unreadable};
-pub use hub::{Health, Hub, Resource};
-pub use index::{Asked, Attribute, IndexStats, Origin, Selection};
-pub use intern::Texts;
-pub use options::{IndexOptions, Options};
-pub use projector::{Projection, ProjectionError, Projector};
-pub use snapshot::Snapshot;
-pub use stats::{Distribution, ListCount, Stats};
-pub use watch::{Bell, Event, Message, Scope, Start, WatchEnd, WatchRequest, Watcher};
+pub use cache_entry::CacheEntry;
+pub use error::{CorruptObject, Error, HistoryError};
+pub use index::{IndexOrigin, IndexStats, IndexedAttribute, ListQuery, MatchingEntries};
+pub use manager::{CacheHealth, CacheManager, ResourceCacheConfig};
+pub use object_change::EventKind;
+pub use options::{CacheOptions, IndexOptions};
+pub use projector::{ObjectProjection, ObjectProjector, ProjectionError};
+pub use resource_cache::{CacheContentsTag, ResourceCache};
+pub use snapshot::CacheSnapshot;
+pub use stats::{CacheStats, HistogramSnapshot, IndexUsage};
+pub use string_interner::StringInterner;
+pub use watch::{
+    CacheWatcher, WatchEnd, WatchEvent, WatchMessage, WatchNotifier, WatchRequest, WatchScope,
+    WatchStart,
+};

@@ -1,43 +1,43 @@
-//! Limits of the caches.
+//! Options and limits of the caches.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_meta::{Clock, SystemClock};
 
-/// How much of everything the caches may use.
+/// Limits that apply to each cache, and the clock.
 #[derive(Debug, Clone)]
-pub struct Options {
-    /// Changes younger than this are kept, unless that takes more than the limits below.
+pub struct CacheOptions {
+    /// Changes younger than this are kept, subject to the limits below.
     pub history_age: Duration,
-    /// About how many bytes the history of one resource may take.
+    /// Approximate bytes that the history of one resource may take.
     pub history_bytes_max: usize,
-    /// How many changes the history of one resource may have.
+    /// Maximum number of changes in the history of one resource.
     pub history_changes_max: usize,
-    /// How many revisions of the past are read at the start, as far as the store still has them, so that
-    /// watches which a restart interrupted go on.
-    pub warm_revisions: u64,
-    /// How many events wait for one watcher before it has to catch up from the history.
+    /// How many past revisions are loaded into the history at startup, as far as the store still has them, so that
+    /// watches interrupted by a restart can resume.
+    pub startup_history_revisions: u64,
+    /// Capacity of a watcher's queue. When it is full, the watcher catches up from the history.
     pub watcher_queue_max: usize,
-    /// How many objects are read at a time.
+    /// Objects per page when the store is listed.
     pub page_objects: usize,
     pub index: IndexOptions,
-    /// The longest pause before the store is tried again.
+    /// Maximum backoff between attempts to reconnect to the store.
     pub backoff_max: Duration,
-    /// Measures the age of changes.
+    /// Measures the age of changes and the idle time of indexes.
     pub clock: Arc<dyn Clock>,
 }
 
-/// What is kept to find objects and watchers by their labels and fields.
+/// Indexes of objects and watchers by labels and fields.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexOptions {
-    /// Without it lists look at every object of their namespace, and changes at every watcher of it.
+    /// If false, lists examine every object of their namespace, and changes evaluate every watcher of it.
     pub enabled: bool,
-    /// Whether lists get indexes that nobody asked for, as soon as those would pay.
+    /// Whether indexes are built automatically for frequent selective lists.
     pub adaptive: bool,
-    /// About what all such indexes may take together.
+    /// Approximate memory limit of all adaptive indexes together.
     pub adaptive_bytes_max: usize,
-    /// One that no list used for so long is dropped.
+    /// An adaptive index that no list has used for this long is dropped.
     pub adaptive_idle: Duration,
 }
 
@@ -52,13 +52,13 @@ impl Default for IndexOptions {
     }
 }
 
-impl Default for Options {
+impl Default for CacheOptions {
     fn default() -> Self {
-        Options {
+        CacheOptions {
             history_age: Duration::from_secs(75),
             history_bytes_max: 64 * 1024 * 1024,
             history_changes_max: 200_000,
-            warm_revisions: 10_000,
+            startup_history_revisions: 10_000,
             watcher_queue_max: 256,
             page_objects: 500,
             index: IndexOptions::default(),

@@ -1,4 +1,5 @@
-//! What makes of a stored object what is served. Given by the API server, one per resource.
+//! The interface between the cache and the encoding of objects. The API server implements [`ObjectProjector`] for each
+//! resource. Corresponds to upstream's storage codec together with `GetAttrs`.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -6,43 +7,43 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rhumb_meta::{ObjectKey, Revision};
 
-use crate::{Entry, Texts};
+use crate::{CacheEntry, StringInterner};
 
-/// Knows the form in which the objects of one resource are stored and served.
+/// Converts the objects of one resource from their stored to their served encoding.
 ///
-/// Called by one task for all resources, once for each change: it should be quick and must not block.
-pub trait Projector: Debug + Send + Sync + 'static {
-    /// The names of the fields that [`Projection::fields`] holds, in the same order: those that field selectors
-    /// may ask for beside `metadata.name` and `metadata.namespace`, which the cache knows by itself.
-    fn fields(&self) -> &[Arc<str>];
+/// Called by a single task for all resources, once per change: it should be fast and must not block.
+pub trait ObjectProjector: Debug + Send + Sync + 'static {
+    /// The names of the values in [`ObjectProjection::fields`], in the same order: the fields that field selectors
+    /// support besides `metadata.name` and `metadata.namespace`, which the cache handles itself.
+    fn field_names(&self) -> &[Arc<str>];
 
-    /// What is served of an object, its labels and fields by way of `texts`. `revision` is that of its last change, to be
-    /// shown as its resourceVersion.
+    /// Decodes a stored object. Labels and field values are interned with `interner`. `revision` is that of the
+    /// object's last change and becomes its resourceVersion.
     fn project(
         &self,
         key: &ObjectKey,
         stored: &Bytes,
         revision: Revision,
-        texts: &mut Texts,
-    ) -> Result<Projection, ProjectionError>;
+        interner: &mut StringInterner,
+    ) -> Result<ObjectProjection, ProjectionError>;
 
-    /// The JSON of an entry with another resourceVersion: the last state of an object that is gone is shown
-    /// with the revision at which it went. Called at most once for each change, and only if somebody asks.
-    fn with_revision(&self, entry: &Entry, revision: Revision) -> Bytes;
+    /// The JSON of an entry with another resourceVersion: a DELETED event carries the last state of the object with
+    /// the revision of the deletion. Called lazily, at most once per change.
+    fn with_revision(&self, entry: &CacheEntry, revision: Revision) -> Bytes;
 }
 
-/// What is served of an object, and what selectors can ask of it.
+/// The served JSON of an object, and the labels and fields that selectors match.
 #[derive(Debug, Clone, Default)]
-pub struct Projection {
-    /// The whole object as it is sent to clients, its resourceVersion included.
+pub struct ObjectProjection {
+    /// The complete object as sent to clients, including its resourceVersion.
     pub json: Bytes,
-    /// In any order, each key once; the cache sorts them.
+    /// In any order, keys unique; the cache sorts them.
     pub labels: Vec<(Arc<str>, Arc<str>)>,
-    /// One value for each of [`Projector::fields`]. What is missing at the end counts as empty.
+    /// One value for each of [`ObjectProjector::field_names`]. Missing trailing values count as empty.
     pub fields: Vec<Arc<str>>,
 }
 
-/// Why a stored object cannot be served. Shown to whoever asks for that object, so it must not tell contents.
+/// Why a stored object failed to decode. Shown to clients that request the object: it must not contain object data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ProjectionError(pub String);

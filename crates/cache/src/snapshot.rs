@@ -1,72 +1,74 @@
-//! All objects of a resource as of one revision.
+//! All objects of a resource as of one revision, in persistent maps: copies share memory. Corresponds to upstream's
+//! `storeSnapshotter`.
 
 use std::sync::Arc;
 
 use imbl::OrdMap;
 use rhumb_meta::{ObjectKey, Revision};
 
-use crate::change::{Change, State};
-use crate::index::{Index, Query};
-use crate::{Entry, Unreadable};
+use crate::index::{AttributeIndex, SelectorQuery};
+use crate::object_change::{CachedObjectState, ObjectChange};
+use crate::{CacheEntry, CorruptObject};
 
-/// The objects after some change. Clones share their memory.
+/// The objects after one change, with their indexes. Clones share memory.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Version {
-    /// Of the last change in it.
+pub(crate) struct CacheContents {
+    /// Of the last change applied to this resource.
     pub(crate) revision: Revision,
-    /// Of the next change.
-    pub(crate) sequence: u64,
-    pub(crate) objects: OrdMap<ObjectKey, Arc<Entry>>,
-    pub(crate) unreadable: OrdMap<ObjectKey, Arc<Unreadable>>,
-    /// Of the latest version only: the past has none.
-    pub(crate) indexes: Arc<Vec<Index>>,
-    /// Of all objects' JSON and frames.
+    /// Sequence of the next change.
+    pub(crate) next_sequence: u64,
+    pub(crate) objects: OrdMap<ObjectKey, Arc<CacheEntry>>,
+    pub(crate) corrupt: OrdMap<ObjectKey, Arc<CorruptObject>>,
+    /// Only the latest contents have indexes; past contents have none.
+    pub(crate) indexes: Arc<Vec<AttributeIndex>>,
+    /// Total bytes of all frames.
     pub(crate) bytes: usize,
 }
 
-impl Version {
-    pub(crate) fn get(&self, key: &ObjectKey) -> Result<Option<&Arc<Entry>>, Unreadable> {
-        match self.unreadable.get(key) {
-            Some(unreadable) => Err(Unreadable::clone(unreadable)),
+impl CacheContents {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Result<Option<&Arc<CacheEntry>>, CorruptObject> {
+        match self.corrupt.get(key) {
+            Some(corrupt) => Err(CorruptObject::clone(corrupt)),
             None => Ok(self.objects.get(key)),
         }
     }
 
-    /// The same objects without the indexes, which would be copied piece by piece while this is kept.
-    pub(crate) fn bare(&self) -> Self {
-        Version {
+    /// The same objects without indexes, for the history. While a copy with indexes is kept, every change would have
+    /// to copy index nodes.
+    pub(crate) fn without_indexes(&self) -> Self {
+        CacheContents {
             indexes: Arc::default(),
             ..self.clone()
         }
     }
 
-    /// Gives it these indexes, filled with its own objects.
-    pub(crate) fn index(&mut self, indexes: &[Index]) {
+    /// Replaces the indexes by empty copies of `indexes`, filled with the objects of this version.
+    pub(crate) fn rebuild_indexes(&mut self, indexes: &[AttributeIndex]) {
         let filled = indexes
             .iter()
             .map(|index| index.refilled(self.objects.values()));
         self.indexes = Arc::new(filled.collect());
     }
 
-    pub(crate) fn apply(&mut self, change: &Change) {
+    pub(crate) fn apply(&mut self, change: &ObjectChange) {
         self.set(&change.key, change.new.clone());
         self.revision = change.revision;
-        self.sequence = change.sequence + 1;
+        self.next_sequence = change.sequence + 1;
     }
 
-    pub(crate) fn set(&mut self, key: &ObjectKey, state: State) {
-        if !self.unreadable.is_empty() {
-            self.unreadable.remove(key);
+    pub(crate) fn set(&mut self, key: &ObjectKey, state: CachedObjectState) {
+        if !self.corrupt.is_empty() {
+            self.corrupt.remove(key);
         }
-        let new = state.served().cloned();
+        let new = state.entry().cloned();
         let old = match state {
-            State::Served(entry) => {
+            CachedObjectState::Present(entry) => {
                 self.bytes += entry.bytes();
                 self.objects.insert(key.clone(), entry)
             }
-            State::Absent => self.objects.remove(key),
-            State::Unreadable(why) => {
-                self.unreadable.insert(key.clone(), why);
+            CachedObjectState::Absent => self.objects.remove(key),
+            CachedObjectState::Corrupt(corrupt) => {
+                self.corrupt.insert(key.clone(), corrupt);
                 self.objects.remove(key)
             }
         };
@@ -79,68 +81,68 @@ impl Version {
     }
 }
 
-/// All objects of a resource as of one revision. Never changes; clones share their memory.
+/// All objects of a resource as of one revision. Immutable; clones share memory.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
+pub struct CacheSnapshot {
     revision: Revision,
-    version: Version,
+    contents: CacheContents,
 }
 
-impl Snapshot {
-    pub(crate) fn new(revision: Revision, version: Version) -> Self {
-        Snapshot { revision, version }
+impl CacheSnapshot {
+    pub(crate) fn new(revision: Revision, contents: CacheContents) -> Self {
+        CacheSnapshot { revision, contents }
     }
 
-    /// What the objects are as of. A watch after it continues without gap or repeat.
+    /// The revision of the snapshot. A watch that starts after it continues without gap or repeat.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.version.objects.len()
+        self.contents.objects.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.version.objects.is_empty()
+        self.contents.objects.is_empty()
     }
 
     /// The object at `key`, if there is one.
-    pub fn get(&self, key: &ObjectKey) -> Result<Option<&Arc<Entry>>, Unreadable> {
-        self.version.get(key)
+    pub fn get(&self, key: &ObjectKey) -> Result<Option<&Arc<CacheEntry>>, CorruptObject> {
+        self.contents.get(key)
     }
 
-    /// The objects in key order, as pages of a list follow it: those of one namespace if one is given, and
-    /// only those after a key if one is given. Beginning takes logarithmic time wherever that is.
+    /// The objects in key order (the order of list pages), optionally limited to one namespace and to keys after
+    /// `after`. Seeking to the start takes logarithmic time.
     ///
-    /// Objects that cannot be served are left out; [`Snapshot::unreadable`] has them.
+    /// Corrupt objects are omitted; see [`CacheSnapshot::corrupt`].
     pub fn range<'a>(
         &'a self,
         namespace: Option<&str>,
         after: Option<&ObjectKey>,
-    ) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
-        let is_empty = self.version.objects.is_empty();
-        let query = (!is_empty).then(|| Query::of_all(namespace).after(after));
-        let query = query.filter(|query| !query.is_void());
-        let objects = query.map(|query| query.objects(&self.version));
+    ) -> impl Iterator<Item = &'a Arc<CacheEntry>> + use<'a> {
+        let is_empty = self.contents.objects.is_empty();
+        let query = (!is_empty).then(|| SelectorQuery::everything_in(namespace).after(after));
+        let query = query.filter(|query| !query.is_empty_range());
+        let objects = query.map(|query| query.objects(&self.contents));
         objects.into_iter().flatten()
     }
 
-    /// Objects that are stored but cannot be served, in key order.
-    pub fn unreadable(&self) -> impl Iterator<Item = &Unreadable> {
-        self.version.unreadable.values().map(|why| &**why)
+    /// Stored objects that failed to decode, in key order.
+    pub fn corrupt(&self) -> impl Iterator<Item = &CorruptObject> {
+        self.contents.corrupt.values().map(|corrupt| &**corrupt)
     }
 
-    /// The object at `key` if it is served.
-    pub(crate) fn find(&self, key: &ObjectKey) -> Option<&Arc<Entry>> {
-        self.version.objects.get(key)
+    /// The object at `key`, ignoring corrupt ones.
+    pub(crate) fn find(&self, key: &ObjectKey) -> Option<&Arc<CacheEntry>> {
+        self.contents.objects.get(key)
     }
 
-    pub(crate) fn version(&self) -> &Version {
-        &self.version
+    pub(crate) fn contents(&self) -> &CacheContents {
+        &self.contents
     }
 
-    pub(crate) fn sequence(&self) -> u64 {
-        self.version.sequence
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.contents.next_sequence
     }
 }

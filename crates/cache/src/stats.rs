@@ -1,76 +1,78 @@
-//! Numbers about one cache.
+//! Counters and histograms of one cache; the API server exports them as metrics.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::index::{Attribute, IndexStats};
+use crate::index::{IndexStats, IndexedAttribute};
 
-/// How large a cache is and what it did so far.
+/// Current size of a cache, and its counters since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct CacheStats {
     pub objects: usize,
-    /// Of the objects' JSON.
+    /// Of the objects' JSON, with its watch frame.
     pub bytes: usize,
-    /// Objects that are stored but cannot be served.
-    pub unreadable: usize,
+    /// Stored objects that failed to decode and are not served.
+    pub corrupt: usize,
     pub watchers: usize,
     pub history_changes: usize,
     pub history_bytes: usize,
     /// Changes applied since the start.
     pub changes: u64,
-    /// Events put into the queues of watchers since the start.
-    pub deliveries: u64,
-    /// How often a watcher had to catch up from the history because its queue was full.
-    pub overflows: u64,
-    /// Watchers that ended because the history no longer had what they needed.
-    pub terminated: u64,
-    /// Objects that lists with selectors looked at, and those that they picked.
-    pub list_looked_at: u64,
-    pub list_picked: u64,
-    /// Lists with selectors that no index served, and the objects that they looked at.
-    pub scans: u64,
-    pub scan_looked_at: u64,
+    /// Events pushed into watcher queues since the start.
+    pub delivered_events: u64,
+    /// How often a watcher's queue was full, so that it had to catch up from the history.
+    pub queue_overflows: u64,
+    /// Watches that ended as expired because the history no longer had the next change.
+    pub expired_watchers: u64,
+    /// Objects that lists with selectors examined, and those that matched.
+    pub list_examined: u64,
+    pub list_matched: u64,
+    /// Lists with selectors that used no index, and the objects that they examined.
+    pub full_scans: u64,
+    pub full_scan_examined: u64,
 }
 
+/// The live counters behind [`CacheStats`].
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct CacheCounters {
     pub(crate) changes: AtomicU64,
-    pub(crate) deliveries: AtomicU64,
-    pub(crate) overflows: AtomicU64,
-    pub(crate) terminated: AtomicU64,
-    pub(crate) list_looked_at: AtomicU64,
-    pub(crate) list_picked: AtomicU64,
-    pub(crate) scans: AtomicU64,
-    pub(crate) scan_looked_at: AtomicU64,
-    /// What indexes that are no more had done, by their attributes.
-    retired: Mutex<HashMap<Attribute, ListCount>>,
-    pub(crate) watchers_asked: Histogram,
+    pub(crate) delivered_events: AtomicU64,
+    pub(crate) queue_overflows: AtomicU64,
+    pub(crate) expired_watchers: AtomicU64,
+    pub(crate) list_examined: AtomicU64,
+    pub(crate) list_matched: AtomicU64,
+    pub(crate) full_scans: AtomicU64,
+    pub(crate) full_scan_examined: AtomicU64,
+    /// Usage of dropped indexes, by attribute.
+    dropped_indexes: Mutex<HashMap<IndexedAttribute, IndexUsage>>,
+    pub(crate) watchers_evaluated: Histogram,
     pub(crate) dispatch_micros: Histogram,
 }
 
-/// How many buckets a distribution has: powers of four from one on, and what is beyond.
+/// Number of buckets: zero, powers of four from one on, and overflow.
 const BUCKETS: usize = 12;
 
-/// How often something had which size.
+/// The contents of a [`Histogram`] at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Distribution {
-    /// The largest size in a bucket, and how many there were in it; those beyond all buckets are in none.
+pub struct HistogramSnapshot {
+    /// Inclusive upper bound and count of each bucket. Larger values are only in `count` and `sum`.
     pub buckets: Vec<(u64, u64)>,
     pub count: u64,
     pub sum: u64,
 }
 
+/// A lock-free histogram with exponential buckets.
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
-    /// The first is for nothing.
+    /// The first bucket counts zeros, the last is the overflow bucket.
     buckets: [AtomicU64; BUCKETS],
     sum: AtomicU64,
 }
 
 impl Histogram {
-    pub(crate) fn note(&self, size: u64) {
+    pub(crate) fn observe(&self, size: u64) {
         let bucket = match size.checked_sub(1) {
             None => 0,
             Some(0) => 1,
@@ -82,14 +84,14 @@ impl Histogram {
         add(&self.sum, size);
     }
 
-    pub(crate) fn note_time(&self, time: Duration) {
-        self.note(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    pub(crate) fn observe_duration(&self, time: Duration) {
+        self.observe(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
 
-    pub(crate) fn read(&self) -> Distribution {
+    pub(crate) fn snapshot(&self) -> HistogramSnapshot {
         let counts: Vec<u64> = self.buckets.iter().map(read).collect();
         let bounds = std::iter::once(0).chain((0..).map(|power| 4u64.pow(power)));
-        Distribution {
+        HistogramSnapshot {
             count: counts.iter().sum(),
             sum: read(&self.sum),
             buckets: bounds.zip(counts).take(BUCKETS - 1).collect(),
@@ -97,38 +99,38 @@ impl Histogram {
     }
 }
 
-/// Lists, and the objects that they looked at.
+/// Lists that used an index, and the objects that they examined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ListCount {
+pub struct IndexUsage {
     pub lists: u64,
-    pub looked_at: u64,
+    pub examined: u64,
 }
 
-/// Indexes beyond so many are forgotten when they go: clients choose their names.
-const RETIRED_MAX: usize = 128;
+/// Usage is kept for at most this many dropped indexes: clients choose the label keys, so the number is unbounded.
+const DROPPED_INDEXES_MAX: usize = 128;
 
-impl Counters {
-    /// An index is dropped; what it did stays counted.
-    pub(crate) fn retire(&self, stats: &IndexStats) {
-        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-        if retired.len() < RETIRED_MAX || retired.contains_key(&stats.attribute) {
+impl CacheCounters {
+    /// Keeps the usage counters of an index that is dropped.
+    pub(crate) fn add_dropped_index(&self, stats: &IndexStats) {
+        let mut retired = self.dropped_indexes.lock();
+        if retired.len() < DROPPED_INDEXES_MAX || retired.contains_key(&stats.attribute) {
             let count = retired.entry(stats.attribute.clone()).or_default();
             count.lists += stats.lists;
-            count.looked_at += stats.looked_at;
+            count.examined += stats.examined;
         }
     }
 
-    pub(crate) fn retired(&self) -> HashMap<Attribute, ListCount> {
-        let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn dropped_indexes(&self) -> HashMap<IndexedAttribute, IndexUsage> {
+        let retired = self.dropped_indexes.lock();
         retired.clone()
     }
 
-    pub(crate) fn note_list(&self, looked_at: usize, picked: usize, is_scan: bool) {
-        add(&self.list_looked_at, looked_at as u64);
-        add(&self.list_picked, picked as u64);
+    pub(crate) fn record_list(&self, examined: usize, matched: usize, is_scan: bool) {
+        add(&self.list_examined, examined as u64);
+        add(&self.list_matched, matched as u64);
         if is_scan {
-            add(&self.scans, 1);
-            add(&self.scan_looked_at, looked_at as u64);
+            add(&self.full_scans, 1);
+            add(&self.full_scan_examined, examined as u64);
         }
     }
 }
@@ -146,15 +148,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_in_the_bucket_that_they_fit_in() {
+    fn values_are_counted_in_the_right_bucket() {
         let histogram = Histogram::default();
         for size in [0, 0, 1, 2, 4, 5, 16, 17, u64::MAX / 2] {
-            histogram.note(size);
+            histogram.observe(size);
         }
-        let read = histogram.read();
+        let read = histogram.snapshot();
         let filled = [(0, 2), (1, 1), (4, 2), (16, 2), (64, 1)];
         assert_eq!(read.buckets[..5], filled);
         assert_eq!(read.buckets.len(), BUCKETS - 1);
-        assert_eq!(read.count, 9, "the last is beyond all buckets");
+        assert_eq!(read.count, 9, "the overflow bucket is part of the count");
     }
 }

@@ -1,37 +1,41 @@
-//! Every watcher is told exactly what a look at all objects after every change would tell it.
+//! Oracle test of the dispatcher: every watcher receives exactly the events that evaluating its filter on every change
+//! would produce.
 
 mod support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rhumb_cache::{EventKind, IndexOptions, Message, Options, Scope, Start, WatchRequest, Watcher};
+use rhumb_cache::{
+    CacheOptions, CacheWatcher, EventKind, IndexOptions, WatchMessage, WatchRequest, WatchScope,
+    WatchStart,
+};
 use rhumb_meta::fields;
-use rhumb_store::{Expect, Store, Transaction};
-use rhumb_store_conformance::Random;
-use support::memory::Memory;
-use support::random::{Object, random_request};
+use rhumb_store::{ExpectedRevision, Store, Transaction};
+use rhumb_store_conformance::SeededRng;
+use support::memory_store::MemoryStore;
+use support::random::{RandomObject, random_request};
 use support::{ROOT, current, pods, start};
 
 const TRANSACTIONS: usize = 20_000;
 const WATCHERS: usize = 120;
 
-/// A watcher, what it asked for, and what it should have been told but was not asked about yet.
-struct Watched {
+/// A watcher with its request and the events that the oracle expects it to deliver next.
+struct CheckedWatcher {
     request: WatchRequest,
-    watcher: Watcher,
+    watcher: CacheWatcher,
     expected: Vec<String>,
 }
 
-impl Watched {
-    fn picks(&self, key: &str, object: Option<&Object>) -> bool {
+impl CheckedWatcher {
+    fn matches(&self, key: &str, object: Option<&RandomObject>) -> bool {
         let (Some(object), Some((namespace, name))) = (object, key.split_once('/')) else {
             return false;
         };
         let in_scope = match &self.request.scope {
-            Scope::All => true,
-            Scope::Namespace(wanted) => **wanted == *namespace,
-            Scope::Object {
+            WatchScope::All => true,
+            WatchScope::Namespace(wanted) => **wanted == *namespace,
+            WatchScope::Object {
                 namespace: wanted,
                 name: wanted_name,
             } => wanted.as_deref() == Some(namespace) && **wanted_name == *name,
@@ -47,8 +51,14 @@ impl Watched {
             && fields::Selector::matches(&self.request.fields, &fields)
     }
 
-    fn expect(&mut self, key: &str, old: Option<&Object>, new: Option<&Object>, revision: u64) {
-        let mark = match (self.picks(key, old), self.picks(key, new)) {
+    fn expect_event(
+        &mut self,
+        key: &str,
+        old: Option<&RandomObject>,
+        new: Option<&RandomObject>,
+        revision: u64,
+    ) {
+        let mark = match (self.matches(key, old), self.matches(key, new)) {
             (false, false) => return,
             (false, true) => "+",
             (true, true) => "~",
@@ -57,11 +67,11 @@ impl Watched {
         self.expected.push(format!("{mark}{key}@{revision}"));
     }
 
-    /// Reads all there is, and holds it against what was expected.
+    /// Reads all available events and compares them with the expected ones.
     fn check(&mut self) {
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         while let Some(message) = self.watcher.try_next().expect("a live watch") {
-            if let Message::Event(event) = &message {
+            if let WatchMessage::Event(event) = &message {
                 let frame = event.frame();
                 let head = format!(
                     "{{\"type\":\"{}\",\"object\":{{\"rv\":{},",
@@ -74,90 +84,90 @@ impl Watched {
                     (event.kind(), event.previous().is_none()),
                     (EventKind::Deleted, true)
                 );
-                told.push(support::sketch(&message));
+                received.push(support::summarize(&message));
             }
         }
-        assert_eq!(told, self.expected, "{:?}", self.request);
+        assert_eq!(received, self.expected, "{:?}", self.request);
         self.expected.clear();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_watcher_is_told_what_concerns_it_and_nothing_else() {
+async fn every_watcher_receives_exactly_its_matching_events() {
     for seed in 1..=3 {
-        run(seed, IndexOptions::default()).await;
+        run_random_transactions(seed, IndexOptions::default()).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_watcher_is_told_the_same_without_triggers() {
+async fn every_watcher_receives_the_same_events_without_triggers() {
     let off = IndexOptions {
         enabled: false,
         ..IndexOptions::default()
     };
-    run(4, off).await;
+    run_random_transactions(4, off).await;
 }
 
-async fn run(seed: u64, index: IndexOptions) {
+async fn run_random_transactions(seed: u64, index: IndexOptions) {
     println!("seed {seed}");
-    let random = &mut Random::new(seed);
-    let memory = Memory::new();
+    let random = &mut SeededRng::new(seed);
+    let memory = MemoryStore::new();
     let store: Arc<dyn Store> = memory.clone();
-    let options = Options {
-        // Small, so that many watchers overflow and catch up from the history.
+    let options = CacheOptions {
+        // Small, so that many queues overflow and their watchers catch up from the history.
         watcher_queue_max: 40,
         index,
-        ..Options::default()
+        ..CacheOptions::default()
     };
-    let hub = start(&store, options).await;
-    let cache = pods(&hub);
-    let mut objects: BTreeMap<String, (Object, u64)> = BTreeMap::new();
-    let mut watched: Vec<Watched> = Vec::new();
+    let manager = start(&store, options).await;
+    let cache = pods(&manager);
+    let mut objects: BTreeMap<String, (RandomObject, u64)> = BTreeMap::new();
+    let mut watched: Vec<CheckedWatcher> = Vec::new();
     for index in 0..TRANSACTIONS {
         if index % 50 == 0 {
-            current(&hub).await;
+            current(&manager).await;
             if watched.len() >= WATCHERS {
-                let mut leaves = watched.swap_remove(random.below(watched.len()));
-                leaves.check();
+                let mut removed = watched.swap_remove(random.below(watched.len()));
+                removed.check();
             }
             let request = random_request(random);
             let watcher = cache.watch(request.clone()).expect("a watch");
-            let mut new = Watched {
+            let mut new = CheckedWatcher {
                 request,
                 watcher,
                 expected: Vec::new(),
             };
-            if new.request.start == Start::List {
+            if new.request.start == WatchStart::InitialList {
                 for (key, (object, revision)) in &objects {
-                    new.expect(key, None, Some(object), *revision);
+                    new.expect_event(key, None, Some(object), *revision);
                 }
             }
             watched.push(new);
-            // The others read at times of their own.
+            // Some of the other watchers read at random times.
             for _ in 0..watched.len() / 4 {
                 let chosen = random.below(watched.len());
                 watched[chosen].check();
             }
         }
         let mut transaction = Transaction::new();
-        let mut changed: BTreeMap<String, Option<Object>> = BTreeMap::new();
+        let mut changed: BTreeMap<String, Option<RandomObject>> = BTreeMap::new();
         for _ in 0..=random.below(8) / 6 {
             let key = format!("ns{}/o{}", random.below(3), random.below(6));
-            let new = (random.below(5) > 0).then(|| Object::random(random));
+            let new = (random.below(5) > 0).then(|| RandomObject::random(random));
             changed.insert(key, new);
         }
         for (key, new) in &changed {
             let path = format!("{ROOT}pods/{key}");
             transaction = match new {
-                Some(object) => transaction.put(path, object.stored(), Expect::Any),
-                None => transaction.delete(path, Expect::Any),
+                Some(object) => transaction.put(path, object.to_stored(), ExpectedRevision::Any),
+                None => transaction.delete(path, ExpectedRevision::Any),
             };
         }
         let revision = store.commit(transaction).await.expect("a commit").get();
         for (key, new) in changed {
             let old = objects.get(&key).map(|(object, _)| object.clone());
             for watched in &mut watched {
-                watched.expect(&key, old.as_ref(), new.as_ref(), revision);
+                watched.expect_event(&key, old.as_ref(), new.as_ref(), revision);
             }
             match new {
                 Some(object) => objects.insert(key, (object, revision)),
@@ -165,14 +175,14 @@ async fn run(seed: u64, index: IndexOptions) {
             };
         }
     }
-    current(&hub).await;
-    watched.iter_mut().for_each(Watched::check);
+    current(&manager).await;
+    watched.iter_mut().for_each(CheckedWatcher::check);
     let stats = cache.stats();
     assert!(
-        stats.overflows > 0 && stats.deliveries > 10_000,
+        stats.queue_overflows > 0 && stats.delivered_events > 10_000,
         "{stats:?}"
     );
-    assert_eq!((stats.terminated, stats.watchers), (0, watched.len()));
+    assert_eq!((stats.expired_watchers, stats.watchers), (0, watched.len()));
     drop(watched);
     assert_eq!(cache.stats().watchers, 0);
 }

@@ -1,4 +1,4 @@
-//! The guarantees of a watch, on the embedded store.
+//! The cache guarantees on the embedded store.
 
 mod guarantees;
 mod support;
@@ -7,26 +7,27 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rhumb_store::Store;
-use rhumb_store::embedded::{Embedded, Options};
+use rhumb_store::embedded::{EmbeddedOptions, EmbeddedStore};
 use rhumb_store_conformance::Harness;
 use tempfile::TempDir;
 
-struct InADirectory {
+/// An embedded store in a temporary directory.
+struct EmbeddedStoreHarness {
     directory: TempDir,
-    store: Option<Arc<Embedded>>,
+    store: Option<Arc<EmbeddedStore>>,
 }
 
-async fn open(directory: &TempDir) -> Option<Arc<Embedded>> {
-    let store = Embedded::open(directory.path(), Options::default()).await;
+async fn open(directory: &TempDir) -> Option<Arc<EmbeddedStore>> {
+    let store = EmbeddedStore::open(directory.path(), EmbeddedOptions::default()).await;
     Some(Arc::new(store.expect("the store opens")))
 }
 
 #[async_trait]
-impl Harness for InADirectory {
+impl Harness for EmbeddedStoreHarness {
     async fn start() -> Self {
         let directory = TempDir::new().expect("a temporary directory");
         let store = open(&directory).await;
-        InADirectory { directory, store }
+        EmbeddedStoreHarness { directory, store }
     }
 
     fn store(&self) -> Arc<dyn Store> {
@@ -40,24 +41,24 @@ impl Harness for InADirectory {
     }
 }
 
-guarantees!(InADirectory);
+guarantees!(EmbeddedStoreHarness);
 
-/// A store that can answers its writers when the caches hold what they wrote: nobody has to wait a second time.
+/// The embedded store answers a write after the caches have applied it, so that writers need not wait for the cache.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answered_write_is_in_the_cache() {
-    let harness = InADirectory::start().await;
+async fn a_committed_write_is_in_the_cache() {
+    let harness = EmbeddedStoreHarness::start().await;
     let store = harness.store();
-    let hub = support::start(&store, rhumb_cache::Options::default()).await;
-    // From when the caches read changes.
+    let manager = support::start(&store, rhumb_cache::CacheOptions::default()).await;
+    // Wait until the caches read the change stream.
     let first = support::put(&*store, "pods/a/first", "app=web;node-1;x").await;
-    support::wait(&hub, first).await;
+    support::wait(&manager, first).await;
     let writers = (0..4).map(|writer| {
-        let (store, hub) = (Arc::clone(&store), hub.clone());
+        let (store, manager) = (Arc::clone(&store), manager.clone());
         tokio::spawn(async move {
             for index in 0..100 {
                 let key = format!("pods/a/{writer}-{index}");
                 let revision = support::put(&*store, &key, "app=web;node-1;x").await;
-                assert!(hub.revision() >= revision);
+                assert!(manager.applied_revision() >= revision);
             }
         })
     });

@@ -1,4 +1,4 @@
-//! The guarantees of a watch, on a real etcd server.
+//! The cache guarantees on a real etcd server.
 
 #[path = "../../store/tests/etcd_server/mod.rs"]
 mod etcd_server;
@@ -10,25 +10,26 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use etcd_server::EtcdServer;
 use rhumb_store::Store;
-use rhumb_store::etcd::{Etcd, Options};
+use rhumb_store::etcd::{EtcdOptions, EtcdStore};
 use rhumb_store_conformance::Harness;
 
-struct OnAServer {
+/// An etcd server process and a client of it.
+struct EtcdStoreHarness {
     server: EtcdServer,
-    store: Arc<Etcd>,
+    store: Arc<EtcdStore>,
 }
 
-async fn connect(server: &EtcdServer) -> Arc<Etcd> {
-    let store = Etcd::connect(Options::new([server.endpoint()])).await;
+async fn connect(server: &EtcdServer) -> Arc<EtcdStore> {
+    let store = EtcdStore::connect(EtcdOptions::new([server.endpoint()])).await;
     Arc::new(store.expect("the server answers"))
 }
 
 #[async_trait]
-impl Harness for OnAServer {
+impl Harness for EtcdStoreHarness {
     async fn start() -> Self {
         let server = EtcdServer::start().await;
         let store = connect(&server).await;
-        OnAServer { server, store }
+        EtcdStoreHarness { server, store }
     }
 
     fn store(&self) -> Arc<dyn Store> {
@@ -41,9 +42,9 @@ impl Harness for OnAServer {
         self.store = connect(&self.server).await;
     }
 
-    fn tells_progress(&self) -> bool {
-        self.store.tells_progress()
+    fn supports_progress(&self) -> bool {
+        self.store.supports_progress()
     }
 }
 
-guarantees!(OnAServer);
+guarantees!(EtcdStoreHarness);

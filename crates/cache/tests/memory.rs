@@ -1,4 +1,4 @@
-//! What an object and a watcher take in memory. A process of its own, so that only they count.
+//! Memory per object and per watcher, measured as resident memory of a separate test process.
 
 #![cfg(target_os = "linux")]
 
@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rhumb_cache::{Options, Scope, Start, WatchRequest};
+use rhumb_cache::{CacheOptions, WatchRequest, WatchScope, WatchStart};
 use rhumb_meta::fields;
 use rhumb_store::{
-    ChangeEvent, ChangeStream, Entry, Page, Range, Result, Revision, Store, Transaction,
+    ChangeStream, ChangeStreamEvent, RangePage, RangeRequest, Result, Revision, Store, StoreEntry,
+    Transaction,
 };
 use support::{pods, start};
 
@@ -19,9 +20,9 @@ const OBJECTS: usize = 100_000;
 const JSON_BYTES: usize = 1300;
 const WATCHERS: usize = 10_000;
 
-/// A store that makes up its objects when they are read, and so keeps none of them in memory.
+/// A store that generates its objects when they are read and keeps none of them in memory.
 #[derive(Debug)]
-struct MadeUp;
+struct SyntheticStore;
 
 fn name(index: usize) -> String {
     format!(
@@ -30,7 +31,7 @@ fn name(index: usize) -> String {
     )
 }
 
-/// Ten labels, as pods of a deployment have them: a few differ, most are the same for many.
+/// Ten labels as pods of a Deployment have them: a few are unique, most are shared.
 fn value(index: usize) -> Bytes {
     let owner = index / 50;
     let mut value = format!(
@@ -47,24 +48,24 @@ fn value(index: usize) -> Bytes {
 }
 
 #[async_trait]
-impl Store for MadeUp {
-    async fn get(&self, _: &str) -> Result<Option<Entry>> {
+impl Store for SyntheticStore {
+    async fn get(&self, _: &str) -> Result<Option<StoreEntry>> {
         Ok(None)
     }
 
-    async fn range(&self, range: Range<'_>) -> Result<Page> {
+    async fn range(&self, range: RangeRequest<'_>) -> Result<RangePage> {
         let after = range.after.and_then(|key| key.rsplit_once('-'));
         let first = after.map_or(0, |(_, index)| {
             index.parse::<usize>().expect("a number") + 1
         });
         let end = (first + range.limit.map_or(OBJECTS, usize::from)).min(OBJECTS);
-        let entry = |index| Entry {
+        let entry = |index| StoreEntry {
             key: name(index).into(),
             value: value(index),
             created: Revision::new(1),
             modified: Revision::new(1),
         };
-        Ok(Page {
+        Ok(RangePage {
             entries: (first..end).map(entry).collect(),
             revision: Revision::new(1),
             more: end < OBJECTS,
@@ -76,7 +77,7 @@ impl Store for MadeUp {
     }
 
     async fn changes(&self, _: &str, _: Revision) -> Result<Box<dyn ChangeStream>> {
-        Ok(Box::new(Silent))
+        Ok(Box::new(IdleChangeStream))
     }
 
     async fn revision(&self) -> Result<Revision> {
@@ -88,12 +89,13 @@ impl Store for MadeUp {
     }
 }
 
+/// A change stream without changes.
 #[derive(Debug)]
-struct Silent;
+struct IdleChangeStream;
 
 #[async_trait]
-impl ChangeStream for Silent {
-    async fn next(&mut self) -> Result<ChangeEvent> {
+impl ChangeStream for IdleChangeStream {
+    async fn next(&mut self) -> Result<ChangeStreamEvent> {
         std::future::pending().await
     }
 
@@ -111,10 +113,10 @@ fn resident_bytes() -> usize {
 
 #[tokio::test]
 async fn objects_and_watchers_are_small() {
-    let store: Arc<dyn Store> = Arc::new(MadeUp);
+    let store: Arc<dyn Store> = Arc::new(SyntheticStore);
     let before = resident_bytes();
-    let hub = start(&store, Options::default()).await;
-    let stats = pods(&hub).stats();
+    let manager = start(&store, CacheOptions::default()).await;
+    let stats = pods(&manager).stats();
     assert_eq!(stats.objects, OBJECTS);
     let per_object = (resident_bytes() - before) / OBJECTS;
     println!("{per_object} bytes an object of {JSON_BYTES}");
@@ -123,18 +125,18 @@ async fn objects_and_watchers_are_small() {
     let before = resident_bytes();
     let watcher = |index| {
         let request = WatchRequest {
-            start: Start::Latest,
-            scope: Scope::Namespace(format!("namespace-{}", index % 100).into()),
+            start: WatchStart::Latest,
+            scope: WatchScope::Namespace(format!("namespace-{}", index % 100).into()),
             labels: format!("pod-template-hash=hash{index}")
                 .parse()
                 .expect("a selector"),
             fields: fields::Selector::everything(),
         };
-        pods(&hub).watch(request).expect("a watch")
+        pods(&manager).watch(request).expect("a watch")
     };
     let watchers: Vec<_> = (0..WATCHERS).map(watcher).collect();
     let per_watcher = (resident_bytes() - before) / WATCHERS;
     println!("{per_watcher} bytes a watcher");
     assert!(per_watcher < 1024, "{per_watcher}");
-    assert_eq!(pods(&hub).stats().watchers, watchers.len());
+    assert_eq!(pods(&manager).stats().watchers, watchers.len());
 }

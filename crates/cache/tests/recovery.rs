@@ -1,16 +1,19 @@
-//! What happens to caches and watchers when the store fails.
+//! Behaviour of caches and watches when the store fails.
 
 mod support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_cache::{Error, Health, HistoryError, Hub, Options, Start, WatchEnd, WatchRequest};
+use rhumb_cache::{
+    CacheHealth, CacheManager, CacheOptions, Error, HistoryError, WatchEnd, WatchRequest,
+    WatchStart,
+};
 use rhumb_meta::Revision;
 use rhumb_store::{Error as StoreError, Store};
-use support::memory::Memory;
+use support::memory_store::MemoryStore;
 use support::{
-    contents, delete, drain, eventually, next, next_sketch, pods, put, start, wait, watch,
+    contents, delete, drain, eventually, next, next_summary, pods, put, start, wait, watch,
 };
 use tokio::time::Instant;
 
@@ -20,113 +23,122 @@ fn unavailable() -> StoreError {
     }
 }
 
-async fn begin() -> (Arc<Memory>, Arc<dyn Store>, Hub) {
-    let memory = Memory::new();
+async fn start_with_two_pods() -> (Arc<MemoryStore>, Arc<dyn Store>, CacheManager) {
+    let memory = MemoryStore::new();
     let store: Arc<dyn Store> = memory.clone();
     put(&*store, "pods/ns/a", ";;1").await;
     put(&*store, "pods/ns/b", ";;1").await;
-    let options = Options {
+    let options = CacheOptions {
         backoff_max: Duration::from_millis(20),
-        ..Options::default()
+        ..CacheOptions::default()
     };
-    let hub = start(&store, options).await;
-    (memory, store, hub)
+    let manager = start(&store, options).await;
+    (memory, store, manager)
 }
 
 #[tokio::test]
 async fn a_watch_survives_a_broken_stream() {
-    let (memory, store, hub) = begin().await;
-    assert_eq!(hub.health(), Health::Following);
-    let mut watcher = watch(&pods(&hub), Start::Latest);
-    memory.break_with(unavailable());
-    eventually("it is noticed", || !hub.health().is_ready()).await;
-    let Health::Recovering { reason } = hub.health() else {
-        panic!("{:?}", hub.health());
+    let (memory, store, manager) = start_with_two_pods().await;
+    assert_eq!(manager.health(), CacheHealth::Synced);
+    let mut watcher = watch(&pods(&manager), WatchStart::Latest);
+    memory.fail_with(unavailable());
+    eventually("the failure is detected", || !manager.health().is_ready()).await;
+    let CacheHealth::Recovering { reason } = manager.health() else {
+        panic!("{:?}", manager.health());
     };
     assert!(reason.contains("the network is down"), "{reason}");
     let first = put(&*store, "pods/ns/a", ";;2").await;
     let second = delete(&*store, "pods/ns/b").await;
-    // What is cached is served meanwhile, but not as consistent.
-    assert_eq!(pods(&hub).snapshot().len(), 2);
+    // Stale contents are served in the meantime, but consistent reads fail.
+    assert_eq!(pods(&manager).snapshot().len(), 2);
     let soon = Instant::now() + Duration::from_millis(30);
-    let refused = hub.current(soon).await;
+    let refused = manager.wait_until_consistent(soon).await;
     assert!(
         matches!(refused, Err(Error::Store(StoreError::Unavailable { .. }))),
         "{refused:?}"
     );
-    memory.mend();
-    assert_eq!(next_sketch(&mut watcher).await, format!("~ns/a@{first}"));
-    assert_eq!(next_sketch(&mut watcher).await, format!("-ns/b@{second}"));
-    wait(&hub, second).await;
-    eventually("it is well again", || hub.health().is_ready()).await;
+    memory.clear_failure();
+    assert_eq!(next_summary(&mut watcher).await, format!("~ns/a@{first}"));
+    assert_eq!(next_summary(&mut watcher).await, format!("-ns/b@{second}"));
+    wait(&manager, second).await;
+    eventually("the caches have recovered", || manager.health().is_ready()).await;
 }
 
 #[tokio::test]
-async fn a_watch_with_a_gap_ends_as_expired_and_the_caches_are_right_again() {
-    let (memory, store, hub) = begin().await;
-    let before = hub.revision();
-    let mut watcher = watch(&pods(&hub), Start::Latest);
+async fn a_watch_with_a_gap_expires_and_the_caches_are_reloaded() {
+    let (memory, store, manager) = start_with_two_pods().await;
+    let before = manager.applied_revision();
+    let mut watcher = watch(&pods(&manager), WatchStart::Latest);
     let mut elsewhere = watch(
-        &hub.cache(&support::prefix("services/specs"))
+        &manager
+            .cache(&support::prefix("services/specs"))
             .expect("cached"),
-        Start::Latest,
+        WatchStart::Latest,
     );
-    let told = put(&*store, "pods/ns/a", ";;told").await;
-    wait(&hub, told).await;
-    memory.break_with(unavailable());
-    eventually("it is noticed", || !hub.health().is_ready()).await;
+    let delivered = put(&*store, "pods/ns/a", ";;told").await;
+    wait(&manager, delivered).await;
+    memory.fail_with(unavailable());
+    eventually("the failure is detected", || !manager.health().is_ready()).await;
     delete(&*store, "pods/ns/b").await;
     put(&*store, "pods/ns/a", ";;2").await;
     let last = put(&*store, "pods/ns/c", ";;1").await;
     store.compact(last).await.expect("compacted");
-    memory.mend();
-    wait(&hub, last).await;
-    // What it was told before the gap is its own; then it must list again.
+    memory.clear_failure();
+    wait(&manager, last).await;
+    // Events from before the gap are still delivered; then the client must list again.
     assert_eq!(watcher.progress(), None);
-    assert_eq!(next_sketch(&mut watcher).await, format!("~ns/a@{told}"));
-    assert_eq!(watcher.progress(), None, "there is a gap behind");
+    assert_eq!(
+        next_summary(&mut watcher).await,
+        format!("~ns/a@{delivered}")
+    );
+    assert_eq!(watcher.progress(), None, "no bookmark across the gap");
     assert_eq!(next(&mut watcher).await.err(), Some(WatchEnd::Expired));
     assert_eq!(next(&mut elsewhere).await.err(), Some(WatchEnd::Expired));
-    let snapshot = pods(&hub).snapshot();
+    let snapshot = pods(&manager).snapshot();
     let names: Vec<_> = contents(&snapshot).into_keys().collect();
     assert_eq!(names, ["ns/a", "ns/c"]);
     assert_eq!(snapshot.revision(), last);
-    for old in [before, told] {
-        let refused = pods(&hub).watch(WatchRequest::everything(Start::After(old)));
+    for old in [before, delivered] {
+        let refused = pods(&manager).watch(WatchRequest::everything(WatchStart::After(old)));
         assert!(
             matches!(refused, Err(HistoryError::Expired { .. })),
             "{refused:?}"
         );
-        assert!(pods(&hub).snapshot_at(old).is_err());
+        assert!(pods(&manager).snapshot_at(old).is_err());
     }
-    let mut fresh = watch(&pods(&hub), Start::After(last));
+    let mut fresh = watch(&pods(&manager), WatchStart::After(last));
     let more = put(&*store, "pods/ns/a", ";;3").await;
-    assert_eq!(next_sketch(&mut fresh).await, format!("~ns/a@{more}"));
-    assert_eq!(pods(&hub).stats().terminated, 1);
+    assert_eq!(next_summary(&mut fresh).await, format!("~ns/a@{more}"));
+    assert_eq!(pods(&manager).stats().expired_watchers, 1);
 }
 
 #[tokio::test]
-async fn a_damaged_record_in_the_stream_is_read_around() {
-    let (memory, store, hub) = begin().await;
-    let mut watcher = watch(&pods(&hub), Start::Latest);
-    memory.break_with(StoreError::Damaged {
+async fn a_damaged_record_in_the_stream_is_skipped() {
+    let (memory, store, manager) = start_with_two_pods().await;
+    let mut watcher = watch(&pods(&manager), WatchStart::Latest);
+    memory.fail_with(StoreError::Damaged {
         key: "/registry/pods/ns/a".to_owned(),
         reason: "a bit was flipped".to_owned(),
     });
-    memory.damage("/registry/pods/ns/a");
-    eventually("it is noticed", || !hub.health().is_ready()).await;
-    memory.mend();
+    memory.damage_key("/registry/pods/ns/a");
+    eventually("the failure is detected", || !manager.health().is_ready()).await;
+    memory.clear_failure();
     assert_eq!(next(&mut watcher).await.err(), Some(WatchEnd::Expired));
-    eventually("it is well again", || hub.health().is_ready()).await;
+    eventually("the caches have recovered", || manager.health().is_ready()).await;
     let last = put(&*store, "pods/ns/b", ";;2").await;
-    wait(&hub, last).await;
-    assert!(pods(&hub).snapshot().get(&support::key("ns/a")).is_err());
-    assert_eq!(pods(&hub).stats().objects, 1);
+    wait(&manager, last).await;
+    assert!(
+        pods(&manager)
+            .snapshot()
+            .get(&support::key("ns/a"))
+            .is_err()
+    );
+    assert_eq!(pods(&manager).stats().objects, 1);
 }
 
 #[tokio::test]
-async fn a_start_tells_of_the_past_as_far_as_the_store_has_it() {
-    let memory = Memory::new();
+async fn startup_loads_the_history_that_the_store_still_has() {
+    let memory = MemoryStore::new();
     let store: Arc<dyn Store> = memory.clone();
     for index in 0..30 {
         put(&*store, "pods/ns/a", &format!(";;{index}")).await;
@@ -142,26 +154,27 @@ async fn a_start_tells_of_the_past_as_far_as_the_store_has_it() {
             .compact(Revision::new(compacted))
             .await
             .expect("compacted");
-        let options = Options {
-            warm_revisions: warm,
-            ..Options::default()
+        let options = CacheOptions {
+            startup_history_revisions: warm,
+            ..CacheOptions::default()
         };
-        let hub = start(&store, options).await;
-        assert_eq!(hub.revision(), Revision::new(30));
-        assert_eq!(pods(&hub).oldest(), Revision::new(oldest));
-        let mut resumed = watch(&pods(&hub), Start::After(Revision::new(oldest)));
+        let manager = start(&store, options).await;
+        assert_eq!(manager.applied_revision(), Revision::new(30));
+        assert_eq!(pods(&manager).oldest_revision(), Revision::new(oldest));
+        let mut resumed = watch(&pods(&manager), WatchStart::After(Revision::new(oldest)));
         assert_eq!(drain(&mut resumed).len() as u64, 30 - oldest);
-        hub.close().await;
-        assert_eq!(hub.health(), Health::Closed);
+        manager.close().await;
+        assert_eq!(manager.health(), CacheHealth::Closed);
     }
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_read_is_an_error_at_the_start() {
-    let memory = Memory::new();
-    memory.break_with(unavailable());
+async fn an_unreadable_store_fails_the_start() {
+    let memory = MemoryStore::new();
+    memory.fail_with(unavailable());
     let resources = vec![support::resource("pods")];
-    let started = Hub::start(memory, support::ROOT, resources, Options::default()).await;
+    let started =
+        CacheManager::start(memory, support::ROOT, resources, CacheOptions::default()).await;
     assert!(matches!(
         started,
         Err(Error::Store(StoreError::Unavailable { .. }))
@@ -169,34 +182,34 @@ async fn a_store_that_cannot_be_read_is_an_error_at_the_start() {
 }
 
 #[tokio::test]
-async fn dropping_the_hub_ends_its_watchers() {
-    let (_, _, hub) = begin().await;
-    let cache = pods(&hub);
-    let mut watcher = watch(&cache, Start::Latest);
-    drop(hub);
+async fn dropping_the_manager_ends_its_watches() {
+    let (_, _, manager) = start_with_two_pods().await;
+    let cache = pods(&manager);
+    let mut watcher = watch(&cache, WatchStart::Latest);
+    drop(manager);
     assert_eq!(next(&mut watcher).await.err(), Some(WatchEnd::Closing));
-    let refused = cache.watch(WatchRequest::everything(Start::Latest));
+    let refused = cache.watch(WatchRequest::everything(WatchStart::Latest));
     assert_eq!(refused.err(), Some(HistoryError::Closed));
     assert_eq!(
         cache.snapshot().len(),
         2,
-        "what is cached can still be read"
+        "cached objects can still be read"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_consistent_reads_share_a_question_and_none_is_stale() {
-    let (memory, store, hub) = begin().await;
-    let before = memory.questions();
+async fn consistent_reads_share_revision_requests_and_are_not_stale() {
+    let (memory, store, manager) = start_with_two_pods().await;
+    let before = memory.revision_requests();
     let readers: Vec<_> = (0..50)
         .map(|reader| {
-            let (store, hub) = (Arc::clone(&store), hub.clone());
+            let (store, manager) = (Arc::clone(&store), manager.clone());
             tokio::spawn(async move {
                 for _ in 0..20 {
                     let written = put(&*store, &format!("pods/ns/{reader}"), ";;x").await;
-                    let current = support::current(&hub).await;
+                    let current = support::current(&manager).await;
                     assert!(current >= written, "{current} after {written}");
-                    assert!(pods(&hub).snapshot().revision() >= written);
+                    assert!(pods(&manager).snapshot().revision() >= written);
                 }
             })
         })
@@ -204,6 +217,9 @@ async fn many_consistent_reads_share_a_question_and_none_is_stale() {
     for reader in readers {
         reader.await.expect("a reader");
     }
-    let asked = memory.questions() - before;
-    assert!(asked < 500, "{asked} questions for 1000 reads");
+    let requests = memory.revision_requests() - before;
+    assert!(
+        requests < 500,
+        "{requests} revision requests for 1000 reads"
+    );
 }

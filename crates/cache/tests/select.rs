@@ -1,4 +1,4 @@
-//! Lists find with indexes what they find without, and look at less.
+//! List indexes: the same results as a scan with fewer examined objects, and the life cycle of adaptive indexes.
 
 mod support;
 
@@ -6,43 +6,44 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_cache::{
-    Asked, Attribute, Cache, Hub, IndexOptions, Options, Origin, Scope, Snapshot, WatchRequest,
+    CacheManager, CacheOptions, CacheSnapshot, IndexOptions, IndexOrigin, IndexedAttribute,
+    ListQuery, ResourceCache, WatchRequest, WatchScope,
 };
 use rhumb_meta::{Clock, ManualClock, ObjectKey};
-use rhumb_store::{Expect, Store, Transaction};
-use rhumb_store_conformance::Random;
-use support::memory::Memory;
-use support::random::{Object, random_request};
-use support::{PATIENCE, ROOT, current, delete, drain, key, pods, put, start};
+use rhumb_store::{ExpectedRevision, Store, Transaction};
+use rhumb_store_conformance::SeededRng;
+use support::memory_store::MemoryStore;
+use support::random::{RandomObject, random_request};
+use support::{ROOT, TEST_TIMEOUT, current, delete, drain, key, pods, put, start};
 
 const TRANSACTIONS: usize = 4_000;
 
-fn off() -> IndexOptions {
+fn indexes_disabled() -> IndexOptions {
     IndexOptions {
         enabled: false,
         ..IndexOptions::default()
     }
 }
 
-async fn hub(store: &Arc<dyn Store>, index: IndexOptions) -> Hub {
-    let options = Options {
+async fn start_manager(store: &Arc<dyn Store>, index: IndexOptions) -> CacheManager {
+    let options = CacheOptions {
         index,
-        ..Options::default()
+        ..CacheOptions::default()
     };
     start(store, options).await
 }
 
 fn list(
-    cache: &Cache,
-    snapshot: &Snapshot,
+    cache: &ResourceCache,
+    snapshot: &CacheSnapshot,
     request: &WatchRequest,
     after: Option<&ObjectKey>,
 ) -> Vec<String> {
     let namespace = match &request.scope {
-        Scope::Namespace(namespace) => Some(&**namespace),
-        Scope::All | Scope::Object { .. } => None,
+        WatchScope::Namespace(namespace) => Some(&**namespace),
+        WatchScope::All | WatchScope::Object { .. } => None,
     };
-    let asked = Asked {
+    let query = ListQuery {
         namespace,
         after,
         labels: &request.labels,
@@ -50,32 +51,36 @@ fn list(
         limit: usize::MAX,
     };
     cache
-        .select(snapshot, &asked)
+        .list(snapshot, &query)
         .map(|entry| format!("{}@{}", entry.key(), entry.revision()))
         .collect()
 }
 
-/// Writes one object or two, or deletes them.
-async fn write(store: &dyn Store, random: &mut Random) {
+/// Puts or deletes one or two random objects.
+async fn write(store: &dyn Store, random: &mut SeededRng) {
     let mut transaction = Transaction::new();
     for namespace in 0..=random.below(2) {
         let path = format!("{ROOT}pods/ns{namespace}/o{}", random.below(12));
         transaction = match random.below(5) {
-            0 => transaction.delete(path, Expect::Any),
-            _ => transaction.put(path, Object::random(random).stored(), Expect::Any),
+            0 => transaction.delete(path, ExpectedRevision::Any),
+            _ => transaction.put(
+                path,
+                RandomObject::random(random).to_stored(),
+                ExpectedRevision::Any,
+            ),
         };
     }
     store.commit(transaction).await.expect("a commit");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lists_and_watches_are_the_same_with_indexes_and_without() {
-    let random = &mut Random::new(7);
-    let memory = Memory::new();
+async fn lists_and_watches_are_equal_with_and_without_indexes() {
+    let random = &mut SeededRng::new(7);
+    let memory = MemoryStore::new();
     let store: Arc<dyn Store> = memory.clone();
     let (with, without) = (
-        hub(&store, IndexOptions::default()).await,
-        hub(&store, off()).await,
+        start_manager(&store, IndexOptions::default()).await,
+        start_manager(&store, indexes_disabled()).await,
     );
     let (indexed, plain) = (pods(&with), pods(&without));
     assert_eq!(
@@ -93,13 +98,13 @@ async fn lists_and_watches_are_the_same_with_indexes_and_without() {
         let after = (random.below(3) == 0).then(|| key(&format!("ns1/o{}", random.below(12))));
         for _ in 0..20 {
             let request = random_request(random);
-            let ask = |cache: &Cache, snapshot: &Snapshot| {
+            let ask = |cache: &ResourceCache, snapshot: &CacheSnapshot| {
                 list(cache, snapshot, &request, after.as_ref())
             };
             let answer = ask(&indexed, &indexed.snapshot());
             assert_eq!(answer, ask(&plain, &plain.snapshot()), "{request:?}");
             let at = revision.get() - random.below(60).min(index) as u64;
-            let past = |cache: &Cache| cache.snapshot_at(rhumb_meta::Revision::new(at));
+            let past = |cache: &ResourceCache| cache.snapshot_at(rhumb_meta::Revision::new(at));
             let (a, b) = (
                 past(&indexed).expect("a past"),
                 past(&plain).expect("a past"),
@@ -117,12 +122,12 @@ async fn lists_and_watches_are_the_same_with_indexes_and_without() {
         }
     }
     let (a, b) = (indexed.stats(), plain.stats());
-    assert_eq!(a.list_picked, b.list_picked);
-    assert!(a.list_looked_at < b.list_looked_at, "{a:?} {b:?}");
+    assert_eq!(a.list_matched, b.list_matched);
+    assert!(a.list_examined < b.list_examined, "{a:?} {b:?}");
 }
 
-/// So many objects, of which each hundred share an `app` and each ten a `job`; all are of one `area`.
-async fn fill(store: &dyn Store, objects: usize) {
+/// Writes pods: each hundred share an `app`, each ten a `job`, and all have the same `area`.
+async fn write_labelled_pods(store: &dyn Store, objects: usize) {
     for index in 0..objects {
         let (namespace, app, job) = (index % 5, index / 100, index / 10);
         let labels = format!("app=a{app},area=t,job=j{job}");
@@ -135,29 +140,29 @@ fn request(labels: &str, fields: &str) -> WatchRequest {
     WatchRequest {
         labels: labels.parse().expect(labels),
         fields: fields.parse().expect(fields),
-        ..WatchRequest::everything(rhumb_cache::Start::Latest)
+        ..WatchRequest::everything(rhumb_cache::WatchStart::Latest)
     }
 }
 
-/// What a list looks at, and what it picks.
-fn cost(cache: &Cache, request: &WatchRequest) -> (u64, usize) {
-    let before = cache.stats().list_looked_at;
-    let picked = list(cache, &cache.snapshot(), request, None).len();
-    (cache.stats().list_looked_at - before, picked)
+/// Number of objects that a list examines, and of those that match.
+fn examined_and_matched(cache: &ResourceCache, request: &WatchRequest) -> (u64, usize) {
+    let before = cache.stats().list_examined;
+    let matched = list(cache, &cache.snapshot(), request, None).len();
+    (cache.stats().list_examined - before, matched)
 }
 
 #[tokio::test]
-async fn a_list_looks_at_the_shortest_way() {
-    let memory = Memory::new();
-    fill(&*memory, 2_000).await;
+async fn a_list_uses_the_shortest_access_path() {
+    let memory = MemoryStore::new();
+    write_labelled_pods(&*memory, 2_000).await;
     let store: Arc<dyn Store> = memory.clone();
-    let hub = hub(&store, IndexOptions::default()).await;
-    let cache = pods(&hub);
-    let check = |labels: &str, fields: &str, looked_at: u64, picked: usize| {
+    let manager = start_manager(&store, IndexOptions::default()).await;
+    let cache = pods(&manager);
+    let check = |labels: &str, fields: &str, examined: u64, matched: usize| {
         let request = request(labels, fields);
         assert_eq!(
-            cost(&cache, &request),
-            (looked_at, picked),
+            examined_and_matched(&cache, &request),
+            (examined, matched),
             "{labels} {fields}"
         );
     };
@@ -184,9 +189,9 @@ async fn a_list_looks_at_the_shortest_way() {
 }
 
 #[tokio::test]
-async fn what_two_indexes_share_is_found_without_looking_at_the_rest() {
-    let memory = Memory::new();
-    // One of twenty pods is of the application; those of the node are all in a few namespaces.
+async fn two_indexes_are_intersected() {
+    let memory = MemoryStore::new();
+    // One in twenty pods has the app label; the pods of the node are all in a few namespaces.
     for index in 0..20_000 {
         let node = if index < 1_000 { "n1" } else { "n2" };
         let app = if index % 20 == 0 { "web" } else { "other" };
@@ -199,46 +204,49 @@ async fn what_two_indexes_share_is_found_without_looking_at_the_rest() {
         .await;
     }
     let store: Arc<dyn Store> = memory.clone();
-    let hub = hub(&store, IndexOptions::default()).await;
-    let (looked_at, picked) = cost(&pods(&hub), &request("app=web", "node=n1"));
-    assert_eq!(picked, 50);
-    assert!(looked_at < 200, "{looked_at}");
+    let manager = start_manager(&store, IndexOptions::default()).await;
+    let (examined, matched) = examined_and_matched(&pods(&manager), &request("app=web", "node=n1"));
+    assert_eq!(matched, 50);
+    assert!(examined < 200, "{examined}");
 }
 
-/// Repeats until it is so.
-async fn until(mut is_so: impl FnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(tokio::time::Instant::now() < deadline, "it never came");
+/// Polls until the condition holds.
+async fn wait_until(mut condition: impl FnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + TEST_TIMEOUT;
+    while !condition() {
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "timed out waiting for the condition"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-fn adaptive(cache: &Cache) -> Vec<Attribute> {
+fn adaptive(cache: &ResourceCache) -> Vec<IndexedAttribute> {
     let all = cache.index_stats().into_iter();
-    let adaptive = all.filter(|stats| stats.origin == Origin::Adaptive);
+    let adaptive = all.filter(|stats| stats.origin == IndexOrigin::Adaptive);
     adaptive.map(|stats| stats.attribute).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn frequent_lists_get_an_index_of_their_own() {
-    let memory = Memory::new();
-    fill(&*memory, 5_000).await;
+async fn frequent_lists_get_an_adaptive_index() {
+    let memory = MemoryStore::new();
+    write_labelled_pods(&*memory, 5_000).await;
     let store: Arc<dyn Store> = memory.clone();
-    let with = hub(&store, IndexOptions::default()).await;
+    let with = start_manager(&store, IndexOptions::default()).await;
     let cache = pods(&with);
-    // The label that all objects share comes first, and is no help.
-    let asked = request("area=t,job=j3", "");
-    assert_eq!(cost(&cache, &asked), (5_000, 10));
+    // The first label is shared by all objects, so its index would not help.
+    let query = request("area=t,job=j3", "");
+    assert_eq!(examined_and_matched(&cache, &query), (5_000, 10));
     assert_eq!(adaptive(&cache), []);
-    until(|| {
-        cost(&cache, &asked);
+    wait_until(|| {
+        examined_and_matched(&cache, &query);
         !adaptive(&cache).is_empty()
     })
     .await;
-    assert_eq!(adaptive(&cache), [Attribute::Label("job".into())]);
-    assert_eq!(cost(&cache, &asked), (10, 10));
-    // It follows what changes.
+    assert_eq!(adaptive(&cache), [IndexedAttribute::Label("job".into())]);
+    assert_eq!(examined_and_matched(&cache, &query), (10, 10));
+    // The index is updated by changes.
     for job in ["j3", "j4", "j3"] {
         put(
             &*store,
@@ -247,26 +255,26 @@ async fn frequent_lists_get_an_index_of_their_own() {
         )
         .await;
         current(&with).await;
-        let picked = if job == "j3" { 11 } else { 10 };
-        assert_eq!(cost(&cache, &asked).1, picked, "{job}");
+        let matched = if job == "j3" { 11 } else { 10 };
+        assert_eq!(examined_and_matched(&cache, &query).1, matched, "{job}");
     }
-    // And is there again when everything had to be read anew.
-    memory.break_with(rhumb_store::Error::Compacted {
+    // The index survives a full reload of the cache.
+    memory.fail_with(rhumb_store::Error::Compacted {
         requested: rhumb_meta::Revision::new(1),
         oldest: rhumb_meta::Revision::new(2),
     });
-    until(|| !with.health().is_ready()).await;
-    memory.mend();
-    until(|| with.health().is_ready()).await;
+    wait_until(|| !with.health().is_ready()).await;
+    memory.clear_failure();
+    wait_until(|| with.health().is_ready()).await;
     put(&*store, "pods/ns0/newer", "area=t,job=j3;n1,Running;x").await;
     current(&with).await;
-    assert_eq!(cost(&cache, &asked), (12, 12));
+    assert_eq!(examined_and_matched(&cache, &query), (12, 12));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_index_that_no_room_is_left_for_is_not_built() {
-    let memory = Memory::new();
-    fill(&*memory, 2_000).await;
+async fn an_index_that_exceeds_the_budget_is_not_built() {
+    let memory = MemoryStore::new();
+    write_labelled_pods(&*memory, 2_000).await;
     let store: Arc<dyn Store> = memory.clone();
     let small = IndexOptions {
         adaptive_bytes_max: 1_000,
@@ -277,10 +285,10 @@ async fn an_index_that_no_room_is_left_for_is_not_built() {
         ..IndexOptions::default()
     };
     for index in [small, never] {
-        let hub = hub(&store, index).await;
-        let cache = pods(&hub);
+        let manager = start_manager(&store, index).await;
+        let cache = pods(&manager);
         for _ in 0..100 {
-            cost(&cache, &request("job=j3", ""));
+            examined_and_matched(&cache, &request("job=j3", ""));
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert_eq!(adaptive(&cache), []);
@@ -288,46 +296,46 @@ async fn an_index_that_no_room_is_left_for_is_not_built() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_that_lists_no_longer_use_is_dropped() {
-    let memory = Memory::new();
-    fill(&*memory, 2_000).await;
+async fn an_idle_adaptive_index_is_dropped() {
+    let memory = MemoryStore::new();
+    write_labelled_pods(&*memory, 2_000).await;
     let store: Arc<dyn Store> = memory.clone();
     let clock = Arc::new(ManualClock::default());
-    let options = Options {
+    let options = CacheOptions {
         clock: Arc::clone(&clock) as Arc<dyn Clock>,
-        ..Options::default()
+        ..CacheOptions::default()
     };
-    let hub = start(&store, options).await;
-    let cache = pods(&hub);
-    let asked = request("job=j3", "");
+    let manager = start(&store, options).await;
+    let cache = pods(&manager);
+    let query = request("job=j3", "");
     for _ in 0..100 {
-        cost(&cache, &asked);
+        examined_and_matched(&cache, &query);
     }
-    until(|| !adaptive(&cache).is_empty()).await;
-    assert_eq!(cost(&cache, &asked), (10, 10));
-    // Time enough for the reader to look after its caches.
-    let a_while = || tokio::time::sleep(Duration::from_secs(60));
+    wait_until(|| !adaptive(&cache).is_empty()).await;
+    assert_eq!(examined_and_matched(&cache, &query), (10, 10));
+    // Long enough for the reflector to run its maintenance.
+    let idle_period = || tokio::time::sleep(Duration::from_secs(60));
     clock.advance(Duration::from_secs(590));
-    a_while().await;
+    idle_period().await;
     assert_eq!(adaptive(&cache).len(), 1);
     clock.advance(Duration::from_secs(20));
-    a_while().await;
+    idle_period().await;
     assert_eq!(adaptive(&cache), []);
     let counted = cache.lists_by_index();
-    let job = &counted[&Attribute::Label("job".into())];
-    assert!(job.lists > 0 && job.looked_at == 10 * job.lists, "{job:?}");
-    assert_eq!(cost(&cache, &asked), (2_000, 10));
-    // It may come again, and there is room for it again.
+    let job = &counted[&IndexedAttribute::Label("job".into())];
+    assert!(job.lists > 0 && job.examined == 10 * job.lists, "{job:?}");
+    assert_eq!(examined_and_matched(&cache, &query), (2_000, 10));
+    // The index can be built again: its budget was released.
     for _ in 0..100 {
-        cost(&cache, &asked);
+        examined_and_matched(&cache, &query);
     }
-    until(|| !adaptive(&cache).is_empty()).await;
+    wait_until(|| !adaptive(&cache).is_empty()).await;
 }
 
-/// What counts is what lists ask for, not what they could.
+/// Selectivity is measured for the values that lists request, not for all values of the label.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rare_value_of_a_common_label_gets_an_index() {
-    let memory = Memory::new();
+    let memory = MemoryStore::new();
     for index in 0..2_000 {
         let role = if index % 100 == 0 {
             "driver"
@@ -338,77 +346,80 @@ async fn a_rare_value_of_a_common_label_gets_an_index() {
         put(&*memory, &format!("pods/ns/o{index:05}"), &value).await;
     }
     let store: Arc<dyn Store> = memory.clone();
-    let hub = hub(&store, IndexOptions::default()).await;
-    let cache = pods(&hub);
-    let asked = request("role=driver", "");
-    until(|| {
-        cost(&cache, &asked);
+    let manager = start_manager(&store, IndexOptions::default()).await;
+    let cache = pods(&manager);
+    let query = request("role=driver", "");
+    wait_until(|| {
+        examined_and_matched(&cache, &query);
         !adaptive(&cache).is_empty()
     })
     .await;
-    assert_eq!(cost(&cache, &asked), (20, 20));
+    assert_eq!(examined_and_matched(&cache, &query), (20, 20));
 }
 
-/// Lists that look for nothing sensible, as a client may that means harm, get no indexes and keep nobody from theirs.
+/// Lists with many meaningless selectors, as a malicious client may send, get no indexes and do not displace others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nonsense_gets_no_index_and_takes_none_away() {
-    let memory = Memory::new();
-    fill(&*memory, 1_000).await;
+async fn meaningless_selectors_get_no_index_and_displace_none() {
+    let memory = MemoryStore::new();
+    write_labelled_pods(&*memory, 1_000).await;
     let store: Arc<dyn Store> = memory.clone();
-    let hub = hub(&store, IndexOptions::default()).await;
-    let cache = pods(&hub);
+    let manager = start_manager(&store, IndexOptions::default()).await;
+    let cache = pods(&manager);
     for key in 0..300 {
         for _ in 0..20 {
-            cost(&cache, &request(&format!("junk-{key}=x"), ""));
+            examined_and_matched(&cache, &request(&format!("junk-{key}=x"), ""));
         }
     }
     let many: Vec<_> = (0..256).map(|key| format!("more-{key}=x")).collect();
     for _ in 0..20 {
-        cost(&cache, &request(&many.join(","), ""));
+        examined_and_matched(&cache, &request(&many.join(","), ""));
     }
     assert_eq!(adaptive(&cache), []);
-    until(|| {
-        cost(&cache, &request("job=j3", ""));
+    wait_until(|| {
+        examined_and_matched(&cache, &request("job=j3", ""));
         !adaptive(&cache).is_empty()
     })
     .await;
-    assert_eq!(adaptive(&cache), [Attribute::Label("job".into())]);
+    assert_eq!(adaptive(&cache), [IndexedAttribute::Label("job".into())]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_index_took_is_free_again_when_its_resource_goes() {
-    let memory = Memory::new();
-    fill(&*memory, 2_000).await;
+async fn removing_a_resource_releases_its_index_budget() {
+    let memory = MemoryStore::new();
+    write_labelled_pods(&*memory, 2_000).await;
     let store: Arc<dyn Store> = memory.clone();
-    let room_for_one = IndexOptions {
+    let one_index_budget = IndexOptions {
         adaptive_bytes_max: 150_000,
         ..IndexOptions::default()
     };
-    let hub = hub(&store, room_for_one).await;
+    let manager = start_manager(&store, one_index_budget).await;
     for _ in 0..3 {
-        let cache = pods(&hub);
-        until(|| {
-            cost(&cache, &request("job=j3", ""));
+        let cache = pods(&manager);
+        wait_until(|| {
+            examined_and_matched(&cache, &request("job=j3", ""));
             !adaptive(&cache).is_empty()
         })
         .await;
         drop(cache);
-        hub.remove(&support::prefix("pods")).await.expect("removed");
-        hub.add(support::resource("pods")).await.expect("added");
+        manager
+            .remove(&support::prefix("pods"))
+            .await
+            .expect("removed");
+        manager.add(support::resource("pods")).await.expect("added");
     }
 }
 
-/// Labels change all the time while indexes are built; every list is held against a look at all objects.
+/// Labels change while indexes are built; every list is compared with a full scan.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_index_that_is_built_under_changes_is_right() {
+async fn an_index_built_during_changes_is_correct() {
     for seed in 1..=4 {
-        let memory = Memory::new();
-        fill(&*memory, 3_000).await;
+        let memory = MemoryStore::new();
+        write_labelled_pods(&*memory, 3_000).await;
         let store: Arc<dyn Store> = memory.clone();
-        let hub = hub(&store, IndexOptions::default()).await;
-        let cache = pods(&hub);
+        let manager = start_manager(&store, IndexOptions::default()).await;
+        let cache = pods(&manager);
         let writer = tokio::spawn(async move {
-            let random = &mut Random::new(seed);
+            let random = &mut SeededRng::new(seed);
             for index in 0..3_000 {
                 let number = random.below(3_000);
                 let key = format!("pods/ns{}/o{number:05}", number % 5);

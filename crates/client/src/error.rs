@@ -1,26 +1,26 @@
-//! What can go wrong for a client.
+//! Errors of API requests and watches.
 
-/// Why something could not be done. It is tried again in any case.
+/// A failed API request or watch. Callers retry in any case.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{}", said(.0))]
+    #[error("{}", api_message(.0))]
     Request(#[from] kube::Error),
-    #[error("{}", chain(.0))]
+    #[error("{}", message_with_causes(.0))]
     Watch(#[from] kube::runtime::watcher::Error),
     #[error("{0}")]
     Other(String),
 }
 
-/// What the server said, or why it could not be asked.
-fn said(error: &kube::Error) -> String {
+/// The message of the server's Status, or why the request could not be sent.
+fn api_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
-        other => chain(other),
+        other => message_with_causes(other),
     }
 }
 
-/// An error and its causes, each thing once.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+/// An error and its causes, without repeating a cause that the message already contains.
+fn message_with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     if let Some(kube::Error::Api(status)) = error.downcast_ref() {
         return status.message.clone();
     }
@@ -28,7 +28,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     match error.source() {
         None => text,
         Some(source) => {
-            let source = chain(source);
+            let source = message_with_causes(source);
             match text.strip_suffix(&source) {
                 Some(_) => text,
                 None => format!("{text}: {source}"),
@@ -38,7 +38,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 impl Error {
-    /// The HTTP status that the server refused with.
+    /// The HTTP status code of the server's error response.
     pub fn code(&self) -> Option<u16> {
         match self {
             Error::Request(kube::Error::Api(status)) => Some(status.code),
@@ -55,8 +55,8 @@ impl Error {
     }
 }
 
-/// What is there, or `None` if the server says that it is not.
-pub fn found<T>(result: Result<T, kube::Error>) -> Result<Option<T>, Error> {
+/// Converts a 404 response to `None`.
+pub fn none_if_not_found<T>(result: Result<T, kube::Error>) -> Result<Option<T>, Error> {
     match result.map_err(Error::from) {
         Ok(object) => Ok(Some(object)),
         Err(error) if error.is_not_found() => Ok(None),

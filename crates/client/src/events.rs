@@ -1,4 +1,4 @@
-//! What people are told, as events beside the objects they are about.
+//! Records events about objects, as client-go's `EventRecorder` does; entry point [`EventRecorder`].
 
 use std::sync::Arc;
 
@@ -11,31 +11,31 @@ use tokio::sync::mpsc;
 
 use crate::AbortOnDrop;
 
-/// Where events about objects of the cluster are.
+/// The namespace of events about cluster-scoped objects.
 const CLUSTER_NAMESPACE: &str = "default";
 
-/// How much of an object's name fits into that of an event.
+/// How much of the object's name fits into the name of the event.
 const NAME_BYTES_MAX: usize = 253 - "..0123456789abcdef".len();
 
-/// Events that wait to be told.
-const WAITING_MAX: usize = 1000;
+/// Capacity of the queue of events to be posted.
+const QUEUE_MAX: usize = 1000;
 
-/// Tells events as one component, one after the other. Those that still wait when the last clone is dropped are not
-/// told: whoever no longer leads says nothing.
+/// Posts the events of one component in order, in the background. Events that are still queued when the last clone is
+/// dropped are discarded: a process that is no longer the leader must not write.
 #[derive(Debug, Clone)]
-pub struct Recorder {
+pub struct EventRecorder {
     component: &'static str,
-    waiting: mpsc::Sender<Box<Event>>,
+    queue: mpsc::Sender<Box<Event>>,
     _task: Arc<AbortOnDrop<()>>,
 }
 
-impl Recorder {
-    pub fn new(client: Client, component: &'static str) -> Recorder {
-        let (waiting, told) = mpsc::channel(WAITING_MAX);
-        Recorder {
+impl EventRecorder {
+    pub fn new(client: Client, component: &'static str) -> EventRecorder {
+        let (queue, queued) = mpsc::channel(QUEUE_MAX);
+        EventRecorder {
             component,
-            waiting,
-            _task: Arc::new(AbortOnDrop(tokio::spawn(post(client, told)))),
+            queue,
+            _task: Arc::new(AbortOnDrop(tokio::spawn(post_events(client, queued)))),
         }
     }
 
@@ -43,35 +43,35 @@ impl Recorder {
     where
         K: Resource<DynamicType = ()>,
     {
-        self.note(about.object_ref(&()), "Normal", reason, message);
+        self.try_record(about.object_ref(&()), "Normal", reason, message);
     }
 
     pub fn warning<K>(&self, about: &K, reason: &str, message: String)
     where
         K: Resource<DynamicType = ()>,
     {
-        self.note(about.object_ref(&()), "Warning", reason, message);
+        self.try_record(about.object_ref(&()), "Warning", reason, message);
     }
 
-    /// Holds nobody up: when too many wait, it is not told.
-    pub fn note(&self, about: ObjectReference, type_: &str, reason: &str, message: String) {
-        let event = event(self.component, about, type_, reason, message);
-        if let Err(error) = self.waiting.try_send(Box::new(event)) {
-            tracing::debug!(%error, reason, "an event is not told");
+    /// Never blocks: the event is dropped if the queue is full.
+    pub fn try_record(&self, about: ObjectReference, type_: &str, reason: &str, message: String) {
+        let event = new_event(self.component, about, type_, reason, message);
+        if let Err(error) = self.queue.try_send(Box::new(event)) {
+            tracing::debug!(%error, reason, "failed to queue an event; dropping it");
         }
     }
 
-    /// The same for those who would rather wait until fewer do.
-    pub async fn tell(&self, about: ObjectReference, type_: &str, reason: &str, message: String) {
-        let event = event(self.component, about, type_, reason, message);
-        if let Err(error) = self.waiting.send(Box::new(event)).await {
-            tracing::debug!(%error, reason, "an event is not told");
+    /// Waits while the queue is full.
+    pub async fn record(&self, about: ObjectReference, type_: &str, reason: &str, message: String) {
+        let event = new_event(self.component, about, type_, reason, message);
+        if let Err(error) = self.queue.send(Box::new(event)).await {
+            tracing::debug!(%error, reason, "failed to queue an event; dropping it");
         }
     }
 }
 
-/// An event about an object, told by a component now.
-pub fn event(
+/// Builds an event about an object, reported by a component at the current time.
+pub fn new_event(
     component: &str,
     about: ObjectReference,
     type_: &str,
@@ -105,18 +105,18 @@ pub fn event(
     }
 }
 
-/// An event that cannot be told is no reason to stop the work that it is about.
-async fn post(client: Client, mut waiting: mpsc::Receiver<Box<Event>>) {
+/// Posts queued events. Failures are logged only: events are best effort.
+async fn post_events(client: Client, mut waiting: mpsc::Receiver<Box<Event>>) {
     while let Some(event) = waiting.recv().await {
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let events: Api<Event> = Api::namespaced(client.clone(), namespace);
         if let Err(error) = events.create(&PostParams::default(), &event).await {
-            tracing::debug!(%error, reason = event.reason, "an event is not told");
+            tracing::debug!(%error, reason = event.reason, "failed to post an event; dropping it");
         }
     }
 }
 
-/// As upstream names them: the object, and a number that no other event about it has.
+/// The name of an event, as upstream builds it: the object's name and a unique number in hexadecimal.
 pub fn event_name(about: &str, number: i128) -> String {
     let end = about.floor_char_boundary(NAME_BYTES_MAX);
     let start = about[..end].trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
@@ -131,7 +131,7 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::testing::{ok, server};
+    use crate::testing::{ok_response, recording_fake_client};
 
     fn about(name: &str) -> ObjectReference {
         ObjectReference {
@@ -142,32 +142,33 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_too_many_events_some_are_not_told() {
-        let (client, requests) =
-            server(|_, _, _| ok(json!({"involvedObject": {}, "metadata": {}})));
-        let recorder = Recorder::new(client, "c");
-        for _ in 0..WAITING_MAX + 10 {
-            recorder.note(about("a"), "Normal", "R", String::new());
+    async fn events_beyond_the_queue_capacity_are_dropped() {
+        let (client, requests) = recording_fake_client(|_, _, _| {
+            ok_response(json!({"involvedObject": {}, "metadata": {}}))
+        });
+        let recorder = EventRecorder::new(client, "c");
+        for _ in 0..QUEUE_MAX + 10 {
+            recorder.try_record(about("a"), "Normal", "R", String::new());
         }
         sleep(Duration::from_secs(1)).await;
-        assert_eq!(requests.lock().unwrap().len(), WAITING_MAX);
-        recorder.note(about("a"), "Normal", "R", String::new());
+        assert_eq!(requests.lock().unwrap().len(), QUEUE_MAX);
+        recorder.try_record(about("a"), "Normal", "R", String::new());
         sleep(Duration::from_secs(1)).await;
-        assert_eq!(requests.lock().unwrap().len(), WAITING_MAX + 1);
+        assert_eq!(requests.lock().unwrap().len(), QUEUE_MAX + 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_told_when_nobody_leads_any_more() {
-        let (client, requests) = server(|_, _, _| None);
-        let recorder = Recorder::new(client, "c");
+    async fn queued_events_are_discarded_when_the_recorder_is_dropped() {
+        let (client, requests) = recording_fake_client(|_, _, _| None);
+        let recorder = EventRecorder::new(client, "c");
         for _ in 0..3 {
-            recorder.note(about("a"), "Normal", "R", String::new());
+            recorder.try_record(about("a"), "Normal", "R", String::new());
         }
         sleep(Duration::from_secs(1)).await;
         let clone = recorder.clone();
         drop(recorder);
-        assert!(!clone.waiting.is_closed());
-        let waiting = clone.waiting.clone();
+        assert!(!clone.queue.is_closed());
+        let waiting = clone.queue.clone();
         drop(clone);
         sleep(Duration::from_secs(1)).await;
         assert!(waiting.is_closed());
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_events_are_never_too_long() {
+    fn event_names_are_never_too_long() {
         let number = Timestamp::MAX.as_nanosecond();
         let check = |about: &str, start: &str| {
             let name = event_name(about, number);

@@ -1,5 +1,6 @@
-//! What clients of an API server share, whether the server is in the same process or far away: one process leads at a
-//! time ([`leader`]), what is there and what changes is followed ([`watching`]), and people are told ([`events`]).
+//! What the API clients of rhumb share (controllers, scheduler, agent): leader election ([`leader`]), list and watch
+//! with retries ([`reflector`]), recording events ([`events`]) and typed partial objects (the `view!` macro).
+//! Corresponds to parts of client-go.
 
 #![cfg_attr(
     not(test),
@@ -14,13 +15,13 @@
 pub mod error;
 pub mod events;
 pub mod leader;
+pub mod reflector;
 mod tasks;
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used)]
 pub mod testing;
 mod view;
-pub mod watching;
 
 pub use error::Error;
-pub use leader::Election;
+pub use leader::LeaderElectionConfig;
 pub use tasks::AbortOnDrop;

@@ -1,8 +1,8 @@
-//! Tasks that end with those who want them.
+//! Tasks whose lifetime is bound to a handle.
 
 use tokio::task::JoinHandle;
 
-/// A task that ends with whoever waits for it.
+/// A task that is aborted when this handle is dropped.
 #[derive(Debug)]
 pub struct AbortOnDrop<T>(pub JoinHandle<T>);
 

@@ -1,4 +1,4 @@
-//! A server that is not one: it answers as a test says.
+//! Fake API servers for tests: clients whose requests are answered by a function.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -8,40 +8,43 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-/// What a server says to a request; `None` is nothing, for as long as anybody waits.
-pub type Answer = Option<(u16, Value)>;
+/// Status code and body of a fake response; `None` never responds.
+pub type FakeResponse = Option<(u16, Value)>;
 
-/// A client whose requests are answered by a function; `None` is answered with 404. Watches say nothing.
-pub fn client(
+/// A client whose requests are answered by `answer`; `None` becomes a 404. Watches never respond.
+pub fn fake_client(
     answer: impl Fn(&Request<Vec<u8>>) -> Option<Value> + Send + Sync + 'static,
 ) -> Client {
-    connect(move |request| {
+    fake_client_with(move |request| {
         let answer = answer(request);
         if is_watch(request) {
             return None;
         }
-        answer.map_or_else(|| refused(404), ok)
+        answer.map_or_else(|| status_response(404), ok_response)
     })
 }
 
-/// Each request is a method, a path, and a query. All that were asked are kept, without their queries.
-pub fn server(
-    answer: impl FnMut(&str, &str, &str) -> Answer + Send + 'static,
+/// A client whose requests are answered by `answer`, given method, path and query. Also returns the log of all requests
+/// as `METHOD path`.
+pub fn recording_fake_client(
+    answer: impl FnMut(&str, &str, &str) -> FakeResponse + Send + 'static,
 ) -> (Client, Arc<Mutex<Vec<String>>>) {
     let requests = Arc::new(Mutex::new(Vec::new()));
-    let asked = requests.clone();
+    let log = requests.clone();
     let answer = Mutex::new(answer);
-    let client = connect(move |request| {
+    let client = fake_client_with(move |request| {
         let (method, path) = (request.method().as_str(), request.uri().path());
-        asked.lock().unwrap().push(format!("{method} {path}"));
+        log.lock().unwrap().push(format!("{method} {path}"));
         let query = request.uri().query().unwrap_or_default();
         (answer.lock().unwrap())(method, path, query)
     });
     (client, requests)
 }
 
-/// A client whose requests are answered by a function that sees all of them.
-pub fn connect(answer: impl Fn(&Request<Vec<u8>>) -> Answer + Send + Sync + 'static) -> Client {
+/// A client whose requests, watches included, are answered by `answer`.
+pub fn fake_client_with(
+    answer: impl Fn(&Request<Vec<u8>>) -> FakeResponse + Send + Sync + 'static,
+) -> Client {
     let answer = Arc::new(answer);
     let service = tower::service_fn(move |request: Request<Body>| {
         let answer = answer.clone();
@@ -59,11 +62,11 @@ pub fn connect(answer: impl Fn(&Request<Vec<u8>>) -> Answer + Send + Sync + 'sta
     Client::new(service, "default")
 }
 
-pub fn ok(body: Value) -> Answer {
+pub fn ok_response(body: Value) -> FakeResponse {
     Some((200, body))
 }
 
-pub fn refused(code: u16) -> Answer {
+pub fn status_response(code: u16) -> FakeResponse {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
         "reason": "Refused", "message": "no",
@@ -71,8 +74,8 @@ pub fn refused(code: u16) -> Answer {
     Some((code, status))
 }
 
-pub fn list(items: &[Value]) -> Answer {
-    ok(json!({"metadata": {"resourceVersion": "1"}, "items": items}))
+pub fn list_response(items: &[Value]) -> FakeResponse {
+    ok_response(json!({"metadata": {"resourceVersion": "1"}, "items": items}))
 }
 
 pub fn is_watch<B>(request: &Request<B>) -> bool {

@@ -1,7 +1,7 @@
-//! Objects of which only a part is read.
+//! Typed views of objects: structs that deserialize only some of a kind's fields.
 
-/// Makes a type with a field `metadata` be read where objects of a kind are: in lists, watches and answers. Whatever else
-/// the type does not have is never read into memory.
+/// Implements `kube::Resource` for a struct with a field `metadata`, so that `kube::Api` can read it in place of the
+/// full kind. Fields that the struct does not have are never kept in memory.
 #[macro_export]
 macro_rules! view {
     ($view:ty, of $kind:ty) => {

@@ -1,9 +1,10 @@
-//! What keeps a cluster in order when nobody looks: namespaces end, garbage goes, accounts and nodes are kept.
+//! The controllers of kube-controller-manager that rhumb provides: namespace deletion, garbage collection, node
+//! lifecycle, taint eviction, pod garbage collection, storage protection, service accounts, NetworkPolicy status.
 //!
-//! Every controller is a client of the API server and nothing more. It gets a [`kube::Client`] that acts as the
-//! controller's own account, whatever is behind it: the server in the same process, or any server over HTTPS.
-//! Only one process runs them at a time ([`rhumb_client::leader`]). A controller that fails is started again (`supervise`); it
-//! keeps nothing but what it can read anew. To add one: a folder with a `run(Context)`, and a line in [`ALL`].
+//! Entry point: [`run`]. Every controller is only a client of the API server: it gets a [`kube::Client`] with the
+//! identity of its own service account, connected in-process or over HTTPS. Leader election
+//! ([`rhumb_client::leader`]) ensures that one process runs them at a time. A failed controller is restarted and
+//! rebuilds its state from the API. To add one: a module with a `run` function, and an entry in the list below.
 
 #![cfg_attr(
     not(test),
@@ -15,22 +16,22 @@
     )
 )]
 
-mod accounts;
-mod garbage;
+mod api_resources;
+mod garbage_collector;
 mod namespaces;
-mod network_policies;
-mod nodes;
+mod network_policy_status;
+mod node_lifecycle;
+mod partial_objects;
 mod per_namespace;
 mod pod_garbage;
-mod pods;
-mod queue;
-mod resources;
+mod pod_writes;
+mod service_accounts;
 mod storage_protection;
-mod supervise;
+mod supervisor;
 mod taint_eviction;
 #[cfg(test)]
 mod testing;
-mod views;
+mod work_queue;
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,57 +40,57 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use kube::Client;
 
-pub use rhumb_client::{Election, Error};
-pub use supervise::run;
+pub use rhumb_client::{Error, LeaderElectionConfig};
+pub use supervisor::run;
 
-/// What an operator can say about all controllers.
+/// Configuration shared by all controllers.
 #[derive(Debug, Clone)]
-pub struct Options {
-    /// Who wants to lead. A process that was here before under the same name goes on at once.
-    pub election: Election,
-    /// The certificates by which pods know the API server, as PEM; without them no config map tells.
+pub struct ControllerOptions {
+    /// Leader election settings. A restarted process with the same identity resumes its lease at once.
+    pub election: LeaderElectionConfig,
+    /// CA bundle (PEM) that pods use to verify the API server; without it `kube-root-ca.crt` is not published.
     pub root_ca: Option<String>,
-    /// What signs tokens for secrets; without it they get none.
-    pub token_signer: Option<Arc<dyn SignToken>>,
-    /// How long a node may be silent.
+    /// Signs tokens for service account token secrets; without it the secrets get no token.
+    pub token_signer: Option<Arc<dyn TokenSigner>>,
+    /// How long a node may send no heartbeat before it is marked unhealthy.
     pub node_monitor_grace_period: Duration,
-    /// How long a new node may take until it first says something.
+    /// The same for a new node that has not reported a status yet.
     pub node_startup_grace_period: Duration,
-    /// How long a node that pods name may be unknown before they go.
+    /// How long a node must be missing before the pods bound to it are deleted.
     pub node_quarantine: Duration,
-    /// How many pods that have finished are kept; the oldest of more are deleted. 0 is no limit.
+    /// Number of finished pods to keep; the oldest ones beyond it are deleted. 0 means no limit.
     pub terminated_pods_max: usize,
 }
 
-/// Signs the tokens of service accounts that secrets hold.
-pub trait SignToken: fmt::Debug + Send + Sync {
-    /// `None` if it cannot be signed.
+/// Signs service account tokens that are stored in secrets.
+pub trait TokenSigner: fmt::Debug + Send + Sync {
+    /// `None` if signing fails.
     fn sign(&self, namespace: &str, account: &str, uid: &str, secret: &str) -> Option<String>;
 }
 
-/// Gives each controller a client that acts as its own account.
-pub trait Connect: fmt::Debug + Send + Sync {
-    /// `account` is a service account of `kube-system`; `None` is the control plane itself.
+/// Creates clients that authenticate as a controller's service account.
+pub trait ClientFactory: fmt::Debug + Send + Sync {
+    /// `account` is a service account in `kube-system`; `None` is the control plane itself.
     fn client(&self, account: Option<&'static str>) -> Client;
 }
 
-/// What a controller works with.
-struct Context {
-    /// Acts as the controller's own account, which may do what upstream lets it do.
+/// What a controller is started with.
+struct ControllerContext {
+    /// Authenticates as the controller's service account, with upstream's RBAC rules.
     client: Client,
-    /// Lists and watches everything, as the control plane itself: accounts have no right to that.
+    /// Lists and watches as the control plane itself, because the service accounts lack those permissions.
     reader: Client,
-    options: Arc<Options>,
+    options: Arc<ControllerOptions>,
 }
 
-/// One part of the control plane.
+/// A controller that can be enabled or disabled.
 pub struct Controller {
-    /// As upstream's `--controllers` names it.
+    /// Its name in upstream's `--controllers` flag.
     pub name: &'static str,
-    /// The service account that it acts as.
+    /// The service account that it authenticates as.
     pub account: Option<&'static str>,
-    /// Goes on until it is dropped. It may be dropped at any await.
-    run: fn(Context) -> BoxFuture<'static, Result<(), Error>>,
+    /// Runs until dropped; safe to drop at any await point.
+    run: fn(ControllerContext) -> BoxFuture<'static, Result<(), Error>>,
 }
 
 impl fmt::Debug for Controller {
@@ -98,8 +99,8 @@ impl fmt::Debug for Controller {
     }
 }
 
-/// All that there are.
-pub const ALL: &[Controller] = &[
+/// All controllers.
+pub const CONTROLLERS: &[Controller] = &[
     Controller {
         name: "namespace-controller",
         account: Some("namespace-controller"),
@@ -108,12 +109,12 @@ pub const ALL: &[Controller] = &[
     Controller {
         name: "garbage-collector-controller",
         account: Some("generic-garbage-collector"),
-        run: |context| Box::pin(garbage::run(context)),
+        run: |context| Box::pin(garbage_collector::run(context)),
     },
     Controller {
         name: "node-lifecycle-controller",
         account: Some("node-controller"),
-        run: |context| Box::pin(nodes::run(context)),
+        run: |context| Box::pin(node_lifecycle::run(context)),
     },
     Controller {
         name: "taint-eviction-controller",
@@ -128,7 +129,7 @@ pub const ALL: &[Controller] = &[
     Controller {
         name: "networkpolicy-status-controller",
         account: Some("networkpolicy-status-controller"),
-        run: |context| Box::pin(network_policies::run(context)),
+        run: |context| Box::pin(network_policy_status::run(context)),
     },
     Controller {
         name: "persistentvolumeclaim-protection-controller",
@@ -148,16 +149,16 @@ pub const ALL: &[Controller] = &[
     Controller {
         name: "serviceaccount-controller",
         account: Some("service-account-controller"),
-        run: |context| Box::pin(accounts::run_default_account(context)),
+        run: |context| Box::pin(service_accounts::run_default_account(context)),
     },
     Controller {
         name: "root-ca-certificate-publisher-controller",
         account: Some("root-ca-cert-publisher"),
-        run: |context| Box::pin(accounts::run_root_ca(context)),
+        run: |context| Box::pin(service_accounts::run_root_ca(context)),
     },
     Controller {
         name: "serviceaccount-token-controller",
         account: None,
-        run: |context| Box::pin(accounts::tokens::run(context)),
+        run: |context| Box::pin(service_accounts::token_secrets::run(context)),
     },
 ];

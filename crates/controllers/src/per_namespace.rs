@@ -1,8 +1,9 @@
-//! One object in every namespace that is not ending: made where it is missing, put right where it is not.
+//! Ensures that one object of a fixed name exists, with the right content, in every namespace that is not terminating.
+//! Used for the `default` ServiceAccount and the `kube-root-ca.crt` ConfigMap.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::fmt::Debug;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
@@ -12,15 +13,15 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::queue::{Done, Queue};
-use crate::{Context, Error};
-use rhumb_client::watching::watch;
+use crate::work_queue::{Requeue, WorkQueue};
+use crate::{ControllerContext, Error};
+use rhumb_client::reflector::watch;
 
-/// Namespaces that are looked after at the same time.
+/// Namespaces that are reconciled concurrently.
 const WORKERS: usize = 4;
 
-/// What every namespace is to have.
-pub(crate) trait Wanted: Send + Sync {
+/// Describes the object that every namespace must contain.
+pub(crate) trait PerNamespaceObject: Send + Sync {
     type Object: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + Debug
@@ -32,36 +33,39 @@ pub(crate) trait Wanted: Send + Sync {
 
     fn name(&self) -> &str;
 
-    /// Whether the object is as it should be.
-    fn is_right(&self, object: &Self::Object) -> bool;
+    /// Whether the stored object needs no update.
+    fn is_up_to_date(&self, object: &Self::Object) -> bool;
 
-    /// The object as it should be, made from what is there.
-    fn right(&self, object: Self::Object) -> Self::Object;
+    /// The stored object with the desired content.
+    fn with_desired_content(&self, object: Self::Object) -> Self::Object;
 
-    /// A new one without a name.
+    /// An empty object without a name.
     fn new_object(&self) -> Self::Object;
 }
 
-/// Sees to it until it is dropped.
-pub(crate) async fn run(context: &Context, wanted: impl Wanted) -> Result<(), Error> {
-    let queue = Queue::new();
-    let known = Known::default();
+/// Runs until dropped.
+pub(crate) async fn run(
+    context: &ControllerContext,
+    desired: impl PerNamespaceObject,
+) -> Result<(), Error> {
+    let queue = WorkQueue::new();
+    let known = NamespaceTracker::default();
     let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(context.reader.clone());
     let namespaces = watch(namespaces, Config::default(), |event| {
-        known.namespace(event, &queue);
+        known.handle_namespace_event(event, &queue);
     });
-    let config = Config::default().fields(&format!("metadata.name={}", wanted.name()));
+    let config = Config::default().fields(&format!("metadata.name={}", desired.name()));
     let objects = watch(Api::all(context.reader.clone()), config, |event| {
-        known.object(event, &wanted, &queue);
+        known.handle_object_event(event, &desired, &queue);
     });
-    let work = queue.work(WORKERS, |namespace: String| {
+    let work = queue.run_workers(WORKERS, |namespace: String| {
         let is_needed = known.needs(&namespace);
-        let wanted = &wanted;
+        let desired = &desired;
         async move {
             if is_needed {
-                ensure(context, wanted, &namespace).await?;
+                ensure(context, desired, &namespace).await?;
             }
-            Ok(Done::Yes)
+            Ok(Requeue::No)
         }
     });
     tokio::select! {
@@ -71,28 +75,28 @@ pub(crate) async fn run(context: &Context, wanted: impl Wanted) -> Result<(), Er
     }
 }
 
-/// Which namespaces there are, and which of them have what they should have.
+/// Tracks which namespaces exist, and which of them contain an up-to-date object.
 #[derive(Default)]
-struct Known {
-    sets: Mutex<Sets>,
+struct NamespaceTracker {
+    sets: Mutex<NamespaceSets>,
 }
 
 #[derive(Default)]
-struct Sets {
-    /// All that are not ending.
+struct NamespaceSets {
+    /// Namespaces that are not terminating.
     active: HashSet<String>,
     satisfied: HashSet<String>,
-    /// Those that a stream which begins anew has told so far.
+    /// Namespaces with an up-to-date object in the relist that is in progress.
     listed: HashSet<String>,
     are_objects_known: bool,
 }
 
-impl Known {
-    fn lock(&self) -> MutexGuard<'_, Sets> {
-        self.sets.lock().unwrap_or_else(PoisonError::into_inner)
+impl NamespaceTracker {
+    fn lock(&self) -> MutexGuard<'_, NamespaceSets> {
+        self.sets.lock()
     }
 
-    /// Nothing is needed before it is known what is there.
+    /// False until the objects have been listed.
     fn needs(&self, namespace: &str) -> bool {
         let sets = self.lock();
         sets.are_objects_known
@@ -100,8 +104,13 @@ impl Known {
             && !sets.satisfied.contains(namespace)
     }
 
-    /// Namespaces that are not told again were deleted, and one of the same name may be new: all are looked at.
-    fn namespace(&self, event: Event<PartialObjectMeta<Namespace>>, queue: &Queue<String>) {
+    /// A relist starts from an empty set, so all namespaces are queued again: one of them may have been deleted and
+    /// recreated while the watch was interrupted.
+    fn handle_namespace_event(
+        &self,
+        event: Event<PartialObjectMeta<Namespace>>,
+        queue: &WorkQueue<String>,
+    ) {
         let mut sets = self.lock();
         match event {
             Event::Apply(namespace) | Event::InitApply(namespace) => {
@@ -120,12 +129,17 @@ impl Known {
         }
     }
 
-    fn object<W: Wanted>(&self, event: Event<W::Object>, wanted: &W, queue: &Queue<String>) {
+    fn handle_object_event<W: PerNamespaceObject>(
+        &self,
+        event: Event<W::Object>,
+        desired: &W,
+        queue: &WorkQueue<String>,
+    ) {
         let mut sets = self.lock();
         match event {
             Event::Init => sets.listed.clear(),
             Event::InitApply(object) => {
-                if wanted.is_right(&object) {
+                if desired.is_up_to_date(&object) {
                     sets.listed.extend(object.namespace());
                 }
             }
@@ -140,7 +154,7 @@ impl Known {
                 let Some(namespace) = object.namespace() else {
                     return;
                 };
-                if wanted.is_right(&object) {
+                if desired.is_up_to_date(&object) {
                     sets.satisfied.insert(namespace);
                 } else {
                     sets.satisfied.remove(&namespace);
@@ -157,40 +171,44 @@ impl Known {
     }
 }
 
-async fn ensure<W: Wanted>(context: &Context, wanted: &W, namespace: &str) -> Result<(), Error> {
+async fn ensure<W: PerNamespaceObject>(
+    context: &ControllerContext,
+    desired: &W,
+    namespace: &str,
+) -> Result<(), Error> {
     let objects: Api<W::Object> = Api::namespaced(context.client.clone(), namespace);
     let params = PostParams::default();
-    let result = match found(context, wanted, namespace).await? {
-        Some(object) if wanted.is_right(&object) => return Ok(()),
+    let result = match read_object(context, desired, namespace).await? {
+        Some(object) if desired.is_up_to_date(&object) => return Ok(()),
         Some(object) => {
-            let object = wanted.right(object);
-            objects.replace(wanted.name(), &params, &object).await
+            let object = desired.with_desired_content(object);
+            objects.replace(desired.name(), &params, &object).await
         }
         None => {
-            let mut object = wanted.right(wanted.new_object());
-            object.meta_mut().name = Some(wanted.name().to_owned());
+            let mut object = desired.with_desired_content(desired.new_object());
+            object.meta_mut().name = Some(desired.name().to_owned());
             objects.create(&params, &object).await
         }
     };
     match result {
-        Err(kube::Error::Api(status)) if is_ending(&status) => Ok(()),
+        Err(kube::Error::Api(status)) if is_namespace_terminating(&status) => Ok(()),
         other => other.map(drop).map_err(Error::from),
     }
 }
 
-/// The object as it is now. The one who reads may list, not get.
-async fn found<W: Wanted>(
-    context: &Context,
-    wanted: &W,
+/// Reads the object by a list request: the reader identity may list but not get.
+async fn read_object<W: PerNamespaceObject>(
+    context: &ControllerContext,
+    desired: &W,
     namespace: &str,
 ) -> Result<Option<W::Object>, Error> {
     let objects: Api<W::Object> = Api::namespaced(context.reader.clone(), namespace);
-    let params = ListParams::default().fields(&format!("metadata.name={}", wanted.name()));
+    let params = ListParams::default().fields(&format!("metadata.name={}", desired.name()));
     Ok(objects.list(&params).await?.items.pop())
 }
 
-/// The namespace is going or gone, which its own watch will tell.
-fn is_ending(status: &kube::core::Status) -> bool {
+/// Whether the write failed because the namespace is terminating or deleted; the namespace watch reports that too.
+fn is_namespace_terminating(status: &kube::core::Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let is_terminating = causes
         .into_iter()

@@ -1,27 +1,29 @@
-//! What controllers are tried with: a server that is not one, and what it shows.
+//! Test support: a controller context on a fake client, and discovery documents.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use rhumb_client::leader::Times;
-pub(crate) use rhumb_client::testing::{client, is_watch, list, ok, refused, server};
+use rhumb_client::leader::LeaseTimings;
+pub(crate) use rhumb_client::testing::{
+    fake_client, is_watch, list_response, ok_response, recording_fake_client, status_response,
+};
 use serde_json::{Value, json};
 
-use crate::{Context, Election, Options};
+use crate::{ControllerContext, ControllerOptions, LeaderElectionConfig};
 
-/// For a controller that does all it does by this client.
-pub(crate) fn context(client: Client) -> Context {
-    Context {
+/// A context whose client and reader are both `client`.
+pub(crate) fn context(client: Client) -> ControllerContext {
+    ControllerContext {
         reader: client.clone(),
         client,
-        options: Arc::new(Options {
-            election: Election {
+        options: Arc::new(ControllerOptions {
+            election: LeaderElectionConfig {
                 identity: String::new(),
                 namespace: String::new(),
                 name: String::new(),
-                led: "the controllers",
-                times: Times::default(),
+                component: "the controllers",
+                timings: LeaseTimings::default(),
             },
             root_ca: None,
             token_signer: None,
@@ -33,7 +35,7 @@ pub(crate) fn context(client: Client) -> Context {
     }
 }
 
-/// What discovery shows of a group that has these kinds at `v1`, all in namespaces.
+/// Aggregated discovery document of a group that serves these namespaced resources in `v1`.
 pub(crate) fn discovery<'a>(
     group: &str,
     freshness: &str,

@@ -1,6 +1,8 @@
-//! How long it takes to compile an expression, to convert a pod, and to evaluate on it.
+//! Time to compile an expression, to convert a pod to a CEL value, and to evaluate the expression.
 
-use rhumb_expressions::{Budget, Environment, Input, Inputs, Program, Scope, Want};
+use rhumb_expressions::{
+    Activation, Environment, EvaluationBudget, JsonInput, Program, RequestInputs, ReturnTypes,
+};
 use serde_json::{Value, json};
 use std::hint::black_box;
 use std::time::Instant;
@@ -33,11 +35,11 @@ fn pod() -> Value {
 }
 
 fn report(what: &str, times: u32, work: impl Fn()) {
-    let begun = Instant::now();
+    let started = Instant::now();
     for _ in 0..times {
         work();
     }
-    let each = begun.elapsed() / times;
+    let each = started.elapsed() / times;
     println!("{each:>10.2?}  {what}");
 }
 
@@ -45,27 +47,34 @@ fn main() {
     let pod = pod();
     let environment = Environment::policy(false);
     report("convert a pod", TIMES, || {
-        let inputs = Inputs {
-            object: Input::new(&pod),
-            ..Inputs::default()
+        let inputs = RequestInputs {
+            object: JsonInput::new(&pod),
+            ..RequestInputs::default()
         };
-        let program = Program::compile(&environment, "object", Want::Anything);
+        let program = Program::compile(&environment, "object", ReturnTypes::Any);
         let program = program.expect("compiles");
-        let value = program.evaluate(&mut Scope::new(&inputs), &mut Budget::for_policy(None));
+        let value = program.evaluate(
+            &mut Activation::new(&inputs),
+            &mut EvaluationBudget::for_policy(None),
+        );
         black_box(value.is_ok());
     });
-    let inputs = Inputs {
-        object: Input::new(&pod),
-        ..Inputs::default()
+    let inputs = RequestInputs {
+        object: JsonInput::new(&pod),
+        ..RequestInputs::default()
     };
     for expression in EXPRESSIONS {
         report(&format!("compile {expression}"), TIMES / 10, || {
-            let program = Program::compile(&environment, black_box(expression), Want::Bool);
+            let program = Program::compile(&environment, black_box(expression), ReturnTypes::Bool);
             black_box(program.is_ok());
         });
-        let program = Program::compile(&environment, expression, Want::Bool).expect("compiles");
+        let program =
+            Program::compile(&environment, expression, ReturnTypes::Bool).expect("compiles");
         report(&format!("evaluate {expression}"), TIMES, || {
-            let value = program.evaluate(&mut Scope::new(&inputs), &mut Budget::for_policy(None));
+            let value = program.evaluate(
+                &mut Activation::new(&inputs),
+                &mut EvaluationBudget::for_policy(None),
+            );
             black_box(value.is_ok());
         });
     }

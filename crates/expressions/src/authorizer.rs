@@ -1,41 +1,42 @@
-//! Questions about what someone may do, which expressions can ask.
+//! The interface to the authorizer, which expressions use through the variable `authorizer`.
 
 use std::fmt::Debug;
 
-/// Who answers. It is asked synchronously, while an expression is evaluated.
+/// Answers `authorizer` checks. It is called synchronously during evaluation.
 pub trait Authorizer: Debug + Send + Sync {
-    fn check(&self, question: &Question<'_>) -> Decision;
+    fn check(&self, check: &AuthorizationCheck<'_>) -> AuthorizationDecision;
 }
 
-/// May this subject do this?
+/// An authorization check: may the subject perform the action?
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'q> {
-    pub subject: &'q Subject,
-    pub verb: &'q str,
-    pub target: Target<'q>,
+pub struct AuthorizationCheck<'c> {
+    pub subject: &'c AuthorizationSubject,
+    pub verb: &'c str,
+    pub target: AuthorizationTarget<'c>,
 }
 
-/// About whom it is asked.
+/// The subject of the check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Subject {
+pub enum AuthorizationSubject {
     /// The user of the request.
     #[default]
-    Requester,
+    RequestUser,
     ServiceAccount {
         namespace: String,
         name: String,
     },
 }
 
+/// The path or resource of the check.
 #[derive(Clone, Copy, Debug)]
-pub enum Target<'q> {
-    /// A path that is no resource.
-    Path(&'q str),
-    Resource(&'q ResourceCheck),
+pub enum AuthorizationTarget<'c> {
+    /// A non-resource path.
+    Path(&'c str),
+    Resource(&'c ResourceCheck),
 }
 
-/// What is to be done with a resource. The version is any; what is empty is not asked about. Selectors are as they
-/// were written: one that cannot be parsed is the authorizer's to judge, as in a request.
+/// Attributes of a resource check. The version is `*`; empty attributes are unset. Selectors are passed unparsed: the
+/// authorizer decides about invalid ones, as it does for requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceCheck {
     pub group: String,
@@ -47,11 +48,11 @@ pub struct ResourceCheck {
     pub label_selector: String,
 }
 
-/// The answer.
+/// The authorizer's decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub struct AuthorizationDecision {
     pub allowed: bool,
     pub reason: String,
-    /// What went wrong on the way, if anything did.
+    /// The error of the authorizer, if it failed.
     pub error: Option<String>,
 }

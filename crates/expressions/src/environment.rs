@@ -1,15 +1,15 @@
-//! Which names an expression may use, and what is known of them.
+//! The CEL environment: the variables an expression may use, and their types.
 
-use crate::check::structs::{self, Schema, Struct};
-use crate::check::types::{CompositeKind, Type};
+use crate::checker::struct_types::{self, SchemaTable, StructType};
+use crate::checker::types::{ParameterizedKind, Type};
 use crate::program::Program;
 use rhumb_schema::TypeId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-/// What is there before an expression begins.
+/// A variable that the API server declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Root {
+pub(crate) enum BuiltinVariable {
     Object,
     OldObject,
     Request,
@@ -20,30 +20,33 @@ pub(crate) enum Root {
     Variables,
 }
 
-/// The names that expressions of one kind may use, with their types.
+/// The declared variables for one kind of expression, with their types. Upstream counterpart: `cel.Env`.
 #[derive(Clone, Debug)]
 pub struct Environment {
     object: Type,
     params: Option<Type>,
-    /// The variables declared so far, where there can be any.
-    variables: Option<Arc<Struct>>,
+    /// The type of `variables`; `None` if the environment does not have it.
+    variables: Option<Arc<StructType>>,
     request_resource: bool,
     authorizer: bool,
-    patches: bool,
+    mutation: bool,
 }
 
-static REQUEST: LazyLock<Type> = LazyLock::new(structs::request);
-static NAMESPACE: LazyLock<Type> = LazyLock::new(structs::namespace);
-static AUTHORIZER: LazyLock<Type> = LazyLock::new(|| authorization("Authorizer"));
-static RESOURCE_CHECK: LazyLock<Type> = LazyLock::new(|| authorization("ResourceCheck"));
+static REQUEST: LazyLock<Type> = LazyLock::new(struct_types::admission_request_type);
+static NAMESPACE: LazyLock<Type> = LazyLock::new(struct_types::namespace_object_type);
+static AUTHORIZER: LazyLock<Type> = LazyLock::new(|| authorization_type("Authorizer"));
+static RESOURCE_CHECK: LazyLock<Type> = LazyLock::new(|| authorization_type("ResourceCheck"));
 
-fn no_variables() -> Arc<Struct> {
-    Arc::new(Struct::declared("kubernetes.variables", BTreeMap::new()))
+fn empty_variables_type() -> Arc<StructType> {
+    Arc::new(StructType::with_fields(
+        "kubernetes.variables",
+        BTreeMap::new(),
+    ))
 }
 
-fn authorization(name: &str) -> Type {
+fn authorization_type(name: &str) -> Type {
     let name = format!("kubernetes.authorization.{name}");
-    Type::Struct(Arc::new(Struct::without_fields(&name)))
+    Type::Struct(Arc::new(StructType::without_fields(&name)))
 }
 
 impl Environment {
@@ -56,28 +59,28 @@ impl Environment {
             variables: None,
             request_resource: true,
             authorizer: true,
-            patches: false,
+            mutation: false,
         }
     }
 
-    /// For policies that validate: also `variables`, and `params` if the policy has a kind of them.
+    /// For validating policies: also `variables`, and `params` if the policy has a paramKind.
     pub fn policy(has_params: bool) -> Environment {
         Environment {
             params: has_params.then_some(Type::Dyn),
-            variables: Some(no_variables()),
+            variables: Some(empty_variables_type()),
             ..Environment::match_conditions()
         }
     }
 
-    /// For the mutations of policies: also `Object{...}`, `JSONPatch{...}` and `jsonpatch.escapeKey`.
+    /// For mutating policies: also `Object{...}`, `JSONPatch{...}` and `jsonpatch.escapeKey`.
     pub fn mutation(has_params: bool) -> Environment {
         Environment {
-            patches: true,
+            mutation: true,
             ..Environment::policy(has_params)
         }
     }
 
-    /// The same without `authorizer`: messages cannot ask who may do what.
+    /// Without `authorizer`, which message expressions do not have.
     pub fn without_authorizer(self) -> Environment {
         Environment {
             authorizer: false,
@@ -85,7 +88,7 @@ impl Environment {
         }
     }
 
-    /// The same with `params`.
+    /// With `params`, of type dyn.
     pub fn with_params(self) -> Environment {
         Environment {
             params: Some(Type::Dyn),
@@ -93,68 +96,82 @@ impl Environment {
         }
     }
 
-    /// For warnings about a policy: the types of `object` and `oldObject` are known, and that of `params` may be.
-    /// Where they are not, anything goes.
+    /// For the type checking of a policy (`status.typeChecking`). `object` and `oldObject`, and `params` if declared,
+    /// have the type of the schema, or dyn without one.
     pub fn type_checking(
-        object: Option<(Schema, TypeId)>,
-        params: Option<Option<(Schema, TypeId)>>,
+        object: Option<(SchemaTable, TypeId)>,
+        params: Option<Option<(SchemaTable, TypeId)>>,
     ) -> Environment {
-        let of = |known: Option<(Schema, TypeId)>| match known {
-            Some((schema, id)) => structs::of_schema(&Arc::new(schema), id),
+        let object_type = |schema: Option<(SchemaTable, TypeId)>| match schema {
+            Some((schema, id)) => struct_types::object_type(&Arc::new(schema), id),
             None => Type::Dyn,
         };
         Environment {
-            object: of(object),
-            params: params.map(of),
-            variables: Some(no_variables()),
+            object: object_type(object),
+            params: params.map(object_type),
+            variables: Some(empty_variables_type()),
             request_resource: false,
             authorizer: true,
-            patches: false,
+            mutation: false,
         }
     }
 
-    /// Declares `variables.<name>`. One that does not compile can be named, and may be anything.
+    /// Declares `variables.<name>`. A variable that does not compile is declared as dyn.
     pub(crate) fn declare(&mut self, name: &str, program: Option<&Program>) {
-        let of = program.map_or(Type::Dyn, |program| storable(program.result_type()));
-        let variables = self.variables.get_or_insert_with(no_variables);
-        Arc::make_mut(variables).insert(name, of);
+        let ty = program.map_or(Type::Dyn, |program| {
+            declared_variable_type(program.result_type())
+        });
+        let variables = self.variables.get_or_insert_with(empty_variables_type);
+        Arc::make_mut(variables).insert(name, ty);
     }
 
-    pub(crate) fn patches(&self) -> bool {
-        self.patches
+    pub(crate) fn is_mutation(&self) -> bool {
+        self.mutation
     }
 
-    pub(crate) fn variable(&self, name: &str) -> Option<(Type, Root)> {
+    pub(crate) fn variable(&self, name: &str) -> Option<(Type, BuiltinVariable)> {
         Some(match name {
-            "object" => (self.object.clone(), Root::Object),
-            "oldObject" => (self.object.clone(), Root::OldObject),
-            "request" => (REQUEST.clone(), Root::Request),
-            "params" => (self.params.clone()?, Root::Params),
-            "namespaceObject" => (NAMESPACE.clone(), Root::NamespaceObject),
-            "authorizer" if self.authorizer => (AUTHORIZER.clone(), Root::Authorizer),
+            "object" => (self.object.clone(), BuiltinVariable::Object),
+            "oldObject" => (self.object.clone(), BuiltinVariable::OldObject),
+            "request" => (REQUEST.clone(), BuiltinVariable::Request),
+            "params" => (self.params.clone()?, BuiltinVariable::Params),
+            "namespaceObject" => (NAMESPACE.clone(), BuiltinVariable::NamespaceObject),
+            "authorizer" if self.authorizer => (AUTHORIZER.clone(), BuiltinVariable::Authorizer),
             "authorizer.requestResource" if self.authorizer && self.request_resource => {
-                (RESOURCE_CHECK.clone(), Root::RequestResource)
+                (RESOURCE_CHECK.clone(), BuiltinVariable::RequestResource)
             }
-            "variables" => (Type::Struct(self.variables.clone()?), Root::Variables),
+            "variables" => (
+                Type::Struct(self.variables.clone()?),
+                BuiltinVariable::Variables,
+            ),
             _ => return None,
         })
     }
 }
 
-/// What of a variable's type is known to those who use it: upstream forgets all but plain types, lists and maps.
-fn storable(of: &Type) -> Type {
-    match of {
-        Type::Composite(composite)
-            if matches!(composite.kind, CompositeKind::List | CompositeKind::Map) =>
+/// The declared type of a composited variable: upstream keeps only simple types, lists and maps, the rest is dyn.
+fn declared_variable_type(ty: &Type) -> Type {
+    match ty {
+        Type::Parameterized(parameterized)
+            if matches!(
+                parameterized.kind,
+                ParameterizedKind::List | ParameterizedKind::Map
+            ) =>
         {
-            Type::composite(
-                composite.kind,
-                composite.parameters.iter().map(storable).collect(),
+            Type::parameterized(
+                parameterized.kind,
+                parameterized
+                    .parameters
+                    .iter()
+                    .map(declared_variable_type)
+                    .collect(),
             )
         }
-        Type::Composite(_) | Type::Opaque(_) | Type::Struct(_) | Type::Param(_) | Type::Error => {
-            Type::Dyn
-        }
-        plain => plain.clone(),
+        Type::Parameterized(_)
+        | Type::Opaque(_)
+        | Type::Struct(_)
+        | Type::Param(_)
+        | Type::Error => Type::Dyn,
+        simple => simple.clone(),
     }
 }

@@ -1,8 +1,8 @@
-//! What can go wrong, in the words that users of Kubernetes know.
+//! Errors of compilation and evaluation, with upstream's messages.
 
 use std::sync::Arc;
 
-/// Why an expression cannot be used. Its text is upstream's.
+/// Why an expression does not compile, with upstream's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct CompileError {
@@ -15,10 +15,10 @@ impl CompileError {
     }
 }
 
-/// Why an expression has no value. The texts are upstream's where upstream has the case.
+/// Why the evaluation failed. The messages are upstream's where upstream has the case.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvaluationError {
-    /// The expression itself failed; a part of it that nobody needs may fail without harm.
+    /// The expression itself failed; `||`, `&&` and quantifiers absorb this error.
     #[error("{0}")]
     Failed(Arc<str>),
     #[error("operation cancelled: actual cost limit exceeded")]
@@ -29,7 +29,7 @@ pub enum EvaluationError {
     TooLarge,
     #[error("operation cancelled: evaluation nested too deeply")]
     TooDeep,
-    /// The expressions that share the budget have used it up: none of them should be evaluated any more.
+    /// The shared budget is used up: no further expression should be evaluated.
     #[error(
         "validation failed due to running out of cost budget, no further validation rules will be run"
     )]
@@ -49,10 +49,10 @@ impl EvaluationError {
         matches!(self, EvaluationError::Failed(text) if &**text == "no such overload")
     }
 
-    /// Whether `||` and `&&` may go on as if nothing had happened.
+    /// Whether `||`, `&&` and quantifiers absorb the error.
     pub(crate) fn can_be_absorbed(&self) -> bool {
         matches!(self, EvaluationError::Failed(_))
     }
 }
 
-pub(crate) type Evaluated<T> = Result<T, EvaluationError>;
+pub(crate) type EvaluationResult<T> = Result<T, EvaluationError>;

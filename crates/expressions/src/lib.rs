@@ -1,21 +1,26 @@
-//! CEL as admission uses it: expressions are compiled and checked once, and evaluated within limits.
+//! CEL for admission: expressions are compiled and checked once, and evaluated within limits.
+//!
+//! The entry points are [`Environment`] (which variables exist), [`Program::compile`] and [`Program::evaluate`]. The
+//! modules follow cel-go's packages: `parser`, `ast`, `checker`, `interpreter`, and `library` for the functions.
 //!
 //! ```
-//! use rhumb_expressions::{Budget, Environment, Input, Inputs, Program, Scope, Value, Want};
+//! use rhumb_expressions::{
+//!     Activation, Environment, EvaluationBudget, JsonInput, Program, RequestInputs, ReturnTypes, Value,
+//! };
 //!
 //! let environment = Environment::policy(false);
-//! let program = Program::compile(&environment, "object.spec.replicas <= 5", Want::Bool)?;
+//! let program = Program::compile(&environment, "object.spec.replicas <= 5", ReturnTypes::Bool)?;
 //!
 //! let object = serde_json::json!({"spec": {"replicas": 3}});
-//! let inputs = Inputs { object: Input::new(&object), ..Inputs::default() };
-//! let mut scope = Scope::new(&inputs);
-//! let mut budget = Budget::for_policy(None);
-//! assert!(matches!(program.evaluate(&mut scope, &mut budget), Ok(Value::Bool(true))));
+//! let inputs = RequestInputs { object: JsonInput::new(&object), ..RequestInputs::default() };
+//! let mut activation = Activation::new(&inputs);
+//! let mut budget = EvaluationBudget::for_policy(None);
+//! assert!(matches!(program.evaluate(&mut activation, &mut budget), Ok(Value::Bool(true))));
 //! # Ok::<(), rhumb_expressions::CompileError>(())
 //! ```
 //!
-//! What is compared with upstream: values, the texts of errors, types, and costs. Nothing here does I/O; the only
-//! clock is the monotonic one, which is compared with the deadline of a [`Budget`].
+//! Values, error messages, types and costs are upstream's. The crate does no I/O; it reads the monotonic clock to check
+//! the deadline of an [`EvaluationBudget`].
 
 #![cfg_attr(
     not(test),
@@ -27,30 +32,36 @@
     )
 )]
 
+mod activation;
+mod ast;
 mod authorizer;
-mod check;
+mod checker;
+mod compile_issue;
 mod environment;
 mod error;
-mod inputs;
+mod identifiers;
+mod interpreter;
 mod json;
 mod library;
 mod limits;
+mod parser;
 mod program;
-mod run;
-mod syntax;
 mod value;
 
-pub use authorizer::{Authorizer, Decision, Question, ResourceCheck, Subject, Target};
-pub use check::structs::Schema;
+pub use activation::{Activation, JsonInput, RequestInputs};
+pub use authorizer::{
+    AuthorizationCheck, AuthorizationDecision, AuthorizationSubject, AuthorizationTarget,
+    Authorizer, ResourceCheck,
+};
+pub use checker::struct_types::SchemaTable;
 pub use environment::Environment;
 pub use error::{CompileError, EvaluationError};
-pub use inputs::{Input, Inputs, Scope};
-pub use json::NoJson;
-pub use library::opaque::Opaque;
+pub use identifiers::is_identifier;
+pub use json::JsonConversionError;
+pub use library::opaque_value::OpaqueValue;
 pub use limits::{
-    Budget, COST_PER_EXPRESSION_MAX, COST_PER_MATCH_CONDITIONS_MAX, COST_PER_POLICY_MAX,
-    MESSAGE_BYTES_MAX, TEXT_CHARACTERS_MAX,
+    COST_PER_EXPRESSION_MAX, COST_PER_MATCH_CONDITIONS_MAX, COST_PER_POLICY_MAX,
+    EXPRESSION_CODE_POINTS_MAX, EvaluationBudget, MESSAGE_BYTES_MAX,
 };
-pub use program::{Program, Variables, Want};
-pub use syntax::words::is_identifier;
-pub use value::{Key, List, Map, Object, Patch, Value};
+pub use program::{CompositedVariables, Program, ReturnTypes};
+pub use value::{JsonPatchValue, ListValue, MapKey, MapValue, ObjectValue, Value};

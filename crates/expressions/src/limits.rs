@@ -1,89 +1,91 @@
-//! How large, how deep and how long. No expression, whoever wrote it, can keep a thread busy or exhaust memory.
+//! Limits of the size and depth of expressions and values, and the cost, memory and time budget of evaluation. No
+//! expression can block a thread or exhaust memory.
 
 use crate::error::EvaluationError;
 use std::time::Instant;
 
-/// How long an expression may be, in characters.
-pub const TEXT_CHARACTERS_MAX: usize = 100_000;
-/// How deep brackets of any kind may be nested. Upstream allows 250; its stacks grow.
+/// The maximum length of an expression, in code points.
+pub const EXPRESSION_CODE_POINTS_MAX: usize = 100_000;
+/// The maximum nesting of brackets. Upstream allows 250, because Go stacks grow.
 pub(crate) const NESTING_MAX: usize = 80;
-/// How deep a tree may be once macros are expanded. Everything that walks through it recurses this deep. Upstream
-/// allows 250, before macros are expanded.
-pub(crate) const DEPTH_MAX: usize = 120;
-/// How many parts an expression may have, once macros are expanded.
-pub(crate) const NODES_MAX: usize = 100_000;
-/// How deep evaluation may go, through the variables that a variable uses as well.
+/// The maximum depth of an AST after macro expansion, which bounds all recursion over it. Upstream allows 250 before
+/// macro expansion.
+pub(crate) const AST_DEPTH_MAX: usize = 120;
+/// The maximum number of AST nodes after macro expansion.
+pub(crate) const AST_NODES_MAX: usize = 100_000;
+/// The maximum recursion depth of evaluation, including nested composited variables.
 pub(crate) const EVALUATION_DEPTH_MAX: usize = 240;
 
-/// What one expression may cost.
+/// The cost limit of one expression (upstream: `PerCallLimit`).
 pub const COST_PER_EXPRESSION_MAX: u64 = 1_000_000;
-/// What all expressions of one policy may cost, for one binding.
+/// The cost limit of all expressions of a policy for one binding (upstream: `RuntimeCELCostBudget`).
 pub const COST_PER_POLICY_MAX: u64 = 10_000_000;
-/// What all match conditions of one webhook, or of one policy, may cost.
+/// The cost limit of all match conditions of one webhook or policy (upstream:
+/// `RuntimeCELCostBudgetMatchConditions`).
 pub const COST_PER_MATCH_CONDITIONS_MAX: u64 = 2_500_000;
-/// How long the result of a message expression may be.
+/// The maximum length of the result of a message expression.
 pub const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
-/// What the values may take up that are made by the expressions which share a budget.
+/// The memory limit of the values created by expressions that share a budget.
 pub(crate) const MEMORY_BYTES_MAX: usize = 64 << 20;
-/// What one value may take up if everything in it that is shared were there several times.
+/// The size limit of one value, counting shared parts each time.
 pub(crate) const VALUE_BYTES_MAX: usize = 16 << 20;
-/// How deep lists and maps may be nested.
+/// The maximum nesting of lists and maps.
 pub(crate) const VALUE_DEPTH_MAX: usize = 300;
-/// What a compiled regular expression may take up.
+/// The memory limit of a compiled regular expression.
 pub(crate) const REGEX_BYTES_MAX: usize = 1 << 20;
 
-/// Steps between two looks at the clock.
-const STEPS_BETWEEN_LOOKS: u32 = 256;
+/// Steps between two checks of the deadline (cel-go: `InterruptCheckFrequency`).
+const INTERRUPT_CHECK_FREQUENCY: u32 = 256;
 
-/// What is left of the cost and the time that several expressions share.
+/// Remaining cost, memory and time, shared by several expressions.
 #[derive(Debug)]
-pub struct Budget {
+pub struct EvaluationBudget {
     cost_left: u64,
     deadline: Option<Instant>,
     memory_left: usize,
-    /// What the expression that is running may still cost.
-    expression_left: u64,
+    /// The remaining cost of the current expression.
+    expression_cost_left: u64,
     steps: u32,
     pub(crate) depth: usize,
 }
 
-impl Budget {
-    /// A budget of that cost, which ends at the deadline whatever is left.
-    pub fn new(cost: u64, deadline: Option<Instant>) -> Budget {
-        Budget {
+impl EvaluationBudget {
+    /// A budget with this cost limit; evaluation is interrupted at the deadline.
+    pub fn new(cost: u64, deadline: Option<Instant>) -> EvaluationBudget {
+        EvaluationBudget {
             cost_left: cost,
             deadline,
             memory_left: MEMORY_BYTES_MAX,
-            expression_left: COST_PER_EXPRESSION_MAX,
+            expression_cost_left: COST_PER_EXPRESSION_MAX,
             steps: 0,
             depth: 0,
         }
     }
 
-    /// What upstream gives a policy: [`COST_PER_POLICY_MAX`].
-    pub fn for_policy(deadline: Option<Instant>) -> Budget {
-        Budget::new(COST_PER_POLICY_MAX, deadline)
+    /// A budget of [`COST_PER_POLICY_MAX`].
+    pub fn for_policy(deadline: Option<Instant>) -> EvaluationBudget {
+        EvaluationBudget::new(COST_PER_POLICY_MAX, deadline)
     }
 
-    /// What upstream gives match conditions: [`COST_PER_MATCH_CONDITIONS_MAX`].
-    pub fn for_match_conditions(deadline: Option<Instant>) -> Budget {
-        Budget::new(COST_PER_MATCH_CONDITIONS_MAX, deadline)
+    /// A budget of [`COST_PER_MATCH_CONDITIONS_MAX`].
+    pub fn for_match_conditions(deadline: Option<Instant>) -> EvaluationBudget {
+        EvaluationBudget::new(COST_PER_MATCH_CONDITIONS_MAX, deadline)
     }
 
     pub fn cost_left(&self) -> u64 {
         self.cost_left
     }
 
-    /// Begins an expression, and says what the one that has begun before may still cost.
-    pub(crate) fn begin(&mut self) -> u64 {
-        std::mem::replace(&mut self.expression_left, COST_PER_EXPRESSION_MAX)
+    /// Begins an expression; returns the remaining cost of the enclosing one, for `end_expression`.
+    pub(crate) fn begin_expression(&mut self) -> u64 {
+        std::mem::replace(&mut self.expression_cost_left, COST_PER_EXPRESSION_MAX)
     }
 
-    /// Ends an expression: what it has cost is paid for.
-    pub(crate) fn finish(&mut self, outer_left: u64) -> Result<(), EvaluationError> {
-        let cost = COST_PER_EXPRESSION_MAX.saturating_sub(self.expression_left);
-        self.expression_left = outer_left;
+    /// Ends an expression and deducts its cost from the shared budget.
+    pub(crate) fn end_expression(&mut self, outer_cost_left: u64) -> Result<(), EvaluationError> {
+        let cost = COST_PER_EXPRESSION_MAX.saturating_sub(self.expression_cost_left);
+        self.expression_cost_left = outer_cost_left;
         match self.cost_left.checked_sub(cost) {
             Some(left) => {
                 self.cost_left = left;
@@ -97,37 +99,37 @@ impl Budget {
     }
 
     pub(crate) fn charge(&mut self, cost: u64) -> Result<(), EvaluationError> {
-        match self.expression_left.checked_sub(cost) {
+        match self.expression_cost_left.checked_sub(cost) {
             Some(left) => {
-                self.expression_left = left;
+                self.expression_cost_left = left;
                 Ok(())
             }
             None => {
-                self.expression_left = 0;
+                self.expression_cost_left = 0;
                 Err(EvaluationError::CostExceeded)
             }
         }
     }
 
-    /// Gives back what upstream does not charge in some places.
+    /// Returns a cost that upstream does not charge in this position.
     pub(crate) fn refund(&mut self, cost: u64) {
-        self.expression_left = self
-            .expression_left
+        self.expression_cost_left = self
+            .expression_cost_left
             .saturating_add(cost)
             .min(COST_PER_EXPRESSION_MAX);
     }
 
-    /// One small piece of work, as small as looking at one item.
-    pub(crate) fn step(&mut self) -> Result<(), EvaluationError> {
+    /// Counts a unit of work, such as visiting one item, and checks the deadline from time to time.
+    pub(crate) fn count_step(&mut self) -> Result<(), EvaluationError> {
         self.steps += 1;
-        if self.steps < STEPS_BETWEEN_LOOKS {
+        if self.steps < INTERRUPT_CHECK_FREQUENCY {
             return Ok(());
         }
-        self.look_at_clock()
+        self.check_deadline()
     }
 
-    /// Before work that is not small.
-    pub(crate) fn look_at_clock(&mut self) -> Result<(), EvaluationError> {
+    /// Checks the deadline; called before expensive work.
+    pub(crate) fn check_deadline(&mut self) -> Result<(), EvaluationError> {
         self.steps = 0;
         match self.deadline {
             Some(deadline) if Instant::now() >= deadline => Err(EvaluationError::Interrupted),
@@ -135,7 +137,7 @@ impl Budget {
         }
     }
 
-    /// Before something is made that takes up so much.
+    /// Reserves memory before a value of this size is created.
     pub(crate) fn allocate(&mut self, bytes: usize) -> Result<(), EvaluationError> {
         if bytes > VALUE_BYTES_MAX {
             return Err(EvaluationError::TooLarge);

@@ -1,56 +1,55 @@
-//! An expression that is ready to be evaluated.
+//! Compiled expressions, and the composited variables of policies.
 
-use crate::check::types::Type;
+use crate::activation::Activation;
+use crate::checker::types::Type;
+use crate::compile_issue::{self, CompileIssue};
 use crate::environment::Environment;
 use crate::error::{CompileError, EvaluationError};
-use crate::inputs::Scope;
-use crate::limits::Budget;
-use crate::run::{Machine, Plan};
-use crate::syntax::issue::{self, Issue};
+use crate::interpreter::{self, Interpreter, ProgramPlan};
+use crate::limits::EvaluationBudget;
 use crate::value::Value;
-use crate::{check, run, syntax};
+use crate::{checker, parser};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What an expression must evaluate to.
+/// The result types that an expression may have (upstream: `ExpressionAccessor.ReturnTypes`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
-    Anything,
+pub enum ReturnTypes {
+    Any,
     Bool,
     String,
     StringOrNull,
     /// An apply configuration.
     Object,
     /// A list of patch operations.
-    Patches,
+    JsonPatchList,
 }
 
-/// A compiled expression. It can be shared between threads and evaluated any number of times.
+/// A compiled expression (`cel.Program`). It can be shared between threads and evaluated any number of times.
 #[derive(Clone, Debug)]
 pub struct Program {
     text: Arc<str>,
-    plan: Arc<Plan>,
+    plan: Arc<ProgramPlan>,
     result: Type,
 }
 
 impl Program {
-    /// Compiles an expression, or says what is wrong with it as upstream does: `compilation failed: ERROR: ...`,
+    /// Compiles an expression. Errors have upstream's messages: `compilation failed: ERROR: ...`,
     /// or `must evaluate to bool but got int`.
     pub fn compile(
         environment: &Environment,
         text: &str,
-        want: Want,
+        return_types: ReturnTypes,
     ) -> Result<Program, CompileError> {
-        let failed = |issues: Vec<Issue>| {
-            let shown = issue::show(text, &issues);
-            CompileError::new(format!("compilation failed: {shown}"))
+        let compile_failed = |issues: Vec<CompileIssue>| {
+            let displayed = compile_issue::display_issues(text, &issues);
+            CompileError::new(format!("compilation failed: {displayed}"))
         };
-        let parsed = syntax::parse(text).map_err(failed)?;
-        let (checked, result) = check::check(environment, &parsed).map_err(failed)?;
-        want.check(&result)?;
-        let plan = run::plan(&parsed.root, &checked).map_err(|problem| {
-            CompileError::new(format!("program instantiation failed: {problem}"))
-        })?;
+        let ast = parser::parse(text).map_err(compile_failed)?;
+        let (info, result) = checker::check(environment, &ast).map_err(compile_failed)?;
+        return_types.check(&result)?;
+        let plan = interpreter::plan(&ast.root, &info)
+            .map_err(|error| CompileError::new(format!("program instantiation failed: {error}")))?;
         Ok(Program {
             text: text.into(),
             plan: Arc::new(plan),
@@ -58,12 +57,14 @@ impl Program {
         })
     }
 
-    /// What a type checker would say about the expression: the issues without the words before them, as upstream
-    /// has them in the status of a policy.
+    /// Type-checks an expression. The error lists the issues without a prefix, as upstream has them in the status of a
+    /// policy.
     pub fn type_check(environment: &Environment, text: &str) -> Result<(), CompileError> {
-        let failed = |issues: Vec<Issue>| CompileError::new(issue::show(text, &issues));
-        let parsed = syntax::parse(text).map_err(failed)?;
-        check::check(environment, &parsed).map_err(failed)?;
+        let compile_failed = |issues: Vec<CompileIssue>| {
+            CompileError::new(compile_issue::display_issues(text, &issues))
+        };
+        let ast = parser::parse(text).map_err(compile_failed)?;
+        checker::check(environment, &ast).map_err(compile_failed)?;
         Ok(())
     }
 
@@ -75,71 +76,71 @@ impl Program {
         &self.result
     }
 
-    /// The value for these inputs. The cost is taken from the budget, also when it fails.
+    /// Evaluates the expression. The cost is deducted from the budget, also on failure.
     ///
-    /// The texts of errors are those of CEL; upstream shows them as `expression '<text>' resulted in error: <error>`.
+    /// Errors have CEL's messages; upstream displays them as `expression '<text>' resulted in error: <error>`.
     /// After [`EvaluationError::OutOfBudget`] no other expression of the policy should be evaluated.
     pub fn evaluate(
         &self,
-        scope: &mut Scope<'_>,
-        budget: &mut Budget,
+        activation: &mut Activation<'_>,
+        budget: &mut EvaluationBudget,
     ) -> Result<Value, EvaluationError> {
-        let outer = budget.begin();
-        let result = Machine::new(&self.plan, scope, budget).run();
-        // What variables cost comes on top, and has been paid for where they were evaluated.
-        budget.finish(outer)?;
+        let outer = budget.begin_expression();
+        let result = Interpreter::new(&self.plan, activation, budget).run();
+        // The cost of composited variables has been deducted by their own evaluation.
+        budget.end_expression(outer)?;
         result
     }
 }
 
-impl Want {
-    fn names(self) -> &'static [&'static str] {
+impl ReturnTypes {
+    fn type_names(self) -> &'static [&'static str] {
         match self {
-            Want::Anything => &[],
-            Want::Bool => &["bool"],
-            Want::String => &["string"],
-            Want::StringOrNull => &["string", "null_type"],
-            Want::Object => &["Object"],
-            Want::Patches => &["list(JSONPatch)"],
+            ReturnTypes::Any => &[],
+            ReturnTypes::Bool => &["bool"],
+            ReturnTypes::String => &["string"],
+            ReturnTypes::StringOrNull => &["string", "null_type"],
+            ReturnTypes::Object => &["Object"],
+            ReturnTypes::JsonPatchList => &["list(JSONPatch)"],
         }
     }
 
     fn check(self, result: &Type) -> Result<(), CompileError> {
-        let got = result.declared_name();
-        let text = match self.names() {
+        let actual = result.declared_name();
+        let text = match self.type_names() {
             [] => return Ok(()),
-            names if names.contains(&got.as_str()) => return Ok(()),
-            [name] => format!("must evaluate to {name} but got {got}"),
-            names => format!(
-                "must evaluate to one of [{}] but got {got}",
-                names.join(" ")
+            type_names if type_names.contains(&actual.as_str()) => return Ok(()),
+            [name] => format!("must evaluate to {name} but got {actual}"),
+            type_names => format!(
+                "must evaluate to one of [{}] but got {actual}",
+                type_names.join(" ")
             ),
         };
         Err(CompileError::new(text))
     }
 }
 
-/// The variables of a policy, in the order in which they were declared: each may use those before it.
+/// The variables of a policy (upstream: `CompositedCompiler`); each may use those declared before it.
 #[derive(Clone, Debug, Default)]
-pub struct Variables {
+pub struct CompositedVariables {
     programs: BTreeMap<Arc<str>, Result<Program, CompileError>>,
 }
 
-impl Variables {
-    pub fn new() -> Variables {
-        Variables::default()
+impl CompositedVariables {
+    pub fn new() -> CompositedVariables {
+        CompositedVariables::default()
     }
 
-    /// Compiles a variable and declares it in the environment, for all that is compiled after it.
+    /// Compiles a variable and declares it in the environment for the expressions compiled later.
     ///
-    /// One that does not compile is declared as well: an expression that never reaches it is not harmed.
+    /// A variable that does not compile is declared too, and fails only when an expression evaluates it.
     pub fn declare(
         &mut self,
         environment: &mut Environment,
         name: &str,
         text: &str,
     ) -> Result<(), CompileError> {
-        let compiled = Program::compile(environment, text, Want::Anything);
+        let compiled = Program::compile(environment, text, ReturnTypes::Any);
         environment.declare(name, compiled.as_ref().ok());
         let result = match &compiled {
             Ok(_) => Ok(()),

@@ -1,13 +1,13 @@
-//! What expressions compute with.
+//! CEL values.
 
-use crate::error::{Evaluated, EvaluationError};
-use crate::library::opaque::Opaque;
+use crate::error::{EvaluationError, EvaluationResult};
+use crate::library::opaque_value::OpaqueValue;
 use crate::limits;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A value of CEL. Copying one is cheap: what is large is shared.
+/// A CEL value. Clones are cheap: large contents are reference-counted.
 #[derive(Clone, Debug)]
 pub enum Value {
     Null,
@@ -21,70 +21,71 @@ pub enum Value {
     Timestamp(i64, u32),
     /// Nanoseconds.
     Duration(i64),
-    List(Arc<List>),
-    Map(Arc<Map>),
+    List(Arc<ListValue>),
+    Map(Arc<MapValue>),
     Optional(Option<Arc<Value>>),
-    /// A type, by its name.
+    /// A type as a value, by its name.
     Type(Arc<str>),
-    /// `Object{...}`: a part of an apply configuration.
-    Object(Arc<Object>),
-    /// `JSONPatch{...}`: one operation of a patch.
-    Patch(Arc<Patch>),
-    /// An address, a quantity and the like: what only functions can look into.
-    Opaque(Opaque),
+    /// `Object{...}`: an apply configuration or an object nested in it.
+    Object(Arc<ObjectValue>),
+    /// `JSONPatch{...}`: one operation of a JSON patch.
+    JsonPatch(Arc<JsonPatchValue>),
+    /// A value of an opaque type, such as an IP address or a quantity.
+    Opaque(OpaqueValue),
 }
 
-/// A list, with what it would take up if nothing in it were shared.
+/// A list and its size.
 #[derive(Clone, Debug, Default)]
-pub struct List {
+pub struct ListValue {
     items: Vec<Value>,
-    extent: Extent,
+    size: ValueSize,
 }
 
-/// A map, sorted by key.
+/// A map sorted by key, and its size.
 #[derive(Clone, Debug, Default)]
-pub struct Map {
-    entries: Vec<(Key, Value)>,
-    extent: Extent,
+pub struct MapValue {
+    entries: Vec<(MapKey, Value)>,
+    size: ValueSize,
 }
 
-/// What can be the key of a map. Numbers that are equal are the same key, whatever their types.
+/// A map key. An int and a uint of the same value are the same key.
 #[derive(Clone, Debug)]
-pub enum Key {
+pub enum MapKey {
     Bool(bool),
     Int(i64),
     Uint(u64),
     String(Arc<str>),
 }
 
+/// A message created by `Object{...}`.
 #[derive(Clone, Debug, Default)]
-pub struct Object {
+pub struct ObjectValue {
     pub(crate) type_name: Arc<str>,
     pub(crate) fields: BTreeMap<Arc<str>, Value>,
 }
 
-/// One operation of a JSON patch, as `JSONPatch{...}` says it.
+/// One JSON patch operation, created by `JSONPatch{...}`.
 #[derive(Clone, Debug, Default)]
-pub struct Patch {
+pub struct JsonPatchValue {
     pub op: Arc<str>,
     pub from: Arc<str>,
     pub path: Arc<str>,
     pub value: Option<Value>,
 }
 
-/// How large and how deep a value is, counted as a tree.
+/// Size and depth of a value counted as a tree: shared parts count each time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct ValueSize {
     pub(crate) bytes: usize,
     pub(crate) depth: usize,
 }
 
-/// What an item takes up beside its text.
+/// Bytes accounted per item, in addition to its text.
 pub(crate) const ITEM_BYTES: usize = 32;
 
-impl Extent {
+impl ValueSize {
     fn include(&mut self, value: &Value) {
-        let inner = value.extent();
+        let inner = value.size();
         self.bytes = self
             .bytes
             .saturating_add(inner.bytes)
@@ -92,14 +93,14 @@ impl Extent {
         self.depth = self.depth.max(inner.depth + 1);
     }
 
-    fn include_entry(&mut self, key: &Key, value: &Value) {
+    fn include_entry(&mut self, key: &MapKey, value: &Value) {
         self.include(value);
-        if let Key::String(text) = key {
+        if let MapKey::String(text) = key {
             self.bytes = self.bytes.saturating_add(text.len());
         }
     }
 
-    pub(crate) fn check(self) -> Evaluated<()> {
+    pub(crate) fn check_limits(self) -> EvaluationResult<()> {
         if self.bytes > limits::VALUE_BYTES_MAX || self.depth > limits::VALUE_DEPTH_MAX {
             return Err(EvaluationError::TooLarge);
         }
@@ -107,20 +108,20 @@ impl Extent {
     }
 }
 
-impl List {
+impl ListValue {
     pub fn items(&self) -> &[Value] {
         &self.items
     }
 
     pub(crate) fn push(&mut self, value: Value) {
-        self.extent.include(&value);
+        self.size.include(&value);
         self.items.push(value);
     }
 }
 
-impl FromIterator<Value> for List {
-    fn from_iter<I: IntoIterator<Item = Value>>(values: I) -> List {
-        let mut list = List::default();
+impl FromIterator<Value> for ListValue {
+    fn from_iter<I: IntoIterator<Item = Value>>(values: I) -> ListValue {
+        let mut list = ListValue::default();
         for value in values {
             list.push(value);
         }
@@ -128,47 +129,47 @@ impl FromIterator<Value> for List {
     }
 }
 
-impl Map {
-    pub fn entries(&self) -> &[(Key, Value)] {
+impl MapValue {
+    pub fn entries(&self) -> &[(MapKey, Value)] {
         &self.entries
     }
 
-    pub fn get(&self, key: &Key) -> Option<&Value> {
-        let at = self.find(key).ok()?;
-        Some(&self.entries[at].1)
+    pub fn get(&self, key: &MapKey) -> Option<&Value> {
+        let index = self.find(key).ok()?;
+        Some(&self.entries[index].1)
     }
 
     pub fn get_str(&self, key: &str) -> Option<&Value> {
-        let compare = |(entry, _): &(Key, Value)| match entry {
-            Key::String(text) => (**text).cmp(key),
+        let compare = |(entry, _): &(MapKey, Value)| match entry {
+            MapKey::String(text) => (**text).cmp(key),
             _ => Ordering::Less,
         };
-        let at = self.entries.binary_search_by(compare).ok()?;
-        Some(&self.entries[at].1)
+        let index = self.entries.binary_search_by(compare).ok()?;
+        Some(&self.entries[index].1)
     }
 
-    fn find(&self, key: &Key) -> Result<usize, usize> {
+    fn find(&self, key: &MapKey) -> Result<usize, usize> {
         self.entries.binary_search_by(|(entry, _)| entry.cmp(key))
     }
 
-    /// Puts a value in, and gives back what was there.
-    pub(crate) fn insert(&mut self, key: Key, value: Value) -> Option<Value> {
-        self.extent.include_entry(&key, &value);
+    /// Inserts a value and returns the previous one.
+    pub(crate) fn insert(&mut self, key: MapKey, value: Value) -> Option<Value> {
+        self.size.include_entry(&key, &value);
         match self.find(&key) {
-            Ok(at) => Some(std::mem::replace(&mut self.entries[at].1, value)),
-            Err(at) => {
-                self.entries.insert(at, (key, value));
+            Ok(index) => Some(std::mem::replace(&mut self.entries[index].1, value)),
+            Err(index) => {
+                self.entries.insert(index, (key, value));
                 None
             }
         }
     }
 }
 
-impl FromIterator<(Key, Value)> for Map {
-    /// Of entries with the same key, the last one counts.
-    fn from_iter<I: IntoIterator<Item = (Key, Value)>>(entries: I) -> Map {
-        let mut entries: Vec<(Key, Value)> = entries.into_iter().collect();
-        // Sorted at once: putting each into its place takes long if they come in the wrong order.
+impl FromIterator<(MapKey, Value)> for MapValue {
+    /// The last of several entries with the same key wins.
+    fn from_iter<I: IntoIterator<Item = (MapKey, Value)>>(entries: I) -> MapValue {
+        let mut entries: Vec<(MapKey, Value)> = entries.into_iter().collect();
+        // Sorting once avoids the quadratic cost of inserting in descending order.
         entries.sort_by(|(left, _), (right, _)| left.cmp(right));
         entries.dedup_by(|later, earlier| {
             let same = later.0 == earlier.0;
@@ -177,98 +178,100 @@ impl FromIterator<(Key, Value)> for Map {
             }
             same
         });
-        let mut extent = Extent::default();
+        let mut size = ValueSize::default();
         for (key, value) in &entries {
-            extent.include_entry(key, value);
+            size.include_entry(key, value);
         }
-        Map { entries, extent }
+        MapValue { entries, size }
     }
 }
 
-impl Key {
-    pub(crate) fn from_value(value: &Value) -> Option<Key> {
+impl MapKey {
+    pub(crate) fn from_value(value: &Value) -> Option<MapKey> {
         Some(match value {
-            Value::Bool(bool) => Key::Bool(*bool),
-            Value::Int(int) => Key::Int(*int),
-            Value::Uint(uint) => Key::Uint(*uint),
-            Value::String(text) => Key::String(text.clone()),
+            Value::Bool(bool) => MapKey::Bool(*bool),
+            Value::Int(int) => MapKey::Int(*int),
+            Value::Uint(uint) => MapKey::Uint(*uint),
+            Value::String(text) => MapKey::String(text.clone()),
             _ => return None,
         })
     }
 
-    /// As [`Key::from_value`], for looking things up: a whole number may also come as a double.
-    pub(crate) fn for_lookup(value: &Value) -> Option<Key> {
+    /// As [`MapKey::from_value`], for lookups: a double without a fraction finds an int key.
+    pub(crate) fn for_lookup(value: &Value) -> Option<MapKey> {
         match value {
-            Value::Double(double) => crate::run::compare::whole(*double).map(Key::Int),
-            _ => Key::from_value(value),
+            Value::Double(double) => {
+                crate::interpreter::compare::double_to_int(*double).map(MapKey::Int)
+            }
+            _ => MapKey::from_value(value),
         }
     }
 
     pub(crate) fn to_value(&self) -> Value {
         match self {
-            Key::Bool(bool) => Value::Bool(*bool),
-            Key::Int(int) => Value::Int(*int),
-            Key::Uint(uint) => Value::Uint(*uint),
-            Key::String(text) => Value::String(text.clone()),
+            MapKey::Bool(bool) => Value::Bool(*bool),
+            MapKey::Int(int) => Value::Int(*int),
+            MapKey::Uint(uint) => Value::Uint(*uint),
+            MapKey::String(text) => Value::String(text.clone()),
         }
     }
 
     fn number(&self) -> i128 {
         match self {
-            Key::Int(int) => i128::from(*int),
-            Key::Uint(uint) => i128::from(*uint),
-            Key::Bool(_) | Key::String(_) => 0,
+            MapKey::Int(int) => i128::from(*int),
+            MapKey::Uint(uint) => i128::from(*uint),
+            MapKey::Bool(_) | MapKey::String(_) => 0,
         }
     }
 
     fn rank(&self) -> u8 {
         match self {
-            Key::Bool(_) => 0,
-            Key::Int(_) | Key::Uint(_) => 1,
-            Key::String(_) => 2,
+            MapKey::Bool(_) => 0,
+            MapKey::Int(_) | MapKey::Uint(_) => 1,
+            MapKey::String(_) => 2,
         }
     }
 }
 
-impl Ord for Key {
-    fn cmp(&self, other: &Key) -> Ordering {
+impl Ord for MapKey {
+    fn cmp(&self, other: &MapKey) -> Ordering {
         match (self, other) {
-            (Key::Bool(left), Key::Bool(right)) => left.cmp(right),
-            (Key::String(left), Key::String(right)) => left.cmp(right),
+            (MapKey::Bool(left), MapKey::Bool(right)) => left.cmp(right),
+            (MapKey::String(left), MapKey::String(right)) => left.cmp(right),
             _ => (self.rank(), self.number()).cmp(&(other.rank(), other.number())),
         }
     }
 }
 
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+impl PartialOrd for MapKey {
+    fn partial_cmp(&self, other: &MapKey) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Key {
-    fn eq(&self, other: &Key) -> bool {
+impl PartialEq for MapKey {
+    fn eq(&self, other: &MapKey) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Key {}
+impl Eq for MapKey {}
 
 impl Value {
-    pub(crate) fn extent(&self) -> Extent {
-        let leaf = |bytes| Extent { bytes, depth: 0 };
+    pub(crate) fn size(&self) -> ValueSize {
+        let leaf = |bytes| ValueSize { bytes, depth: 0 };
         match self {
             Value::String(text) => leaf(text.len()),
             Value::Bytes(bytes) => leaf(bytes.len()),
-            Value::List(list) => list.extent,
-            Value::Map(map) => map.extent,
+            Value::List(list) => list.size,
+            Value::Map(map) => map.size,
             Value::Optional(Some(value)) => {
-                let mut extent = Extent::default();
-                extent.include(value);
-                extent
+                let mut size = ValueSize::default();
+                size.include(value);
+                size
             }
-            Value::Object(object) => extent_of(object.fields.values()),
-            Value::Patch(patch) => extent_of(patch.value.iter()),
+            Value::Object(object) => total_size(object.fields.values()),
+            Value::JsonPatch(patch) => total_size(patch.value.iter()),
             _ => leaf(0),
         }
     }
@@ -283,7 +286,7 @@ impl Value {
 
     pub(crate) const NONE: Value = Value::Optional(None);
 
-    /// The name of its type, as `type(value)` and error messages have it.
+    /// The type name, as `type(value)` and error messages have it.
     pub fn type_name(&self) -> &str {
         match self {
             Value::Null => "null_type",
@@ -300,18 +303,18 @@ impl Value {
             Value::Optional(_) => "optional_type",
             Value::Type(_) => "type",
             Value::Object(object) => &object.type_name,
-            Value::Patch(_) => "JSONPatch",
+            Value::JsonPatch(_) => "JSONPatch",
             Value::Opaque(opaque) => opaque.type_name(),
         }
     }
 }
 
-fn extent_of<'v>(values: impl Iterator<Item = &'v Value>) -> Extent {
-    let mut extent = Extent::default();
+fn total_size<'v>(values: impl Iterator<Item = &'v Value>) -> ValueSize {
+    let mut size = ValueSize::default();
     for value in values {
-        extent.include(value);
+        size.include(value);
     }
-    extent
+    size
 }
 
 impl From<String> for Value {

@@ -1,37 +1,37 @@
-//! No expression keeps a thread busy, exhausts the stack or the memory, or panics.
+//! No expression blocks a thread, exhausts the stack or memory, or panics.
 
 use rhumb_expressions::{
-    Budget, COST_PER_POLICY_MAX, Environment, EvaluationError, Input, Inputs, Program, Scope,
-    Value, Variables, Want,
+    Activation, COST_PER_POLICY_MAX, CompositedVariables, Environment, EvaluationBudget,
+    EvaluationError, JsonInput, Program, RequestInputs, ReturnTypes, Value,
 };
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 
-/// What the threads of the server have.
+/// The stack size of the server's threads.
 const STACK_BYTES: usize = 2 << 20;
 
-fn on_a_small_stack(check: impl FnOnce() + Send + 'static) {
+fn run_on_small_stack(check: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new()
         .stack_size(STACK_BYTES)
         .spawn(check)
         .expect("a thread")
         .join()
-        .expect("it ends well");
+        .expect("no panic");
 }
 
 fn compile(text: &str) -> Result<Program, String> {
-    Program::compile(&Environment::mutation(true), text, Want::Anything)
+    Program::compile(&Environment::mutation(true), text, ReturnTypes::Any)
         .map_err(|error| error.to_string())
 }
 
-fn run(text: &str, object: &Json) -> Result<Value, EvaluationError> {
-    let inputs = Inputs {
-        object: Input::new(object),
-        ..Inputs::default()
+fn evaluate(text: &str, object: &Json) -> Result<Value, EvaluationError> {
+    let inputs = RequestInputs {
+        object: JsonInput::new(object),
+        ..RequestInputs::default()
     };
     let program = compile(text).expect("it compiles");
-    let mut budget = Budget::for_policy(Some(Instant::now() + Duration::from_secs(5)));
-    program.evaluate(&mut Scope::new(&inputs), &mut budget)
+    let mut budget = EvaluationBudget::for_policy(Some(Instant::now() + Duration::from_secs(5)));
+    program.evaluate(&mut Activation::new(&inputs), &mut budget)
 }
 
 fn nested(open: &str, middle: &str, close: &str, times: usize) -> String {
@@ -39,8 +39,8 @@ fn nested(open: &str, middle: &str, close: &str, times: usize) -> String {
 }
 
 #[test]
-fn nesting_is_limited_and_what_is_allowed_fits_on_a_small_stack() {
-    on_a_small_stack(|| {
+fn nesting_within_the_limits_fits_on_a_small_stack() {
+    run_on_small_stack(|| {
         let object = json!({"a": 1});
         for times in [1, 10, 20, 39, 60, 79, 80, 100, 119, 120, 121, 1000, 20_000] {
             let sum = vec!["1"; times].join("+");
@@ -78,13 +78,13 @@ fn nesting_is_limited_and_what_is_allowed_fits_on_a_small_stack() {
             ];
             for text in texts {
                 if let Ok(program) = compile(&text) {
-                    let inputs = Inputs {
-                        object: Input::new(&object),
-                        ..Inputs::default()
+                    let inputs = RequestInputs {
+                        object: JsonInput::new(&object),
+                        ..RequestInputs::default()
                     };
                     let mut budget =
-                        Budget::for_policy(Some(Instant::now() + Duration::from_secs(5)));
-                    let _ = program.evaluate(&mut Scope::new(&inputs), &mut budget);
+                        EvaluationBudget::for_policy(Some(Instant::now() + Duration::from_secs(5)));
+                    let _ = program.evaluate(&mut Activation::new(&inputs), &mut budget);
                 }
             }
         }
@@ -92,7 +92,7 @@ fn nesting_is_limited_and_what_is_allowed_fits_on_a_small_stack() {
 }
 
 #[test]
-fn deep_texts_are_refused() {
+fn deep_or_long_expressions_are_rejected() {
     let cases = [
         (
             nested("(", "1", ")", 80),
@@ -115,10 +115,10 @@ fn deep_texts_are_refused() {
 }
 
 #[test]
-fn variables_that_use_each_other_are_limited_too() {
-    on_a_small_stack(|| {
+fn nested_variables_count_towards_the_evaluation_depth() {
+    run_on_small_stack(|| {
         let mut environment = Environment::policy(false);
-        let mut variables = Variables::new();
+        let mut variables = CompositedVariables::new();
         variables
             .declare(&mut environment, "v0", "[1]")
             .expect("compiles");
@@ -126,20 +126,24 @@ fn variables_that_use_each_other_are_limited_too() {
             let text = format!("[variables.v{}]", index - 1);
             let _ = variables.declare(&mut environment, &format!("v{index}"), &text);
         }
-        let program = Program::compile(&environment, "dyn(variables.v499) == null", Want::Bool)
-            .expect("compiles");
-        let inputs = Inputs::default();
-        let mut scope = Scope::new(&inputs).with_variables(&variables);
-        let mut budget = Budget::for_policy(None);
+        let program = Program::compile(
+            &environment,
+            "dyn(variables.v499) == null",
+            ReturnTypes::Bool,
+        )
+        .expect("compiles");
+        let inputs = RequestInputs::default();
+        let mut activation = Activation::new(&inputs).with_variables(&variables);
+        let mut budget = EvaluationBudget::for_policy(None);
         let error = program
-            .evaluate(&mut scope, &mut budget)
+            .evaluate(&mut activation, &mut budget)
             .expect_err("too deep");
         assert_eq!(error, EvaluationError::TooDeep);
     });
 }
 
 #[test]
-fn values_that_double_are_limited() {
+fn values_that_double_with_each_variable_are_limited() {
     for (first, next) in [
         ("'x'", "variables.v + variables.v"),
         ("[1]", "variables.v + variables.v"),
@@ -151,7 +155,7 @@ fn values_that_double_are_limited() {
         ("[1]", "[variables.v, variables.v].flatten()"),
     ] {
         let mut environment = Environment::policy(false);
-        let mut variables = Variables::new();
+        let mut variables = CompositedVariables::new();
         variables
             .declare(&mut environment, "v0", first)
             .expect("compiles");
@@ -161,21 +165,25 @@ fn values_that_double_are_limited() {
                 .declare(&mut environment, &format!("v{index}"), &text)
                 .expect("compiles");
         }
-        let program = Program::compile(&environment, "dyn(variables.v59) == null", Want::Bool)
-            .expect("compiles");
-        let inputs = Inputs::default();
-        let mut scope = Scope::new(&inputs).with_variables(&variables);
-        let mut budget = Budget::for_policy(None);
-        let begun = Instant::now();
+        let program = Program::compile(
+            &environment,
+            "dyn(variables.v59) == null",
+            ReturnTypes::Bool,
+        )
+        .expect("compiles");
+        let inputs = RequestInputs::default();
+        let mut activation = Activation::new(&inputs).with_variables(&variables);
+        let mut budget = EvaluationBudget::for_policy(None);
+        let started = Instant::now();
         program
-            .evaluate(&mut scope, &mut budget)
+            .evaluate(&mut activation, &mut budget)
             .expect_err("too large");
-        assert!(begun.elapsed() < Duration::from_secs(10), "{next}");
+        assert!(started.elapsed() < Duration::from_secs(10), "{next}");
     }
 }
 
 #[test]
-fn loops_in_loops_end_when_the_cost_is_used_up() {
+fn nested_comprehensions_exceed_the_cost_limit() {
     let numbers: Vec<u32> = (0..1000).collect();
     let object = json!({"l": numbers, "s": "a".repeat(100_000)});
     for text in [
@@ -187,8 +195,8 @@ fn loops_in_loops_end_when_the_cost_is_used_up() {
         "object.l.all(a, object.s.split('').size() > 0)",
         "object.l.all(a, object.l.all(b, sets.equivalent(object.l, object.l)))",
     ] {
-        let begun = Instant::now();
-        let error = run(text, &object).expect_err("too expensive");
+        let started = Instant::now();
+        let error = evaluate(text, &object).expect_err("too expensive");
         assert!(
             matches!(
                 error,
@@ -196,13 +204,13 @@ fn loops_in_loops_end_when_the_cost_is_used_up() {
             ),
             "{text}: {error}"
         );
-        assert!(begun.elapsed() < Duration::from_secs(10), "{text}");
+        assert!(started.elapsed() < Duration::from_secs(10), "{text}");
     }
 }
 
 #[test]
-fn long_texts_and_large_objects_are_read_quickly() {
-    let begun = Instant::now();
+fn long_expressions_and_large_objects_are_fast() {
+    let started = Instant::now();
     for text in [
         vec!["a"; 30_000].join("||"),
         vec!["true"; 16_000].join("&&"),
@@ -218,63 +226,63 @@ fn long_texts_and_large_objects_are_read_quickly() {
     let keys = (0..100_000).rev().map(|key| (key.to_string(), json!(1)));
     let object = Json::Object(keys.collect());
     assert!(matches!(
-        run("size(object) == 100000", &object),
+        evaluate("size(object) == 100000", &object),
         Ok(Value::Bool(true))
     ));
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
-fn a_deadline_ends_what_costs_little_and_takes_long() {
+fn a_deadline_interrupts_a_cheap_but_slow_expression() {
     let rows: Vec<Vec<u32>> = (0..100).map(|_| (0..2000).collect()).collect();
     let object = json!({"a": rows, "l": (0..1000).collect::<Vec<u32>>()});
-    let inputs = Inputs {
-        object: Input::new(&object),
-        ..Inputs::default()
+    let inputs = RequestInputs {
+        object: JsonInput::new(&object),
+        ..RequestInputs::default()
     };
     let program = compile("object.l.all(x, object.a == object.a)").expect("compiles");
-    let mut budget = Budget::for_policy(Some(Instant::now() + Duration::from_millis(50)));
-    let begun = Instant::now();
+    let mut budget = EvaluationBudget::for_policy(Some(Instant::now() + Duration::from_millis(50)));
+    let started = Instant::now();
     let error = program
-        .evaluate(&mut Scope::new(&inputs), &mut budget)
+        .evaluate(&mut Activation::new(&inputs), &mut budget)
         .expect_err("out of time");
     assert_eq!(error, EvaluationError::Interrupted);
-    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(started.elapsed() < Duration::from_secs(2));
 }
 
 #[test]
-fn a_budget_is_shared() {
+fn expressions_share_a_budget() {
     let object = json!({"l": [1, 2, 3]});
-    let inputs = Inputs {
-        object: Input::new(&object),
-        ..Inputs::default()
+    let inputs = RequestInputs {
+        object: JsonInput::new(&object),
+        ..RequestInputs::default()
     };
     let program = compile("object.l.all(x, x > 0)").expect("compiles");
-    let mut scope = Scope::new(&inputs);
-    let mut budget = Budget::new(40, None);
-    assert!(program.evaluate(&mut scope, &mut budget).is_ok());
+    let mut activation = Activation::new(&inputs);
+    let mut budget = EvaluationBudget::new(40, None);
+    assert!(program.evaluate(&mut activation, &mut budget).is_ok());
     let cost = 40 - budget.cost_left();
-    assert!(program.evaluate(&mut scope, &mut budget).is_ok());
+    assert!(program.evaluate(&mut activation, &mut budget).is_ok());
     assert_eq!(budget.cost_left(), 40 - 2 * cost);
     assert_eq!(
-        program.evaluate(&mut scope, &mut budget).err(),
+        program.evaluate(&mut activation, &mut budget).err(),
         Some(EvaluationError::OutOfBudget)
     );
     assert_eq!(budget.cost_left(), 0);
     assert_eq!(COST_PER_POLICY_MAX, 10_000_000);
 }
 
-/// Pieces of expressions in any order: most of them do not compile, and none may panic.
+/// Random splices of expressions: most do not compile, and none may panic.
 #[test]
-fn no_text_makes_the_compiler_or_the_machine_panic() {
+fn random_expressions_do_not_panic() {
     let cases: Vec<&str> = include_str!("upstream/cases.txt")
         .lines()
         .filter(|line| !line.starts_with("# "))
         .collect();
     let object = json!({"a": 1, "s": "é", "l": [1, "a", null], "m": {"k": "v"}, "n": null});
-    let inputs = Inputs {
-        object: Input::new(&object),
-        ..Inputs::default()
+    let inputs = RequestInputs {
+        object: JsonInput::new(&object),
+        ..RequestInputs::default()
     };
     let environment = Environment::mutation(true);
     let mut state: u64 = 36;
@@ -292,9 +300,10 @@ fn no_text_makes_the_compiler_or_the_machine_panic() {
         if below(4) == 0 {
             text = text.replace("object.a", "'é'").replace('1', "-1");
         }
-        if let Ok(program) = Program::compile(&environment, &text, Want::Anything) {
-            let mut budget = Budget::for_policy(Some(Instant::now() + Duration::from_secs(1)));
-            let _ = program.evaluate(&mut Scope::new(&inputs), &mut budget);
+        if let Ok(program) = Program::compile(&environment, &text, ReturnTypes::Any) {
+            let mut budget =
+                EvaluationBudget::for_policy(Some(Instant::now() + Duration::from_secs(1)));
+            let _ = program.evaluate(&mut Activation::new(&inputs), &mut budget);
         }
     }
 }

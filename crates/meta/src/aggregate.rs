@@ -1,8 +1,8 @@
-//! Several messages as one.
+//! Joins error messages as upstream's `utilerrors.Aggregate` does.
 
 use std::collections::HashSet;
 
-/// As upstream prints its aggregate: one message bare, several in brackets, repeated ones once.
+/// A single message is returned as is, several in brackets; duplicates are removed.
 pub fn aggregate(messages: &[String]) -> String {
     let mut seen = HashSet::with_capacity(messages.len());
     let messages = messages.iter().map(String::as_str);

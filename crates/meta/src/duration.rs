@@ -1,15 +1,15 @@
-//! Durations as Go writes them.
+//! Parsing of Go duration strings (`time.ParseDuration`).
 
 use std::time::Duration;
 
-/// No duration of Go is longer.
+/// The maximum of Go's `time.Duration`.
 const NANOSECONDS_MAX: u64 = i64::MAX.unsigned_abs();
 
-/// Digits behind the point that count: no unit has as many.
+/// Digits of the fraction that are evaluated; more than any unit has nanosecond digits.
 const FRACTION_DIGITS: usize = 18;
 
-/// `1h`, `1m30s`, `1.5s`, `500ms`, or `0`; `None` for everything else, for what is less than nothing, and for what is
-/// longer than Go can count.
+/// Parses `1h`, `1m30s`, `1.5s`, `500ms` or `0`. `None` for invalid or negative durations, and for those that exceed
+/// Go's maximum.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
@@ -33,7 +33,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 fn unit_ns(unit: &str) -> Option<u64> {
     Some(match unit {
         "ns" => 1,
-        // A micro sign, and a Greek letter.
+        // U+00B5 is the micro sign, U+03BC the Greek letter mu.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
@@ -43,7 +43,7 @@ fn unit_ns(unit: &str) -> Option<u64> {
     })
 }
 
-/// There is a digit on one side of the point at least. What is less than a nanosecond is left out.
+/// Requires a digit on at least one side of the point. Fractions of a nanosecond are truncated.
 fn nanoseconds(number: &str, unit_ns: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_go_reads_them() {
+    fn durations_are_parsed_as_in_go() {
         const MS: u64 = 1_000_000;
         for (text, want_ns) in [
             ("60s", Some(60_000 * MS)),

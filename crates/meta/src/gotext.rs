@@ -1,7 +1,6 @@
-//! Texts in the form Go gives them.
+//! Go-compatible formatting: `%q` strings, `%v` floats and `encoding/json`.
 //!
-//! Clients and their tests compare Kubernetes error messages as text, and those messages are made with Go's
-//! `%q`, `%v` and `encoding/json`. These are the three forms, written once.
+//! Kubernetes error messages contain such values, and clients and tests compare the messages as text.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -12,14 +11,14 @@ use serde_json::ser::{Formatter, Serializer};
 
 /// A string as Go's `%q` prints it: double-quoted, with non-printable characters escaped.
 #[derive(Debug, Clone, Copy)]
-pub struct Quoted<'a>(&'a str);
+pub struct GoQuoted<'a>(&'a str);
 
-/// Prints `text` as Go's `%q` does.
-pub fn quote(text: &str) -> Quoted<'_> {
-    Quoted(text)
+/// Formats `text` as Go's `%q` does.
+pub fn quote(text: &str) -> GoQuoted<'_> {
+    GoQuoted(text)
 }
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for GoQuoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('"')?;
         for c in self.0.chars() {
@@ -48,11 +47,11 @@ fn write_quoted_char(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
     }
 }
 
-/// Whether a non-ASCII character is a letter, mark, number, punctuation or symbol, which is what Go prints.
+/// Whether a non-ASCII character is a letter, mark, number, punctuation or symbol (Go's `unicode.IsPrint`).
 ///
-/// The standard library draws the same line in `escape_debug`, except that it also escapes a combining mark
-/// at the start of a string; a letter in front takes that exception away. Characters newer than the Unicode of
-/// upstream's Go are printed here and escaped there.
+/// `escape_debug` of the standard library has the same rule, except that it also escapes a combining mark at the start
+/// of a string; therefore a letter is prepended. Characters newer than the Unicode version of upstream's Go are
+/// printed here but escaped there.
 fn is_printable(c: char) -> bool {
     let mut buffer = [b'a'; 5];
     let len = 1 + c.encode_utf8(&mut buffer[1..]).len();
@@ -61,19 +60,19 @@ fn is_printable(c: char) -> bool {
 
 /// Encodes a value as Go's `encoding/json` does: HTML-sensitive characters escaped, floats in Go's form.
 ///
-/// A value that JSON cannot hold (a map with keys that are no strings) gives `null`.
+/// A value that JSON cannot represent (a map with non-string keys) becomes `null`.
 pub fn json<T: Serialize + ?Sized>(value: &T) -> String {
     let mut out = Vec::new();
-    let mut serializer = Serializer::with_formatter(&mut out, GoFormatter);
+    let mut serializer = Serializer::with_formatter(&mut out, GoJsonFormatter);
     match value.serialize(&mut serializer) {
         Ok(()) => String::from_utf8(out).unwrap_or_else(|_| "null".to_owned()),
         Err(_) => "null".to_owned(),
     }
 }
 
-struct GoFormatter;
+struct GoJsonFormatter;
 
-impl Formatter for GoFormatter {
+impl Formatter for GoJsonFormatter {
     fn write_string_fragment<W: io::Write + ?Sized>(
         &mut self,
         w: &mut W,
@@ -97,14 +96,14 @@ impl Formatter for GoFormatter {
         write_float(w, value, is_plain)
     }
 
-    // Not by way of f64, which would show digits that the value does not have.
+    // Not via f64, which would print digits that the f32 does not have.
     fn write_f32<W: io::Write + ?Sized>(&mut self, w: &mut W, value: f32) -> io::Result<()> {
         let is_plain = value == 0.0 || (1e-6..1e21).contains(&value.abs());
         write_float(w, value, is_plain)
     }
 }
 
-/// Go trims the exponent of small numbers (1e-7) but signs that of large ones (1e+21).
+/// Go prints exponents without leading zeros, and with a sign for large numbers too (1e-7, 1e+21).
 fn write_float<W, F>(w: &mut W, value: F, is_plain: bool) -> io::Result<()>
 where
     W: io::Write + ?Sized,
@@ -140,12 +139,12 @@ fn exponential<F: Float>(value: F) -> String {
     })
 }
 
-/// The fewest digits that read back as the value, as Go chooses them.
+/// The shortest text that parses back to the value, with Go's choice between ties.
 ///
-/// Of two such texts that are equally near the value, the standard library takes the larger and Go the even
-/// one, as rounding to that many digits does. Rounding alone would not do: next to a power of two, the nearest
-/// text may read back as another value. (Without a fraction there are no ties: the distance to such a text
-/// would be more than the distance to the next float.)
+/// If two such texts are equally near the value, the standard library takes the larger one and Go the even one, which
+/// is the result of rounding to that number of digits. The rounded text is checked, because next to a power of two it
+/// may parse to another value. (Without a fraction there are no ties: the distance to such a text would exceed the
+/// distance to the next float.)
 fn ties_to_even<F: Float>(
     value: F,
     shortest: String,
@@ -162,10 +161,10 @@ fn ties_to_even<F: Float>(
     }
 }
 
-/// Where Go's `%v` shows a float without an exponent: from 1e-4 to below 1e6, which is not where its JSON does.
+/// The exponents for which Go's `%v` prints a float without an exponent. The limits of its JSON differ.
 const PLAIN_EXPONENTS: std::ops::Range<i32> = -4..6;
 
-/// A float as Go's `%v` prints it: `1e+06` and `1e-05`, with at least two digits of exponent.
+/// A float as Go's `%v` prints it: `1e+06` and `1e-05`, with at least two exponent digits.
 pub fn float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -189,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_are_quoted_as_go_quotes_them() {
+    fn strings_are_quoted_as_in_go() {
         let table = [
             ("", r#""""#),
             ("plain", r#""plain""#),
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_encoded_as_go_encodes_it() {
+    fn json_is_encoded_as_in_go() {
         assert_eq!(
             json(&["<a>", "b&c", "\u{2028}\"\n"]),
             r#"["\u003ca\u003e","b\u0026c","\u2028\"\n"]"#
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_shortest_texts_the_even_one_is_taken() {
+    fn ties_between_shortest_representations_go_to_the_even_one() {
         assert_eq!(
             json(&[2_287_242.0_f32 + 0.25, 2_287_242.0 + 0.75]),
             "[2287242.2,2287242.8]"
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_printed_as_go_prints_them() {
+    fn floats_are_formatted_as_in_go() {
         let table = [
             (0.0, "0"),
             (-0.0, "-0"),

@@ -1,49 +1,49 @@
-//! Group, version, kind and resource names.
+//! Group, version, kind and resource names (upstream: `runtime/schema`).
 //!
-//! Kinds and resources are declared in static tables, so the names are `Cow<'static, str>`: a built-in kind
-//! costs no allocation, a custom one owns its names.
+//! Names are `Cow<'static, str>`: those of built-in kinds come from static tables and need no allocation, those of
+//! custom resources are owned.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-type Name = Cow<'static, str>;
+type CowStr = Cow<'static, str>;
 
-/// What `apiVersion` says: `v1` for the core group, `apps/v1` for the others.
+/// The value of `apiVersion`: `v1` for the core group, `apps/v1` for another group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupVersion {
-    pub group: Name,
-    pub version: Name,
+    pub group: CowStr,
+    pub version: CowStr,
 }
 
-/// A kind of objects, the same in all versions.
+/// A kind, independent of the version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupKind {
-    pub group: Name,
-    pub kind: Name,
+    pub group: CowStr,
+    pub kind: CowStr,
 }
 
-/// A kind of objects in one version: what `apiVersion` and `kind` of an object say together.
+/// A kind in one version: `apiVersion` and `kind` of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupVersionKind {
-    pub group: Name,
-    pub version: Name,
-    pub kind: Name,
+    pub group: CowStr,
+    pub version: CowStr,
+    pub kind: CowStr,
 }
 
-/// A collection of objects, the same in all versions: what RBAC rules and error messages name.
+/// A resource, independent of the version, as in RBAC rules and error messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupResource {
-    pub group: Name,
-    pub resource: Name,
+    pub group: CowStr,
+    pub resource: CowStr,
 }
 
-/// A collection of objects in one version: what a request path names.
+/// A resource in one version, as in a request path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupVersionResource {
-    pub group: Name,
-    pub version: Name,
-    pub resource: Name,
+    pub group: CowStr,
+    pub version: CowStr,
+    pub resource: CowStr,
 }
 
 /// Why a string is not an `apiVersion`.
@@ -52,7 +52,7 @@ pub struct GroupVersionResource {
 pub struct ParseGroupVersionError(String);
 
 impl GroupVersion {
-    pub fn new(group: impl Into<Name>, version: impl Into<Name>) -> Self {
+    pub fn new(group: impl Into<CowStr>, version: impl Into<CowStr>) -> Self {
         GroupVersion {
             group: group.into(),
             version: version.into(),
@@ -70,7 +70,7 @@ impl GroupVersion {
         self.group.is_empty() && self.version.is_empty()
     }
 
-    pub fn with_kind(&self, kind: impl Into<Name>) -> GroupVersionKind {
+    pub fn with_kind(&self, kind: impl Into<CowStr>) -> GroupVersionKind {
         GroupVersionKind {
             group: self.group.clone(),
             version: self.version.clone(),
@@ -78,7 +78,7 @@ impl GroupVersion {
         }
     }
 
-    pub fn with_resource(&self, resource: impl Into<Name>) -> GroupVersionResource {
+    pub fn with_resource(&self, resource: impl Into<CowStr>) -> GroupVersionResource {
         GroupVersionResource {
             group: self.group.clone(),
             version: self.version.clone(),
@@ -99,7 +99,7 @@ impl fmt::Display for GroupVersion {
 impl FromStr for GroupVersion {
     type Err = ParseGroupVersionError;
 
-    /// The empty string and `/` both mean "no group and no version", as they always did upstream.
+    /// The empty string and `/` both mean "no group and no version", as upstream.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (group, version) = text.split_once('/').unwrap_or(("", text));
         if version.contains('/') {
@@ -110,7 +110,7 @@ impl FromStr for GroupVersion {
 }
 
 impl GroupKind {
-    pub fn new(group: impl Into<Name>, kind: impl Into<Name>) -> Self {
+    pub fn new(group: impl Into<CowStr>, kind: impl Into<CowStr>) -> Self {
         GroupKind {
             group: group.into(),
             kind: kind.into(),
@@ -128,7 +128,7 @@ impl GroupKind {
         self.group.is_empty() && self.kind.is_empty()
     }
 
-    pub fn with_version(&self, version: impl Into<Name>) -> GroupVersionKind {
+    pub fn with_version(&self, version: impl Into<CowStr>) -> GroupVersionKind {
         GroupVersionKind {
             group: self.group.clone(),
             version: version.into(),
@@ -144,7 +144,11 @@ impl fmt::Display for GroupKind {
 }
 
 impl GroupVersionKind {
-    pub fn new(group: impl Into<Name>, version: impl Into<Name>, kind: impl Into<Name>) -> Self {
+    pub fn new(
+        group: impl Into<CowStr>,
+        version: impl Into<CowStr>,
+        kind: impl Into<CowStr>,
+    ) -> Self {
         GroupVersionKind {
             group: group.into(),
             version: version.into(),
@@ -164,7 +168,7 @@ impl GroupVersionKind {
         }
     }
 
-    /// Reads the two fields every object carries.
+    /// Parses `apiVersion` and `kind` of an object.
     pub fn from_type_meta(api_version: &str, kind: &str) -> Result<Self, ParseGroupVersionError> {
         Ok(api_version
             .parse::<GroupVersion>()?
@@ -197,7 +201,7 @@ impl fmt::Display for GroupVersionKind {
 }
 
 impl GroupResource {
-    pub fn new(group: impl Into<Name>, resource: impl Into<Name>) -> Self {
+    pub fn new(group: impl Into<CowStr>, resource: impl Into<CowStr>) -> Self {
         GroupResource {
             group: group.into(),
             resource: resource.into(),
@@ -211,7 +215,7 @@ impl GroupResource {
         }
     }
 
-    /// Reads `resource.group`; everything after the first dot is the group, and no string is refused.
+    /// Parses `resource.group`; everything after the first dot is the group. Accepts every string.
     pub fn parse(text: &str) -> Self {
         let (resource, group) = text.split_once('.').unwrap_or((text, ""));
         GroupResource::new(group.to_owned(), resource.to_owned())
@@ -221,7 +225,7 @@ impl GroupResource {
         self.group.is_empty() && self.resource.is_empty()
     }
 
-    pub fn with_version(&self, version: impl Into<Name>) -> GroupVersionResource {
+    pub fn with_version(&self, version: impl Into<CowStr>) -> GroupVersionResource {
         GroupVersionResource {
             group: self.group.clone(),
             version: version.into(),
@@ -238,9 +242,9 @@ impl fmt::Display for GroupResource {
 
 impl GroupVersionResource {
     pub fn new(
-        group: impl Into<Name>,
-        version: impl Into<Name>,
-        resource: impl Into<Name>,
+        group: impl Into<CowStr>,
+        version: impl Into<CowStr>,
+        resource: impl Into<CowStr>,
     ) -> Self {
         GroupVersionResource {
             group: group.into(),
@@ -303,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_api_version_reads_and_prints_as_upstream() {
+    fn api_versions_are_parsed_and_formatted_as_upstream() {
         let table = [
             ("", Ok(("", "")), ""),
             ("/", Ok(("", "")), ""),
@@ -327,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn names_print_as_error_messages_show_them() {
+    fn names_are_formatted_as_in_error_messages() {
         let pods = GroupVersionResource::from_static("", "v1", "pods");
         let deployments = GroupVersionResource::from_static("apps", "v1", "deployments");
         assert_eq!(pods.group_resource().to_string(), "pods");

@@ -1,19 +1,19 @@
-//! Object keys, and the storage keys made of them.
+//! Object keys (`namespace/name`) and storage keys (`/registry/pods/namespace/name`).
 //!
-//! Storage keys have the layout of upstream's etcd, so that an upstream server can open the same data. A
-//! name becomes a path segment there and in URLs; one that could escape its segment is refused here, once,
-//! and an [`ObjectKey`] that exists is safe to put in a path.
+//! Storage keys have upstream's etcd layout, so that an upstream server can use the same data. A name is a path
+//! segment in storage keys and URLs. Names that could escape their segment are rejected when an [`ObjectKey`] is
+//! built, so that every [`ObjectKey`] is safe to use in a path.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-/// The root under which upstream keeps everything.
+/// Upstream's default `--etcd-prefix`.
 pub const DEFAULT_ROOT: &str = "/registry";
 
-/// Why a string cannot be part of a key.
+/// Why a string is not a valid part of a key, or not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum InvalidKeyError {
     #[error("{what} may not be empty")]
     Empty { what: &'static str },
     #[error("{what} may not be '{segment}'")]
@@ -27,15 +27,15 @@ pub enum Error {
     Foreign { key: String, prefix: String },
 }
 
-/// Which object of a resource: its name, and its namespace if the resource is namespaced.
+/// The name of an object, and its namespace if the resource is namespaced.
 ///
-/// Kept as the text `namespace/name`, which neither part can blur: keys then sort as they do in the store,
-/// where lists and their pages follow that order. Caches and watches copy keys often; a copy is shared.
+/// Stored as the text `namespace/name` (neither part can contain a slash), so that keys sort in the order of the
+/// store, which lists and their pages follow. Clones share the text, because caches and watches clone keys often.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey(Arc<str>);
 
 impl ObjectKey {
-    pub fn new(namespace: Option<&str>, name: &str) -> Result<Self, Error> {
+    pub fn new(namespace: Option<&str>, name: &str) -> Result<Self, InvalidKeyError> {
         check_segment("name", name)?;
         match namespace {
             None => Ok(ObjectKey(name.into())),
@@ -46,11 +46,11 @@ impl ObjectKey {
         }
     }
 
-    pub fn namespaced(namespace: &str, name: &str) -> Result<Self, Error> {
+    pub fn namespaced(namespace: &str, name: &str) -> Result<Self, InvalidKeyError> {
         Self::new(Some(namespace), name)
     }
 
-    pub fn cluster(name: &str) -> Result<Self, Error> {
+    pub fn cluster(name: &str) -> Result<Self, InvalidKeyError> {
         Self::new(None, name)
     }
 
@@ -68,7 +68,7 @@ impl ObjectKey {
     }
 }
 
-/// Lets a map of keys be asked, and ranged over, by text.
+/// Allows lookups and ranges by text in maps of keys.
 impl Borrow<str> for ObjectKey {
     fn borrow(&self) -> &str {
         &self.0
@@ -81,20 +81,20 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// Where the objects of one resource are stored: `/registry/pods/`.
+/// The storage prefix of a resource: `/registry/pods/`.
 ///
-/// Every prefix ends in `/`: a range over `pods` must never meet `podsets`.
+/// Every prefix ends in `/`, so that a range over `pods` does not include `podsets`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StoragePrefix(Box<str>);
 
 impl StoragePrefix {
     /// `resource` is upstream's storage path: `pods`, `services/specs`, `minions`, `example.com/widgets`.
-    pub fn new(resource: &str) -> Result<Self, Error> {
+    pub fn new(resource: &str) -> Result<Self, InvalidKeyError> {
         Self::under(DEFAULT_ROOT, resource)
     }
 
-    /// The same under another root, for clusters that share an etcd.
-    pub fn under(root: &str, resource: &str) -> Result<Self, Error> {
+    /// A prefix under another root, for clusters that share an etcd.
+    pub fn under(root: &str, resource: &str) -> Result<Self, InvalidKeyError> {
         for segment in resource.split('/') {
             check_segment("resource", segment)?;
         }
@@ -108,7 +108,7 @@ impl StoragePrefix {
     }
 
     /// The prefix of all objects of the resource in one namespace.
-    pub fn namespace(&self, namespace: &str) -> Result<String, Error> {
+    pub fn namespace(&self, namespace: &str) -> Result<String, InvalidKeyError> {
         check_segment("namespace", namespace)?;
         Ok(format!("{}{namespace}/", self.0))
     }
@@ -118,15 +118,15 @@ impl StoragePrefix {
         [&self.0, key.as_str()].concat()
     }
 
-    /// Which object a storage key stands for: one segment is a cluster-scoped name, two are namespace and name.
-    pub fn parse(&self, storage_key: &str) -> Result<ObjectKey, Error> {
+    /// Parses a storage key. One segment after the prefix is a cluster-scoped name, two are namespace and name.
+    pub fn parse(&self, storage_key: &str) -> Result<ObjectKey, InvalidKeyError> {
         let Some(rest) = storage_key.strip_prefix(&*self.0) else {
-            return Err(Error::Foreign {
+            return Err(InvalidKeyError::Foreign {
                 key: storage_key.to_owned(),
                 prefix: self.0.to_string(),
             });
         };
-        // What is left is the text of the key already.
+        // The rest has the text format of ObjectKey.
         match rest.split_once('/') {
             None => check_segment("name", rest)?,
             Some((namespace, name)) => {
@@ -144,19 +144,19 @@ impl fmt::Display for StoragePrefix {
     }
 }
 
-/// Refuses what could name another path than its own segment, or end a C string early.
-fn check_segment(what: &'static str, segment: &str) -> Result<(), Error> {
+/// Rejects segments that could change the path (`/`, `%`, `.`, `..`) or that contain NUL.
+fn check_segment(what: &'static str, segment: &str) -> Result<(), InvalidKeyError> {
     match segment {
-        "" => Err(Error::Empty { what }),
-        "." => Err(Error::Reserved { what, segment: "." }),
-        ".." => Err(Error::Reserved {
+        "" => Err(InvalidKeyError::Empty { what }),
+        "." => Err(InvalidKeyError::Reserved { what, segment: "." }),
+        ".." => Err(InvalidKeyError::Reserved {
             what,
             segment: "..",
         }),
         _ => {
             let mut bytes = segment.bytes();
             match bytes.find(|byte| matches!(byte, b'/' | b'%' | b'\0')) {
-                Some(byte) => Err(Error::Forbidden {
+                Some(byte) => Err(InvalidKeyError::Forbidden {
                     what,
                     character: byte.into(),
                 }),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_leave_its_path_segment_is_refused() {
+    fn unsafe_path_segments_are_rejected() {
         for bad in ["", ".", "..", "a/b", "/", "a%2fb", "%", "a\0"] {
             assert!(
                 ObjectKey::cluster(bad).is_err(),
@@ -263,7 +263,7 @@ mod tests {
         #![proptest_config(crate::testing::config())]
 
         #[test]
-        fn a_storage_key_reads_back_as_its_object(namespace in proptest::option::of(".{0,8}"), name in ".{0,8}") {
+        fn a_storage_key_round_trips(namespace in proptest::option::of(".{0,8}"), name in ".{0,8}") {
             let prefix = StoragePrefix::new("pods").expect("valid");
             if let Ok(key) = ObjectKey::new(namespace.as_deref(), &name) {
                 prop_assert_eq!(prefix.parse(&prefix.object(&key)), Ok(key));
@@ -271,7 +271,7 @@ mod tests {
         }
 
         #[test]
-        fn keys_sort_as_they_are_stored(keys in proptest::collection::vec("[a.-]{1,3}(/[a.-]{1,3})?", 2)) {
+        fn keys_sort_in_storage_order(keys in proptest::collection::vec("[a.-]{1,3}(/[a.-]{1,3})?", 2)) {
             let prefix = StoragePrefix::new("pods").expect("valid");
             let stored: Vec<String> = keys.iter().map(|key| format!("{prefix}{key}")).collect();
             if let (Ok(a), Ok(b)) = (prefix.parse(&stored[0]), prefix.parse(&stored[1])) {

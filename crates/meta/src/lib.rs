@@ -1,7 +1,8 @@
-//! What every part of rhumb speaks: names, resource versions, selectors, Status errors and the clock.
+//! API machinery shared by all crates: group/version/kind names, object keys, resource versions, label and field
+//! selectors, quantities, field errors, Status errors and the clock. Upstream: `k8s.io/apimachinery`.
 //!
-//! Nothing here does I/O, waits, or knows a kind of objects. Where clients can see a text (an error message,
-//! a selector printed back), it is upstream's text.
+//! The crate does no I/O and knows no API kinds. Texts that clients see (error messages, printed selectors) are
+//! upstream's.
 
 #![cfg_attr(
     not(test),
@@ -15,10 +16,10 @@
 
 mod aggregate;
 pub mod clock;
+mod config_file;
 mod duration;
 pub mod field;
 pub mod fields;
-mod file;
 pub mod gotext;
 pub mod gvk;
 pub mod key;
@@ -32,8 +33,8 @@ pub mod validation;
 
 pub use aggregate::aggregate;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use config_file::{ConfigFileError, read_file};
 pub use duration::parse_duration;
-pub use file::{FileError, read_file};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use key::{ObjectKey, StoragePrefix};
 pub use labels::LabelSelector;

@@ -1,17 +1,17 @@
-//! The one sequence that orders every change in a cluster.
+//! Revision: the store revision, shown to clients as `resourceVersion`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A point in the history of the store, shown to clients as `resourceVersion`.
+/// A revision of the store, shown to clients as `resourceVersion`.
 ///
-/// Revisions only grow, are shared by all kinds, and can therefore be compared across kinds.
-/// Zero stands for "before everything": no object ever has it.
+/// Revisions increase monotonically and are shared by all kinds, so they can be compared across kinds.
+/// Zero precedes all changes; no object has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(u64);
 
 impl Revision {
-    /// Greater than all that are given.
+    /// Greater than every revision that the store assigns.
     pub const MAX: Revision = Revision(u64::MAX);
     pub const ZERO: Revision = Revision(0);
 
@@ -23,7 +23,7 @@ impl Revision {
         self.0
     }
 
-    /// The revision after this one. The last there is stays: a client can write it, the store never gets there.
+    /// The next revision. Saturates at the maximum, which a client can send but the store never reaches.
     pub const fn next(self) -> Self {
         Revision(self.0.saturating_add(1))
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_revision_is_larger_until_there_is_none() {
+    fn the_next_revision_is_larger_or_none() {
         assert_eq!(Revision::ZERO.next(), Revision::new(1));
         let last: Revision = u64::MAX.to_string().parse().expect("canonical");
         assert_eq!(Revision::new(u64::MAX - 1).next(), last);

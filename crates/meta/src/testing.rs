@@ -1,8 +1,8 @@
-//! What the unit tests share.
+//! Shared configuration of the property tests.
 
 use proptest::test_runner::Config;
 
-/// No files of past failures: the smallest failing input is printed, and belongs into the tables of the tests.
+/// Without failure persistence files: add the printed minimal failing input to the table-driven tests instead.
 pub(crate) fn config() -> Config {
     Config {
         failure_persistence: None,

@@ -1,11 +1,11 @@
-//! The formats of names, label keys and label values, with upstream's words for what is wrong.
+//! Validation of names, label keys and label values, with upstream's messages (upstream: `util/validation`).
 //!
-//! Each function gives the problems found, none for a valid value; every text is static, so that refusing
-//! costs one small vector and accepting costs nothing. The matchers are written by hand: each is one pass
-//! over the bytes.
+//! Each function returns the problems of a value; an empty list means that it is valid. The messages are static, so
+//! that validation of a valid value does not allocate. Hand-written matchers replace upstream's regular expressions;
+//! each is one pass over the bytes.
 
-/// What is wrong with a value; empty if nothing is.
-pub type Problems = Vec<&'static str>;
+/// The messages about an invalid value; empty if the value is valid.
+pub type ValidationProblems = Vec<&'static str>;
 
 pub const DNS1123_LABEL_MAX_BYTES: usize = 63;
 pub const DNS1123_SUBDOMAIN_MAX_BYTES: usize = 253;
@@ -69,9 +69,9 @@ const LABEL_VALUE_TEXT: &str = concat!(
     ")?')"
 );
 
-/// Checks a label of DNS (RFC 1123): the names of namespaces, containers, volumes.
-pub fn dns1123_label(value: &str) -> Problems {
-    let mut problems = Problems::new();
+/// Validates a DNS label (RFC 1123): names of namespaces, containers, volumes.
+pub fn dns1123_label(value: &str) -> ValidationProblems {
+    let mut problems = ValidationProblems::new();
     if value.len() > DNS1123_LABEL_MAX_BYTES {
         problems.push("must be no more than 63 characters");
     }
@@ -86,9 +86,9 @@ pub fn dns1123_label(value: &str) -> Problems {
     problems
 }
 
-/// Checks a subdomain of DNS (RFC 1123): the names of most objects.
-pub fn dns1123_subdomain(value: &str) -> Problems {
-    let mut problems = Problems::new();
+/// Validates a DNS subdomain (RFC 1123): names of most objects.
+pub fn dns1123_subdomain(value: &str) -> ValidationProblems {
+    let mut problems = ValidationProblems::new();
     if value.len() > DNS1123_SUBDOMAIN_MAX_BYTES {
         problems.push("must be no more than 253 characters");
     }
@@ -98,9 +98,9 @@ pub fn dns1123_subdomain(value: &str) -> Problems {
     problems
 }
 
-/// Checks a label of DNS (RFC 1035), which starts with a letter: the names of services.
-pub fn dns1035_label(value: &str) -> Problems {
-    let mut problems = Problems::new();
+/// Validates a DNS label (RFC 1035), which starts with a letter: names of services.
+pub fn dns1035_label(value: &str) -> ValidationProblems {
+    let mut problems = ValidationProblems::new();
     if value.len() > DNS1035_LABEL_MAX_BYTES {
         problems.push("must be no more than 63 characters");
     }
@@ -111,9 +111,9 @@ pub fn dns1035_label(value: &str) -> Problems {
     problems
 }
 
-/// Checks a label key: a name, with an optional DNS subdomain and `/` before it.
-pub fn qualified_name(value: &str) -> Problems {
-    let mut problems = Problems::new();
+/// Validates a label key: a name with an optional prefix, a DNS subdomain and `/`.
+pub fn qualified_name(value: &str) -> ValidationProblems {
+    let mut problems = ValidationProblems::new();
     if value.len() <= LABEL_NAME_MAX_BYTES && matches_name(value.as_bytes()) {
         return problems;
     }
@@ -143,7 +143,7 @@ pub fn qualified_name(value: &str) -> Problems {
     problems
 }
 
-fn check_prefix(prefix: &str, problems: &mut Problems) {
+fn check_prefix(prefix: &str, problems: &mut ValidationProblems) {
     if prefix.is_empty() {
         problems.push("prefix part must be non-empty");
         return;
@@ -156,9 +156,9 @@ fn check_prefix(prefix: &str, problems: &mut Problems) {
     }
 }
 
-/// Checks a label value, which may be empty.
-pub fn label_value(value: &str) -> Problems {
-    let mut problems = Problems::new();
+/// Validates a label value, which may be empty.
+pub fn label_value(value: &str) -> ValidationProblems {
+    let mut problems = ValidationProblems::new();
     if value.len() > LABEL_VALUE_MAX_BYTES {
         problems.push("must be no more than 63 bytes");
     }
@@ -168,10 +168,10 @@ pub fn label_value(value: &str) -> Problems {
     problems
 }
 
-/// Checks that a name can stand as a segment of a path, in a URL or in the store.
+/// Validates a name as a path segment of a URL or storage key.
 ///
-/// As upstream, the empty name passes: that a name is required is said elsewhere.
-pub fn path_segment_name(name: &str) -> Problems {
+/// As upstream, the empty name is valid here; the check for a required name is elsewhere.
+pub fn path_segment_name(name: &str) -> ValidationProblems {
     match name {
         "." => vec!["may not be '.'"],
         ".." => vec!["may not be '..'"],
@@ -179,9 +179,9 @@ pub fn path_segment_name(name: &str) -> Problems {
     }
 }
 
-/// Checks that a name with something appended (`generateName`) can stand as a segment of a path.
-pub fn path_segment_prefix(name: &str) -> Problems {
-    let mut problems = Problems::new();
+/// Validates a prefix of a name (`generateName`) as part of a path segment.
+pub fn path_segment_prefix(name: &str) -> ValidationProblems {
+    let mut problems = ValidationProblems::new();
     if name.contains('/') {
         problems.push("may not contain '/'");
     }
@@ -191,7 +191,7 @@ pub fn path_segment_prefix(name: &str) -> Problems {
     problems
 }
 
-/// What a byte can be in a name, one bit each.
+/// Character classes of bytes in names, one bit each.
 mod class {
     pub(super) const LOWER: u8 = 1;
     pub(super) const UPPER: u8 = 2;
@@ -223,7 +223,7 @@ mod class {
     };
 }
 
-/// Bytes that are looked up are told apart faster than those that are compared with ranges.
+/// The class of each byte; a table lookup is faster than range comparisons.
 static CLASSES: [u8; 256] = class::ALL;
 
 fn is(byte: u8, class: u8) -> bool {
@@ -234,7 +234,7 @@ fn matches_dns1123_label(value: &[u8]) -> bool {
     starts_and_ends(value, class::LOWER) && value.iter().all(|&b| is(b, class::LOWER | class::DASH))
 }
 
-/// Labels with dots between them.
+/// Matches DNS labels separated by dots.
 fn matches_dns1123_subdomain(value: &[u8]) -> bool {
     let mut before = class::DOT;
     for &byte in value {
@@ -268,11 +268,11 @@ fn starts_and_ends(value: &[u8], with: u8) -> bool {
 mod tests {
     use super::*;
 
-    type Validate = fn(&str) -> Problems;
+    type ValidateFn = fn(&str) -> ValidationProblems;
 
-    fn check(validate: Validate, good: &[&str], bad: &[(&str, &[&str])]) {
+    fn check(validate: ValidateFn, good: &[&str], bad: &[(&str, &[&str])]) {
         for value in good {
-            assert_eq!(validate(value), Problems::new(), "{value:?}");
+            assert_eq!(validate(value), ValidationProblems::new(), "{value:?}");
         }
         for (value, want) in bad {
             assert_eq!(&validate(value), want, "{value:?}");
@@ -338,8 +338,8 @@ mod tests {
     }
 
     #[test]
-    fn every_format_has_its_longest_value() {
-        let table: [(Validate, usize); 5] = [
+    fn every_format_has_a_maximum_length() {
+        let table: [(ValidateFn, usize); 5] = [
             (dns1123_label, DNS1123_LABEL_MAX_BYTES),
             (dns1123_subdomain, DNS1123_SUBDOMAIN_MAX_BYTES),
             (dns1035_label, DNS1035_LABEL_MAX_BYTES),
@@ -347,7 +347,7 @@ mod tests {
             (label_value, LABEL_VALUE_MAX_BYTES),
         ];
         for (validate, bytes_max) in table {
-            assert_eq!(validate(&"a".repeat(bytes_max)), Problems::new());
+            assert_eq!(validate(&"a".repeat(bytes_max)), ValidationProblems::new());
             assert_eq!(validate(&"a".repeat(bytes_max + 1)).len(), 1);
         }
         assert!(qualified_name(&format!("{}/a", "a".repeat(253))).is_empty());

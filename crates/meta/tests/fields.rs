@@ -1,4 +1,4 @@
-//! Field selectors against an evaluator that is slow, plain and obviously right.
+//! Field selectors: property tests against a simple reference implementation, and tables of upstream's behaviour.
 
 mod support;
 
@@ -54,11 +54,11 @@ proptest! {
         prop_assert_eq!(parsed.matches(&fields), want);
     }
 
-    /// As a set of requirements: upstream sorts by the text that was written, where `a==b` sorts before `a=b`.
+    /// Compares sets of requirements, because upstream sorts by the original text, where `a==b` sorts before `a=b`.
     #[test]
     fn parse_print_parse_is_identity(text in any_text()) {
         if let Ok(selector) = Selector::parse(&text) {
-            let again = Selector::parse(&selector.to_string()).expect("what is printed can be parsed");
+            let again = Selector::parse(&selector.to_string()).expect("printed selectors can be parsed");
             let sorted = |selector: &Selector| {
                 let mut texts: Vec<String> = selector.requirements().unwrap_or_default().iter().map(ToString::to_string).collect();
                 texts.sort();
@@ -70,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in any_text()) {
+    fn the_parser_never_panics(text in any_text()) {
         if let Err(error) = Selector::parse(&text) {
             prop_assert!(!error.to_string().is_empty());
         }
@@ -78,7 +78,7 @@ proptest! {
 }
 
 #[test]
-fn field_selectors_are_read_and_printed_as_upstream() {
+fn field_selectors_are_parsed_and_formatted_as_upstream() {
     let table = [
         ("", ""),
         (",,", ""),
@@ -100,7 +100,7 @@ fn field_selectors_are_read_and_printed_as_upstream() {
 }
 
 #[test]
-fn wrong_field_selectors_are_refused_in_upstreams_words() {
+fn invalid_field_selectors_are_rejected_with_upstreams_messages() {
     let table = [
         ("a", "invalid selector: 'a'; can't understand 'a'"),
         ("b=1,a", "invalid selector: 'b=1,a'; can't understand 'a'"),
@@ -131,7 +131,7 @@ fn wrong_field_selectors_are_refused_in_upstreams_words() {
 }
 
 #[test]
-fn nothing_and_everything_are_what_they_say() {
+fn nothing_matches_nothing_and_everything_matches_all() {
     let more = || [Requirement::new("a", Operator::Equals, "b")];
     assert!(Selector::nothing().and(more()).is_nothing());
     assert!(!Selector::nothing().and(more()).matches(&[("a", "b")]));
@@ -148,7 +148,7 @@ fn nothing_and_everything_are_what_they_say() {
 }
 
 #[test]
-fn field_selectors_beyond_the_limits_are_refused() {
+fn field_selectors_beyond_the_limits_are_rejected() {
     let many = |count: usize| "a=b,".repeat(count);
     let most = Selector::parse(&many(REQUIREMENTS_MAX)).expect("at the limit");
     assert_eq!(most.requirements().map(<[_]>::len), Some(REQUIREMENTS_MAX));
@@ -167,7 +167,7 @@ fn field_selectors_beyond_the_limits_are_refused() {
 }
 
 #[test]
-fn a_transformation_can_rename_drop_and_refuse() {
+fn a_transformation_can_rename_drop_and_reject() {
     let selector = Selector::parse("a=1,b!=2,c=3").expect("valid");
     let changed = selector.transform(|field, value| match field {
         "a" => Ok(("metadata.name".to_owned(), value.to_owned())),
@@ -186,7 +186,7 @@ fn a_transformation_can_rename_drop_and_refuse() {
 }
 
 #[test]
-fn the_value_a_field_must_have_is_known() {
+fn the_required_value_of_a_field_is_found() {
     let selector = Selector::parse("a!=1,a=2,b!=3").expect("valid");
     assert_eq!(selector.requires_exact_match("a"), Some("2"));
     assert_eq!(selector.requires_exact_match("b"), None);
@@ -199,7 +199,7 @@ fn the_value_a_field_must_have_is_known() {
 }
 
 #[test]
-fn the_largest_field_selectors_are_read_at_once() {
+fn the_largest_field_selectors_are_parsed_in_linear_time() {
     for unit in [",", "=", "a=b,", "\\", "a", "é"] {
         let text = unit.repeat(SELECTOR_MAX_BYTES / unit.len());
         let start = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! Label selectors against an evaluator that is slow, plain and obviously right.
+//! Label selectors: property tests against a simple reference implementation, and tables of upstream's behaviour.
 
 mod support;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rhumb_meta::field::Path;
 use rhumb_meta::labels::{Operator, REQUIREMENTS_MAX, Requirement, SELECTOR_MAX_BYTES, Selector};
 
-/// Upstream's rules, one line each, on a copy of the labels.
+/// Reference implementation of upstream's matching rules.
 fn oracle(requirement: &Requirement, labels: &[(String, String)]) -> bool {
     let value = labels
         .iter()
@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn every_kind_of_set_is_matched_alike(text in support::selector(), labels in support::labels()) {
+    fn all_label_set_types_match_alike(text in support::selector(), labels in support::labels()) {
         let selector = Selector::parse(&text).expect("generated selectors are valid");
         let want = selector.matches(labels.as_slice());
         let sorted: BTreeMap<String, String> = labels.iter().cloned().collect();
@@ -72,21 +72,21 @@ proptest! {
     fn parse_print_parse_is_identity(text in support::any_text()) {
         if let Ok(selector) = Selector::parse(&text) {
             let printed = selector.to_string();
-            let again = Selector::parse(&printed).expect("what is printed can be parsed");
+            let again = Selector::parse(&printed).expect("printed selectors can be parsed");
             prop_assert_eq!(again.to_string(), printed);
             prop_assert_eq!(again, selector);
         }
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in support::any_text()) {
+    fn the_parser_never_panics(text in support::any_text()) {
         if let Err(error) = Selector::parse(&text) {
             prop_assert!(!error.to_string().is_empty());
         }
     }
 
     #[test]
-    fn a_selector_picks_only_what_its_exact_values_allow(text in support::selector(), labels in support::labels()) {
+    fn a_selector_matches_only_its_required_exact_values(text in support::selector(), labels in support::labels()) {
         let selector = Selector::parse(&text).expect("generated selectors are valid");
         if selector.matches(&labels) {
             for requirement in selector.requirements().unwrap_or_default() {
@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn the_whole_grammar_is_read_and_printed_in_canonical_form() {
+fn the_whole_grammar_is_parsed_and_formatted_canonically() {
     let table = [
         ("", ""),
         ("x=a,y=b,z=c", "x=a,y=b,z=c"),
@@ -128,7 +128,7 @@ fn the_whole_grammar_is_read_and_printed_in_canonical_form() {
 }
 
 #[test]
-fn wrong_selectors_are_refused_in_upstreams_words() {
+fn invalid_selectors_are_rejected_with_upstreams_messages() {
     let operators = "in, notin, =, ==, !=, gt, lt";
     let table = [
         (",", "found ',', expected: !, identifier, or 'end of string'".to_owned()),
@@ -160,7 +160,7 @@ fn wrong_selectors_are_refused_in_upstreams_words() {
 }
 
 #[test]
-fn errors_are_at_the_path_that_is_given() {
+fn errors_have_the_given_path() {
     let spec = Path::new("spec");
     let path = spec.child("selector");
     let table = [
@@ -181,7 +181,7 @@ fn errors_are_at_the_path_that_is_given() {
 }
 
 #[test]
-fn numbers_are_compared_strictly_and_only_with_numbers() {
+fn numeric_operators_compare_strictly_and_only_numbers() {
     let table = [
         ("6", false, true),
         ("7", false, false),
@@ -206,7 +206,7 @@ fn numbers_are_compared_strictly_and_only_with_numbers() {
 }
 
 #[test]
-fn nothing_and_everything_are_what_they_say() {
+fn nothing_matches_nothing_and_everything_matches_all() {
     let labels = [("a", "b")];
     let more = || Requirement::new("a", Operator::Exists, &[] as &[&str]).expect("valid");
     assert!(Selector::everything().matches(&labels) && Selector::everything().is_everything());
@@ -222,7 +222,7 @@ fn nothing_and_everything_are_what_they_say() {
 }
 
 #[test]
-fn the_single_value_a_selector_asks_for_is_known() {
+fn the_single_required_value_is_found() {
     let table = [
         ("a=b", Some("b")),
         ("a==b", Some("b")),
@@ -242,7 +242,7 @@ fn the_single_value_a_selector_asks_for_is_known() {
 }
 
 #[test]
-fn the_largest_selectors_are_read_in_linear_time() {
+fn the_largest_selectors_are_parsed_in_linear_time() {
     let fill = |unit: &str| unit.repeat(SELECTOR_MAX_BYTES / unit.len());
     let close = |open: &str, unit: &str| {
         format!(
@@ -281,13 +281,13 @@ fn the_largest_selectors_are_read_in_linear_time() {
         );
         assert!(
             error_bytes < 12 * SELECTOR_MAX_BYTES,
-            "an error of {error_bytes} bytes"
+            "error message of {error_bytes} bytes"
         );
     }
 }
 
 #[test]
-fn selectors_beyond_the_limits_are_refused() {
+fn selectors_beyond_the_limits_are_rejected() {
     let long = format!("a={}", "b".repeat(SELECTOR_MAX_BYTES));
     assert!(
         Selector::parse(&long)

@@ -1,8 +1,9 @@
-//! Network policies: who may reach whom, why, and by which rules a node sees to it.
+//! Evaluates Kubernetes NetworkPolicy objects. Pure: no I/O.
 //!
-//! Pure: objects go in ([`objects`]), and an [`Engine`] that follows their changes gives verdicts with reasons ([`judge`]),
-//! the rules of one node and how they change ([`program`]), and what is to be told about each policy ([`summary`]). What nodes
-//! report of the policies that they enforce is a kind of its own ([`report`]).
+//! Entry point: [`PolicyEngine`]. It is fed with added, changed and deleted pods, namespaces and policies ([`objects`])
+//! and returns whether a connection is allowed and why ([`verdict`]), the ruleset that enforces the policies on one
+//! node and its changes ([`ruleset`]), and the input for each policy's status ([`policy_summary`]). Nodes report what
+//! they enforce in a `NetworkPolicyNode` object ([`node_report`]).
 
 #![cfg_attr(
     not(test),
@@ -15,47 +16,47 @@
 )]
 
 pub mod engine;
-pub mod flaws;
-pub mod judge;
+mod ip_ranges;
+pub mod lint;
+pub mod node_report;
 pub mod objects;
-pub mod program;
-mod ranges;
-pub mod report;
-pub mod summary;
-mod versions;
+pub mod policy_summary;
+mod policy_versions;
+pub mod ruleset;
+pub mod verdict;
 
-pub use engine::{Engine, Knowledge, Scope};
+pub use engine::{EngineScope, PluginCapabilities, PolicyEngine};
 pub use objects::{Namespace, NetworkPolicy, Pod};
-pub use versions::Features;
+pub use policy_versions::PolicyFeatureSet;
 
 use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// The namespace and the name of a pod or a policy.
+/// The namespace and the name of a pod or a policy, as `types.NamespacedName` in apimachinery.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Name {
+pub struct NamespacedName {
     pub namespace: String,
     pub name: String,
 }
 
-impl Name {
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Name {
-        Name {
+impl NamespacedName {
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> NamespacedName {
+        NamespacedName {
             namespace: namespace.into(),
             name: name.into(),
         }
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for NamespacedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
-/// Which end of a connection a policy is about.
+/// The direction of traffic, as seen from the pod that a policy selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -66,7 +67,7 @@ pub enum Direction {
 impl Direction {
     pub const BOTH: [Direction; 2] = [Direction::Ingress, Direction::Egress];
 
-    /// As `policyTypes` name it.
+    /// The value in `spec.policyTypes`.
     pub fn policy_type(self) -> &'static str {
         match self {
             Direction::Ingress => "Ingress",
@@ -74,7 +75,7 @@ impl Direction {
         }
     }
 
-    /// The field of a policy with its rules.
+    /// The field of `spec` that holds the rules of this direction.
     pub(crate) fn rules_field(self) -> &'static str {
         match self {
             Direction::Ingress => "ingress",
@@ -82,7 +83,7 @@ impl Direction {
         }
     }
 
-    /// The field of a rule with its peers.
+    /// The field of a rule that holds its peers.
     pub(crate) fn peers_field(self) -> &'static str {
         match self {
             Direction::Ingress => "from",
@@ -110,8 +111,8 @@ impl Protocol {
         }
     }
 
-    /// What an object says, TCP if it says nothing; `None` for others, of which no port is known.
-    pub(crate) fn read(text: Option<&str>) -> Option<Protocol> {
+    /// Parses the `protocol` field of an object; absent means TCP. `None` for protocols that have no ports here.
+    pub(crate) fn parse_or_tcp(text: Option<&str>) -> Option<Protocol> {
         let text = text.unwrap_or("TCP");
         let mut all = Protocol::ALL.into_iter();
         all.find(|protocol| protocol.as_str() == text)
@@ -125,18 +126,18 @@ impl fmt::Display for Protocol {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Family {
+pub enum IpFamily {
     V4,
     V6,
 }
 
-impl Family {
-    pub const BOTH: [Family; 2] = [Family::V4, Family::V6];
+impl IpFamily {
+    pub const BOTH: [IpFamily; 2] = [IpFamily::V4, IpFamily::V6];
 
-    pub fn of(address: IpAddr) -> Family {
+    pub fn of(address: IpAddr) -> IpFamily {
         match address {
-            IpAddr::V4(_) => Family::V4,
-            IpAddr::V6(_) => Family::V6,
+            IpAddr::V4(_) => IpFamily::V4,
+            IpAddr::V6(_) => IpFamily::V6,
         }
     }
 }

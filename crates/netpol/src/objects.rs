@@ -1,6 +1,6 @@
-//! What is read of objects; the rest is never read into memory.
+//! Partial views of Kubernetes objects: only the fields that policy evaluation needs are deserialized.
 //!
-//! Each can be listed and watched with kube-rs, and read from files.
+//! The views implement kube-rs `Resource`, so they can be listed and watched; they can also be read from files.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub struct PodSpec {
 #[serde(default, rename_all = "camelCase")]
 pub struct Container {
     pub ports: Option<Vec<ContainerPort>>,
-    /// `Always` makes a sidecar of an init container.
+    /// An init container with `Always` is a sidecar.
     pub restart_policy: Option<String>,
 }
 
@@ -62,16 +62,16 @@ pub struct PodStatus {
     #[serde(rename = "podIP")]
     pub pod_ip: Option<String>,
     #[serde(rename = "podIPs")]
-    pub pod_ips: Option<Vec<Address>>,
+    pub pod_ips: Option<Vec<StatusIp>>,
     #[serde(rename = "hostIP")]
     pub host_ip: Option<String>,
     #[serde(rename = "hostIPs")]
-    pub host_ips: Option<Vec<Address>>,
+    pub host_ips: Option<Vec<StatusIp>>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Address {
+pub struct StatusIp {
     pub ip: Option<String>,
 }
 
@@ -79,26 +79,26 @@ pub struct Address {
 pub struct NetworkPolicy {
     pub metadata: ObjectMeta,
     #[serde(default)]
-    pub spec: PolicySpec,
+    pub spec: NetworkPolicySpec,
     #[serde(default)]
-    pub status: PolicyStatus,
+    pub status: NetworkPolicyStatus,
 }
 
 view!(NetworkPolicy, of k8s_openapi::api::networking::v1::NetworkPolicy);
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct PolicySpec {
+pub struct NetworkPolicySpec {
     pub min_version: Option<String>,
     pub pod_selector: Option<LabelSelector>,
     pub policy_types: Option<Vec<String>>,
-    pub ingress: Option<Vec<Rule>>,
-    pub egress: Option<Vec<Rule>>,
+    pub ingress: Option<Vec<NetworkPolicyRule>>,
+    pub egress: Option<Vec<NetworkPolicyRule>>,
 }
 
-impl PolicySpec {
-    /// The rules of a direction, whether it counts or not.
-    pub fn rules(&self, direction: Direction) -> &[Rule] {
+impl NetworkPolicySpec {
+    /// The rules of a direction, even if `policyTypes` excludes it.
+    pub fn rules(&self, direction: Direction) -> &[NetworkPolicyRule] {
         let rules = match direction {
             Direction::Ingress => &self.ingress,
             Direction::Egress => &self.egress,
@@ -107,18 +107,18 @@ impl PolicySpec {
     }
 }
 
-/// A rule of either direction: `from` is there for ingress, `to` for egress.
+/// An ingress rule (with `from`) or an egress rule (with `to`).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Rule {
-    pub from: Option<Vec<Peer>>,
-    pub to: Option<Vec<Peer>>,
-    pub ports: Option<Vec<Port>>,
+pub struct NetworkPolicyRule {
+    pub from: Option<Vec<NetworkPolicyPeer>>,
+    pub to: Option<Vec<NetworkPolicyPeer>>,
+    pub ports: Option<Vec<NetworkPolicyPort>>,
 }
 
-impl Rule {
-    /// The peers that count in a direction.
-    pub fn peers(&self, direction: Direction) -> &[Peer] {
+impl NetworkPolicyRule {
+    /// `from` for ingress, `to` for egress.
+    pub fn peers(&self, direction: Direction) -> &[NetworkPolicyPeer] {
         let peers = match direction {
             Direction::Ingress => &self.from,
             Direction::Egress => &self.to,
@@ -129,7 +129,7 @@ impl Rule {
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Peer {
+pub struct NetworkPolicyPeer {
     pub pod_selector: Option<LabelSelector>,
     pub namespace_selector: Option<LabelSelector>,
     pub ip_block: Option<IpBlock>,
@@ -144,7 +144,7 @@ pub struct IpBlock {
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Port {
+pub struct NetworkPolicyPort {
     pub protocol: Option<String>,
     /// A number or a name.
     pub port: Option<Value>,
@@ -153,13 +153,13 @@ pub struct Port {
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct PolicyStatus {
-    pub conditions: Option<Vec<Condition>>,
+pub struct NetworkPolicyStatus {
+    pub conditions: Option<Vec<StatusCondition>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Condition {
+pub struct StatusCondition {
     #[serde(rename = "type")]
     pub type_: String,
     pub status: String,

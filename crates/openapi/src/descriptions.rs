@@ -1,19 +1,19 @@
-//! What is said about types and fields: by upstream, whose words the k8s-openapi crate carries, or by us.
+//! Descriptions of types and fields: upstream's, from the k8s-openapi crate, and rhumb's own.
 
 use k8s_openapi::schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-use crate::ours;
+use crate::rhumb_descriptions;
 
-/// The descriptions of all types that the kinds are made of.
+/// The JSON schemas of all upstream types, by type name, for their descriptions.
 #[derive(Debug)]
-pub(crate) struct Descriptions {
+pub(crate) struct TypeDescriptions {
     types: Map<String, Value>,
 }
 
-/// A kind whose fields that every kind has are described.
-const A_KIND: &str = "io.k8s.api.core.v1.Pod";
-const COMMON: [&str; 3] = ["apiVersion", "kind", "metadata"];
+/// A kind from which the descriptions of the common fields are taken.
+const SAMPLE_KIND: &str = "io.k8s.api.core.v1.Pod";
+const COMMON_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Generates the schemas of types, one module at a time.
 macro_rules! generate {
@@ -25,12 +25,12 @@ macro_rules! generate {
     };
 }
 
-impl Descriptions {
-    /// Makes all of them; they are some 500 types.
-    pub(crate) fn collect() -> Descriptions {
+impl TypeDescriptions {
+    /// Generates the schemas of all served types, about 500 with their nested types.
+    pub(crate) fn collect() -> TypeDescriptions {
         let mut generator = SchemaGenerator::default();
         generate_all(&mut generator);
-        Descriptions {
+        TypeDescriptions {
             types: generator.take_definitions(true),
         }
     }
@@ -40,10 +40,10 @@ impl Descriptions {
             .types
             .get(name)
             .and_then(|known| known.get("description"));
-        description.map_or_else(|| ours::of_type(name), Value::as_str)
+        description.map_or_else(|| rhumb_descriptions::of_type(name), Value::as_str)
     }
 
-    /// A type that no table knows and that is made of plain values; an open object if it is unknown here too.
+    /// The schema of a type that is missing in the table; an object with any fields if it is unknown.
     pub(crate) fn definition(&self, name: &str) -> Value {
         let unknown = || json!({ "type": "object" });
         self.types.get(name).cloned().unwrap_or_else(unknown)
@@ -51,29 +51,34 @@ impl Descriptions {
 
     pub(crate) fn of_field(&self, owner: &str, field: &str) -> Option<&str> {
         let description = self
-            .by_upstream(owner, field)
-            .or_else(|| ours::of_field(owner, field));
-        let is_common = || COMMON.contains(&field) && !self.types.contains_key(owner);
-        description.or_else(|| self.by_upstream(A_KIND, field).filter(|_| is_common()))
+            .upstream_field_description(owner, field)
+            .or_else(|| rhumb_descriptions::of_field(owner, field));
+        let is_common = || COMMON_FIELDS.contains(&field) && !self.types.contains_key(owner);
+        description.or_else(|| {
+            self.upstream_field_description(SAMPLE_KIND, field)
+                .filter(|_| is_common())
+        })
     }
 
-    fn by_upstream(&self, owner: &str, field: &str) -> Option<&str> {
+    fn upstream_field_description(&self, owner: &str, field: &str) -> Option<&str> {
         let properties = self.types.get(owner)?.get("properties")?;
         properties.get(field)?.get("description")?.as_str()
     }
 
-    /// What is said about `apiVersion`, which every kind has.
+    /// The description of `apiVersion`.
     pub(crate) fn api_version(&self) -> &str {
-        self.by_upstream(A_KIND, "apiVersion").unwrap_or_default()
+        self.upstream_field_description(SAMPLE_KIND, "apiVersion")
+            .unwrap_or_default()
     }
 
-    /// What is said about `kind`.
+    /// The description of `kind`.
     pub(crate) fn kind(&self) -> &str {
-        self.by_upstream(A_KIND, "kind").unwrap_or_default()
+        self.upstream_field_description(SAMPLE_KIND, "kind")
+            .unwrap_or_default()
     }
 }
 
-/// The types that are served. All that they are made of comes with them.
+/// Adds the served types; the generator adds their nested types.
 fn generate_all(generator: &mut SchemaGenerator) {
     generate! {
         generator,

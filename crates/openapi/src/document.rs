@@ -1,4 +1,4 @@
-//! The documents, put together from paths and types.
+//! Assembles the OpenAPI documents from paths and schemas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,44 +10,44 @@ use serde_json::{Value, json};
 use crate::fingerprint::Fingerprint;
 use crate::gnostic;
 use crate::names;
-use crate::operation::{Body, Content, Dialect, Operation, path_item};
-use crate::paths::{self, Path, Paths};
-use crate::schemas::Schemas;
+use crate::operation::{OpenApiVersion, Operation, OperationBody, ResponseContent, path_item};
+use crate::paths::{self, KindPaths, PathItem};
+use crate::schemas::SchemaWriter;
 
-/// Makes the documents of a set of kinds, when they are asked for.
+/// Generates the OpenAPI documents of a set of kinds on request.
 #[derive(Debug, Clone, Copy)]
-pub struct OpenApi<'a> {
+pub struct OpenApiBuilder<'a> {
     kinds: &'a [Kind],
     table: &'a Table,
     custom: Option<&'a CustomSchemas>,
 }
 
-/// The schemas of custom kinds as their definitions have them, by the name of the type.
+/// The schemas from CustomResourceDefinitions, by type name.
 pub type CustomSchemas = BTreeMap<String, Value>;
 
-impl<'a> OpenApi<'a> {
-    /// The table must hold the types of the kinds; a type that it does not hold is described as an open object.
-    pub fn new(kinds: &'a [Kind], table: &'a Table) -> OpenApi<'a> {
-        OpenApi {
+impl<'a> OpenApiBuilder<'a> {
+    /// The table should contain the types of the kinds; a missing type is described as an object with any fields.
+    pub fn new(kinds: &'a [Kind], table: &'a Table) -> OpenApiBuilder<'a> {
+        OpenApiBuilder {
             kinds,
             table,
             custom: None,
         }
     }
 
-    /// The schemas of custom kinds, which are shown as they are.
-    pub fn with_schemas(mut self, custom: &'a CustomSchemas) -> OpenApi<'a> {
+    /// Adds the schemas of custom kinds, which are published unchanged.
+    pub fn with_schemas(mut self, custom: &'a CustomSchemas) -> OpenApiBuilder<'a> {
         self.custom = Some(custom);
         self
     }
 
-    /// What `/openapi/v3` answers: where each document is, with a hash that changes when the document does.
+    /// The response of `/openapi/v3`: the URL of each document, with a hash that changes with the document.
     pub fn v3_index(&self) -> Value {
         let paths: BTreeMap<String, Value> = self
-            .names()
+            .document_names()
             .into_iter()
             .map(|name| {
-                let hash = self.fingerprint(&name).text();
+                let hash = self.fingerprint(&name).to_hex();
                 let url = format!("/openapi/v3/{name}?hash={hash}");
                 (name, json!({ "serverRelativeURL": url }))
             })
@@ -55,48 +55,48 @@ impl<'a> OpenApi<'a> {
         json!({ "paths": paths })
     }
 
-    /// The hash of a document of the index (`apis/apps/v1`), which is also its ETag.
+    /// The hash of a v3 document such as `apis/apps/v1`, which is also its ETag.
     pub fn v3_hash(&self, name: &str) -> Option<String> {
-        self.names()
+        self.document_names()
             .contains(name)
-            .then(|| self.fingerprint(name).text())
+            .then(|| self.fingerprint(name).to_hex())
     }
 
-    /// What `/openapi/v3/{name}` answers, as JSON.
+    /// The response of `/openapi/v3/{name}` as JSON.
     pub fn v3(&self, name: &str) -> Option<Vec<u8>> {
-        if !self.names().contains(name) {
+        if !self.document_names().contains(name) {
             return None;
         }
         let kinds = self.kinds_of(name);
         let paths = self.paths_of(name);
-        let schemas = self.schemas(Dialect::V3, &kinds);
-        let types = schemas.closure(mentioned(&paths));
-        let document = V3 {
+        let schemas = self.schemas(OpenApiVersion::V3, &kinds);
+        let types = schemas.closure(referenced_types(&paths));
+        let document = OpenApiV3Document {
             openapi: "3.0.0",
             info: INFO,
-            paths: Lazily(|| items(&paths, Dialect::V3)),
-            components: Components {
-                schemas: Lazily(|| types.iter().map(|name| (name, schemas.schema(name)))),
+            paths: LazyMap(|| path_items(&paths, OpenApiVersion::V3)),
+            components: OpenApiV3Components {
+                schemas: LazyMap(|| types.iter().map(|name| (name, schemas.schema(name)))),
                 security_schemes: json!({ "BearerToken": bearer_token() }),
             },
         };
         serde_json::to_vec(&document).ok()
     }
 
-    /// The hash of the one document of version 2, in either form.
+    /// The hash of the v2 document, the same for JSON and protobuf.
     pub fn v2_hash(&self) -> String {
         let all = Fingerprint::of_server();
-        self.kinds.iter().fold(all, Fingerprint::with_kind).text()
+        self.kinds.iter().fold(all, Fingerprint::with_kind).to_hex()
     }
 
-    /// What `/openapi/v2` answers, as JSON.
+    /// The response of `/openapi/v2` as JSON.
     pub fn v2_json(&self) -> Vec<u8> {
-        self.with_v2(|parts| {
-            let document = V2 {
+        self.build_v2(|parts| {
+            let document = OpenApiV2Document {
                 swagger: "2.0",
                 info: INFO,
-                paths: Lazily(|| items(parts.paths, Dialect::V2)),
-                definitions: Lazily(|| parts.definitions()),
+                paths: LazyMap(|| path_items(parts.paths, OpenApiVersion::V2)),
+                definitions: LazyMap(|| parts.definitions()),
                 security_definitions: json!({ "BearerToken": bearer_token() }),
                 security: json!([{ "BearerToken": [] }]),
             };
@@ -104,50 +104,53 @@ impl<'a> OpenApi<'a> {
         })
     }
 
-    /// The same in the protobuf form that kubectl asks for.
+    /// The response of `/openapi/v2` as gnostic protobuf, which kubectl requests.
     pub fn v2_protobuf(&self) -> Vec<u8> {
-        self.with_v2(|parts| {
+        self.build_v2(|parts| {
             gnostic::document(
                 (INFO.title, INFO.version),
-                items(parts.paths, Dialect::V2),
+                path_items(parts.paths, OpenApiVersion::V2),
                 parts.definitions(),
                 &bearer_token(),
             )
         })
     }
 
-    fn with_v2<T>(&self, make: impl FnOnce(&Parts<'_>) -> T) -> T {
+    fn build_v2<T>(&self, render: impl FnOnce(&OpenApiV2Parts<'_>) -> T) -> T {
         let kinds: Vec<(&Kind, &str)> = self.kinds.iter().flat_map(in_all_versions).collect();
-        let mut paths: Vec<Path> = self
-            .names()
+        let mut paths: Vec<PathItem> = self
+            .document_names()
             .iter()
             .flat_map(|name| self.paths_of(name))
             .collect();
         paths.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let schemas = self.schemas(Dialect::V2, &kinds);
-        let types = schemas.closure(mentioned(&paths));
-        make(&Parts {
+        let schemas = self.schemas(OpenApiVersion::V2, &kinds);
+        let types = schemas.closure(referenced_types(&paths));
+        render(&OpenApiV2Parts {
             paths: &paths,
             schemas: &schemas,
             types: &types,
         })
     }
 
-    fn schemas(&self, dialect: Dialect, kinds: &[(&Kind, &str)]) -> Schemas<'a> {
-        Schemas::new(self.table, self.custom, dialect, self.kinds, kinds)
+    fn schemas(&self, dialect: OpenApiVersion, kinds: &[(&Kind, &str)]) -> SchemaWriter<'a> {
+        SchemaWriter::new(self.table, self.custom, dialect, self.kinds, kinds)
     }
 
-    /// The names of all documents of version 3.
-    fn names(&self) -> BTreeSet<String> {
+    /// The names of all v3 documents.
+    fn document_names(&self) -> BTreeSet<String> {
         let roots = paths::root_paths()
             .into_iter()
             .map(|(name, _)| name.to_string());
-        let groups = self.kinds.iter().map(|kind| group_document(&kind.group));
+        let groups = self
+            .kinds
+            .iter()
+            .map(|kind| group_document_name(&kind.group));
         let versions = self
             .kinds
             .iter()
             .flat_map(in_all_versions)
-            .map(|(kind, version)| names::root(&kind.group, version));
+            .map(|(kind, version)| names::group_version_root(&kind.group, version));
         roots.chain(groups).chain(versions).collect()
     }
 
@@ -155,7 +158,7 @@ impl<'a> OpenApi<'a> {
         self.kinds
             .iter()
             .flat_map(in_all_versions)
-            .filter(|(kind, version)| names::root(&kind.group, version) == name)
+            .filter(|(kind, version)| names::group_version_root(&kind.group, version) == name)
             .collect()
     }
 
@@ -175,8 +178,8 @@ impl<'a> OpenApi<'a> {
             })
     }
 
-    fn paths_of(&self, name: &str) -> Vec<Path> {
-        let mut all: Vec<Path> = Vec::new();
+    fn paths_of(&self, name: &str) -> Vec<PathItem> {
+        let mut all: Vec<PathItem> = Vec::new();
         for (root, path) in paths::root_paths() {
             if root == name {
                 all.push(path);
@@ -185,7 +188,7 @@ impl<'a> OpenApi<'a> {
         if let Some(kind) = self
             .kinds
             .iter()
-            .find(|kind| group_document(&kind.group) == name)
+            .find(|kind| group_document_name(&kind.group) == name)
         {
             all.push(paths::group_path(&kind.group));
         }
@@ -194,8 +197,8 @@ impl<'a> OpenApi<'a> {
             all.push(paths::group_version_path(&kind.group, version));
         }
         for (kind, version) in kinds {
-            if let Some(served) = kind.served(version) {
-                let paths = Paths {
+            if let Some(served) = kind.served_version(version) {
+                let paths = KindPaths {
                     all_kinds: self.kinds,
                     kind,
                     served,
@@ -208,7 +211,7 @@ impl<'a> OpenApi<'a> {
     }
 }
 
-fn group_document(group: &str) -> String {
+fn group_document_name(group: &str) -> String {
     if group.is_empty() {
         "api".to_string()
     } else {
@@ -222,8 +225,8 @@ fn in_all_versions(kind: &Kind) -> impl Iterator<Item = (&Kind, &str)> {
         .map(move |served| (kind, served.version.as_ref()))
 }
 
-/// The types that operations take and give.
-fn mentioned(paths: &[Path]) -> BTreeSet<String> {
+/// The types of all request and response bodies.
+fn referenced_types(paths: &[PathItem]) -> BTreeSet<String> {
     paths
         .iter()
         .flat_map(|(_, operations)| operations)
@@ -231,30 +234,33 @@ fn mentioned(paths: &[Path]) -> BTreeSet<String> {
             let body = operation
                 .body
                 .as_ref()
-                .map(|Body { object, .. }| object.clone());
+                .map(|OperationBody { schema: object, .. }| object.clone());
             let content = match &operation.content {
-                Content::Object(name) => Some(name.clone()),
-                Content::Text => None,
+                ResponseContent::Object(name) => Some(name.clone()),
+                ResponseContent::Text => None,
             };
             body.into_iter().chain(content)
         })
         .collect()
 }
 
-fn items(paths: &[Path], dialect: Dialect) -> impl Iterator<Item = (&String, Value)> {
+fn path_items(
+    paths: &[PathItem],
+    dialect: OpenApiVersion,
+) -> impl Iterator<Item = (&String, Value)> {
     paths
         .iter()
         .map(move |(path, operations)| (path, path_item(operations, dialect)))
 }
 
-/// What a document of version 2 is made of.
-struct Parts<'a> {
-    paths: &'a [Path],
-    schemas: &'a Schemas<'a>,
+/// The parts of a v2 document.
+struct OpenApiV2Parts<'a> {
+    paths: &'a [PathItem],
+    schemas: &'a SchemaWriter<'a>,
     types: &'a BTreeSet<String>,
 }
 
-impl Parts<'_> {
+impl OpenApiV2Parts<'_> {
     fn definitions(&self) -> impl Iterator<Item = (&String, Value)> {
         self.types
             .iter()
@@ -262,39 +268,40 @@ impl Parts<'_> {
     }
 }
 
+/// The `info` object of a document.
 #[derive(Serialize)]
-struct Info {
+struct DocumentInfo {
     title: &'static str,
     version: &'static str,
 }
 
-/// The version of the API that is described, as kube-apiserver would say it.
+/// The Kubernetes version in the document's `info`.
 const KUBERNETES_VERSION: &str = "v1.36.0";
 
-const INFO: Info = Info {
+const INFO: DocumentInfo = DocumentInfo {
     title: "Kubernetes",
     version: KUBERNETES_VERSION,
 };
 
 #[derive(Serialize)]
-struct V3<P: Serialize, S: Serialize> {
-    components: Components<S>,
-    info: Info,
+struct OpenApiV3Document<P: Serialize, S: Serialize> {
+    components: OpenApiV3Components<S>,
+    info: DocumentInfo,
     openapi: &'static str,
     paths: P,
 }
 
 #[derive(Serialize)]
-struct Components<S: Serialize> {
+struct OpenApiV3Components<S: Serialize> {
     schemas: S,
     #[serde(rename = "securitySchemes")]
     security_schemes: Value,
 }
 
 #[derive(Serialize)]
-struct V2<P: Serialize, D: Serialize> {
+struct OpenApiV2Document<P: Serialize, D: Serialize> {
     definitions: D,
-    info: Info,
+    info: DocumentInfo,
     paths: P,
     security: Value,
     #[serde(rename = "securityDefinitions")]
@@ -311,10 +318,10 @@ fn bearer_token() -> Value {
     })
 }
 
-/// A JSON object whose members are made one by one while it is written.
-struct Lazily<F>(F);
+/// A JSON object whose members are generated one by one during serialization.
+struct LazyMap<F>(F);
 
-impl<'k, F, I> Serialize for Lazily<F>
+impl<'k, F, I> Serialize for LazyMap<F>
 where
     F: Fn() -> I,
     I: Iterator<Item = (&'k String, Value)>,

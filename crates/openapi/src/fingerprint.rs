@@ -1,26 +1,26 @@
-//! A number that changes when a document would.
+//! A hash that changes when an OpenAPI document would, computed without generating it; used as ETag.
 
 use rhumb_api::Kind;
 
-/// The 64-bit FNV-1a hash: the same on every server that runs the same binary.
+/// A 64-bit FNV-1a hash, equal on all servers that run the same binary.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// Of this version of the server, which writes documents its own way.
+    /// Starts with the server version, because another version may generate other documents.
     pub(crate) fn of_server() -> Fingerprint {
         Fingerprint(0xcbf2_9ce4_8422_2325).with(env!("CARGO_PKG_VERSION"))
     }
 
     pub(crate) fn with(self, text: &str) -> Fingerprint {
-        // The byte at the end keeps two texts from being taken for one.
+        // The terminator separates consecutive strings; 0xff does not occur in UTF-8.
         let bytes = text.bytes().chain([0xff]);
         Fingerprint(bytes.fold(self.0, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         }))
     }
 
-    /// With all of a kind that shows in a document.
+    /// Adds all properties of a kind that a document contains.
     pub(crate) fn with_kind(self, kind: &Kind) -> Fingerprint {
         let named = self
             .with(&kind.group)
@@ -36,7 +36,7 @@ impl Fingerprint {
         })
     }
 
-    pub(crate) fn text(self) -> String {
+    pub(crate) fn to_hex(self) -> String {
         format!("{:016X}", self.0)
     }
 }

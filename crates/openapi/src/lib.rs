@@ -1,10 +1,10 @@
-//! OpenAPI documents, made from the declarations of kinds and the schema table.
+//! OpenAPI v2 and v3 documents, generated from the kind declarations and the schema table.
 //!
-//! Nothing is kept: a document is made when it is asked for, piece by piece, and belongs to the caller. What is
-//! asked for often, the index and the hashes in it, costs next to nothing.
+//! Entry point: [`OpenApiBuilder`]. Nothing is cached here: a document is generated on request. The v3 index and its
+//! hashes, which clients request often, are cheap.
 //!
-//! Left out of what kube-apiserver writes: CBOR, which the server does not speak, `/logs`, which it does not
-//! serve, and the `x-kubernetes-unions` of a few types, which no client reads.
+//! Differences from kube-apiserver: no CBOR media types and no `/logs`, which the server does not support, and no
+//! `x-kubernetes-unions` on a few types, which no client reads.
 
 #![cfg_attr(
     not(test),
@@ -22,12 +22,12 @@ mod fingerprint;
 mod gnostic;
 mod names;
 mod operation;
-mod ours;
 mod parameters;
 mod paths;
+mod rhumb_descriptions;
 mod schemas;
 
 #[cfg(test)]
 mod tests;
 
-pub use document::{CustomSchemas, OpenApi};
+pub use document::{CustomSchemas, OpenApiBuilder};

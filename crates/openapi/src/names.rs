@@ -1,15 +1,15 @@
-//! What OpenAPI calls groups, kinds and types.
+//! Names of groups, kinds and types in OpenAPI documents: operation ids, tags, schema names.
 
 use rhumb_api::Kind;
 use rhumb_meta::GroupVersionKind;
 
-/// A type that every API server has, by its last name.
-pub(crate) fn meta(name: &str) -> String {
+/// The schema name of a meta/v1 type.
+pub(crate) fn meta_v1_type(name: &str) -> String {
     format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}")
 }
 
-/// The path below which a version of a group is served, without a slash in front.
-pub(crate) fn root(group: &str, version: &str) -> String {
+/// The path prefix of a group version, without a leading slash.
+pub(crate) fn group_version_root(group: &str, version: &str) -> String {
     if group.is_empty() {
         format!("api/{version}")
     } else {
@@ -17,19 +17,19 @@ pub(crate) fn root(group: &str, version: &str) -> String {
     }
 }
 
-/// A group as a part of an operation's id: `Core`, `RbacAuthorization`.
-pub(crate) fn group_in_id(group: &str) -> String {
-    words(group).map(capital).collect()
+/// A group within an operation id: `Core`, `RbacAuthorization`.
+pub(crate) fn group_operation_id(group: &str) -> String {
+    group_words(group).map(capitalize).collect()
 }
 
 /// A group as a tag: `core`, `rbacAuthorization`.
 pub(crate) fn group_tag(group: &str) -> String {
-    let mut words = words(group);
+    let mut words = group_words(group);
     let first = words.next().unwrap_or_default().to_string();
-    words.fold(first, |tag, word| tag + &capital(word))
+    words.fold(first, |tag, word| tag + &capitalize(word))
 }
 
-fn words(group: &str) -> impl Iterator<Item = &str> {
+fn group_words(group: &str) -> impl Iterator<Item = &str> {
     let group = match group {
         "" => "core",
         group => group.strip_suffix(".k8s.io").unwrap_or(group),
@@ -37,7 +37,7 @@ fn words(group: &str) -> impl Iterator<Item = &str> {
     group.split(['.', '-'])
 }
 
-pub(crate) fn capital(word: &str) -> String {
+pub(crate) fn capitalize(word: &str) -> String {
     let mut letters = word.chars();
     letters
         .next()
@@ -45,16 +45,16 @@ pub(crate) fn capital(word: &str) -> String {
         .unwrap_or_default()
 }
 
-/// The type of objects that a subresource takes and gives, if it is not the kind itself.
-pub(crate) fn type_of(kinds: &[Kind], gvk: &GroupVersionKind) -> String {
+/// The schema name of a kind, from the kind list or else by upstream's naming scheme.
+pub(crate) fn schema_name(kinds: &[Kind], gvk: &GroupVersionKind) -> String {
     let served = kinds
         .iter()
         .filter(|kind| kind.group == gvk.group && kind.name == gvk.kind)
-        .find_map(|kind| kind.served(&gvk.version));
+        .find_map(|kind| kind.served_version(&gvk.version));
     match served {
         Some(served) => served.schema.to_string(),
         None => {
-            let group = words(&gvk.group).next().unwrap_or_default();
+            let group = group_words(&gvk.group).next().unwrap_or_default();
             format!("io.k8s.api.{group}.{}.{}", gvk.version, gvk.kind)
         }
     }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_words_in_ids_and_tags() {
+    fn group_names_in_ids_and_tags_match_upstream() {
         for (group, in_id, tag) in [
             ("", "Core", "core"),
             ("apps", "Apps", "apps"),
@@ -81,7 +81,7 @@ mod tests {
             ),
             ("stable.example.com", "StableExampleCom", "stableExampleCom"),
         ] {
-            assert_eq!(group_in_id(group), in_id);
+            assert_eq!(group_operation_id(group), in_id);
             assert_eq!(group_tag(group), tag);
         }
     }

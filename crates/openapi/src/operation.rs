@@ -1,54 +1,55 @@
-//! An operation on a path, and how both versions of OpenAPI write it.
+//! An OpenAPI operation and its JSON in OpenAPI v2 and v3.
 
 use std::borrow::Cow;
 
 use rhumb_meta::GroupVersionKind;
 use serde_json::{Map, Value, json};
 
-/// Which version of OpenAPI is written.
+/// The OpenAPI version of the generated document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum OpenApiVersion {
     V2,
     V3,
 }
 
-impl Dialect {
-    /// A reference to a type.
+impl OpenApiVersion {
+    /// A `$ref` to a type.
     pub(crate) fn reference(self, name: &str) -> Value {
         match self {
-            Dialect::V2 => json!({ "$ref": format!("#/definitions/{name}") }),
-            Dialect::V3 => json!({ "$ref": format!("#/components/schemas/{name}") }),
+            OpenApiVersion::V2 => json!({ "$ref": format!("#/definitions/{name}") }),
+            OpenApiVersion::V3 => json!({ "$ref": format!("#/components/schemas/{name}") }),
         }
     }
 }
 
-pub(crate) const OBJECTS: &[&str] = &[
+pub(crate) const OBJECT_MEDIA_TYPES: &[&str] = &[
     "application/json",
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
 ];
-pub(crate) const LISTS: &[&str] = &[
+pub(crate) const LIST_MEDIA_TYPES: &[&str] = &[
     "application/json",
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
     "application/json;stream=watch",
     "application/vnd.kubernetes.protobuf;stream=watch",
 ];
-pub(crate) const LOGS: &[&str] = &[
+pub(crate) const LOG_MEDIA_TYPES: &[&str] = &[
     "text/plain",
     "application/json",
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
 ];
-pub(crate) const PATCHES: &[&str] = &[
+pub(crate) const PATCH_MEDIA_TYPES: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 ];
-pub(crate) const ANYTHING: &[&str] = &["*/*"];
-pub(crate) const JSON: &[&str] = &["application/json"];
+pub(crate) const ANY_MEDIA_TYPE: &[&str] = &["*/*"];
+pub(crate) const JSON_MEDIA_TYPE: &[&str] = &["application/json"];
 
+/// An operation on a path: an HTTP method with its parameters, body and responses.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(crate) method: &'static str,
@@ -57,73 +58,77 @@ pub(crate) struct Operation {
     pub(crate) tag: String,
     pub(crate) action: Option<(&'static str, GroupVersionKind)>,
     pub(crate) parameters: Vec<Parameter>,
-    pub(crate) body: Option<Body>,
-    pub(crate) answers: &'static [Answer],
-    pub(crate) content: Content,
+    pub(crate) body: Option<OperationBody>,
+    pub(crate) success_responses: &'static [SuccessResponse],
+    pub(crate) content: ResponseContent,
     pub(crate) produces: &'static [&'static str],
-    /// What an operation without a body says it takes; only the older version of OpenAPI shows it.
+    /// The `consumes` of an operation without a body; only in OpenAPI v2.
     pub(crate) consumes: &'static [&'static str],
 }
 
-/// A code that is answered when all is well.
-pub(crate) type Answer = (&'static str, &'static str);
+/// The status code and description of a successful response.
+pub(crate) type SuccessResponse = (&'static str, &'static str);
 
-pub(crate) const OK: Answer = ("200", "OK");
-pub(crate) const CREATED: Answer = ("201", "Created");
-pub(crate) const ACCEPTED: Answer = ("202", "Accepted");
+pub(crate) const OK: SuccessResponse = ("200", "OK");
+pub(crate) const CREATED: SuccessResponse = ("201", "Created");
+pub(crate) const ACCEPTED: SuccessResponse = ("202", "Accepted");
 
-/// What is in an answer.
+/// The schema of a response body.
 #[derive(Debug)]
-pub(crate) enum Content {
+pub(crate) enum ResponseContent {
     Object(String),
     Text,
 }
 
+/// The request body of an operation.
 #[derive(Debug)]
-pub(crate) struct Body {
-    pub(crate) object: String,
+pub(crate) struct OperationBody {
+    pub(crate) schema: String,
     pub(crate) required: bool,
-    pub(crate) media: &'static [&'static str],
+    pub(crate) media_types: &'static [&'static str],
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
-    pub(crate) place: Place,
+    pub(crate) location: ParameterLocation,
     /// `string`, `integer` or `boolean`.
     pub(crate) kind: &'static str,
     pub(crate) description: Cow<'static, str>,
 }
 
+/// The `in` of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum ParameterLocation {
     Path,
     Query,
 }
 
 impl Parameter {
-    fn json(&self, dialect: Dialect) -> Value {
+    fn json(&self, dialect: OpenApiVersion) -> Value {
         let mut json = json!({
             "name": self.name,
-            "in": match self.place { Place::Path => "path", Place::Query => "query" },
+            "in": match self.location { ParameterLocation::Path => "path", ParameterLocation::Query => "query" },
             "description": self.description,
         });
-        if self.place == Place::Path {
+        if self.location == ParameterLocation::Path {
             json["required"] = true.into();
         }
         match dialect {
-            Dialect::V2 => {
+            OpenApiVersion::V2 => {
                 json["type"] = self.kind.into();
                 json["uniqueItems"] = true.into();
             }
-            Dialect::V3 => json["schema"] = json!({ "type": self.kind, "uniqueItems": true }),
+            OpenApiVersion::V3 => {
+                json["schema"] = json!({ "type": self.kind, "uniqueItems": true });
+            }
         }
         json
     }
 }
 
-/// All operations of a path. What parameters they share is written once.
-pub(crate) fn path_item(operations: &[Operation], dialect: Dialect) -> Value {
+/// The path item with all operations of a path; parameters common to all of them are written once.
+pub(crate) fn path_item(operations: &[Operation], dialect: OpenApiVersion) -> Value {
     let shared: Vec<&Parameter> = match operations.split_first() {
         None => Vec::new(),
         Some((first, others)) => first
@@ -152,8 +157,8 @@ pub(crate) fn path_item(operations: &[Operation], dialect: Dialect) -> Value {
     Value::Object(item)
 }
 
-fn parameters(mut parameters: Vec<&Parameter>, dialect: Dialect) -> Vec<Value> {
-    parameters.sort_by_key(|parameter| (parameter.name, parameter.place));
+fn parameters(mut parameters: Vec<&Parameter>, dialect: OpenApiVersion) -> Vec<Value> {
+    parameters.sort_by_key(|parameter| (parameter.name, parameter.location));
     parameters
         .iter()
         .map(|parameter| parameter.json(dialect))
@@ -161,7 +166,7 @@ fn parameters(mut parameters: Vec<&Parameter>, dialect: Dialect) -> Vec<Value> {
 }
 
 impl Operation {
-    fn json(&self, own: Vec<&Parameter>, dialect: Dialect) -> Value {
+    fn json(&self, own: Vec<&Parameter>, dialect: OpenApiVersion) -> Value {
         let mut json = json!({
             "description": self.description,
             "operationId": self.id,
@@ -174,20 +179,23 @@ impl Operation {
         }
         let mut parameters = parameters(own, dialect);
         match dialect {
-            Dialect::V2 => {
-                let consumes = self.body.as_ref().map_or(self.consumes, |body| body.media);
+            OpenApiVersion::V2 => {
+                let consumes = self
+                    .body
+                    .as_ref()
+                    .map_or(self.consumes, |body| body.media_types);
                 if !consumes.is_empty() {
                     json["consumes"] = consumes.into();
                 }
                 json["produces"] = self.produces.into();
                 json["schemes"] = json!(["https"]);
                 if let Some(body) = &self.body {
-                    parameters.insert(0, body.as_parameter());
+                    parameters.insert(0, body.as_v2_parameter());
                 }
             }
-            Dialect::V3 => {
+            OpenApiVersion::V3 => {
                 if let Some(body) = &self.body {
-                    json["requestBody"] = body.as_request();
+                    json["requestBody"] = body.as_v3_request_body();
                 }
             }
         }
@@ -197,17 +205,17 @@ impl Operation {
         json
     }
 
-    fn responses(&self, dialect: Dialect) -> Value {
+    fn responses(&self, dialect: OpenApiVersion) -> Value {
         let schema = match &self.content {
-            Content::Object(name) => dialect.reference(name),
-            Content::Text => json!({ "type": "string" }),
+            ResponseContent::Object(name) => dialect.reference(name),
+            ResponseContent::Text => json!({ "type": "string" }),
         };
         let mut responses = Map::new();
-        for (code, description) in self.answers {
+        for (code, description) in self.success_responses {
             let mut response = json!({ "description": description });
             match dialect {
-                Dialect::V2 => response["schema"] = schema.clone(),
-                Dialect::V3 => response["content"] = content(self.produces, &schema),
+                OpenApiVersion::V2 => response["schema"] = schema.clone(),
+                OpenApiVersion::V3 => response["content"] = content(self.produces, &schema),
             }
             responses.insert((*code).to_string(), response);
         }
@@ -216,9 +224,9 @@ impl Operation {
     }
 }
 
-impl Body {
-    fn as_parameter(&self) -> Value {
-        let schema = Dialect::V2.reference(&self.object);
+impl OperationBody {
+    fn as_v2_parameter(&self) -> Value {
+        let schema = OpenApiVersion::V2.reference(&self.schema);
         let mut json = json!({ "in": "body", "name": "body", "schema": schema });
         if self.required {
             json["required"] = true.into();
@@ -226,9 +234,9 @@ impl Body {
         json
     }
 
-    fn as_request(&self) -> Value {
-        let schema = Dialect::V3.reference(&self.object);
-        let mut json = json!({ "content": content(self.media, &schema) });
+    fn as_v3_request_body(&self) -> Value {
+        let schema = OpenApiVersion::V3.reference(&self.schema);
+        let mut json = json!({ "content": content(self.media_types, &schema) });
         if self.required {
             json["required"] = true.into();
         }

@@ -1,13 +1,13 @@
-//! The parameters that operations take.
+//! The path and query parameters of operations.
 
 use std::borrow::Cow;
 
-use crate::operation::{Parameter, Place};
+use crate::operation::{Parameter, ParameterLocation};
 
 const fn query(name: &'static str, kind: &'static str, description: &'static str) -> Parameter {
     Parameter {
         name,
-        place: Place::Query,
+        location: ParameterLocation::Query,
         kind,
         description: Cow::Borrowed(description),
     }
@@ -16,7 +16,7 @@ const fn query(name: &'static str, kind: &'static str, description: &'static str
 const fn path(name: &'static str, description: &'static str) -> Parameter {
     Parameter {
         name,
-        place: Place::Path,
+        location: ParameterLocation::Path,
         kind: STRING,
         description: Cow::Borrowed(description),
     }
@@ -27,51 +27,60 @@ const INTEGER: &str = "integer";
 const BOOLEAN: &str = "boolean";
 
 pub(crate) const PRETTY: Parameter =
-    query("pretty", STRING, "If \"true\", the answer is indented.");
+    query("pretty", STRING, "If \"true\", the response is indented.");
 pub(crate) const NAMESPACE: Parameter = path("namespace", "The namespace of the object.");
 pub(crate) const PATH: Parameter = path("path", "The path below the proxied resource.");
 
 const CONTINUE: Parameter = query(
     "continue",
     STRING,
-    "Where to go on with a list that was limited: the value that the last part of it gave.",
+    "The continue token of the previous page of a list.",
 );
-const DRY_RUN: Parameter = query("dryRun", STRING, "If \"All\", nothing is stored.");
+const DRY_RUN: Parameter = query(
+    "dryRun",
+    STRING,
+    "If \"All\", the request is processed but nothing is persisted.",
+);
 const FIELD_SELECTOR: Parameter = query(
     "fieldSelector",
     STRING,
-    "Only objects with these values of fields.",
+    "Restricts the objects by their fields.",
 );
-const LABEL_SELECTOR: Parameter = query("labelSelector", STRING, "Only objects with these labels.");
+const LABEL_SELECTOR: Parameter = query(
+    "labelSelector",
+    STRING,
+    "Restricts the objects by their labels.",
+);
 const LIMIT: Parameter = query(
     "limit",
     INTEGER,
-    "How many objects a part of a list may have.",
+    "The maximum number of objects in a page of a list.",
 );
-const RESOURCE_VERSION: Parameter =
-    query("resourceVersion", STRING, "How fresh the answer must be.");
+const RESOURCE_VERSION: Parameter = query(
+    "resourceVersion",
+    STRING,
+    "The resource version that the response must be based on.",
+);
 const RESOURCE_VERSION_MATCH: Parameter = query(
     "resourceVersionMatch",
     STRING,
-    "Whether resourceVersion is the exact one (\"Exact\") or the oldest one (\"NotOlderThan\").",
+    "How resourceVersion applies to a list: \"Exact\" or \"NotOlderThan\".",
 );
 const SEND_INITIAL_EVENTS: Parameter = query(
     "sendInitialEvents",
     BOOLEAN,
-    "A watch begins with all objects there are, and a bookmark after them.",
+    "Whether a watch begins with events for all existing objects, followed by a bookmark.",
 );
-const SHARD_SELECTOR: Parameter = query("shardSelector", STRING, "Only objects of this shard.");
-const TIMEOUT_SECONDS: Parameter = query(
-    "timeoutSeconds",
-    INTEGER,
-    "How long a list or watch may take.",
-);
+const SHARD_SELECTOR: Parameter =
+    query("shardSelector", STRING, "Restricts the objects to a shard.");
+const TIMEOUT_SECONDS: Parameter =
+    query("timeoutSeconds", INTEGER, "The timeout of a list or watch.");
 
 pub(crate) const LIST: &[Parameter] = &[
     query(
         "allowWatchBookmarks",
         BOOLEAN,
-        "A watch may have events that only tell how far it is.",
+        "Whether a watch may send bookmark events.",
     ),
     CONTINUE,
     FIELD_SELECTOR,
@@ -85,7 +94,7 @@ pub(crate) const LIST: &[Parameter] = &[
     query(
         "watch",
         BOOLEAN,
-        "Changes are sent as they happen, instead of a list.",
+        "Whether to stream changes instead of returning a list.",
     ),
 ];
 
@@ -94,19 +103,19 @@ pub(crate) const WRITE: &[Parameter] = &[
     query(
         "fieldManager",
         STRING,
-        "Who is said to have set the fields that this request sets.",
+        "The field manager recorded for the fields that this request sets.",
     ),
     query(
         "fieldValidation",
         STRING,
-        "What happens with unknown and duplicate fields: \"Ignore\", \"Warn\" or \"Strict\".",
+        "How unknown and duplicate fields are handled: \"Ignore\", \"Warn\" or \"Strict\".",
     ),
 ];
 
 pub(crate) const FORCE: Parameter = query(
     "force",
     BOOLEAN,
-    "An apply takes over fields that others have set.",
+    "Whether an apply takes over fields of other managers on conflict.",
 );
 
 pub(crate) const DELETE: &[Parameter] = &[
@@ -114,26 +123,26 @@ pub(crate) const DELETE: &[Parameter] = &[
     query(
         "gracePeriodSeconds",
         INTEGER,
-        "How long the object may take to end; zero for not at all.",
+        "The grace period before the object is deleted; zero deletes immediately.",
     ),
     query(
         "ignoreStoreReadErrorWithClusterBreakingPotential",
         BOOLEAN,
-        "The object is removed although it cannot be read. What depends on it is not looked at.",
+        "Whether to delete the object even if it cannot be read from the store. Finalizers and dependents are ignored.",
     ),
     query(
         "orphanDependents",
         BOOLEAN,
-        "Deprecated: propagationPolicy says it better.",
+        "Deprecated: use propagationPolicy.",
     ),
     query(
         "propagationPolicy",
         STRING,
-        "What becomes of dependents: \"Orphan\", \"Background\" or \"Foreground\".",
+        "How dependents are handled: \"Orphan\", \"Background\" or \"Foreground\".",
     ),
 ];
 
-/// Beside those of a delete.
+/// In addition to `DELETE`.
 pub(crate) const DELETE_COLLECTION: &[Parameter] = &[
     CONTINUE,
     FIELD_SELECTOR,
@@ -150,50 +159,58 @@ pub(crate) const LOG: &[Parameter] = &[
     query(
         "container",
         STRING,
-        "Whose log; may be left out if there is one container.",
+        "The container whose log is returned; optional if there is only one.",
     ),
-    query("follow", BOOLEAN, "The log is sent as it is written."),
+    query(
+        "follow",
+        BOOLEAN,
+        "Whether to stream the log as it is written.",
+    ),
     query(
         "insecureSkipTLSVerifyBackend",
         BOOLEAN,
-        "The node's certificate is not checked.",
+        "Whether to skip verification of the node's certificate.",
     ),
-    query("limitBytes", INTEGER, "How many bytes at most."),
+    query("limitBytes", INTEGER, "The maximum number of bytes."),
     query(
         "previous",
         BOOLEAN,
-        "The log of the container before its last restart.",
+        "Whether to return the log of the previous container instance.",
     ),
     query(
         "sinceSeconds",
         INTEGER,
-        "Only what was written in that time.",
+        "Only lines written in the last so many seconds.",
     ),
     query("stream", STRING, "\"All\", \"Stdout\" or \"Stderr\"."),
-    query("tailLines", INTEGER, "How many lines from the end."),
+    query(
+        "tailLines",
+        INTEGER,
+        "The number of lines from the end of the log.",
+    ),
     query(
         "timestamps",
         BOOLEAN,
-        "Every line begins with the time it was written.",
+        "Whether to prefix every line with its timestamp.",
     ),
 ];
 
 const CONTAINER: Parameter = query(
     "container",
     STRING,
-    "Which container; may be left out if there is one.",
+    "The container; optional if there is only one.",
 );
-const STDERR: Parameter = query("stderr", BOOLEAN, "Standard error is sent back.");
-const STDIN: Parameter = query("stdin", BOOLEAN, "Standard input is taken.");
-const STDOUT: Parameter = query("stdout", BOOLEAN, "Standard output is sent back.");
-const TTY: Parameter = query("tty", BOOLEAN, "The command gets a terminal.");
+const STDERR: Parameter = query("stderr", BOOLEAN, "Whether to return standard error.");
+const STDIN: Parameter = query("stdin", BOOLEAN, "Whether to attach standard input.");
+const STDOUT: Parameter = query("stdout", BOOLEAN, "Whether to return standard output.");
+const TTY: Parameter = query("tty", BOOLEAN, "Whether to allocate a terminal.");
 
 const ATTACH: &[Parameter] = &[CONTAINER, STDERR, STDIN, STDOUT, TTY];
 const EXEC: &[Parameter] = &[
     query(
         "command",
         STRING,
-        "The command, once for each of its words.",
+        "The command; repeated for each argument.",
     ),
     CONTAINER,
     STDERR,
@@ -202,14 +219,10 @@ const EXEC: &[Parameter] = &[
     TTY,
 ];
 const PORT_FORWARD: &[Parameter] = &[query("ports", INTEGER, "The ports of the pod.")];
-const PROXY: &[Parameter] = &[query(
-    "path",
-    STRING,
-    "The path that is asked for behind the proxy.",
-)];
+const PROXY: &[Parameter] = &[query("path", STRING, "The path of the proxied request.")];
 
-/// The parameters of a subresource that connects to something.
-pub(crate) fn of_connection(subresource: &str) -> &'static [Parameter] {
+/// The parameters of a CONNECT subresource.
+pub(crate) fn connect_parameters(subresource: &str) -> &'static [Parameter] {
     match subresource {
         "attach" => ATTACH,
         "exec" => EXEC,
@@ -219,10 +232,10 @@ pub(crate) fn of_connection(subresource: &str) -> &'static [Parameter] {
     }
 }
 
-pub(crate) fn name_of(kind: &str) -> Parameter {
+pub(crate) fn name_parameter(kind: &str) -> Parameter {
     Parameter {
         name: "name",
-        place: Place::Path,
+        location: ParameterLocation::Path,
         kind: STRING,
         description: format!("The name of the {kind}.").into(),
     }

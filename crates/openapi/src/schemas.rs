@@ -1,60 +1,60 @@
-//! Types as OpenAPI writes them.
+//! Converts types of the schema table to OpenAPI schemas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rhumb_api::{Kind, Served};
+use rhumb_api::{Kind, KindVersion};
 use rhumb_meta::GroupVersionKind;
-use rhumb_schema::{Emit, Field, Items, Shape, Table, Topology, Type};
+use rhumb_schema::{Field, FieldEmission, ListSchema, ListType, Table, Type, ValueType};
 use serde_json::{Map, Value, json};
 
-use crate::descriptions::Descriptions;
+use crate::descriptions::TypeDescriptions;
 use crate::document::CustomSchemas;
 use crate::names;
-use crate::operation::{Dialect, gvk_json};
+use crate::operation::{OpenApiVersion, gvk_json};
 
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 
-/// Writes types of a table, and the few that a table knows as shapes of values.
-pub(crate) struct Schemas<'a> {
+/// Generates the OpenAPI schemas of the table's types, lists, custom kinds and scalar types such as Quantity.
+pub(crate) struct SchemaWriter<'a> {
     table: &'a Table,
     custom: Option<&'a CustomSchemas>,
-    descriptions: Descriptions,
-    dialect: Dialect,
-    /// Kinds by the type of their objects, and of their lists.
+    descriptions: TypeDescriptions,
+    dialect: OpenApiVersion,
+    /// GroupVersionKinds by the name of the object or list type.
     kinds: BTreeMap<String, Vec<GroupVersionKind>>,
-    /// Types of the objects that lists hold, by the type of the list.
+    /// Item type by list type.
     lists: BTreeMap<String, String>,
 }
 
-impl<'a> Schemas<'a> {
+impl<'a> SchemaWriter<'a> {
     pub(crate) fn new(
         table: &'a Table,
         custom: Option<&'a CustomSchemas>,
-        dialect: Dialect,
+        dialect: OpenApiVersion,
         all_kinds: &[Kind],
         kinds: &[(&Kind, &str)],
-    ) -> Schemas<'a> {
-        let mut schemas = Schemas {
+    ) -> SchemaWriter<'a> {
+        let mut schemas = SchemaWriter {
             table,
             custom,
-            descriptions: Descriptions::collect(),
+            descriptions: TypeDescriptions::collect(),
             dialect,
             kinds: BTreeMap::new(),
             lists: BTreeMap::new(),
         };
-        schemas.name_common_kinds(kinds);
+        schemas.register_common_kinds(kinds);
         for kind in all_kinds {
             for served in &kind.versions {
-                schemas.name_kind(all_kinds, kind, served);
+                schemas.register_kind(all_kinds, kind, served);
             }
         }
         schemas
     }
 
-    fn name(&mut self, schema: &str, group: &str, version: &str, kind: &str) {
+    fn register_gvk(&mut self, schema: &str, group: &str, version: &str, kind: &str) {
         let gvk = GroupVersionKind::new(group.to_string(), version.to_string(), kind.to_string());
         let named = self.kinds.entry(schema.to_string()).or_default();
         if !named.contains(&gvk) {
@@ -62,24 +62,24 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    fn name_kind(&mut self, all_kinds: &[Kind], kind: &Kind, served: &Served) {
+    fn register_kind(&mut self, all_kinds: &[Kind], kind: &Kind, served: &KindVersion) {
         let version = &served.version;
-        self.name(&served.schema, &kind.group, version, &kind.name);
+        self.register_gvk(&served.schema, &kind.group, version, &kind.name);
         let list = format!("{}List", served.schema);
-        self.name(&list, &kind.group, version, &format!("{}List", kind.name));
+        self.register_gvk(&list, &kind.group, version, &format!("{}List", kind.name));
         self.lists.insert(list, served.schema.to_string());
         for gvk in kind
             .subresources
             .iter()
             .filter_map(|sub| sub.object.as_ref())
         {
-            let schema = names::type_of(all_kinds, gvk);
-            self.name(&schema, &gvk.group, &gvk.version, &gvk.kind);
+            let schema = names::schema_name(all_kinds, gvk);
+            self.register_gvk(&schema, &gvk.group, &gvk.version, &gvk.kind);
         }
     }
 
-    /// Options and events are kinds of every group, because every group's resources are deleted and watched.
-    fn name_common_kinds(&mut self, kinds: &[(&Kind, &str)]) {
+    /// Registers meta types. DeleteOptions and WatchEvent are kinds of every group, as in upstream's documents.
+    fn register_common_kinds(&mut self, kinds: &[(&Kind, &str)]) {
         for name in [
             "APIGroup",
             "APIGroupList",
@@ -87,7 +87,7 @@ impl<'a> Schemas<'a> {
             "APIVersions",
             "Status",
         ] {
-            self.name(&names::meta(name), "", "v1", name);
+            self.register_gvk(&names::meta_v1_type(name), "", "v1", name);
         }
         let groups: BTreeSet<(&str, &str)> = kinds
             .iter()
@@ -96,41 +96,44 @@ impl<'a> Schemas<'a> {
             .collect();
         for (group, version) in groups {
             for name in ["DeleteOptions", "WatchEvent"] {
-                self.name(&names::meta(name), group, version, name);
+                self.register_gvk(&names::meta_v1_type(name), group, version, name);
             }
         }
     }
 
-    /// These types and all that they refer to.
-    pub(crate) fn closure(&self, of: BTreeSet<String>) -> BTreeSet<String> {
-        let mut known = of.clone();
-        let mut new: Vec<String> = of.into_iter().collect();
-        while let Some(name) = new.pop() {
-            for name in self.mentioned_by(&name) {
+    /// These types and all types that they reference, transitively.
+    pub(crate) fn closure(&self, roots: BTreeSet<String>) -> BTreeSet<String> {
+        let mut known = roots.clone();
+        let mut pending: Vec<String> = roots.into_iter().collect();
+        while let Some(name) = pending.pop() {
+            for name in self.referenced_by(&name) {
                 if known.insert(name.clone()) {
-                    new.push(name);
+                    pending.push(name);
                 }
             }
         }
         known
     }
 
-    fn mentioned_by(&self, name: &str) -> Vec<String> {
+    fn referenced_by(&self, name: &str) -> Vec<String> {
         if let Some(item) = self.lists.get(name) {
-            return vec![item.clone(), names::meta("ListMeta")];
+            return vec![item.clone(), names::meta_v1_type("ListMeta")];
         }
         if self.custom(name).is_some() {
-            return vec![names::meta("ObjectMeta")];
+            return vec![names::meta_v1_type("ObjectMeta")];
         }
-        let fields = self.find(name).into_iter().flat_map(|found| &found.fields);
+        let fields = self
+            .find_type(name)
+            .into_iter()
+            .flat_map(|found| &found.fields);
         fields
             .filter_map(|field| {
-                let mut shape = &field.shape;
+                let mut value_type = &field.value_type;
                 loop {
-                    shape = match shape {
-                        Shape::List(items) => &items.shape,
-                        Shape::Map(values) => values,
-                        _ => break self.referred(shape, field),
+                    value_type = match value_type {
+                        ValueType::List(items) => &items.item_type,
+                        ValueType::Map(values) => values,
+                        _ => break self.referenced_type(value_type, field),
                     };
                 }
             })
@@ -141,19 +144,19 @@ impl<'a> Schemas<'a> {
         self.custom?.get(name)
     }
 
-    fn find(&self, name: &str) -> Option<&'a Type> {
-        self.table.named(name).map(|id| self.table.get(id))
+    fn find_type(&self, name: &str) -> Option<&'a Type> {
+        self.table.type_id(name).map(|id| self.table.get(id))
     }
 
-    /// The type by that name, as the table has it or else as the descriptions do.
+    /// The schema of a type, from the table or else from the k8s-openapi crate.
     pub(crate) fn schema(&self, name: &str) -> Value {
         let mut json = if let Some(item) = self.lists.get(name) {
             self.list(item)
         } else if let Some(custom) = self.custom(name) {
             self.custom_object(custom)
-        } else if let Some(leaf) = leaf(name, self.dialect) {
+        } else if let Some(leaf) = scalar_schema(name, self.dialect) {
             leaf
-        } else if let Some(found) = self.find(name) {
+        } else if let Some(found) = self.find_type(name) {
             self.object(found)
         } else {
             self.descriptions.definition(name)
@@ -190,24 +193,27 @@ impl<'a> Schemas<'a> {
         if found.atomic {
             json["x-kubernetes-map-type"] = "atomic".into();
         }
-        if found.open {
+        if found.preserve_unknown_fields {
             json["x-kubernetes-preserve-unknown-fields"] = true.into();
         }
         json
     }
 
-    /// A custom kind, with the fields that every kind has. Version 2 of OpenAPI cannot say all that a custom
-    /// schema may, and no client that needs it reads version 2: there it is an object of any fields.
+    /// The schema of a custom kind, with apiVersion, kind and metadata added. OpenAPI v2 cannot express all of a CRD
+    /// schema, and clients that need it read v3, so in v2 it is an object with any fields.
     fn custom_object(&self, schema: &Value) -> Value {
         let mut object = match (self.dialect, schema.as_object()) {
-            (Dialect::V3, Some(object)) => object.clone(),
+            (OpenApiVersion::V3, Some(object)) => object.clone(),
             _ => Map::from_iter([("type".to_string(), "object".into())]),
         };
         let properties = object.get("properties").and_then(Value::as_object);
         let mut properties = properties.cloned().unwrap_or_default();
         for (name, property) in [
-            ("apiVersion", self.text(self.descriptions.api_version())),
-            ("kind", self.text(self.descriptions.kind())),
+            (
+                "apiVersion",
+                self.string_schema(self.descriptions.api_version()),
+            ),
+            ("kind", self.string_schema(self.descriptions.kind())),
             (
                 "metadata",
                 self.metadata("ObjectMeta", "Metadata of the object."),
@@ -219,13 +225,13 @@ impl<'a> Schemas<'a> {
         object.into()
     }
 
-    fn text(&self, description: &str) -> Value {
+    fn string_schema(&self, description: &str) -> Value {
         json!({ "type": "string", "description": description })
     }
 
     fn metadata(&self, name: &str, description: &str) -> Value {
-        let mut metadata = self.dialect.reference(&names::meta(name));
-        if self.dialect == Dialect::V3 {
+        let mut metadata = self.dialect.reference(&names::meta_v1_type(name));
+        if self.dialect == OpenApiVersion::V3 {
             metadata = json!({ "allOf": [metadata], "default": {} });
         }
         metadata["description"] = description.into();
@@ -234,7 +240,7 @@ impl<'a> Schemas<'a> {
 
     fn list(&self, item: &str) -> Value {
         let mut items = self.dialect.reference(item);
-        if self.dialect == Dialect::V3 {
+        if self.dialect == OpenApiVersion::V3 {
             items = json!({ "allOf": [items], "default": {} });
         }
         let kind = item.rsplit('.').next().unwrap_or_default();
@@ -242,9 +248,9 @@ impl<'a> Schemas<'a> {
             "description": format!("A list of {kind} objects."),
             "type": "object",
             "properties": {
-                "apiVersion": self.text(self.descriptions.api_version()),
+                "apiVersion": self.string_schema(self.descriptions.api_version()),
                 "items": { "type": "array", "items": items, "description": "The objects of the list." },
-                "kind": self.text(self.descriptions.kind()),
+                "kind": self.string_schema(self.descriptions.kind()),
                 "metadata": self.metadata("ListMeta", "Metadata of the list."),
             },
             "required": ["items"],
@@ -252,23 +258,23 @@ impl<'a> Schemas<'a> {
     }
 
     fn property(&self, owner: &str, field: &Field) -> Value {
-        let mut json = self.value(&field.shape, field);
+        let mut json = self.value(&field.value_type, field);
         let mut more = Map::new();
         if let Some(text) = self.descriptions.of_field(owner, &field.name) {
             more.insert("description".to_string(), text.into());
         }
-        if self.dialect == Dialect::V3
+        if self.dialect == OpenApiVersion::V3
             && let Some(default) = self.default(field)
         {
             more.insert("default".to_string(), default);
         }
-        if !field.values.is_empty() {
-            let values: Vec<&str> = field.values.iter().map(|value| &**value).collect();
+        if !field.allowed_values.is_empty() {
+            let values: Vec<&str> = field.allowed_values.iter().map(|value| &**value).collect();
             more.insert("enum".to_string(), values.into());
         }
         extensions(field, &mut more);
-        if self.dialect == Dialect::V3 && json.get("$ref").is_some() && !more.is_empty() {
-            // The newer version of OpenAPI knows no neighbours of a reference.
+        if self.dialect == OpenApiVersion::V3 && json.get("$ref").is_some() && !more.is_empty() {
+            // OpenAPI v3 ignores siblings of `$ref`.
             json = json!({ "allOf": [json] });
         }
         if let Some(object) = json.as_object_mut() {
@@ -277,31 +283,31 @@ impl<'a> Schemas<'a> {
         json
     }
 
-    fn value(&self, shape: &Shape, field: &Field) -> Value {
-        if let Some(name) = self.referred(shape, field) {
+    fn value(&self, value_type: &ValueType, field: &Field) -> Value {
+        if let Some(name) = self.referenced_type(value_type, field) {
             return self.dialect.reference(&name);
         }
-        match shape {
-            Shape::Bool => json!({ "type": "boolean" }),
-            Shape::Int32 => json!({ "type": "integer", "format": "int32" }),
-            Shape::Int64 => json!({ "type": "integer", "format": "int64" }),
-            Shape::Float64 => json!({ "type": "number", "format": "double" }),
-            Shape::Bytes => json!({ "type": "string", "format": "byte" }),
-            Shape::List(items) => {
-                json!({ "type": "array", "items": self.part(&items.shape, field) })
+        match value_type {
+            ValueType::Bool => json!({ "type": "boolean" }),
+            ValueType::Int32 => json!({ "type": "integer", "format": "int32" }),
+            ValueType::Int64 => json!({ "type": "integer", "format": "int64" }),
+            ValueType::Float64 => json!({ "type": "number", "format": "double" }),
+            ValueType::Bytes => json!({ "type": "string", "format": "byte" }),
+            ValueType::List(items) => {
+                json!({ "type": "array", "items": self.element(&items.item_type, field) })
             }
-            Shape::Map(values) => {
-                json!({ "type": "object", "additionalProperties": self.part(values, field) })
+            ValueType::Map(values) => {
+                json!({ "type": "object", "additionalProperties": self.element(values, field) })
             }
             _ => json!({ "type": "string" }),
         }
     }
 
-    /// An item of a list or a value of a map.
-    fn part(&self, shape: &Shape, field: &Field) -> Value {
-        let mut json = self.value(shape, field);
-        if self.dialect == Dialect::V3
-            && let Some(zero) = zero(shape)
+    /// The schema of a list item or map value.
+    fn element(&self, value_type: &ValueType, field: &Field) -> Value {
+        let mut json = self.value(value_type, field);
+        if self.dialect == OpenApiVersion::V3
+            && let Some(zero) = go_zero_value(value_type)
         {
             if json.get("$ref").is_some() {
                 json = json!({ "allOf": [json] });
@@ -311,98 +317,102 @@ impl<'a> Schemas<'a> {
         json
     }
 
-    /// The default that is declared, or the zero of what Go cannot leave out.
+    /// The declared default, or Go's zero value for a field that is always serialized.
     fn default(&self, field: &Field) -> Option<Value> {
         if field.default.is_some() {
             return field.default.clone();
         }
-        let is_always_there = match field.shape {
-            Shape::Object(_) => true,
-            _ => field.emit == Emit::Always,
+        let is_always_there = match field.value_type {
+            ValueType::Object(_) => true,
+            _ => field.emission == FieldEmission::Always,
         };
         if field.pointer || !is_always_there {
             return None;
         }
-        zero(&field.shape)
+        go_zero_value(&field.value_type)
     }
 
-    /// The type that a value of this shape refers to.
-    fn referred(&self, shape: &Shape, field: &Field) -> Option<String> {
-        Some(match shape {
-            Shape::Object(id) => self.table.get(*id).name.to_string(),
-            Shape::Quantity => QUANTITY.to_string(),
-            Shape::IntOrString => INT_OR_STRING.to_string(),
-            Shape::Time => names::meta("Time"),
-            Shape::MicroTime => names::meta("MicroTime"),
-            Shape::Duration => names::meta("Duration"),
-            Shape::Any => match field.go.as_deref() {
-                Some("v1.FieldsV1") => names::meta("FieldsV1"),
+    /// The named type of a value of this shape, if it is written as `$ref`.
+    fn referenced_type(&self, value_type: &ValueType, field: &Field) -> Option<String> {
+        Some(match value_type {
+            ValueType::Object(id) => self.table.get(*id).name.to_string(),
+            ValueType::Quantity => QUANTITY.to_string(),
+            ValueType::IntOrString => INT_OR_STRING.to_string(),
+            ValueType::Time => names::meta_v1_type("Time"),
+            ValueType::MicroTime => names::meta_v1_type("MicroTime"),
+            ValueType::Duration => names::meta_v1_type("Duration"),
+            ValueType::Any => match field.go_type.as_deref() {
+                Some("v1.FieldsV1") => names::meta_v1_type("FieldsV1"),
                 Some(go) if go.ends_with("v1.JSON") => format!("{EXTENSIONS}.JSON"),
                 _ => RAW_EXTENSION.to_string(),
             },
-            Shape::OrBool(_) => format!("{EXTENSIONS}.JSONSchemaPropsOrBool"),
-            Shape::OrList(_) => format!("{EXTENSIONS}.JSONSchemaPropsOrArray"),
-            Shape::OrStrings(_) => format!("{EXTENSIONS}.JSONSchemaPropsOrStringArray"),
+            ValueType::SchemaOrBool(_) => format!("{EXTENSIONS}.JSONSchemaPropsOrBool"),
+            ValueType::SchemaOrArray(_) => format!("{EXTENSIONS}.JSONSchemaPropsOrArray"),
+            ValueType::SchemaOrStringArray(_) => {
+                format!("{EXTENSIONS}.JSONSchemaPropsOrStringArray")
+            }
             _ => return None,
         })
     }
 }
 
-/// The zero of values that are never nil in Go.
-fn zero(shape: &Shape) -> Option<Value> {
-    match shape {
-        Shape::String => Some(json!("")),
-        Shape::Bool => Some(json!(false)),
-        Shape::Int32 | Shape::Int64 | Shape::Float64 => Some(json!(0)),
-        Shape::Object(_) => Some(json!({})),
+/// Go's zero value of a non-nil type.
+fn go_zero_value(value_type: &ValueType) -> Option<Value> {
+    match value_type {
+        ValueType::String => Some(json!("")),
+        ValueType::Bool => Some(json!(false)),
+        ValueType::Int32 | ValueType::Int64 | ValueType::Float64 => Some(json!(0)),
+        ValueType::Object(_) => Some(json!({})),
         _ => None,
     }
 }
 
-/// A type that is a plain value, whatever it is called.
-fn leaf(name: &str, dialect: Dialect) -> Option<Value> {
+/// The schema of a named type that is serialized as a scalar or any JSON.
+fn scalar_schema(name: &str, dialect: OpenApiVersion) -> Option<Value> {
     let last = name.rsplit('.').next().unwrap_or_default();
     Some(match (last, dialect) {
-        _ if name == QUANTITY && dialect == Dialect::V3 => {
+        _ if name == QUANTITY && dialect == OpenApiVersion::V3 => {
             json!({ "oneOf": [{ "type": "string" }, { "type": "number" }] })
         }
         _ if name == QUANTITY => json!({ "type": "string" }),
-        _ if name == INT_OR_STRING && dialect == Dialect::V3 => json!({
+        _ if name == INT_OR_STRING && dialect == OpenApiVersion::V3 => json!({
             "format": "int-or-string",
             "oneOf": [{ "type": "integer" }, { "type": "string" }],
         }),
         _ if name == INT_OR_STRING => json!({ "format": "int-or-string", "type": "string" }),
-        _ if name.starts_with(EXTENSIONS) && is_free(last) => json!({}),
-        ("Time" | "MicroTime", _) if name == names::meta(last) => {
+        _ if name.starts_with(EXTENSIONS) && accepts_any_json(last) => json!({}),
+        ("Time" | "MicroTime", _) if name == names::meta_v1_type(last) => {
             json!({ "format": "date-time", "type": "string" })
         }
-        ("Duration", _) if name == names::meta(last) => json!({ "type": "string" }),
+        ("Duration", _) if name == names::meta_v1_type(last) => json!({ "type": "string" }),
         _ => return None,
     })
 }
 
-/// Whether any JSON may stand for a type of CustomResourceDefinitions.
-fn is_free(name: &str) -> bool {
+/// Whether a type of the apiextensions group accepts any JSON.
+fn accepts_any_json(name: &str) -> bool {
     name == "JSON" || name.starts_with("JSONSchemaPropsOr")
 }
 
 fn extensions(field: &Field, more: &mut Map<String, Value>) {
     let mut strategies = Vec::new();
-    if let Shape::List(items) = &field.shape {
-        let Items {
-            topology, merge, ..
+    if let ValueType::List(items) = &field.value_type {
+        let ListSchema {
+            list_type,
+            merge_key,
+            ..
         } = &**items;
-        let list_type = match topology {
-            Topology::Atomic => "atomic",
-            Topology::Set => "set",
-            Topology::Map(keys) => {
+        let list_type = match list_type {
+            ListType::Atomic => "atomic",
+            ListType::Set => "set",
+            ListType::Map(keys) => {
                 let keys: Vec<&str> = keys.iter().map(|key| &**key).collect();
                 more.insert("x-kubernetes-list-map-keys".to_string(), keys.into());
                 "map"
             }
         };
         more.insert("x-kubernetes-list-type".to_string(), list_type.into());
-        if let Some(key) = merge {
+        if let Some(key) = merge_key {
             strategies.push("merge");
             if !key.is_empty() {
                 more.insert("x-kubernetes-patch-merge-key".to_string(), (**key).into());

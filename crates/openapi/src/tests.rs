@@ -1,27 +1,27 @@
-//! Facts that clients of the documents stand on.
+//! Properties of the documents that clients rely on.
 
 use std::collections::BTreeSet;
 
-use rhumb_api::{Kind, Scope, kinds};
+use rhumb_api::{Kind, ResourceScope, kinds};
 use rhumb_schema::Table;
 use serde_json::{Value, json};
 
-use crate::{CustomSchemas, OpenApi};
+use crate::{CustomSchemas, OpenApiBuilder};
 
 fn v3(name: &str) -> Value {
     let kinds = kinds::all();
-    let api = OpenApi::new(&kinds, Table::builtin());
+    let api = OpenApiBuilder::new(&kinds, Table::builtin());
     serde_json::from_slice(&api.v3(name).unwrap()).unwrap()
 }
 
 pub(crate) fn v2() -> Value {
     let kinds = kinds::all();
-    serde_json::from_slice(&OpenApi::new(&kinds, Table::builtin()).v2_json()).unwrap()
+    serde_json::from_slice(&OpenApiBuilder::new(&kinds, Table::builtin()).v2_json()).unwrap()
 }
 
 fn names() -> Vec<String> {
     let kinds = kinds::all();
-    let index = OpenApi::new(&kinds, Table::builtin()).v3_index();
+    let index = OpenApiBuilder::new(&kinds, Table::builtin()).v3_index();
     index["paths"]
         .as_object()
         .unwrap()
@@ -30,18 +30,20 @@ fn names() -> Vec<String> {
         .collect()
 }
 
-/// Every value of this name, however deep.
-fn all<'a>(json: &'a Value, name: &str, found: &mut Vec<&'a str>) {
+/// Collects all string values of fields with this name, at any depth.
+fn collect_strings<'a>(json: &'a Value, name: &str, found: &mut Vec<&'a str>) {
     match json {
         Value::Object(object) => {
             for (key, value) in object {
                 match value {
                     Value::String(text) if key == name => found.push(text),
-                    _ => all(value, name, found),
+                    _ => collect_strings(value, name, found),
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| all(item, name, found)),
+        Value::Array(items) => items
+            .iter()
+            .for_each(|item| collect_strings(item, name, found)),
         _ => {}
     }
 }
@@ -66,11 +68,11 @@ fn groups_have_as_many_paths_as_upstream() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_resolves() {
     let documents: Vec<Value> = names().iter().map(|name| v3(name)).chain([v2()]).collect();
     for document in documents {
         let mut references = Vec::new();
-        all(&document, "$ref", &mut references);
+        collect_strings(&document, "$ref", &mut references);
         for reference in references {
             let pointer = reference.trim_start_matches('#');
             assert!(document.pointer(pointer).is_some(), "{reference}");
@@ -82,7 +84,7 @@ fn every_reference_leads_somewhere() {
 fn every_operation_has_its_own_id() {
     let document = v2();
     let mut ids = Vec::new();
-    all(&document, "operationId", &mut ids);
+    collect_strings(&document, "operationId", &mut ids);
     let distinct: BTreeSet<&str> = ids.iter().copied().collect();
     assert_eq!(ids.len(), distinct.len());
     for id in [
@@ -100,7 +102,7 @@ fn every_operation_has_its_own_id() {
 }
 
 #[test]
-fn a_pod_is_described_as_explain_wants_it() {
+fn pod_schema_supports_kubectl_explain() {
     let document = v3("api/v1");
     let schemas = &document["components"]["schemas"];
     let pod = &schemas["io.k8s.api.core.v1.Pod"];
@@ -141,16 +143,16 @@ fn almost_every_field_has_a_description() {
                 .map(|(field, _)| format!("{name}.{field}")),
         );
     }
-    // Upstream has nothing to say about them either, most of which are in schemas of custom resources.
+    // Upstream does not describe these either; most are in JSONSchemaProps.
     assert!(without.len() <= 50, "{}: {without:?}", without.len());
 }
 
 #[test]
-fn what_only_this_server_has_is_described_too() {
+fn fields_beyond_upstream_have_descriptions() {
     let mut found = 0;
     for of in Table::builtin().types() {
-        for field in of.fields.iter().filter(|field| field.is_ours()) {
-            let text = crate::ours::of_field(&of.name, &field.name);
+        for field in of.fields.iter().filter(|field| field.is_rhumb_extension()) {
+            let text = crate::rhumb_descriptions::of_field(&of.name, &field.name);
             assert!(text.is_some(), "{} {}", of.name, field.name);
             found += 1;
         }
@@ -172,7 +174,7 @@ fn what_only_this_server_has_is_described_too() {
             assert!(rules["description"].is_string(), "{owner}");
             assert_eq!(rules["x-kubernetes-list-type"], "atomic", "{owner}");
             let mut references = Vec::new();
-            all(rules, "$ref", &mut references);
+            collect_strings(rules, "$ref", &mut references);
             assert!(references[0].ends_with(".ExclusionRule"), "{owner}");
         }
         let included = &definitions[format!("{prefix}.NamedRuleWithOperations")]["properties"];
@@ -181,7 +183,7 @@ fn what_only_this_server_has_is_described_too() {
 }
 
 #[test]
-fn what_became_of_network_policies_is_described() {
+fn network_policy_status_is_described() {
     let document = v3("apis/networking.k8s.io/v1");
     let schemas = &document["components"]["schemas"];
     let prefix = "io.k8s.api.networking.v1";
@@ -209,7 +211,7 @@ fn what_became_of_network_policies_is_described() {
 }
 
 #[test]
-fn a_write_tells_what_it_takes() {
+fn write_operations_list_parameters_and_content_types() {
     let document = v3("apis/apps/v1");
     let item = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"];
     let patch = &item["patch"];
@@ -218,7 +220,7 @@ fn a_write_tells_what_it_takes() {
         patch["x-kubernetes-group-version-kind"],
         json!({ "group": "apps", "kind": "Deployment", "version": "v1" })
     );
-    // kubectl looks for these two before it sends them.
+    // kubectl checks that these two parameters are documented before it sends them.
     let taken: Vec<&str> = patch["parameters"]
         .as_array()
         .unwrap()
@@ -244,7 +246,7 @@ fn a_write_tells_what_it_takes() {
 }
 
 #[test]
-fn subresources_speak_their_own_kinds() {
+fn subresources_have_their_own_kinds() {
     let document = v2();
     for (path, method, action, kind, content) in [
         (
@@ -298,9 +300,9 @@ fn subresources_speak_their_own_kinds() {
 }
 
 #[test]
-fn the_index_names_every_document_with_a_hash_of_it() {
+fn index_lists_every_document_with_its_hash() {
     let kinds = kinds::all();
-    let api = OpenApi::new(&kinds, Table::builtin());
+    let api = OpenApiBuilder::new(&kinds, Table::builtin());
     let index = api.v3_index();
     let hash = api.v3_hash("apis/apps/v1").unwrap();
     assert_eq!(
@@ -313,11 +315,11 @@ fn the_index_names_every_document_with_a_hash_of_it() {
 }
 
 #[test]
-fn a_new_kind_changes_the_hash_of_its_document_only() {
+fn adding_a_kind_changes_only_the_hash_of_its_document() {
     let before = kinds::all();
     let mut after = kinds::all();
     after.push(Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "apps",
         "v1",
         "Thing",
@@ -325,7 +327,10 @@ fn a_new_kind_changes_the_hash_of_its_document_only() {
         "org.example.v1.Thing",
     ));
     let table = Table::builtin();
-    let (before, after) = (OpenApi::new(&before, table), OpenApi::new(&after, table));
+    let (before, after) = (
+        OpenApiBuilder::new(&before, table),
+        OpenApiBuilder::new(&after, table),
+    );
     assert_ne!(
         before.v3_hash("apis/apps/v1"),
         after.v3_hash("apis/apps/v1")
@@ -340,9 +345,9 @@ fn a_new_kind_changes_the_hash_of_its_document_only() {
 }
 
 #[test]
-fn a_custom_kind_is_described_by_its_own_schema() {
+fn custom_resource_has_its_own_schema() {
     let kinds = [Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "example.org",
         "v1",
         "Thing",
@@ -356,7 +361,7 @@ fn a_custom_kind_is_described_by_its_own_schema() {
         CustomSchemas::from([("org.example.v1.Thing".to_string(), schema)])
     };
     let (old, new) = (schema("How big."), schema("How tall."));
-    let api = OpenApi::new(&kinds, Table::builtin());
+    let api = OpenApiBuilder::new(&kinds, Table::builtin());
     let hash = |schemas| api.with_schemas(schemas).v3_hash("apis/example.org/v1");
     assert_ne!(hash(&old), hash(&new));
 

@@ -1,8 +1,9 @@
-//! What a namespace may use: quotas, their scopes, and limit ranges.
+//! Evaluation of ResourceQuotas, their scopes, and LimitRanges (upstream: `k8s.io/apiserver/pkg/quota/v1`,
+//! `pkg/quota/v1/evaluator` and the LimitRanger plugin).
 //!
-//! Pure: nothing here reads a cache, waits or asks for the time. A [`Meter`] says what an object counts for
-//! ([`Charge`]); a [`Requirement`] says whether a quota looks at it; a [`Book`] adds up what a namespace uses and
-//! judges whether there is room for more.
+//! Pure functions: no caches, no waiting, no clock. An [`Evaluator`] computes the usage of an object
+//! ([`ObjectUsage`]); a [`ScopeRequirement`] decides whether a quota counts it; a [`NamespaceUsage`] sums up a
+//! namespace and checks writes against its quotas.
 
 #![cfg_attr(
     not(test),
@@ -14,20 +15,20 @@
     )
 )]
 
-mod amounts;
-mod book;
-mod charge;
-mod limited;
-mod meter;
+mod evaluator;
+mod limit_range;
+mod limited_resource;
+mod object_usage;
 mod quota;
-mod ranges;
+mod resource_quantities;
 mod scope;
+mod usage;
 
-pub use amounts::{Amounts, Name};
-pub use book::{Ask, Book, HoldId, Refusal, Verdict};
-pub use charge::{Charge, Traits};
-pub use limited::{Limited, LimitedForm};
-pub use meter::Meter;
-pub use quota::Quota;
-pub use ranges::{LimitRange, Violations};
-pub use scope::{Operator, Requirement, Scope};
+pub use evaluator::Evaluator;
+pub use limit_range::{LimitRange, LimitRangeViolations};
+pub use limited_resource::{LimitedResource, ResourceQuotaConfiguration};
+pub use object_usage::{ObjectUsage, ScopeAttributes};
+pub use quota::ResourceQuota;
+pub use resource_quantities::{ResourceName, ResourceQuantities};
+pub use scope::{QuotaScope, ScopeOperator, ScopeRequirement};
+pub use usage::{NamespaceUsage, QuotaDenial, QuotaVerdict, ReservationId, UsageRequest};

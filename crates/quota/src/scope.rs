@@ -1,14 +1,14 @@
-//! Which objects a quota looks at.
+//! Quota scopes: which objects a quota counts (upstream: `ResourceQuotaScope`, `ScopedResourceSelectorRequirement`).
 
 use std::fmt;
 
 use serde_json::Value;
 
-use crate::Traits;
+use crate::ScopeAttributes;
 
-/// What a scope asks of objects.
+/// A scope of a ResourceQuota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scope {
+pub enum QuotaScope {
     Terminating,
     NotTerminating,
     BestEffort,
@@ -16,149 +16,149 @@ pub enum Scope {
     PriorityClass,
     CrossNamespacePodAffinity,
     VolumeAttributesClass,
-    /// Of a future version; nothing is in it.
+    /// A scope of a later version; matches nothing.
     Unknown,
 }
 
-impl Scope {
-    /// The name under which Kubernetes ships it.
+impl QuotaScope {
+    /// Upstream's name of the scope.
     pub fn as_str(self) -> &'static str {
         match self {
-            Scope::Terminating => "Terminating",
-            Scope::NotTerminating => "NotTerminating",
-            Scope::BestEffort => "BestEffort",
-            Scope::NotBestEffort => "NotBestEffort",
-            Scope::PriorityClass => "PriorityClass",
-            Scope::CrossNamespacePodAffinity => "CrossNamespacePodAffinity",
-            Scope::VolumeAttributesClass => "VolumeAttributesClass",
-            Scope::Unknown => "unknown",
+            QuotaScope::Terminating => "Terminating",
+            QuotaScope::NotTerminating => "NotTerminating",
+            QuotaScope::BestEffort => "BestEffort",
+            QuotaScope::NotBestEffort => "NotBestEffort",
+            QuotaScope::PriorityClass => "PriorityClass",
+            QuotaScope::CrossNamespacePodAffinity => "CrossNamespacePodAffinity",
+            QuotaScope::VolumeAttributesClass => "VolumeAttributesClass",
+            QuotaScope::Unknown => "unknown",
         }
     }
 
-    fn named(name: &str) -> Scope {
+    fn named(name: &str) -> QuotaScope {
         match name {
-            "Terminating" => Scope::Terminating,
-            "NotTerminating" => Scope::NotTerminating,
-            "BestEffort" => Scope::BestEffort,
-            "NotBestEffort" => Scope::NotBestEffort,
-            "PriorityClass" => Scope::PriorityClass,
+            "Terminating" => QuotaScope::Terminating,
+            "NotTerminating" => QuotaScope::NotTerminating,
+            "BestEffort" => QuotaScope::BestEffort,
+            "NotBestEffort" => QuotaScope::NotBestEffort,
+            "PriorityClass" => QuotaScope::PriorityClass,
             "CrossNamespacePodAffinity" | "CrossNamespaceAffinity" => {
-                Scope::CrossNamespacePodAffinity
+                QuotaScope::CrossNamespacePodAffinity
             }
-            "VolumeAttributesClass" => Scope::VolumeAttributesClass,
-            _ => Scope::Unknown,
+            "VolumeAttributesClass" => QuotaScope::VolumeAttributesClass,
+            _ => QuotaScope::Unknown,
         }
     }
 }
 
+/// Operator of a scope selector expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Operator {
+pub enum ScopeOperator {
     In,
     NotIn,
     Exists,
     DoesNotExist,
 }
 
-impl Operator {
-    pub fn named(name: &str) -> Option<Operator> {
+impl ScopeOperator {
+    pub fn named(name: &str) -> Option<ScopeOperator> {
         match name {
-            "In" => Some(Operator::In),
-            "NotIn" => Some(Operator::NotIn),
-            "Exists" => Some(Operator::Exists),
-            "DoesNotExist" => Some(Operator::DoesNotExist),
+            "In" => Some(ScopeOperator::In),
+            "NotIn" => Some(ScopeOperator::NotIn),
+            "Exists" => Some(ScopeOperator::Exists),
+            "DoesNotExist" => Some(ScopeOperator::DoesNotExist),
             _ => None,
         }
     }
 }
 
-/// One scope of a quota, or one expression of its selector.
+/// One entry of a quota's `scopes`, or one expression of its `scopeSelector`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Requirement {
-    pub scope: Scope,
-    /// As it was written.
+pub struct ScopeRequirement {
+    pub scope: QuotaScope,
+    /// The name of the scope as written in the quota.
     pub name: Box<str>,
-    pub operator: Operator,
+    pub operator: ScopeOperator,
     pub values: Vec<String>,
 }
 
-impl Requirement {
-    /// The scope itself, as in a list of scopes.
-    pub fn exists(name: &str) -> Requirement {
-        Requirement {
-            scope: Scope::named(name),
+impl ScopeRequirement {
+    /// An entry of `spec.scopes`.
+    pub fn exists(name: &str) -> ScopeRequirement {
+        ScopeRequirement {
+            scope: QuotaScope::named(name),
             name: name.into(),
-            operator: Operator::Exists,
+            operator: ScopeOperator::Exists,
             values: Vec::new(),
         }
     }
 
-    /// An expression of a selector. One without an operator, or with one that nobody knows, asks for the scope
-    /// itself.
-    pub fn parse(expression: &Value) -> Requirement {
+    /// Parses an expression of a `scopeSelector`. A missing or unknown operator means `Exists`.
+    pub fn parse(expression: &Value) -> ScopeRequirement {
         let text = |field: &str| expression[field].as_str().unwrap_or_default();
         let values = expression["values"].as_array();
         let values = values.map(|values| values.iter().filter_map(Value::as_str));
-        Requirement {
-            operator: Operator::named(text("operator")).unwrap_or(Operator::Exists),
+        ScopeRequirement {
+            operator: ScopeOperator::named(text("operator")).unwrap_or(ScopeOperator::Exists),
             values: values.into_iter().flatten().map(str::to_owned).collect(),
-            ..Requirement::exists(text("scopeName"))
+            ..ScopeRequirement::exists(text("scopeName"))
         }
     }
 
-    /// All that a quota's spec asks for.
-    pub fn all_of(spec: &Value) -> Vec<Requirement> {
+    /// All scope requirements of a quota's spec.
+    pub fn all_of(spec: &Value) -> Vec<ScopeRequirement> {
         let scopes = spec["scopes"].as_array();
         let scopes = scopes.into_iter().flatten().filter_map(Value::as_str);
         let expressions = spec["scopeSelector"]["matchExpressions"].as_array();
         let expressions = expressions.into_iter().flatten();
         scopes
-            .map(Requirement::exists)
-            .chain(expressions.map(Requirement::parse))
+            .map(ScopeRequirement::exists)
+            .chain(expressions.map(ScopeRequirement::parse))
             .collect()
     }
 
-    pub fn matches(&self, traits: &Traits) -> bool {
-        match traits {
-            Traits::None => false,
-            Traits::Pod {
+    pub fn matches(&self, scope_attributes: &ScopeAttributes) -> bool {
+        match scope_attributes {
+            ScopeAttributes::None => false,
+            ScopeAttributes::Pod {
                 is_terminating,
                 is_best_effort,
                 priority_class,
                 has_cross_namespace_affinity,
             } => match self.scope {
-                Scope::Terminating => *is_terminating,
-                Scope::NotTerminating => !is_terminating,
-                Scope::BestEffort => *is_best_effort,
-                Scope::NotBestEffort => !is_best_effort,
-                Scope::CrossNamespacePodAffinity => *has_cross_namespace_affinity,
-                Scope::PriorityClass => {
-                    self.picks((!priority_class.is_empty()).then_some(&**priority_class))
+                QuotaScope::Terminating => *is_terminating,
+                QuotaScope::NotTerminating => !is_terminating,
+                QuotaScope::BestEffort => *is_best_effort,
+                QuotaScope::NotBestEffort => !is_best_effort,
+                QuotaScope::CrossNamespacePodAffinity => *has_cross_namespace_affinity,
+                QuotaScope::PriorityClass => {
+                    self.matches_value((!priority_class.is_empty()).then_some(&**priority_class))
                 }
-                Scope::VolumeAttributesClass | Scope::Unknown => false,
+                QuotaScope::VolumeAttributesClass | QuotaScope::Unknown => false,
             },
-            Traits::VolumeClaim { attributes_classes } => {
-                self.scope == Scope::VolumeAttributesClass
+            ScopeAttributes::VolumeClaim { attributes_classes } => {
+                self.scope == QuotaScope::VolumeAttributesClass
                     && match &**attributes_classes {
-                        [] => self.picks(None),
-                        classes => classes.iter().any(|class| self.picks(Some(class))),
+                        [] => self.matches_value(None),
+                        classes => classes.iter().any(|class| self.matches_value(Some(class))),
                     }
             }
         }
     }
 
-    fn picks(&self, value: Option<&str>) -> bool {
+    fn matches_value(&self, value: Option<&str>) -> bool {
         let is_named = |value: &str| self.values.iter().any(|named| named == value);
         match self.operator {
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
-            Operator::In => value.is_some_and(is_named),
-            Operator::NotIn => !value.is_some_and(is_named),
+            ScopeOperator::Exists => value.is_some(),
+            ScopeOperator::DoesNotExist => value.is_none(),
+            ScopeOperator::In => value.is_some_and(is_named),
+            ScopeOperator::NotIn => !value.is_some_and(is_named),
         }
     }
 }
 
-impl fmt::Display for Requirement {
-    /// As upstream's error texts show it.
+impl fmt::Display for ScopeRequirement {
+    /// In the format of upstream's error messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -176,9 +176,9 @@ mod tests {
 
     use super::*;
 
-    /// A pod that is in scopes by half: with a deadline and a class, not best effort, without affinity.
-    fn pod(priority_class: &str) -> Traits {
-        Traits::Pod {
+    /// A pod with a deadline and a priority class, not best effort, without cross-namespace affinity.
+    fn pod(priority_class: &str) -> ScopeAttributes {
+        ScopeAttributes::Pod {
             is_terminating: true,
             is_best_effort: false,
             priority_class: priority_class.into(),
@@ -186,13 +186,13 @@ mod tests {
         }
     }
 
-    fn claim(classes: &[&str]) -> Traits {
+    fn claim(classes: &[&str]) -> ScopeAttributes {
         let attributes_classes = classes.iter().map(|class| Box::from(*class)).collect();
-        Traits::VolumeClaim { attributes_classes }
+        ScopeAttributes::VolumeClaim { attributes_classes }
     }
 
     #[test]
-    fn scopes_are_for_objects_that_have_them() {
+    fn scopes_match_by_object_attributes() {
         for (name, of_pod, of_claim) in [
             ("Terminating", true, false),
             ("NotTerminating", false, false),
@@ -204,32 +204,32 @@ mod tests {
             ("VolumeAttributesClass", false, true),
             ("Future", false, false),
         ] {
-            let scope = Requirement::exists(name);
+            let scope = ScopeRequirement::exists(name);
             assert_eq!(scope.matches(&pod("gold")), of_pod, "{name}");
             assert_eq!(scope.matches(&claim(&["gold"])), of_claim, "{name}");
-            assert!(!scope.matches(&Traits::None), "{name}");
+            assert!(!scope.matches(&ScopeAttributes::None), "{name}");
         }
     }
 
     #[test]
-    fn affinity_has_two_names() {
-        let traits = Traits::Pod {
+    fn the_affinity_scope_has_two_names() {
+        let scope_attributes = ScopeAttributes::Pod {
             is_terminating: false,
             is_best_effort: false,
             priority_class: "".into(),
             has_cross_namespace_affinity: true,
         };
         for name in ["CrossNamespacePodAffinity", "CrossNamespaceAffinity"] {
-            let scope = Requirement::exists(name);
-            assert!(scope.matches(&traits), "{name}");
-            assert_eq!(&*scope.name, name, "as it was written");
+            let scope = ScopeRequirement::exists(name);
+            assert!(scope.matches(&scope_attributes), "{name}");
+            assert_eq!(&*scope.name, name, "name as written in the quota");
         }
     }
 
     #[test]
-    fn classes_are_picked_by_operators() {
+    fn operators_match_classes() {
         let table: [(&str, &[&str], [bool; 3]); 6] = [
-            // Of no class, of class a, of class b.
+            // Without a class, with class a, with class b.
             ("Exists", &[], [false, true, true]),
             ("DoesNotExist", &[], [true, false, false]),
             ("In", &["a", "x"], [false, true, false]),
@@ -241,7 +241,7 @@ mod tests {
             let of = |scope: &str| {
                 let expression =
                     json!({"scopeName": scope, "operator": operator, "values": values});
-                Requirement::parse(&expression)
+                ScopeRequirement::parse(&expression)
             };
             let scope = of("PriorityClass");
             let got = ["", "a", "b"].map(|class| scope.matches(&pod(class)));
@@ -253,10 +253,10 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_classes_is_enough() {
+    fn any_of_several_classes_matches() {
         let expression =
             json!({"scopeName": "VolumeAttributesClass", "operator": "NotIn", "values": ["a"]});
-        let scope = Requirement::parse(&expression);
+        let scope = ScopeRequirement::parse(&expression);
         assert!(scope.matches(&claim(&["a", "b"])));
         assert!(!scope.matches(&claim(&["a"])));
     }
@@ -269,9 +269,9 @@ mod tests {
                 {"scopeName": "PriorityClass", "operator": "In", "values": ["a", "b"]},
             ]},
         });
-        let all = Requirement::all_of(&spec).into_iter();
+        let all = ScopeRequirement::all_of(&spec).into_iter();
         let all: Vec<String> = all.map(|scope| scope.to_string()).collect();
         assert_eq!(all, ["{Terminating Exists []}", "{PriorityClass In [a b]}"]);
-        assert_eq!(Requirement::all_of(&json!({})), []);
+        assert_eq!(ScopeRequirement::all_of(&json!({})), []);
     }
 }

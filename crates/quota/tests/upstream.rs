@@ -1,43 +1,48 @@
-//! What objects count for, beside what upstream's evaluators answered. `interop/tests/quota.rs` records the answers.
+//! Compares usage with recorded answers of upstream's evaluators. `interop/tests/quota.rs` records them.
 
 mod support;
 
 use serde::Deserialize;
-use support::random::Random;
-use support::{Answer, Question};
+use support::random::ObjectGenerator;
+use support::{EvaluatorAnswer, EvaluatorQuery};
 
 #[derive(Deserialize)]
-struct Case {
+struct UpstreamCase {
     #[serde(flatten)]
-    question: Question,
-    answer: Answer,
+    question: EvaluatorQuery,
+    answer: EvaluatorAnswer,
 }
 
 #[test]
-fn objects_count_for_what_they_count_for_upstream() {
+fn usage_agrees_with_upstream() {
     let lines = include_str!("upstream/cases.jsonl").lines();
     for line in lines {
-        let mut case: Case = serde_json::from_str(line).expect("a case");
+        let mut case: UpstreamCase = serde_json::from_str(line).expect("valid case");
         case.question.scopes = support::scopes();
-        assert_eq!(support::answer(&case.question), case.answer, "{line}");
+        assert_eq!(support::evaluate(&case.question), case.answer, "{line}");
     }
 }
 
 #[test]
-fn json_counts_for_the_same_as_its_tree() {
+fn usage_from_json_equals_usage_from_the_decoded_object() {
     for seed in 0..2000 {
-        let question = Random::new(seed).question();
-        let meter = support::meter(&question.resource);
-        let of_tree = meter.measure(question.object.as_object().expect("an object"));
+        let question = ObjectGenerator::new(seed).query();
+        let evaluator = support::evaluator(&question.resource);
+        let of_tree = evaluator.usage(question.object.as_object().expect("JSON object"));
         for json in [
             serde_json::to_string(&question.object),
             serde_json::to_string_pretty(&question.object),
         ] {
-            let json = json.expect("JSON");
-            let of_json = meter.measure_json(json.as_bytes()).expect("it is read");
+            let json = json.expect("valid JSON");
+            let of_json = evaluator
+                .usage_from_json(json.as_bytes())
+                .expect("JSON is decoded");
             assert_eq!(of_json, of_tree, "{json}");
-            // Amounts that are equal may be written in different ways.
-            assert_eq!(of_json.amounts.to_string(), of_tree.amounts.to_string());
+            // Equal quantities may have different text.
+            assert_eq!(
+                of_json.quantities.to_string(),
+                of_tree.quantities.to_string()
+            );
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Durations on the command line.
+//! Parsers for duration flags, in Go's syntax.
 
 use std::time::Duration;
 
-/// A duration as Go writes it, in hours, minutes and seconds: `1h`, `1m30s`, `500ms`.
+/// A positive duration in Go's syntax: `1h`, `1m30s`, `500ms`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     match duration_or_zero(text)? {
         Duration::ZERO => Err(format!(
-            "{text:?} is no time at all; write it as 30s, 1m0s or 1h"
+            "{text:?} is not greater than zero; use for example 30s, 1m0s or 1h"
         )),
         total => Ok(total),
     }
 }
 
-/// The same, where no time at all has a meaning.
+/// Like `parse_positive_duration`, for flags where zero has a meaning.
 pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     rhumb_meta::parse_duration(text)
-        .ok_or_else(|| format!("{text:?} is no duration; write it as 30s, 1m0s or 1h"))
+        .ok_or_else(|| format!("{text:?} is not a duration; use for example 30s, 1m0s or 1h"))
 }
 
 #[cfg(test)]
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_go_writes_them() {
+    fn durations_have_go_syntax() {
         for (text, want_ms) in [
             ("60s", Some(60_000)),
             ("1m0s", Some(60_000)),

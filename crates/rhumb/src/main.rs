@@ -1,4 +1,4 @@
-//! The command line of rhumb.
+//! The `rhumb` binary: parses the command line, installs logging and runs the subcommand.
 
 #![cfg_attr(
     not(test),
@@ -12,91 +12,83 @@
 
 mod admission;
 mod agent;
-mod columns;
-mod connect;
+mod clients;
 mod controllers;
-mod documents;
 mod duration;
-mod listener;
-mod listing;
+mod logging;
+mod manifests;
+mod metrics_server;
 mod netpol;
+mod paged_list;
 mod pki;
 mod scheduler;
 mod simulation;
 mod store;
+mod text_table;
 mod up;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::filter::filter_fn;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
+use logging::LoggingFlags;
 
-/// Why this one: docs/decisions/0009.
+/// docs/decisions/0009 has the reasons for jemalloc.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A Kubernetes control plane in one binary, built around selection.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
-enum Command {
+enum RhumbCommand {
     /// Start a control plane on this machine.
-    Up(Box<up::Flags>),
+    Up(Box<up::UpFlags>),
     /// Run only the controllers, for an API server that runs elsewhere.
-    Controllers(Box<controllers::Command>),
+    Controllers(Box<controllers::ControllersCommand>),
     /// Run only the scheduler, for an API server that runs elsewhere.
-    Scheduler(Box<scheduler::Command>),
+    Scheduler(Box<scheduler::SchedulerCommand>),
     /// Run only simulated nodes, for an API server that runs elsewhere.
-    SimulateNodes(Box<simulation::Command>),
-    /// Enforce network policies for the pods of this node, by nftables; as root.
-    Agent(Box<agent::Command>),
-    /// Ask who sees a request before it is stored: webhooks, policies, exclusions.
+    SimulateNodes(Box<simulation::SimulateNodesCommand>),
+    /// Enforce network policies for the pods of this node with nftables. Needs root.
+    Agent(Box<agent::AgentCommand>),
+    /// Explain which webhooks and policies a request would be sent to.
     #[command(subcommand)]
-    Admission(admission::Command),
-    /// Ask who may reach whom by network policies, in files or on a server.
+    Admission(admission::AdmissionCommand),
+    /// Evaluate network policies from files or from a server: which connections are allowed.
     #[command(subcommand)]
-    Netpol(netpol::Command),
-    /// Look after the data of a stopped server: check it, save it, bring it back.
+    Netpol(netpol::NetpolCommand),
+    /// Check, back up or restore the data directory of a stopped server.
     #[command(subcommand)]
-    Store(store::Command),
+    Store(store::StoreCommand),
 }
 
-/// Who leads is news only where controllers run apart. What kube-rs reports, its callers report as well.
-fn is_told(line: &tracing::Metadata<'_>, is_up: bool) -> bool {
-    let most = match line.target() {
-        target if target.starts_with("kube") => return false,
-        target if is_up && is_of_clients(target) => tracing::Level::WARN,
-        _ => tracing::Level::INFO,
-    };
-    *line.level() <= most
-}
-
-fn is_of_clients(target: &str) -> bool {
-    ["rhumb_client", "rhumb_controllers", "rhumb_scheduler"]
-        .iter()
-        .any(|of| target.starts_with(of))
+impl RhumbCommand {
+    /// The log flags of commands that have them; the defaults of others.
+    fn logging(&self) -> LoggingFlags {
+        match self {
+            RhumbCommand::Up(flags) => flags.logging,
+            RhumbCommand::Controllers(command) => command.logging,
+            RhumbCommand::Scheduler(command) => command.logging(),
+            RhumbCommand::SimulateNodes(command) => command.logging,
+            RhumbCommand::Agent(command) => command.logging,
+            RhumbCommand::Admission(_) | RhumbCommand::Netpol(_) | RhumbCommand::Store(_) => {
+                LoggingFlags::default()
+            }
+        }
+    }
 }
 
 fn main() -> ExitCode {
-    // Repairs and faults are told as they happen, apart from the results.
-    let command = Command::parse();
-    let is_up = matches!(command, Command::Up(_));
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_filter(filter_fn(move |line| is_told(line, is_up)));
-    tracing_subscriber::registry().with(lines).init();
+    let command = RhumbCommand::parse();
+    logging::install(command.logging(), matches!(command, RhumbCommand::Up(_)));
     let result = match command {
-        Command::Up(flags) => up::run(*flags),
-        Command::Controllers(command) => controllers::run(*command),
-        Command::Scheduler(command) => scheduler::run(*command),
-        Command::SimulateNodes(command) => simulation::run(*command),
-        Command::Agent(command) => agent::run(*command),
-        Command::Admission(command) => admission::run(command),
-        Command::Netpol(command) => netpol::run(command),
-        Command::Store(command) => store::run(command),
+        RhumbCommand::Up(flags) => up::run(*flags),
+        RhumbCommand::Controllers(command) => controllers::run(*command),
+        RhumbCommand::Scheduler(command) => scheduler::run(*command),
+        RhumbCommand::SimulateNodes(command) => simulation::run(*command),
+        RhumbCommand::Agent(command) => agent::run(*command),
+        RhumbCommand::Admission(command) => admission::run(command),
+        RhumbCommand::Netpol(command) => netpol::run(command),
+        RhumbCommand::Store(command) => store::run(command),
     };
     match result {
         Ok(code) => code,

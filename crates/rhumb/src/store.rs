@@ -1,38 +1,38 @@
-//! `rhumb store`: the data directory of a stopped server.
+//! `rhumb store`: offline maintenance of the embedded store of a stopped server.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use rhumb_store::embedded::{self, Report};
+use rhumb_store::embedded::{self, StoreContentsReport};
 
 #[derive(clap::Subcommand)]
-pub(crate) enum Command {
-    /// Read everything that is stored, and say what is damaged.
-    Check(Place),
-    /// Save all objects of this moment to a new file.
+pub(crate) enum StoreCommand {
+    /// Read all stored data and report damage.
+    Check(StoreFlags),
+    /// Back up all objects to a new file.
     Backup {
         #[command(flatten)]
-        place: Place,
+        place: StoreFlags,
         /// The file to write; it must not exist.
         #[arg(long)]
         to: PathBuf,
     },
-    /// Delete an object whose stored value is damaged, so that the rest can be saved.
+    /// Delete an object whose stored value is damaged, so that the rest can be backed up.
     DropDamaged {
         #[command(flatten)]
-        place: Place,
-        /// The key as `rhumb store check` shows it.
+        place: StoreFlags,
+        /// The key, as printed by `rhumb store check`.
         #[arg(long)]
         key: String,
     },
-    /// Make a store in an empty directory from a backup.
+    /// Restore a backup into an empty directory.
     ///
-    /// Revisions go on far after those of the backup, so that no client mistakes a new change for one
-    /// that it has seen: all clients list again.
+    /// New revisions start far above those of the backup, so that no client mistakes a new change for one that it has
+    /// already seen: all clients list again.
     Restore {
         #[command(flatten)]
-        place: Place,
+        place: StoreFlags,
         /// The backup to read.
         #[arg(long)]
         from: PathBuf,
@@ -40,45 +40,45 @@ pub(crate) enum Command {
 }
 
 #[derive(clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct StoreFlags {
     /// The directory of the store.
     #[arg(long)]
     data_dir: PathBuf,
-    /// How to show the result.
+    /// Output format.
     #[arg(short, long, value_enum, default_value = "text")]
-    output: Output,
+    output: StoreOutputFormat,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Output {
+enum StoreOutputFormat {
     Text,
     Json,
 }
 
-pub(crate) fn run(command: Command) -> Result<ExitCode> {
+pub(crate) fn run(command: StoreCommand) -> Result<ExitCode> {
     let (output, verb, report) = match command {
-        Command::Check(place) => {
-            let report = embedded::check(&place.data_dir)?;
+        StoreCommand::Check(place) => {
+            let report = embedded::check_store(&place.data_dir)?;
             (place.output, "checked", report)
         }
-        Command::Backup { place, to } => {
-            let report = embedded::backup_file(&place.data_dir, &to)?;
+        StoreCommand::Backup { place, to } => {
+            let report = embedded::backup_offline(&place.data_dir, &to)?;
             (place.output, "saved", report)
         }
-        Command::DropDamaged { place, key } => {
+        StoreCommand::DropDamaged { place, key } => {
             let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-            runtime.block_on(embedded::drop_damaged(&place.data_dir, &key))?;
-            let report = embedded::check(&place.data_dir)?;
+            runtime.block_on(embedded::delete_damaged_entry(&place.data_dir, &key))?;
+            let report = embedded::check_store(&place.data_dir)?;
             (place.output, "dropped it and checked", report)
         }
-        Command::Restore { place, from } => {
+        StoreCommand::Restore { place, from } => {
             let report = embedded::restore(&from, &place.data_dir)?;
             (place.output, "restored", report)
         }
     };
     match output {
-        Output::Text => print!("{}", text(verb, &report)),
-        Output::Json => println!("{}", json(&report)),
+        StoreOutputFormat::Text => print!("{}", text(verb, &report)),
+        StoreOutputFormat::Json => println!("{}", json(&report)),
     }
     Ok(if report.damaged.is_empty() {
         ExitCode::SUCCESS
@@ -87,8 +87,8 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
     })
 }
 
-fn text(verb: &str, report: &Report) -> String {
-    let Report {
+fn text(verb: &str, report: &StoreContentsReport) -> String {
+    let StoreContentsReport {
         revision,
         entries,
         bytes,
@@ -98,18 +98,18 @@ fn text(verb: &str, report: &Report) -> String {
         "{verb} {entries} objects, {} KiB, revision {revision}\n",
         bytes / 1024
     );
-    for one in damaged {
-        text.push_str(&format!("damaged: {one}\n"));
+    for key in damaged {
+        text.push_str(&format!("damaged: {key}\n"));
     }
     if !damaged.is_empty() {
         text.push_str(
-            "restore a backup with `rhumb store restore`, or give them up with `rhumb store drop-damaged`\n",
+            "restore a backup with `rhumb store restore`, or delete damaged objects with `rhumb store drop-damaged`\n",
         );
     }
     text
 }
 
-fn json(report: &Report) -> serde_json::Value {
+fn json(report: &StoreContentsReport) -> serde_json::Value {
     serde_json::json!({
         "revision": report.revision.get(),
         "objects": report.entries,

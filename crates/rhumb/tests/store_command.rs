@@ -1,10 +1,10 @@
-//! `rhumb store`, as a person would use it.
+//! The `rhumb store` command.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-use rhumb_store::embedded::{Embedded, Options};
-use rhumb_store::{Expect, Store, Transaction};
+use rhumb_store::embedded::{EmbeddedOptions, EmbeddedStore};
+use rhumb_store::{ExpectedRevision, Store, Transaction};
 
 fn rhumb(arguments: &[&str], data: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_rhumb"))
@@ -24,19 +24,19 @@ fn stderr(output: &Output) -> String {
 }
 
 async fn make_store(directory: &Path, objects: usize) {
-    let store = Embedded::open(directory, Options::default())
+    let store = EmbeddedStore::open(directory, EmbeddedOptions::default())
         .await
         .expect("a new store");
     for index in 0..objects {
         let key = format!("/registry/configmaps/default/{index}");
-        let create = Transaction::new().put(key, "{}", Expect::Absent);
+        let create = Transaction::new().put(key, "{}", ExpectedRevision::Absent);
         store.commit(create).await.expect("a creation");
     }
     store.close().await;
 }
 
 #[tokio::test]
-async fn a_store_is_checked_saved_and_brought_back() {
+async fn store_is_checked_backed_up_and_restored() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     make_store(&path("a"), 12).await;
@@ -65,7 +65,7 @@ async fn a_store_is_checked_saved_and_brought_back() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_said_in_one_line() {
+async fn failures_are_reported_in_one_line() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     make_store(&path("a"), 1).await;
@@ -75,7 +75,7 @@ async fn what_cannot_be_done_is_said_in_one_line() {
         (rhumb(&["store", "check"], &path("nowhere")), "nowhere"),
         (
             rhumb(&["store", "backup", "--to", &file], &path("a")),
-            "overwrites nothing",
+            "never overwrites a file",
         ),
         (
             rhumb(&["store", "restore", "--from", &file], &path("b")),
@@ -94,9 +94,9 @@ async fn what_cannot_be_done_is_said_in_one_line() {
 }
 
 #[tokio::test]
-async fn the_directory_of_a_running_server_is_left_alone() {
+async fn commands_reject_the_directory_of_a_running_server() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = Embedded::open(directory.path(), Options::default()).await;
+    let store = EmbeddedStore::open(directory.path(), EmbeddedOptions::default()).await;
     let store = store.expect("a new store");
     let refused = rhumb(&["store", "check"], directory.path());
     let message = stderr(&refused);
@@ -111,14 +111,18 @@ async fn the_directory_of_a_running_server_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_is_damaged_is_named_and_can_be_given_up() {
+async fn corruption_is_reported_and_can_be_discarded() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     make_store(&data, 3).await;
-    let store = Embedded::open(&data, Options::default())
+    let store = EmbeddedStore::open(&data, EmbeddedOptions::default())
         .await
         .expect("the store");
-    let put = Transaction::new().put("/registry/secrets/a/b", "unmistakable", Expect::Absent);
+    let put = Transaction::new().put(
+        "/registry/secrets/a/b",
+        "unmistakable",
+        ExpectedRevision::Absent,
+    );
     store.commit(put).await.expect("a write");
     store.close().await;
     let file = data.join("log/00000000000000000002.log");

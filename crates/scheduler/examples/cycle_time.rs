@@ -1,9 +1,10 @@
-//! How long a decision takes, by kind of pod: `cargo run --release -p rhumb-scheduler --example cycle_time [NODES]`.
+//! Benchmark: duration of a scheduling cycle, by kind of pod:
+//! `cargo run --release -p rhumb-scheduler --example cycle_time [NODES]`.
 
 use std::time::{Duration, Instant};
 
-use rhumb_scheduler::cluster::{Cluster, PodChange};
-use rhumb_scheduler::cycle::{Decision, Profile, Search};
+use rhumb_scheduler::cluster::{ClusterState, PodUpsertResult};
+use rhumb_scheduler::cycle::{NodeSearch, Profile, ScheduleResult};
 use rhumb_scheduler::model::{Node, Pod};
 
 const DECISIONS: usize = 2000;
@@ -52,14 +53,14 @@ fn main() {
             Some((each, placed)) => {
                 println!("{name:40} {each:>10.1?} a decision, {placed} placed");
             }
-            None => println!("{name:40} could not be read"),
+            None => println!("{name:40} failed to decode an object"),
         }
     }
 }
 
-/// The median time of a decision, and how many pods got a place.
+/// The median cycle duration, and how many pods were placed.
 fn measure(nodes: usize, spec: &str) -> Option<(Duration, usize)> {
-    let mut cluster = Cluster::default();
+    let mut cluster = ClusterState::default();
     for number in 0..nodes {
         cluster.set_node(node(number)?);
     }
@@ -67,21 +68,21 @@ fn measure(nodes: usize, spec: &str) -> Option<(Duration, usize)> {
         let on = format!(r#""nodeName":"node-{}""#, number * 5);
         cluster.set_pod(pod(&format!("there-{number}"), "blue", &on)?);
     }
-    cluster.prepare();
-    let profile = Profile::usual("default-scheduler");
-    profile.introduce(&mut cluster);
-    let mut search = Search::default();
+    cluster.refresh_node_order();
+    let profile = Profile::with_default_plugins("default-scheduler");
+    profile.register_topologies(&mut cluster);
+    let mut search = NodeSearch::default();
     let mut times = Vec::with_capacity(DECISIONS);
     let mut placed = 0;
     for number in 0..DECISIONS {
         let pod = pod(&format!("pod-{number}"), "green", spec)?;
-        let PodChange::Added(pod) = cluster.set_pod(pod) else {
+        let PodUpsertResult::Added(pod) = cluster.set_pod(pod) else {
             return None;
         };
         let begin = Instant::now();
-        let decision = profile.decide(&cluster, pod, &mut search);
+        let decision = profile.schedule(&cluster, pod, &mut search);
         times.push(begin.elapsed());
-        if let Decision::Place { node, .. } = decision {
+        if let ScheduleResult::Scheduled { node, .. } = decision {
             cluster.assume(pod, node);
             placed += 1;
         }

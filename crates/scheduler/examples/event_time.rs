@@ -1,10 +1,13 @@
-//! How long the scheduler needs for something that happens while many pods wait, no two of them alike:
+//! Benchmark: duration of event handling while many distinct pods are unschedulable:
 //! `cargo run --release -p rhumb-scheduler --example event_time [PODS]`.
 
 use std::time::{Duration, Instant};
 
 use rhumb_scheduler::cycle::Profile;
-use rhumb_scheduler::engine::{Change, Engine, Outcome, Preemption, ProfileSettings, Settings};
+use rhumb_scheduler::engine::{
+    DefaultPreemptionArgs, ProfileSettings, SchedulerCore, SchedulerCoreSettings, SchedulerEvent,
+    SchedulingOutcome,
+};
 use rhumb_scheduler::model::{Node, Pod};
 
 const NODES: usize = 1000;
@@ -14,70 +17,76 @@ fn main() {
     let pods = std::env::args().nth(1);
     let pods: usize = pods.and_then(|pods| pods.parse().ok()).unwrap_or(10_000);
     if measure(pods).is_none() {
-        println!("an object could not be read");
+        println!("failed to decode an object");
     }
 }
 
 fn measure(pods: usize) -> Option<()> {
     let now = Instant::now();
-    let mut engine = Engine::new(Settings::new(vec![ProfileSettings {
-        profile: Profile::usual("s"),
-        preemption: Some(Preemption::default()),
+    let mut engine = SchedulerCore::new(SchedulerCoreSettings::new(vec![ProfileSettings {
+        profile: Profile::with_default_plugins("s"),
+        preemption: Some(DefaultPreemptionArgs::default()),
     }]));
     let control = r#""taints":[{"key":"control-plane","effect":"NoSchedule"}]"#;
-    engine.apply(Change::Node(Box::new(node("control", 16, control)?)), now);
+    engine.apply(
+        SchedulerEvent::NodeApplied(Box::new(node("control", 16, control)?)),
+        now,
+    );
     for index in 0..NODES {
         let name = format!("n{index}");
-        engine.apply(Change::Node(Box::new(node(&name, 4, "")?)), now);
+        engine.apply(
+            SchedulerEvent::NodeApplied(Box::new(node(&name, 4, "")?)),
+            now,
+        );
         let full = pod(
             &format!("full-{index}"),
             "4",
             &format!(r#""nodeName":"{name}""#),
         )?;
-        engine.apply(Change::Pod(Box::new(full)), now);
+        engine.apply(SchedulerEvent::PodApplied(Box::new(full)), now);
     }
     let small = |index: usize| pod(&format!("small-{index}"), "0", "");
     let large = |index: usize| pod(&format!("large-{index}"), "2", "");
-    let begun = Instant::now();
+    let started = Instant::now();
     for index in 0..pods {
-        engine.apply(Change::Pod(Box::new(large(index)?)), now);
+        engine.apply(SchedulerEvent::PodApplied(Box::new(large(index)?)), now);
     }
-    while engine.next(now).is_some() {}
-    let each = begun.elapsed() / u32::try_from(pods.max(1)).ok()?;
-    println!("{each:>10.1?} for each of {pods} pods that is told to wait");
+    while engine.next_outcome(now).is_some() {}
+    let each = started.elapsed() / u32::try_from(pods.max(1)).ok()?;
+    println!("{each:>10.1?} per pod to find each of {pods} pods unschedulable");
     let (mut placed, mut left, mut in_vain) = (Vec::new(), Vec::new(), 0);
     for index in 0..TIMES {
-        engine.apply(Change::Pod(Box::new(small(index)?)), now);
-        let begun = Instant::now();
-        let outcome = engine.next(now);
-        placed.push(begun.elapsed());
-        let Some(Outcome::Bind { pod, .. }) = outcome else {
+        engine.apply(SchedulerEvent::PodApplied(Box::new(small(index)?)), now);
+        let started = Instant::now();
+        let outcome = engine.next_outcome(now);
+        placed.push(started.elapsed());
+        let Some(SchedulingOutcome::Bind { pod, .. }) = outcome else {
             continue;
         };
         let uid = pod.uid.clone();
-        let begun = Instant::now();
-        engine.apply(Change::PodGone { uid }, now);
-        left.push(begun.elapsed());
-        while engine.next(now).is_some() {
+        let started = Instant::now();
+        engine.apply(SchedulerEvent::PodDeleted { uid }, now);
+        left.push(started.elapsed());
+        while engine.next_outcome(now).is_some() {
             in_vain += 1;
         }
     }
     println!("{:>10.1?} to place a pod", median(placed));
     println!(
-        "{:>10.1?} when that pod leaves; {in_vain} were tried in vain",
+        "{:>10.1?} when that pod is deleted; {in_vain} unsuccessful attempts",
         median(left)
     );
     let mut left = Vec::new();
     for index in 0..TIMES {
         let uid = format!("full-{index}").into();
-        let begun = Instant::now();
-        engine.apply(Change::PodGone { uid }, now);
-        left.push(begun.elapsed());
-        // One gets the room, and then it is full again.
-        while engine.next(now).is_some() {}
+        let started = Instant::now();
+        engine.apply(SchedulerEvent::PodDeleted { uid }, now);
+        left.push(started.elapsed());
+        // One pod gets the freed resources, and the node is full again.
+        while engine.next_outcome(now).is_some() {}
     }
     println!(
-        "{:>10.1?} when a pod leaves that made others wait",
+        "{:>10.1?} when a pod is deleted that others were waiting for",
         median(left)
     );
     Some(())

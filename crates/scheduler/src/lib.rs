@@ -1,8 +1,9 @@
-//! Which node a pod goes to.
+//! The scheduler: assigns pending pods to nodes, as kube-scheduler does. [`run`] is the entry point.
 //!
-//! The core is pure and runs on one thread. [`cluster`] knows all pods, nodes and namespaces and keeps every count that
-//! a decision needs up to date as they change; [`plugins`] ask it; [`cycle`] decides for one pod. Changes are let in
-//! between two decisions and never during one, so that whatever a decision looks at is of one moment.
+//! The core is synchronous, does no I/O and runs on one thread. [`engine`] applies watch events to [`cluster`] (all
+//! pods, nodes and namespaces, with counts that are updated on every change), takes pods from [`queue`] and schedules
+//! them one by one: [`cycle`] runs the filter and score [`plugins`], [`preemption`] selects victims. Events are applied
+//! between two scheduling cycles and never during one, so every cycle works on a consistent snapshot without a copy.
 
 #![cfg_attr(
     not(test),

@@ -1,9 +1,9 @@
-//! How long it takes to read the table, and to decode, conform and merge a pod of usual size.
+//! Measures parsing the built-in table, and decoding, canonicalizing and merging a typical pod.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use rhumb_schema::{Options, Table, conform, decode_json, decode_yaml, strategic_merge};
+use rhumb_schema::{DecodeOptions, Table, canonicalize, decode_json, decode_yaml, strategic_merge};
 
 const ROUNDS: u32 = 20_000;
 const BATCHES: u32 = 200;
@@ -33,15 +33,15 @@ fn measure(what: &str, rounds: u32, mut work: impl FnMut()) {
 }
 
 fn main() {
-    measure("read the built-in table", 1, || {
+    measure("parse the built-in table", 1, || {
         black_box(Table::builtin());
     });
     let table = Table::builtin();
-    let Some(pod) = table.named("io.k8s.api.core.v1.Pod") else {
+    let Some(pod) = table.type_id("io.k8s.api.core.v1.Pod") else {
         return;
     };
     println!("a pod of {} bytes", POD.len());
-    let options = Options::default();
+    let options = DecodeOptions::default();
     let decode = || decode_json(table, pod, POD.as_bytes(), options);
     let Ok(decoded) = decode() else {
         return;
@@ -59,9 +59,9 @@ fn main() {
     measure("copy, for comparison", ROUNDS, || {
         black_box(object.clone());
     });
-    measure("copy and conform", ROUNDS, || {
+    measure("copy and canonicalize", ROUNDS, || {
         let mut object = object.clone();
-        conform(table, pod, &mut object);
+        canonicalize(table, pod, &mut object);
         black_box(object);
     });
     let patch = r#"{"spec":{"containers":[{"name":"web","image":"registry.example.com/shop/web:1.27.4"}]}}"#;

@@ -1,15 +1,15 @@
-//! Making tables: from text, from types, and from parts of other tables.
+//! Builds schema tables from text, from type definitions, and from types of other tables.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use crate::model::{Shape, Table, Type, TypeId};
-use crate::text;
+use crate::model::{Table, Type, TypeId, ValueType};
+use crate::table_parser;
 
 const BUILTIN: &str = include_str!("builtin.table");
-const OURS: &str = include_str!("ours.table");
+const RHUMB_EXTENSIONS: &str = include_str!("ours.table");
 
-/// Why a table cannot be made.
+/// Why a schema table could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     #[error("line {line}: {problem}")]
@@ -22,7 +22,7 @@ pub enum TableError {
 
 const MAX_TYPES: usize = 100_000;
 
-/// A table in the making. Types may refer to others before those are defined.
+/// Builder of a schema table. A type may be referenced before it is defined.
 #[derive(Debug, Default)]
 pub struct TableBuilder {
     types: Vec<Option<Type>>,
@@ -35,18 +35,18 @@ impl TableBuilder {
         TableBuilder::default()
     }
 
-    /// Adds the types of a text. A type that is there already gets the text's fields as well; of two fields with
-    /// one name the later one counts.
+    /// Adds the types of a table text. The fields of a type that already exists are merged; a later field replaces an
+    /// earlier one with the same name.
     pub fn extend(&mut self, text: &str) -> Result<(), TableError> {
-        text::read(self, text)
+        table_parser::parse(self, text)
     }
 
-    /// The type with that name, which must be defined before the table is built.
+    /// The ID of the type with that name, which must be defined before the table is built.
     pub fn declare(&mut self, name: &str) -> TypeId {
         if let Some(&id) = self.by_name.get(name) {
             return id;
         }
-        // More types than fit are refused when the table is built.
+        // Too many types are rejected when the table is built.
         let id = TypeId(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
         self.types.push(None);
         self.names.push(name.into());
@@ -54,7 +54,7 @@ impl TableBuilder {
         id
     }
 
-    /// Defines the type with that name, or adds to its fields.
+    /// Defines a type, or merges its fields into the type of that name.
     pub fn define(&mut self, mut new: Type) -> TypeId {
         let id = self.declare(&new.name);
         let slot = &mut self.types[id.0 as usize];
@@ -67,32 +67,42 @@ impl TableBuilder {
         id
     }
 
-    /// Takes over a type of another table, and the types that it refers to.
+    /// Copies a type of another table, and all types it references.
     pub fn import(&mut self, from: &Table, id: TypeId) -> TypeId {
-        let mut waiting = vec![id];
-        while let Some(id) = waiting.pop() {
+        let mut pending = vec![id];
+        while let Some(id) = pending.pop() {
             let source = from.get(id);
-            let own = self.declare(&source.name);
-            if self.types[own.0 as usize].is_some() {
+            let own_id = self.declare(&source.name);
+            if self.types[own_id.0 as usize].is_some() {
                 continue;
             }
             let mut copy = source.clone();
             for field in &mut copy.fields {
-                self.move_here(&mut field.shape, from, &mut waiting);
+                self.import_references(&mut field.value_type, from, &mut pending);
             }
             self.define(copy);
         }
         self.declare(&from.get(id).name)
     }
 
-    fn move_here(&mut self, shape: &mut Shape, from: &Table, waiting: &mut Vec<TypeId>) {
-        match shape {
-            Shape::Object(id) | Shape::OrBool(id) | Shape::OrList(id) | Shape::OrStrings(id) => {
-                waiting.push(*id);
+    fn import_references(
+        &mut self,
+        value_type: &mut ValueType,
+        from: &Table,
+        pending: &mut Vec<TypeId>,
+    ) {
+        match value_type {
+            ValueType::Object(id)
+            | ValueType::SchemaOrBool(id)
+            | ValueType::SchemaOrArray(id)
+            | ValueType::SchemaOrStringArray(id) => {
+                pending.push(*id);
                 *id = self.declare(&from.get(*id).name);
             }
-            Shape::List(items) => self.move_here(&mut items.shape, from, waiting),
-            Shape::Map(values) => self.move_here(values, from, waiting),
+            ValueType::List(list_schema) => {
+                self.import_references(&mut list_schema.item_type, from, pending);
+            }
+            ValueType::Map(values) => self.import_references(values, from, pending),
             _ => {}
         }
     }
@@ -123,67 +133,67 @@ fn merge_fields(old: Box<[crate::Field]>, new: Box<[crate::Field]>) -> Box<[crat
 }
 
 impl Table {
-    /// The built-in kinds: upstream's types, and over them the fields that only rhumb has.
+    /// The types of the built-in kinds: upstream's, extended by rhumb's own fields.
     pub fn builtin() -> &'static Table {
         static TABLE: OnceLock<Table> = OnceLock::new();
-        // A test reads both texts, so that the server never starts with an empty table.
-        TABLE.get_or_init(|| read_builtin().unwrap_or_default())
+        // A test parses both texts, so the fallback to an empty table is never used.
+        TABLE.get_or_init(|| parse_builtin().unwrap_or_default())
     }
 }
 
-fn read_builtin() -> Result<Table, TableError> {
+fn parse_builtin() -> Result<Table, TableError> {
     let mut builder = TableBuilder::new();
     builder.extend(BUILTIN)?;
-    builder.extend(OURS)?;
+    builder.extend(RHUMB_EXTENSIONS)?;
     builder.build()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Embedding, Emit, Items, Topology};
+    use crate::{EmbeddedStruct, FieldEmission, ListSchema, ListType};
 
     fn builtin_type(name: &str) -> &'static Type {
         let table = Table::builtin();
-        table.get(table.named(name).expect(name))
+        table.get(table.type_id(name).expect(name))
     }
 
     #[test]
-    fn the_texts_of_the_built_in_table_can_be_read() {
-        let table = read_builtin().expect("readable");
+    fn the_built_in_table_is_valid() {
+        let table = parse_builtin().expect("readable");
         assert!(table.types().len() > 500);
     }
 
     #[test]
-    fn fields_know_what_upstream_declares() {
+    fn fields_have_the_properties_that_upstream_declares() {
         let container = builtin_type("io.k8s.api.core.v1.Container");
-        assert_eq!(&*container.go, "v1.Container");
+        assert_eq!(&*container.go_name, "v1.Container");
         let ports = container.field("ports").expect("ports");
-        let Shape::List(items) = &ports.shape else {
+        let ValueType::List(list_schema) = &ports.value_type else {
             panic!("{ports:?}");
         };
-        assert_eq!(items.merge.as_deref(), Some("containerPort"));
+        assert_eq!(list_schema.merge_key.as_deref(), Some("containerPort"));
         assert_eq!(
-            items.topology,
-            Topology::Map(["containerPort".into(), "protocol".into()].into())
+            list_schema.list_type,
+            ListType::Map(["containerPort".into(), "protocol".into()].into())
         );
         let resources = container.field("resources").expect("resources");
-        assert_eq!(resources.emit, Emit::Always);
+        assert_eq!(resources.emission, FieldEmission::Always);
         let port = builtin_type("io.k8s.api.core.v1.ContainerPort");
         let protocol = port.field("protocol").expect("protocol");
         assert_eq!(protocol.default, Some("TCP".into()));
-        assert_eq!(protocol.go.as_deref(), Some("v1.Protocol"));
+        assert_eq!(protocol.go_type.as_deref(), Some("v1.Protocol"));
         let volume = builtin_type("io.k8s.api.core.v1.Volume");
         let empty_dir = volume.field("emptyDir").expect("emptyDir");
-        let source = Embedding {
-            go: "VolumeSource".into(),
+        let source = EmbeddedStruct {
+            go_name: "VolumeSource".into(),
             number: 2,
         };
         assert_eq!((empty_dir.number, &*empty_dir.embedded), (2, &[source][..]));
     }
 
     #[test]
-    fn every_field_is_found_by_its_name_alone() {
+    fn fields_are_found_by_exact_name() {
         for found in Table::builtin().types() {
             for field in &found.fields {
                 let name = &*field.name;
@@ -201,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_text_adds_fields_and_replaces_them() {
+    fn a_later_text_adds_and_replaces_fields() {
         let mut builder = TableBuilder::new();
         builder
             .extend("a.B v1.B\n x 1 r string\n y 2 o string\n")
@@ -210,7 +220,7 @@ mod tests {
             .extend("a.B v1.B\n y 3 po int32\n z 4 o []a.B merge=x\n")
             .expect("second");
         let table = builder.build().expect("complete");
-        let id = table.named("a.B").expect("there");
+        let id = table.type_id("a.B").expect("exists");
         let found = table.get(id);
         let names: Vec<&str> = found.fields.iter().map(|field| &*field.name).collect();
         assert_eq!(names, ["x", "y", "z"]);
@@ -218,36 +228,36 @@ mod tests {
             found.field("y").map(|y| (y.number, y.pointer)),
             Some((3, true))
         );
-        let items = Items {
-            shape: Shape::Object(id),
-            topology: Topology::Atomic,
-            merge: Some("x".into()),
+        let items = ListSchema {
+            item_type: ValueType::Object(id),
+            list_type: ListType::Atomic,
+            merge_key: Some("x".into()),
         };
         assert_eq!(
-            found.field("z").expect("z").shape,
-            Shape::List(items.into())
+            found.field("z").expect("z").value_type,
+            ValueType::List(items.into())
         );
     }
 
     #[test]
-    fn parts_of_another_table_are_taken_over_whole() {
+    fn importing_a_type_imports_the_types_it_references() {
         let builtin = Table::builtin();
         let schema = builtin
-            .named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
-            .expect("there");
+            .type_id("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
+            .expect("exists");
         let mut builder = TableBuilder::new();
         builder.declare("first");
         let id = builder.import(builtin, schema);
-        let metadata = crate::Field::new("metadata", Shape::Object(id));
+        let metadata = crate::Field::new("metadata", ValueType::Object(id));
         builder.define(Type::new("first", "v1.First", vec![metadata]));
         let table = builder.build().expect("complete");
-        let owners = table.get(id).field("ownerReferences").expect("there");
-        let owner = table.get(owners.shape.object().expect("objects"));
-        assert_eq!(&*owner.go, "v1.OwnerReference");
+        let owners = table.get(id).field("ownerReferences").expect("exists");
+        let owner = table.get(owners.value_type.object().expect("objects"));
+        assert_eq!(&*owner.go_name, "v1.OwnerReference");
     }
 
     #[test]
-    fn what_is_wrong_with_a_text_is_said_with_its_line() {
+    fn errors_name_the_line() {
         let check = |text: &str, expect: &str| {
             let mut builder = TableBuilder::new();
             let result = builder.extend(text).and_then(|()| builder.build());
@@ -259,7 +269,7 @@ mod tests {
             "line 2: a number is expected",
         );
         check("a.B v1.B\n x 1 q string\n", "line 2: an unknown flag");
-        check("a.B v1.B\n x 1 r\n", "line 2: a shape is expected");
+        check("a.B v1.B\n x 1 r\n", "line 2: a value type is expected");
         check(
             "a.B v1.B\n x 1 r string huh=5\n",
             "line 2: an unknown property",

@@ -1,43 +1,44 @@
-//! Defaults by type, wherever in an object a type stands.
+//! Applies defaults by type, at every depth of an object. Upstream counterpart: `zz_generated.defaults.go`.
 
 use serde_json::Value;
 
 use crate::builder::TableError;
-use crate::conform::is_empty;
-use crate::{Field, Object, Shape, Table, Type, TypeId};
+use crate::canonicalize::is_empty;
+use crate::{Field, Object, Table, Type, TypeId, ValueType};
 
-/// Fills in what was left out of one object. It looks at nothing but the object: what it does to an empty one, it does
-/// always.
-pub type Fill = fn(&mut Object);
+/// Sets missing fields of one object. It must depend on that object alone: its effect on an empty object is computed
+/// once and assumed to be constant.
+pub type DefaultFn = fn(&mut Object);
 
-/// What to do for each type: the given functions, the constants of the table, and the fields to go on to.
+/// The defaults of each type: registered functions, constants of the schema table, and fields to descend into.
 #[derive(Debug)]
 pub struct Defaults<'t> {
     table: &'t Table,
-    plans: Vec<Plan>,
+    type_defaults: Vec<TypeDefaults>,
 }
 
+/// The defaults of one type.
 #[derive(Debug, Default)]
-struct Plan {
-    fills: Vec<Fill>,
-    /// Positions of fields.
+struct TypeDefaults {
+    functions: Vec<DefaultFn>,
+    /// Positions of fields with a constant default.
     constants: Vec<usize>,
-    /// Positions of fields below which there are defaults, in order.
-    below: Vec<usize>,
-    /// Positions of fields that get something even where they are absent.
-    made: Vec<usize>,
+    /// Positions of fields whose values contain types with defaults, in order.
+    nested_fields: Vec<usize>,
+    /// Positions of fields that are created when absent, because defaults make them non-empty.
+    created_fields: Vec<usize>,
 }
 
-impl Plan {
+impl TypeDefaults {
     fn has_own(&self) -> bool {
-        !(self.fills.is_empty() && self.constants.is_empty())
+        !(self.functions.is_empty() && self.constants.is_empty())
     }
 
-    /// Whether an empty object does not stay empty, whatever is below it.
-    fn fills_empty(&self) -> bool {
+    /// Whether its own defaults add fields to an empty object.
+    fn changes_empty_object(&self) -> bool {
         let mut empty = Object::new();
-        for fill in &self.fills {
-            fill(&mut empty);
+        for function in &self.functions {
+            function(&mut empty);
         }
         !(self.constants.is_empty() && empty.is_empty())
     }
@@ -47,94 +48,111 @@ impl<'t> Defaults<'t> {
     /// Each function belongs to a type by its name in the table; a type may have several, which run in order.
     pub fn new(
         table: &'t Table,
-        fills: impl IntoIterator<Item = (&'static str, Fill)>,
+        functions: impl IntoIterator<Item = (&'static str, DefaultFn)>,
     ) -> Result<Defaults<'t>, TableError> {
-        let mut plans: Vec<Plan> = table.types().map(constants).collect();
-        for (name, fill) in fills {
+        let mut type_defaults: Vec<TypeDefaults> = table.types().map(constant_defaults).collect();
+        for (name, function) in functions {
             let id = table
-                .named(name)
+                .type_id(name)
                 .ok_or(TableError::Undefined(name.into()))?;
-            plans[id.0 as usize].fills.push(fill);
+            type_defaults[id.0 as usize].functions.push(function);
         }
-        let mut defaults = Defaults { table, plans };
-        defaults.find_paths();
+        let mut defaults = Defaults {
+            table,
+            type_defaults,
+        };
+        defaults.find_nested_fields();
         Ok(defaults)
     }
 
-    /// Marks the fields that lead to defaults.
-    fn find_paths(&mut self) {
-        let own = self.plans.iter().map(Plan::has_own).collect();
-        for (user, at) in leading_to(self.table, own, |_| true) {
-            self.plans[user].below.push(at);
+    /// Computes `nested_fields` and `created_fields` of each type.
+    fn find_nested_fields(&mut self) {
+        let has_own = self
+            .type_defaults
+            .iter()
+            .map(TypeDefaults::has_own)
+            .collect();
+        for (user, position) in fields_leading_to(self.table, has_own, |_| true) {
+            self.type_defaults[user].nested_fields.push(position);
         }
-        for plan in &mut self.plans {
-            plan.below.sort_unstable();
+        for defaults in &mut self.type_defaults {
+            defaults.nested_fields.sort_unstable();
         }
-        let filling = self.plans.iter().map(Plan::fills_empty).collect();
-        for (user, at) in leading_to(self.table, filling, is_always_there) {
-            self.plans[user].made.push(at);
+        let changes_empty = self
+            .type_defaults
+            .iter()
+            .map(TypeDefaults::changes_empty_object)
+            .collect();
+        for (user, position) in fields_leading_to(self.table, changes_empty, is_struct_value) {
+            self.type_defaults[user].created_fields.push(position);
         }
     }
 
-    /// Fills in an object and everything in it, a parent before its children.
+    /// Applies the defaults to an object and all nested objects, a parent before its children.
     ///
-    /// A struct that is no pointer is always there in Go. If it is absent here, it is made as soon as there is
-    /// something to fill in.
-    pub fn apply(&self, of: TypeId, object: &mut Object) {
-        let plan = &self.plans[of.0 as usize];
-        let of = self.table.get(of);
-        for fill in &plan.fills {
-            fill(object);
+    /// In Go, a struct that is not a pointer always exists. An absent one is created here if it has defaults.
+    pub fn apply(&self, type_id: TypeId, object: &mut Object) {
+        let defaults = &self.type_defaults[type_id.0 as usize];
+        let object_type = self.table.get(type_id);
+        for function in &defaults.functions {
+            function(object);
         }
-        for &at in &plan.constants {
-            apply_constant(&of.fields[at], object);
+        for &position in &defaults.constants {
+            apply_constant(&object_type.fields[position], object);
         }
-        for &at in &plan.made {
-            make(&of.fields[at], object);
+        for &position in &defaults.created_fields {
+            create_struct(&object_type.fields[position], object);
         }
-        if !plan.below.is_empty() {
-            self.apply_below(plan, of, object);
+        if !defaults.nested_fields.is_empty() {
+            self.apply_nested(defaults, object_type, object);
         }
     }
 
-    fn apply_below(&self, plan: &Plan, of: &Type, object: &mut Object) {
-        // Whichever is shorter: what could be there, or what is. To look for a field costs about twice as much as to
-        // come across it.
-        if plan.below.len() * 2 <= object.len() {
-            for field in plan.below.iter().map(|&at| &of.fields[at]) {
+    fn apply_nested(&self, defaults: &TypeDefaults, object_type: &Type, object: &mut Object) {
+        // Iterate over the fields of the type or of the object, whichever are fewer. Looking up a field in an object
+        // costs about twice as much as iterating over it.
+        if defaults.nested_fields.len() * 2 <= object.len() {
+            for field in defaults
+                .nested_fields
+                .iter()
+                .map(|&position| &object_type.fields[position])
+            {
                 if let Some(value) = object.get_mut(&*field.name) {
-                    self.apply_value(&field.shape, value);
+                    self.apply_value(&field.value_type, value);
                 }
             }
             return;
         }
         for (name, value) in object.iter_mut() {
             if matches!(value, Value::Object(_) | Value::Array(_))
-                && let Some(at) = of.position(name)
-                && plan.below.binary_search(&at).is_ok()
+                && let Some(position) = object_type.position(name)
+                && defaults.nested_fields.binary_search(&position).is_ok()
             {
-                self.apply_value(&of.fields[at].shape, value);
+                self.apply_value(&object_type.fields[position].value_type, value);
             }
         }
     }
 
-    fn apply_value(&self, shape: &Shape, value: &mut Value) {
-        match (shape, value) {
+    fn apply_value(&self, value_type: &ValueType, value: &mut Value) {
+        match (value_type, value) {
             (
-                Shape::Object(id) | Shape::OrBool(id) | Shape::OrList(id) | Shape::OrStrings(id),
+                ValueType::Object(id)
+                | ValueType::SchemaOrBool(id)
+                | ValueType::SchemaOrArray(id)
+                | ValueType::SchemaOrStringArray(id),
                 Value::Object(object),
             ) => self.apply(*id, object),
-            (Shape::OrList(id), Value::Array(list)) => {
+            (ValueType::SchemaOrArray(id), Value::Array(list)) => {
                 for item in list {
-                    self.apply_value(&Shape::Object(*id), item);
+                    self.apply_value(&ValueType::Object(*id), item);
                 }
             }
-            (Shape::List(items), Value::Array(list)) => {
+            (ValueType::List(list_schema), Value::Array(list)) => {
                 for item in list {
-                    self.apply_value(&items.shape, item);
+                    self.apply_value(&list_schema.item_type, item);
                 }
             }
-            (Shape::Map(values), Value::Object(map)) => {
+            (ValueType::Map(values), Value::Object(map)) => {
                 for (_, value) in map {
                     self.apply_value(values, value);
                 }
@@ -144,56 +162,57 @@ impl<'t> Defaults<'t> {
     }
 }
 
-/// Whether a field is a struct that Go always has.
-fn is_always_there(field: &Field) -> bool {
-    matches!(field.shape, Shape::Object(_)) && !field.pointer
+/// Whether a field is a struct that always exists in Go.
+fn is_struct_value(field: &Field) -> bool {
+    matches!(field.value_type, ValueType::Object(_)) && !field.pointer
 }
 
-/// The fields below which there is one of the marked types, as positions of a type and of its field. Only those fields
-/// that are wanted are looked at.
-fn leading_to(
+/// The fields whose values contain one of the marked types at any depth, as positions of a type and of its field.
+/// Only fields that satisfy `is_followed` are considered.
+fn fields_leading_to(
     table: &Table,
     mut marked: Vec<bool>,
-    wanted: fn(&Field) -> bool,
+    is_followed: fn(&Field) -> bool,
 ) -> Vec<(usize, usize)> {
     let mut users: Vec<Vec<(usize, usize)>> = vec![Vec::new(); marked.len()];
-    for (user, of) in table.types().enumerate() {
-        for (at, field) in of.fields.iter().enumerate() {
-            if let Some(id) = field.shape.object().filter(|_| wanted(field)) {
-                users[id.0 as usize].push((user, at));
+    for (user, object_type) in table.types().enumerate() {
+        for (position, field) in object_type.fields.iter().enumerate() {
+            if let Some(id) = field.value_type.object().filter(|_| is_followed(field)) {
+                users[id.0 as usize].push((user, position));
             }
         }
     }
-    let mut waiting: Vec<usize> = (0..marked.len()).filter(|&of| marked[of]).collect();
-    let mut leading = Vec::new();
-    while let Some(of) = waiting.pop() {
-        for &(user, at) in &users[of] {
-            leading.push((user, at));
+    let mut queue: Vec<usize> = (0..marked.len()).filter(|&index| marked[index]).collect();
+    let mut found = Vec::new();
+    while let Some(index) = queue.pop() {
+        for &(user, position) in &users[index] {
+            found.push((user, position));
             if !std::mem::replace(&mut marked[user], true) {
-                waiting.push(user);
+                queue.push(user);
             }
         }
     }
-    leading
+    found
 }
 
-/// Makes a struct that is absent; it is filled in with the others.
-fn make(field: &Field, object: &mut Object) {
+/// Creates an absent struct; its defaults are applied with those of the other nested fields.
+fn create_struct(field: &Field, object: &mut Object) {
     if let None | Some(Value::Null) = object.get(&*field.name) {
         object.insert((*field.name).to_owned(), Value::Object(Object::new()));
     }
 }
 
-fn constants(of: &Type) -> Plan {
-    let has_default = |(at, field): (usize, &Field)| field.default.is_some().then_some(at);
-    Plan {
-        constants: of
+fn constant_defaults(object_type: &Type) -> TypeDefaults {
+    let has_default =
+        |(position, field): (usize, &Field)| field.default.is_some().then_some(position);
+    TypeDefaults {
+        constants: object_type
             .fields
             .iter()
             .enumerate()
             .filter_map(has_default)
             .collect(),
-        ..Plan::default()
+        ..TypeDefaults::default()
     }
 }
 
@@ -201,11 +220,11 @@ fn apply_constant(field: &Field, object: &mut Object) {
     let Some(default) = &field.default else {
         return;
     };
-    let unset = match object.get(&*field.name) {
+    let is_unset = match object.get(&*field.name) {
         None | Some(Value::Null) => true,
         Some(value) => !field.pointer && is_empty(value),
     };
-    if unset {
+    if is_unset {
         object.insert((*field.name).to_owned(), default.clone());
     }
 }
@@ -223,13 +242,18 @@ mod tests {
         object.entry("replicas").or_insert_with(|| 1.into());
     }
 
-    fn check(fills: &[(&'static str, Fill)], of: &str, value: Value, expect: &Value) {
+    fn check(
+        functions: &[(&'static str, DefaultFn)],
+        type_name: &str,
+        value: Value,
+        expect: &Value,
+    ) {
         let table = Table::builtin();
-        let defaults = Defaults::new(table, fills.iter().copied()).expect("known types");
+        let defaults = Defaults::new(table, functions.iter().copied()).expect("known types");
         let Value::Object(mut object) = value else {
             panic!("an object is expected");
         };
-        defaults.apply(table.named(of).expect(of), &mut object);
+        defaults.apply(table.type_id(type_name).expect(type_name), &mut object);
         assert_eq!(&Value::Object(object), expect);
     }
 
@@ -237,7 +261,7 @@ mod tests {
     const PROBE: &str = "io.k8s.api.core.v1.Probe";
 
     #[test]
-    fn constants_of_the_table_are_filled_in() {
+    fn constant_defaults_are_applied() {
         check(
             &[],
             POD,
@@ -249,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_run_on_what_is_there() {
+    fn functions_run_on_existing_objects() {
         check(
             &[(PROBE, mark)],
             POD,
@@ -259,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_struct_that_go_always_has_is_made_when_something_is_filled_in() {
+    fn absent_structs_are_created_if_they_have_defaults() {
         check(
             &[("io.k8s.api.apps.v1.DeploymentSpec", replicas)],
             "io.k8s.api.apps.v1.Deployment",
@@ -275,9 +299,9 @@ mod tests {
     }
 
     #[test]
-    fn a_function_of_an_unknown_type_is_refused() {
-        let refused = Defaults::new(Table::builtin(), [("no.Such", mark as Fill)]);
-        let error = refused.err().map(|error| error.to_string());
+    fn a_function_for_an_unknown_type_is_rejected() {
+        let result = Defaults::new(Table::builtin(), [("no.Such", mark as DefaultFn)]);
+        let error = result.err().map(|error| error.to_string());
         assert_eq!(
             error.as_deref(),
             Some("type no.Such is used and never defined")

@@ -1,21 +1,21 @@
-//! The table in memory: types, their fields, and the shapes of values.
+//! In-memory schema table: object types, their fields, and the types of field values.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::keys::Keys;
-use crate::names::Names;
-use crate::protobuf::Message;
+use crate::encoded_keys::EncodedKeys;
+use crate::field_name_index::FieldNameIndex;
+use crate::protobuf::MessageLayout;
 
-/// A set of types that refer to each other.
+/// A self-contained set of object types: every referenced type is in the same table.
 #[derive(Debug, Default)]
 pub struct Table {
     pub(crate) types: Vec<Type>,
     pub(crate) by_name: HashMap<Box<str>, TypeId>,
-    /// The protobuf form of each type, once anyone asks for it.
-    pub(crate) messages: OnceLock<Box<[Message]>>,
+    /// Protobuf message layout of each type, computed on first use.
+    pub(crate) messages: OnceLock<Box<[MessageLayout]>>,
 }
 
 /// A type of a [`Table`].
@@ -28,42 +28,42 @@ pub struct Type {
     /// As OpenAPI names it: `io.k8s.api.core.v1.Container`.
     pub name: Box<str>,
     /// As upstream's errors name it: `v1.Container`.
-    pub go: Box<str>,
+    pub go_name: Box<str>,
     /// Sorted by name.
     pub fields: Box<[Field]>,
-    /// Server-side apply owns it as a whole.
+    /// Server-side apply treats it as a single unit (`x-kubernetes-map-type: atomic`).
     pub atomic: bool,
-    /// Fields that are not listed are kept as they are.
-    pub open: bool,
-    /// By which the fields are found. Filled in when the table is built.
-    pub(crate) names: Names,
-    /// How the fields begin in JSON. Filled in with it.
-    pub(crate) keys: Keys,
-    /// How many of the fields are written even when empty. Filled in with it.
+    /// Unknown fields are preserved (`x-kubernetes-preserve-unknown-fields`).
+    pub preserve_unknown_fields: bool,
+    /// Index of the fields by name. Set when the table is built.
+    pub(crate) name_index: FieldNameIndex,
+    /// The encoded JSON keys of the fields. Set when the table is built.
+    pub(crate) encoded_keys: EncodedKeys,
+    /// Number of fields that are written even when empty. Set when the table is built.
     pub(crate) always_written: usize,
-    /// Other spellings, and the position of the field that each stands for. Filled in with it.
+    /// Field aliases, each with the position of its field. Set when the table is built.
     pub(crate) aliases: Box<[(Box<str>, usize)]>,
 }
 
 #[derive(Debug, Clone)]
 pub struct Field {
     pub name: Box<str>,
-    /// Other names by which clients may send it. It is stored and shown by its own name only.
+    /// Other names that clients may send for it. It is stored and returned under its own name only.
     pub aliases: Box<[Box<str>]>,
-    pub shape: Shape,
-    /// Its number in the protobuf form; 0 when it has none.
+    pub value_type: ValueType,
+    /// Its protobuf field number; 0 if it has none.
     pub number: u32,
-    /// The structs that Go promotes it from, outermost first. In the protobuf form they are messages of their own.
-    pub embedded: Box<[Embedding]>,
+    /// The embedded Go structs it is promoted from, outermost first. In protobuf each is a separate message.
+    pub embedded: Box<[EmbeddedStruct]>,
     pub required: bool,
     /// Whether absent and zero are different values.
     pub pointer: bool,
-    pub emit: Emit,
+    pub emission: FieldEmission,
     pub default: Option<Value>,
-    /// The values it may have; empty when any.
-    pub values: Box<[Box<str>]>,
-    /// Its Go type without the pointer, where the shape does not tell it: `v1.Protocol`, `v1.ResourceList`.
-    pub go: Option<Box<str>>,
+    /// The values it may have; empty if any.
+    pub allowed_values: Box<[Box<str>]>,
+    /// Its Go type without the pointer, if `value_type` does not determine it: `v1.Protocol`, `v1.ResourceList`.
+    pub go_type: Option<Box<str>>,
     /// Whether server-side apply owns it as a whole, where that differs from its type.
     pub atomic: Option<bool>,
     /// A strategic merge patch may list the keys to keep.
@@ -73,32 +73,32 @@ pub struct Field {
 }
 
 impl Field {
-    /// Whether its list is a message of its own in the protobuf form, with the items as field 1. Of all lists that are
-    /// not values of a map, upstream does so for one type.
+    /// Whether the list is encoded as a separate protobuf message, with the items as field 1. Except for list values
+    /// of maps, upstream does so for one type only.
     pub(crate) fn is_list_message(&self) -> bool {
-        self.go.as_deref() == Some("v1.Verbs")
+        self.go_type.as_deref() == Some("v1.Verbs")
     }
 }
 
-/// A struct in a struct, whose fields JSON shows as fields of the outer one.
+/// An embedded Go struct, whose fields JSON inlines into the outer object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Embedding {
-    pub go: Box<str>,
-    /// Its number in the protobuf form; 0 when it has none.
+pub struct EmbeddedStruct {
+    pub go_name: Box<str>,
+    /// Its protobuf field number; 0 if it has none.
     pub number: u32,
 }
 
-/// When a field is written.
+/// When a field is serialized (Go's `omitempty`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Emit {
+pub enum FieldEmission {
     Always,
-    /// Not when it is zero, empty or absent (a pointer: only when absent).
-    UnlessEmpty,
+    /// Omitted if zero, empty or absent (a pointer: only if absent).
+    OmitEmpty,
 }
 
-/// What a value is.
+/// The type of a field value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shape {
+pub enum ValueType {
     String,
     Bool,
     Int32,
@@ -114,27 +114,29 @@ pub enum Shape {
     /// Any JSON.
     Any,
     Object(TypeId),
-    List(Box<Items>),
-    Map(Box<Shape>),
-    /// An object of that type, or a boolean.
-    OrBool(TypeId),
-    /// An object of that type, or a list of them.
-    OrList(TypeId),
-    /// An object of that type, or a list of strings.
-    OrStrings(TypeId),
+    List(Box<ListSchema>),
+    Map(Box<ValueType>),
+    /// `JSONSchemaPropsOrBool`: an object of that type, or a boolean.
+    SchemaOrBool(TypeId),
+    /// `JSONSchemaPropsOrArray`: an object of that type, or a list of them.
+    SchemaOrArray(TypeId),
+    /// `JSONSchemaPropsOrStringArray`: an object of that type, or a list of strings.
+    SchemaOrStringArray(TypeId),
 }
 
+/// A list: the type of its items, and how patches and server-side apply merge it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Items {
-    pub shape: Shape,
-    pub topology: Topology,
-    /// Strategic merge patches merge the list rather than replace it; by this key if its items are objects.
-    pub merge: Option<Box<str>>,
+pub struct ListSchema {
+    pub item_type: ValueType,
+    pub list_type: ListType,
+    /// Set if strategic merge patches merge the list instead of replacing it (`x-kubernetes-patch-merge-key`). Empty if
+    /// the items are not objects.
+    pub merge_key: Option<Box<str>>,
 }
 
-/// How a list's items are told apart.
+/// How list items are identified (`x-kubernetes-list-type`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Topology {
+pub enum ListType {
     Atomic,
     Set,
     /// By the values of these fields.
@@ -142,7 +144,8 @@ pub enum Topology {
 }
 
 impl Table {
-    pub fn named(&self, name: &str) -> Option<TypeId> {
+    /// The type with that OpenAPI name.
+    pub fn type_id(&self, name: &str) -> Option<TypeId> {
         self.by_name.get(name).copied()
     }
 
@@ -150,8 +153,8 @@ impl Table {
         &self.types[id.0 as usize]
     }
 
-    pub(crate) fn message(&self, id: TypeId) -> &Message {
-        let all = || self.types.iter().map(Message::of).collect();
+    pub(crate) fn message(&self, id: TypeId) -> &MessageLayout {
+        let all = || self.types.iter().map(MessageLayout::new).collect();
         &self.messages.get_or_init(all)[id.0 as usize]
     }
 
@@ -161,11 +164,11 @@ impl Table {
 }
 
 impl Type {
-    /// A type that is neither atomic nor open.
-    pub fn new(name: &str, go: &str, fields: Vec<Field>) -> Type {
+    /// A type that is not atomic and does not preserve unknown fields.
+    pub fn new(name: &str, go_name: &str, fields: Vec<Field>) -> Type {
         Type {
             name: name.into(),
-            go: go.into(),
+            go_name: go_name.into(),
             fields: fields.into(),
             ..Type::default()
         }
@@ -173,63 +176,67 @@ impl Type {
 
     #[inline]
     pub fn field(&self, name: &str) -> Option<&Field> {
-        self.position(name).map(|at| &self.fields[at])
+        self.position(name).map(|position| &self.fields[position])
     }
 
     #[inline]
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.names.position(&self.fields, name)
+        self.name_index.position(&self.fields, name)
     }
 
-    /// The position of the field that this is another spelling of.
+    /// The position of the field with this alias.
     pub(crate) fn position_of_alias(&self, name: &str) -> Option<usize> {
         let found = self.aliases.iter().find(|(alias, _)| **alias == *name);
-        found.map(|&(_, at)| at)
+        found.map(|&(_, position)| position)
     }
 
-    /// Puts the fields in order, and makes them easy to find.
+    /// Sorts the fields and builds the lookup structures derived from them.
     pub(crate) fn index(&mut self) {
         self.fields.sort_by(|a, b| a.name.cmp(&b.name));
-        self.names = Names::of(&self.fields);
-        self.keys = Keys::of(&self.fields);
-        let always_written = |field: &&Field| field.emit == Emit::Always;
+        self.name_index = FieldNameIndex::new(&self.fields);
+        self.encoded_keys = EncodedKeys::new(&self.fields);
+        let always_written = |field: &&Field| field.emission == FieldEmission::Always;
         self.always_written = self.fields.iter().filter(always_written).count();
-        let aliases = self.fields.iter().enumerate().flat_map(|(at, field)| {
-            let aliases = field.aliases.iter().cloned();
-            aliases.map(move |alias| (alias, at))
-        });
+        let aliases = self
+            .fields
+            .iter()
+            .enumerate()
+            .flat_map(|(position, field)| {
+                let aliases = field.aliases.iter().cloned();
+                aliases.map(move |alias| (alias, position))
+            });
         self.aliases = aliases.collect();
     }
 
     /// The name without the package, as errors about its fields have it.
-    pub(crate) fn short_go(&self) -> &str {
-        self.go.rsplit('.').next().unwrap_or_default()
+    pub(crate) fn short_go_name(&self) -> &str {
+        self.go_name.rsplit('.').next().unwrap_or_default()
     }
 }
 
-/// The protobuf numbers of `ours.table` begin here, far from those that upstream may give away.
-const FIRST_OF_OURS: u32 = 1000;
+/// Protobuf field numbers of `ours.table` start here, well above any that upstream may assign.
+const FIRST_RHUMB_FIELD_NUMBER: u32 = 1000;
 
 impl Field {
-    /// Whether upstream has no such field.
-    pub fn is_ours(&self) -> bool {
-        self.number >= FIRST_OF_OURS
+    /// Whether it is a rhumb extension that upstream does not have.
+    pub fn is_rhumb_extension(&self) -> bool {
+        self.number >= FIRST_RHUMB_FIELD_NUMBER
     }
 
     /// A field that is neither required nor a pointer, and left out when empty.
-    pub fn new(name: &str, shape: Shape) -> Field {
+    pub fn new(name: &str, value_type: ValueType) -> Field {
         Field {
             name: name.into(),
             aliases: Box::default(),
-            shape,
+            value_type,
             number: 0,
             embedded: Box::default(),
             required: false,
             pointer: false,
-            emit: Emit::UnlessEmpty,
+            emission: FieldEmission::OmitEmpty,
             default: None,
-            values: Box::default(),
-            go: None,
+            allowed_values: Box::default(),
+            go_type: None,
             atomic: None,
             retain_keys: false,
             replace: false,
@@ -237,15 +244,16 @@ impl Field {
     }
 }
 
-impl Shape {
-    /// The type of object that is here, or in the list or map that is here.
+impl ValueType {
+    /// The object type of the value, or of the items of the list or map.
     pub fn object(&self) -> Option<TypeId> {
         match self {
-            Shape::Object(id) | Shape::OrBool(id) | Shape::OrList(id) | Shape::OrStrings(id) => {
-                Some(*id)
-            }
-            Shape::List(items) => items.shape.object(),
-            Shape::Map(values) => values.object(),
+            ValueType::Object(id)
+            | ValueType::SchemaOrBool(id)
+            | ValueType::SchemaOrArray(id)
+            | ValueType::SchemaOrStringArray(id) => Some(*id),
+            ValueType::List(list_schema) => list_schema.item_type.object(),
+            ValueType::Map(values) => values.object(),
             _ => None,
         }
     }

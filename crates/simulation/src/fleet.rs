@@ -1,66 +1,65 @@
-//! Which simulated nodes there are to be, with their names and addresses. Pure.
+//! The set of nodes to simulate, with their names and addresses. No I/O.
 
 use std::net::Ipv4Addr;
 
-use rhumb_meta::FileError;
+use rhumb_meta::ConfigFileError;
 
-use crate::template::{self, Template};
+use crate::node_template::{self, NodeTemplate};
 
-/// As many as there are addresses for.
+/// Limited by the address space.
 pub const NODES_MAX: usize = 15_000;
-/// Pods that a node can have, so that each has an address of its own.
+/// Maximum number of pods per node, so that each has its own address.
 pub(crate) const PODS_MAX: u32 = 1000;
 
-/// Pods of the first node have theirs from here on; below are those of services.
+/// Start of the first node's pod network; service addresses are below.
 const POD_NETWORK: u32 = u32::from_be_bytes([10, 16, 0, 0]);
-/// Each node has a /22.
+/// Host bits of a node's pod network, a /22.
 const POD_BITS: u32 = 10;
 const NODE_NETWORK: u32 = u32::from_be_bytes([172, 16, 0, 0]);
-/// The network, and its gateway.
+/// Skips the network address and the gateway.
 const FIRST_POD: u32 = 2;
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 const DEFAULT_NAME: &str = "simulated";
 
-/// Nodes of one sort.
+/// Nodes created from one template.
 #[derive(Debug, Clone)]
-pub(crate) struct Pool {
+pub(crate) struct NodePool {
     pub(crate) count: usize,
-    pub(crate) template: Template,
+    pub(crate) template: NodeTemplate,
 }
 
-/// All nodes that there are to be.
+/// All nodes to simulate.
 #[derive(Debug, Clone)]
 pub struct Fleet {
-    pools: Vec<Pool>,
+    pools: Vec<NodePool>,
 }
 
-/// One of them. Its number is in its name and decides its addresses, so that a node has the same ones whenever there
-/// is one of its name.
+/// Name and number of a node. The number determines the addresses, so a node of the same name always has the same ones.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct NodeIdentity {
     pub(crate) name: String,
     pub(crate) number: u32,
     pool: usize,
 }
 
 impl Fleet {
-    /// Of nodes as they are by default.
-    pub fn new(nodes: usize) -> Result<Fleet, FileError> {
-        Fleet::of(vec![Pool {
+    /// A fleet of default nodes.
+    pub fn new(nodes: usize) -> Result<Fleet, ConfigFileError> {
+        Fleet::of(vec![NodePool {
             count: nodes,
-            template: Template::default(),
+            template: NodeTemplate::default(),
         }])
     }
 
-    /// Of nodes as a file says. `nodes` is how many there are in all.
-    pub fn from_template(text: &str, nodes: Option<usize>) -> Result<Fleet, FileError> {
-        Fleet::of(template::read(text, nodes)?)
+    /// A fleet from a template file. `nodes` is the total number of nodes, if given.
+    pub fn from_template(text: &str, nodes: Option<usize>) -> Result<Fleet, ConfigFileError> {
+        Fleet::of(node_template::read(text, nodes)?)
     }
 
-    fn of(pools: Vec<Pool>) -> Result<Fleet, FileError> {
+    fn of(pools: Vec<NodePool>) -> Result<Fleet, ConfigFileError> {
         let fleet = Fleet { pools };
         match fleet.nodes() {
-            nodes if nodes > NODES_MAX => Err(FileError::whole(format!(
+            nodes if nodes > NODES_MAX => Err(ConfigFileError::whole(format!(
                 "{nodes} nodes are too many: there can be {NODES_MAX}"
             ))),
             _ => Ok(fleet),
@@ -72,7 +71,7 @@ impl Fleet {
         counts.fold(0, usize::saturating_add)
     }
 
-    pub(crate) fn places(&self) -> Vec<Place> {
+    pub(crate) fn places(&self) -> Vec<NodeIdentity> {
         let pools = self.pools.iter().enumerate();
         let pools = pools.flat_map(|(number, pool)| std::iter::repeat_n(number, pool.count));
         let places = pools.zip(0..).map(|(pool, index)| {
@@ -80,7 +79,7 @@ impl Fleet {
                 "" => DEFAULT_NAME,
                 name => name,
             };
-            Place {
+            NodeIdentity {
                 name: format!("{name}-{:05}", index + 1),
                 number: index,
                 pool,
@@ -89,12 +88,12 @@ impl Fleet {
         places.collect()
     }
 
-    pub(crate) fn template(&self, place: &Place) -> &Template {
-        &self.pools[place.pool].template
+    pub(crate) fn template(&self, identity: &NodeIdentity) -> &NodeTemplate {
+        &self.pools[identity.pool].template
     }
 }
 
-impl Place {
+impl NodeIdentity {
     pub(crate) fn zone(&self) -> &'static str {
         ZONES[self.number as usize % ZONES.len()]
     }
@@ -112,28 +111,28 @@ impl Place {
         format!("{}/{bits}", Ipv4Addr::from_bits(self.network()))
     }
 
-    /// The address of a pod in one of the node's slots.
+    /// The pod address of a slot.
     pub(crate) fn pod_address(&self, slot: u32) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.network() + FIRST_POD + slot)
     }
 
-    /// The slot that an address is of, if it is one of this node's.
+    /// The slot of a pod address, if it is in this node's network.
     pub(crate) fn slot(&self, address: Ipv4Addr) -> Option<u32> {
         let slot = address.to_bits().checked_sub(self.network() + FIRST_POD)?;
         (slot < PODS_MAX).then_some(slot)
     }
 }
 
-/// Which slots of a node are taken. Addresses are used again as late as possible, as clients may still believe in
-/// those of pods that are gone.
+/// Allocates the pod addresses of a node. Addresses are reused as late as possible, because clients may still use those
+/// of deleted pods.
 #[derive(Debug, Default)]
-pub(crate) struct Slots {
+pub(crate) struct PodIpAllocator {
     taken: Vec<bool>,
     next: u32,
 }
 
-impl Slots {
-    /// `None` if all are taken.
+impl PodIpAllocator {
+    /// `None` if all are allocated.
     pub(crate) fn take(&mut self) -> Option<u32> {
         let slot = (0..PODS_MAX)
             .map(|step| (self.next + step) % PODS_MAX)
@@ -180,7 +179,7 @@ mod tests {
         let last = places.last().expect("a node");
         assert_eq!(last.name, "simulated-15000");
         assert!(last.pod_address(PODS_MAX - 1).octets()[0] == 10);
-        let networks: HashSet<u32> = places.iter().map(Place::network).collect();
+        let networks: HashSet<u32> = places.iter().map(NodeIdentity::network).collect();
         assert_eq!(networks.len(), NODES_MAX);
         assert!(Fleet::new(NODES_MAX + 1).is_err());
     }
@@ -196,7 +195,7 @@ mod tests {
 
     #[test]
     fn slots_are_unique_and_used_again_late() {
-        let mut slots = Slots::default();
+        let mut slots = PodIpAllocator::default();
         slots.hold(1);
         let taken: Vec<_> = (0..3).map(|_| slots.take()).collect();
         assert_eq!(taken, [Some(0), Some(2), Some(3)]);

@@ -1,9 +1,9 @@
-//! Simulated nodes: they register, keep their leases, give pods addresses, and let them run, end and stop as the pods'
-//! annotations say. Nothing is executed.
+//! Simulated nodes (as kwok or kubemark hollow nodes): they register, renew their leases, and drive the status of their
+//! pods according to the pods' annotations. No container is executed.
 //!
-//! They are clients of the API server and nothing more. One task looks after all of them, with one watch on nodes, one
-//! on pods, and one queue of timers. What comes next for a pod follows from its object alone (`pods::life`), so that a
-//! process that is started in the middle goes on where another one was.
+//! Entry point: [`run`]. The simulation is only a client of the API server. One task manages all nodes, with one watch
+//! on nodes, one on pods, and one queue of timers. The next transition of a pod follows from its object alone
+//! (`pods`), so a restarted process continues where the previous one stopped.
 
 #![cfg_attr(
     not(test),
@@ -15,18 +15,18 @@
     )
 )]
 
-mod access;
+mod api_client;
+mod delay_queue;
 mod engine;
 mod fleet;
 pub mod names;
-mod nodes;
+mod node_objects;
+mod node_template;
+mod partial_objects;
+mod pod_behavior;
 mod pods;
-mod requests;
-mod script;
-mod template;
-mod timers;
-mod wire;
+mod rbac;
 
-pub use access::{ACCOUNT, grant};
 pub use engine::run;
 pub use fleet::{Fleet, NODES_MAX};
+pub use rbac::{SERVICE_ACCOUNT, grant};

@@ -1,10 +1,10 @@
-//! Labels and annotations by which simulated nodes are known and told what to do.
+//! Names of labels and annotations of simulated nodes and their pods.
 
-/// What all of them begin with.
+/// Common prefix of all names.
 pub const PREFIX: &str = "simulation.rhumb/";
 
-/// The label of every simulated node. Nodes without it are never touched.
+/// Label of every simulated node. Nodes without it are never changed.
 pub const SIMULATED: &str = "simulation.rhumb/simulated";
 
-/// In a template: how many nodes are made of it.
+/// Annotation of a node template: number of nodes to create from it.
 pub const COUNT: &str = "simulation.rhumb/count";

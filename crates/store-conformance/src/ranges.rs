@@ -1,11 +1,11 @@
-//! What a range promises.
+//! Cases about range reads: order, prefix, paging, reads at a revision.
 
-use rhumb_store::{Error, Range, Revision, Store};
+use rhumb_store::{Error, RangeRequest, Revision, Store};
 
 use crate::Harness;
 use crate::support::{all, delete, put, text, value_of};
 
-fn keys(page: &rhumb_store::Page) -> Vec<&str> {
+fn keys(page: &rhumb_store::RangePage) -> Vec<&str> {
     page.entries.iter().map(|entry| &*entry.key).collect()
 }
 
@@ -15,7 +15,7 @@ async fn fill(store: &dyn Store, count: usize) {
     }
 }
 
-pub async fn a_range_is_ordered_and_keeps_to_its_prefix(harness: &mut impl Harness) {
+pub async fn a_range_is_ordered_and_limited_to_its_prefix(harness: &mut impl Harness) {
     let store = harness.store();
     for key in [
         "/pods/b",
@@ -28,21 +28,38 @@ pub async fn a_range_is_ordered_and_keeps_to_its_prefix(harness: &mut impl Harne
     ] {
         put(&*store, key, key).await;
     }
-    let page = store.range(Range::prefix("/pods/")).await.expect("a range");
+    let page = store
+        .range(RangeRequest::prefix("/pods/"))
+        .await
+        .expect("range read");
     assert_eq!(keys(&page), ["/pods/a", "/pods/a/2", "/pods/b", "/pods/é"]);
     assert!(page.entries.iter().all(|entry| text(entry) == *entry.key));
     assert!(!page.more);
-    let all = store.range(Range::prefix("")).await.expect("a range");
+    let all = store
+        .range(RangeRequest::prefix(""))
+        .await
+        .expect("range read");
     assert_eq!(all.entries.len(), 7);
-    let page = store.range(Range::prefix("/none/")).await.expect("a range");
+    let page = store
+        .range(RangeRequest::prefix("/none/"))
+        .await
+        .expect("range read");
     assert_eq!((page.entries.len(), page.more), (0, false));
-    let outside = Range::prefix("/pods/").after("/a");
+    let outside = RangeRequest::prefix("/pods/").after("/a");
     assert_eq!(
-        store.range(outside).await.expect("a range").entries.len(),
+        store
+            .range(outside)
+            .await
+            .expect("range read")
+            .entries
+            .len(),
         4
     );
-    let beyond = Range::prefix("/pods/").after("/z");
-    assert_eq!(store.range(beyond).await.expect("a range").entries.len(), 0);
+    let beyond = RangeRequest::prefix("/pods/").after("/z");
+    assert_eq!(
+        store.range(beyond).await.expect("range read").entries.len(),
+        0
+    );
 }
 
 pub async fn pages_visit_every_entry_once(harness: &mut impl Harness) {
@@ -51,16 +68,22 @@ pub async fn pages_visit_every_entry_once(harness: &mut impl Harness) {
     put(&*store, "/b/other", "x").await;
     for limit in [1, 7, 25, 100] {
         let first = store
-            .range(Range::prefix("/a/").limit(limit))
+            .range(RangeRequest::prefix("/a/").limit(limit))
             .await
-            .expect("a page");
+            .expect("range read");
         let revision = first.revision;
         let mut visited: Vec<String> = keys(&first).iter().map(ToString::to_string).collect();
         let mut more = first.more;
         while more {
-            let last = visited.last().expect("more means some").clone();
-            let range = Range::prefix("/a/").limit(limit).after(&last).at(revision);
-            let page = store.range(range).await.expect("a page");
+            let last = visited
+                .last()
+                .expect("a page with more entries is not empty")
+                .clone();
+            let range = RangeRequest::prefix("/a/")
+                .limit(limit)
+                .after(&last)
+                .at(revision);
+            let page = store.range(range).await.expect("range read");
             assert_eq!(page.revision, revision);
             visited.extend(keys(&page).iter().map(ToString::to_string));
             more = page.more;
@@ -77,9 +100,9 @@ pub async fn a_page_knows_whether_more_follows(harness: &mut impl Harness) {
     delete(&*store, "/a/0002").await;
     for (limit, count, more) in [(1, 1, true), (2, 2, false), (3, 2, false), (0, 2, false)] {
         let page = store
-            .range(Range::prefix("/a/").limit(limit))
+            .range(RangeRequest::prefix("/a/").limit(limit))
             .await
-            .expect("a page");
+            .expect("range read");
         assert_eq!(
             (page.entries.len(), page.more),
             (count, more),
@@ -92,19 +115,21 @@ pub async fn later_pages_ignore_later_writes(harness: &mut impl Harness) {
     let store = harness.store();
     fill(&*store, 6).await;
     let first = store
-        .range(Range::prefix("/a/").limit(2))
+        .range(RangeRequest::prefix("/a/").limit(2))
         .await
-        .expect("a page");
+        .expect("range read");
     put(&*store, "/a/0003", "changed").await;
     put(&*store, "/a/00025", "new").await;
     delete(&*store, "/a/0004").await;
-    let rest = Range::prefix("/a/").after("/a/0001").at(first.revision);
-    let rest = store.range(rest).await.expect("a page");
+    let rest = RangeRequest::prefix("/a/")
+        .after("/a/0001")
+        .at(first.revision);
+    let rest = store.range(rest).await.expect("range read");
     assert_eq!(keys(&rest), ["/a/0002", "/a/0003", "/a/0004", "/a/0005"]);
     assert_eq!(text(&rest.entries[1]), "3");
 }
 
-pub async fn the_past_can_be_read(harness: &mut impl Harness) {
+pub async fn past_revisions_can_be_read(harness: &mut impl Harness) {
     let store = harness.store();
     let first = put(&*store, "/a/x", "1").await;
     let second = put(&*store, "/a/x", "2").await;
@@ -117,9 +142,9 @@ pub async fn the_past_can_be_read(harness: &mut impl Harness) {
         (fourth, Some("3")),
     ] {
         let page = store
-            .range(Range::prefix("/a/").at(at))
+            .range(RangeRequest::prefix("/a/").at(at))
             .await
-            .expect("a page");
+            .expect("range read");
         assert_eq!(page.revision, at);
         assert_eq!(
             page.entries.first().map(text).as_deref(),
@@ -129,29 +154,32 @@ pub async fn the_past_can_be_read(harness: &mut impl Harness) {
     }
 }
 
-pub async fn the_future_cannot_be_read(harness: &mut impl Harness) {
+pub async fn future_revisions_cannot_be_read(harness: &mut impl Harness) {
     let store = harness.store();
     let now = put(&*store, "/a/x", "1").await;
     for future in [now.get() + 1, now.get() + 1000, u64::MAX] {
         let future = Revision::new(future);
-        match store.range(Range::prefix("/a/").at(future)).await {
+        match store.range(RangeRequest::prefix("/a/").at(future)).await {
             Err(Error::FutureRevision { requested, current }) => {
                 assert_eq!(requested, future);
                 assert!(current >= now && current < future, "{current}");
             }
-            other => panic!("the future was read: {other:?}"),
+            other => panic!("expected FutureRevision, got {other:?}"),
         }
     }
 }
 
-pub async fn a_write_is_read_at_once(harness: &mut impl Harness) {
+pub async fn a_write_is_immediately_readable(harness: &mut impl Harness) {
     let store = harness.store();
     for round in 0..50 {
         let value = round.to_string();
         let revision = put(&*store, "/a/x", &value).await;
         assert_eq!(value_of(&*store, "/a/x").await.as_ref(), Some(&value));
         assert_eq!(all(&*store, "/a/").await, [("/a/x".to_owned(), value)]);
-        let page = store.range(Range::prefix("/a/")).await.expect("a range");
+        let page = store
+            .range(RangeRequest::prefix("/a/"))
+            .await
+            .expect("range read");
         assert!(page.revision >= revision);
     }
 }

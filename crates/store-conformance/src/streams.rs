@@ -1,24 +1,25 @@
-//! What a stream of changes promises.
+//! Cases about change streams: completeness, order, atomicity, progress.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_store::{
-    ChangeEvent, ChangeSet, ChangeStream, Error, Expect, Range, Revision, Store, Transaction,
+    ChangeSet, ChangeStream, ChangeStreamEvent, Error, ExpectedRevision, RangeRequest, Revision,
+    Store, Transaction,
 };
 
 use crate::Harness;
-use crate::support::{all, delete, next_event, next_set, put, sketch, sketches};
+use crate::support::{all, delete, format_changes, next_event, next_formatted, next_set, put};
 
 async fn stream(store: &dyn Store, prefix: &str, after: Revision) -> Box<dyn ChangeStream> {
-    store.changes(prefix, after).await.expect("a stream")
+    store.changes(prefix, after).await.expect("open stream")
 }
 
 async fn now(store: &dyn Store) -> Revision {
-    store.revision().await.expect("the revision")
+    store.revision().await.expect("read revision")
 }
 
-pub async fn a_stream_tells_the_future(harness: &mut impl Harness) {
+pub async fn a_stream_delivers_future_changes(harness: &mut impl Harness) {
     let store = harness.store();
     put(&*store, "/a/old", "0").await;
     let mut stream = stream(&*store, "/a/", now(&*store).await).await;
@@ -26,12 +27,12 @@ pub async fn a_stream_tells_the_future(harness: &mut impl Harness) {
     put(&*store, "/a/x", "2").await;
     delete(&*store, "/a/x").await;
     assert_eq!(
-        sketches(&mut *stream, 3).await,
+        next_formatted(&mut *stream, 3).await,
         ["+/a/x=1", "~/a/x=2", "-/a/x"]
     );
 }
 
-pub async fn a_stream_tells_the_past(harness: &mut impl Harness) {
+pub async fn a_stream_delivers_past_changes(harness: &mut impl Harness) {
     let store = harness.store();
     let first = put(&*store, "/a/x", "1").await;
     let second = put(&*store, "/a/y", "2").await;
@@ -40,20 +41,29 @@ pub async fn a_stream_tells_the_past(harness: &mut impl Harness) {
     put(&*store, "/a/z", "3").await;
     let past = [next_set(&mut *stream).await, next_set(&mut *stream).await];
     assert_eq!([past[0].revision, past[1].revision], [second, third]);
-    assert_eq!([sketch(&past[0]), sketch(&past[1])], ["+/a/y=2", "-/a/x"]);
-    assert_eq!(sketches(&mut *stream, 1).await, ["+/a/z=3"]);
+    assert_eq!(
+        [format_changes(&past[0]), format_changes(&past[1])],
+        ["+/a/y=2", "-/a/x"]
+    );
+    assert_eq!(next_formatted(&mut *stream, 1).await, ["+/a/z=3"]);
 }
 
-pub async fn a_stream_keeps_to_its_prefix(harness: &mut impl Harness) {
+pub async fn a_stream_is_limited_to_its_prefix(harness: &mut impl Harness) {
     let store = harness.store();
     let start = now(&*store).await;
     let mut pods = stream(&*store, "/pods/", start).await;
     for key in ["/podsets/a", "/pods/a", "/pod", "/pods0", "/pods/b"] {
         put(&*store, key, "v").await;
     }
-    assert_eq!(sketches(&mut *pods, 2).await, ["+/pods/a=v", "+/pods/b=v"]);
+    assert_eq!(
+        next_formatted(&mut *pods, 2).await,
+        ["+/pods/a=v", "+/pods/b=v"]
+    );
     let mut again = stream(&*store, "/pods/", start).await;
-    assert_eq!(sketches(&mut *again, 2).await, ["+/pods/a=v", "+/pods/b=v"]);
+    assert_eq!(
+        next_formatted(&mut *again, 2).await,
+        ["+/pods/a=v", "+/pods/b=v"]
+    );
 }
 
 pub async fn a_transaction_arrives_as_a_whole(harness: &mut impl Harness) {
@@ -63,24 +73,24 @@ pub async fn a_transaction_arrives_as_a_whole(harness: &mut impl Harness) {
     let mut live = stream(&*store, "/", start).await;
     let mut part = stream(&*store, "/a/", start).await;
     let transaction = Transaction::new()
-        .put("/a/x", "1", Expect::Absent)
-        .put("/b/z", "2", Expect::Absent)
-        .delete("/a/y", Expect::Any);
-    let revision = store.commit(transaction).await.expect("a transaction");
+        .put("/a/x", "1", ExpectedRevision::Absent)
+        .put("/b/z", "2", ExpectedRevision::Absent)
+        .delete("/a/y", ExpectedRevision::Any);
+    let revision = store.commit(transaction).await.expect("commit transaction");
     let mut past = stream(&*store, "/", start).await;
     for stream in [&mut live, &mut past] {
         let set = next_set(&mut **stream).await;
         assert_eq!(set.revision, revision);
         assert_eq!(
-            sketch(&set),
+            format_changes(&set),
             "+/a/x=1 +/b/z=2 -/a/y",
-            "in the transaction's order"
+            "order of the transaction"
         );
     }
-    assert_eq!(sketch(&next_set(&mut *part).await), "+/a/x=1 -/a/y");
+    assert_eq!(format_changes(&next_set(&mut *part).await), "+/a/x=1 -/a/y");
 }
 
-pub async fn creation_and_update_can_be_told_apart(harness: &mut impl Harness) {
+pub async fn creation_and_update_are_distinguishable(harness: &mut impl Harness) {
     let store = harness.store();
     let mut stream = stream(&*store, "/a/", now(&*store).await).await;
     put(&*store, "/a/x", "1").await;
@@ -88,10 +98,10 @@ pub async fn creation_and_update_can_be_told_apart(harness: &mut impl Harness) {
     delete(&*store, "/a/x").await;
     put(&*store, "/a/x", "3").await;
     let expected = ["+/a/x=1", "~/a/x=2", "-/a/x", "+/a/x=3"];
-    assert_eq!(sketches(&mut *stream, 4).await, expected);
+    assert_eq!(next_formatted(&mut *stream, 4).await, expected);
 }
 
-pub async fn a_stream_may_begin_in_the_future(harness: &mut impl Harness) {
+pub async fn a_stream_may_start_at_a_future_revision(harness: &mut impl Harness) {
     let store = harness.store();
     let current = put(&*store, "/a/x", "0").await;
     let future = Revision::new(current.get() + 2);
@@ -106,7 +116,7 @@ pub async fn a_stream_may_begin_in_the_future(harness: &mut impl Harness) {
     assert_eq!(Some(next_set(&mut *stream).await.revision), expected);
 }
 
-pub async fn dropping_a_wait_loses_nothing(harness: &mut impl Harness) {
+pub async fn cancelling_next_loses_no_change(harness: &mut impl Harness) {
     let store = harness.store();
     let mut stream = stream(&*store, "/a/", now(&*store).await).await;
     let mut seen = Vec::new();
@@ -114,7 +124,7 @@ pub async fn dropping_a_wait_loses_nothing(harness: &mut impl Harness) {
         put(&*store, "/a/x", &index.to_string()).await;
         let wait = Duration::from_micros(index * 20);
         if let Ok(event) = tokio::time::timeout(wait, stream.next()).await {
-            seen.push(revision_of(&event.expect("an event")));
+            seen.push(revision_of(&event.expect("change event")));
         }
     }
     while seen.len() < 50 {
@@ -123,10 +133,10 @@ pub async fn dropping_a_wait_loses_nothing(harness: &mut impl Harness) {
     assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
 }
 
-fn revision_of(event: &ChangeEvent) -> Revision {
+fn revision_of(event: &ChangeStreamEvent) -> Revision {
     match event {
-        ChangeEvent::Changes(set) => set.revision,
-        ChangeEvent::Progress(_) => panic!("progress where nobody asked"),
+        ChangeStreamEvent::Changes(set) => set.revision,
+        ChangeStreamEvent::Progress(_) => panic!("unexpected progress event"),
     }
 }
 
@@ -156,7 +166,7 @@ pub async fn all_streams_see_the_same_order(harness: &mut impl Harness) {
         seen.push(next_set(&mut *live).await);
     }
     for writer in writers {
-        writer.await.expect("a writer");
+        writer.await.expect("writer task");
     }
     assert!(seen.is_sorted_by(|a, b| a.revision < b.revision));
     let mut past = stream(&*store, "/a/", start).await;
@@ -164,7 +174,7 @@ pub async fn all_streams_see_the_same_order(harness: &mut impl Harness) {
         assert_eq!(&next_set(&mut *past).await, set);
     }
     let writer = |set: &ChangeSet| {
-        sketch(set)
+        format_changes(set)
             .split_once('=')
             .map(|(_, value)| value.to_owned())
     };
@@ -180,7 +190,7 @@ pub async fn all_streams_see_the_same_order(harness: &mut impl Harness) {
     }
 }
 
-/// Writes far more than a stream is handed at once before it reads the first of it.
+/// Writes more than a stream buffers before the first change is read.
 pub async fn a_slow_stream_misses_nothing(harness: &mut impl Harness) {
     const WRITES: usize = 3000;
     let store = harness.store();
@@ -194,7 +204,7 @@ pub async fn a_slow_stream_misses_nothing(harness: &mut impl Harness) {
             tokio::spawn(async move { put(&*store, &format!("/a/{index}"), &value).await })
         });
         for put in puts.collect::<Vec<_>>() {
-            expected.push(put.await.expect("a put"));
+            expected.push(put.await.expect("put task"));
         }
     }
     expected.sort();
@@ -203,8 +213,8 @@ pub async fn a_slow_stream_misses_nothing(harness: &mut impl Harness) {
     }
 }
 
-/// Reads a page while writers are at it, follows from there, and must end up with what is stored.
-pub async fn a_range_and_a_stream_fit_together(harness: &mut impl Harness) {
+/// Lists during concurrent writes, then applies the stream from that revision: the result must equal the stored state.
+pub async fn a_stream_from_a_range_revision_has_no_gap(harness: &mut impl Harness) {
     let store = harness.store();
     let writers: Vec<_> = (0..4)
         .map(|writer| {
@@ -224,10 +234,13 @@ pub async fn a_range_and_a_stream_fit_together(harness: &mut impl Harness) {
     while all(&*store, "/a/").await.is_empty() {
         tokio::task::yield_now().await;
     }
-    let page = store.range(Range::prefix("/a/")).await.expect("a range");
+    let page = store
+        .range(RangeRequest::prefix("/a/"))
+        .await
+        .expect("range read");
     let mut stream = stream(&*store, "/", page.revision).await;
     for writer in writers {
-        writer.await.expect("a writer");
+        writer.await.expect("writer task");
     }
     put(&*store, "/end", "").await;
     let mut state: std::collections::BTreeMap<_, _> = page
@@ -240,7 +253,7 @@ pub async fn a_range_and_a_stream_fit_together(harness: &mut impl Harness) {
         if &**set.changes[0].key() == "/end" {
             break;
         }
-        for change in sketch(&set).split(' ') {
+        for change in format_changes(&set).split(' ') {
             match change.split_once('=') {
                 Some((key, value)) => state.insert(key[1..].to_owned(), value.to_owned()),
                 None => state.remove(&change[1..]),
@@ -253,22 +266,25 @@ pub async fn a_range_and_a_stream_fit_together(harness: &mut impl Harness) {
     );
 }
 
-pub async fn progress_is_told_when_asked_for(harness: &mut impl Harness) {
+pub async fn requested_progress_is_reported(harness: &mut impl Harness) {
     let store = harness.store();
     let mut stream = stream(&*store, "/a/", now(&*store).await).await;
     let change = put(&*store, "/a/x", "1").await;
     let elsewhere = put(&*store, "/b/y", "2").await;
-    let asked = stream.request_progress().await;
-    if !harness.tells_progress() {
-        assert!(matches!(asked, Err(Error::Unsupported { .. })), "{asked:?}");
+    let requested = stream.request_progress().await;
+    if !harness.supports_progress() {
+        assert!(
+            matches!(requested, Err(Error::Unsupported { .. })),
+            "{requested:?}"
+        );
         return;
     }
-    asked.expect("progress can be asked for");
+    requested.expect("progress request");
     let mut delivered = Revision::ZERO;
     loop {
         match next_event(&mut *stream).await {
-            ChangeEvent::Changes(set) => delivered = set.revision,
-            ChangeEvent::Progress(revision) => {
+            ChangeStreamEvent::Changes(set) => delivered = set.revision,
+            ChangeStreamEvent::Progress(revision) => {
                 assert!(revision >= delivered);
                 assert_eq!(delivered, change, "progress came before a change it covers");
                 assert!(revision >= elsewhere);
@@ -280,8 +296,8 @@ pub async fn progress_is_told_when_asked_for(harness: &mut impl Harness) {
     assert_eq!(next_set(&mut *stream).await.revision, later);
 }
 
-/// Many large transactions, told from the past: however they are read, each arrives as a whole.
-pub async fn large_transactions_of_the_past_arrive_as_a_whole(harness: &mut impl Harness) {
+/// Many large transactions, streamed from the history: each arrives as one change set.
+pub async fn large_past_transactions_arrive_as_a_whole(harness: &mut impl Harness) {
     const PUTS: usize = 100;
     const TRANSACTIONS: usize = 12;
     let store = harness.store();
@@ -289,9 +305,13 @@ pub async fn large_transactions_of_the_past_arrive_as_a_whole(harness: &mut impl
     let value = "v".repeat(700);
     for round in 0..TRANSACTIONS {
         let puts = (0..PUTS).fold(Transaction::new(), |transaction, index| {
-            transaction.put(format!("/a/{round}/{index}"), value.clone(), Expect::Absent)
+            transaction.put(
+                format!("/a/{round}/{index}"),
+                value.clone(),
+                ExpectedRevision::Absent,
+            )
         });
-        store.commit(puts).await.expect("a large transaction");
+        store.commit(puts).await.expect("commit large transaction");
     }
     let mut stream = stream(&*store, "/a/", start).await;
     let mut last = start;
@@ -303,23 +323,23 @@ pub async fn large_transactions_of_the_past_arrive_as_a_whole(harness: &mut impl
     }
 }
 
-/// What a stream has delivered cannot be more than there is.
+/// The progress revision is never later than the revision of the store.
 pub async fn progress_never_runs_ahead_of_the_store(harness: &mut impl Harness) {
     let store = harness.store();
     let current = put(&*store, "/a/x", "1").await;
     let future = Revision::new(current.get() + 1000);
     let mut stream = stream(&*store, "/a/", future).await;
     if stream.request_progress().await.is_err() {
-        assert!(!harness.tells_progress());
+        assert!(!harness.supports_progress());
         return;
     }
     match next_event(&mut *stream).await {
-        ChangeEvent::Progress(revision) => {
+        ChangeStreamEvent::Progress(revision) => {
             assert!(
                 revision >= current && revision <= now(&*store).await,
                 "{revision}"
             );
         }
-        ChangeEvent::Changes(set) => panic!("a change of the past: {set:?}"),
+        ChangeStreamEvent::Changes(set) => panic!("unexpected change event: {set:?}"),
     }
 }

@@ -1,69 +1,72 @@
-//! Short forms for what every case does.
+//! Helpers of the conformance cases.
 
 use std::time::Duration;
 
 use rhumb_store::{
-    Change, ChangeEvent, ChangeSet, ChangeStream, Entry, Expect, Range, Revision, Store,
-    Transaction,
+    ChangeSet, ChangeStream, ChangeStreamEvent, ExpectedRevision, KeyChange, RangeRequest,
+    Revision, Store, StoreEntry, Transaction,
 };
 
-/// Long enough for a busy machine; a case that reaches it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of a single event, long enough for a busy machine.
+pub(crate) const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn put(store: &dyn Store, key: &str, value: &str) -> Revision {
-    let transaction = Transaction::new().put(key, value.to_owned(), Expect::Any);
+    let transaction = Transaction::new().put(key, value.to_owned(), ExpectedRevision::Any);
     store
         .commit(transaction)
         .await
-        .expect("an unconditional put")
+        .expect("commit unconditional put")
 }
 
 pub(crate) async fn delete(store: &dyn Store, key: &str) -> Revision {
-    let transaction = Transaction::new().delete(key, Expect::Any);
+    let transaction = Transaction::new().delete(key, ExpectedRevision::Any);
     store
         .commit(transaction)
         .await
-        .expect("an unconditional deletion")
+        .expect("commit unconditional deletion")
 }
 
-pub(crate) async fn get(store: &dyn Store, key: &str) -> Option<Entry> {
-    store.get(key).await.expect("a read")
+pub(crate) async fn get(store: &dyn Store, key: &str) -> Option<StoreEntry> {
+    store.get(key).await.expect("read entry")
 }
 
 pub(crate) async fn value_of(store: &dyn Store, key: &str) -> Option<String> {
     get(store, key).await.map(|entry| text(&entry))
 }
 
-pub(crate) fn text(entry: &Entry) -> String {
+pub(crate) fn text(entry: &StoreEntry) -> String {
     String::from_utf8_lossy(&entry.value).into_owned()
 }
 
 /// All keys below a prefix with their values.
 pub(crate) async fn all(store: &dyn Store, prefix: &str) -> Vec<(String, String)> {
-    let page = store.range(Range::prefix(prefix)).await.expect("a range");
-    let pair = |entry: &Entry| (entry.key.to_string(), text(entry));
+    let page = store
+        .range(RangeRequest::prefix(prefix))
+        .await
+        .expect("range read");
+    let pair = |entry: &StoreEntry| (entry.key.to_string(), text(entry));
     page.entries.iter().map(pair).collect()
 }
 
-/// The next change set, which must come.
+/// Waits for the next change set.
 pub(crate) async fn next_set(stream: &mut dyn ChangeStream) -> ChangeSet {
     match next_event(stream).await {
-        ChangeEvent::Changes(set) => set,
-        ChangeEvent::Progress(revision) => panic!("progress to {revision} where nobody asked"),
+        ChangeStreamEvent::Changes(set) => set,
+        ChangeStreamEvent::Progress(revision) => panic!("unexpected progress event at {revision}"),
     }
 }
 
-pub(crate) async fn next_event(stream: &mut dyn ChangeStream) -> ChangeEvent {
-    tokio::time::timeout(PATIENCE, stream.next())
+pub(crate) async fn next_event(stream: &mut dyn ChangeStream) -> ChangeStreamEvent {
+    tokio::time::timeout(EVENT_TIMEOUT, stream.next())
         .await
-        .expect("an event in time")
-        .expect("an event")
+        .expect("event within the timeout")
+        .expect("change event")
 }
 
-/// A change as `+key=value` (created), `~key=value` (updated) or `-key`.
-pub(crate) fn sketch(set: &ChangeSet) -> String {
-    let one = |change: &Change| match change {
-        Change::Put {
+/// Formats changes as `+key=value` (created), `~key=value` (updated) or `-key` (deleted).
+pub(crate) fn format_changes(set: &ChangeSet) -> String {
+    let one = |change: &KeyChange| match change {
+        KeyChange::Put {
             key,
             value,
             created,
@@ -71,17 +74,17 @@ pub(crate) fn sketch(set: &ChangeSet) -> String {
             let mark = if *created == set.revision { '+' } else { '~' };
             format!("{mark}{key}={}", String::from_utf8_lossy(value))
         }
-        Change::Delete { key } => format!("-{key}"),
+        KeyChange::Delete { key } => format!("-{key}"),
     };
     let changes: Vec<_> = set.changes.iter().map(one).collect();
     changes.join(" ")
 }
 
-/// The next `count` sets as sketches.
-pub(crate) async fn sketches(stream: &mut dyn ChangeStream, count: usize) -> Vec<String> {
-    let mut sketches = Vec::with_capacity(count);
+/// Reads the next `count` change sets and formats them.
+pub(crate) async fn next_formatted(stream: &mut dyn ChangeStream, count: usize) -> Vec<String> {
+    let mut formatted = Vec::with_capacity(count);
     for _ in 0..count {
-        sketches.push(sketch(&next_set(stream).await));
+        formatted.push(format_changes(&next_set(stream).await));
     }
-    sketches
+    formatted
 }

@@ -1,15 +1,15 @@
-//! Where objects live: one small trait, two backends, one set of promises.
+//! Storage for API objects: the [`Store`] trait with two backends, [`embedded`] and [`etcd`].
 //!
-//! A store is an ordered map from string keys to bytes with a single [`Revision`] sequence over all keys.
-//! Each transaction that changes something takes the next revision. It knows nothing of Kubernetes kinds,
-//! JSON or namespaces: keys and values are the caller's.
+//! A store is an ordered map from string keys to bytes with a single [`Revision`] sequence over all keys (etcd's
+//! MVCC model). Each transaction that changes something takes the next revision. Kubernetes kinds, JSON and
+//! namespaces are unknown here; the layer above chooses keys and values. Upstream: `k8s.io/apiserver/pkg/storage`.
 //!
-//! The promises, each a named test of the conformance suite (`crates/store-conformance`):
-//! - A transaction is answered only when it is durable. Afterwards every read and stream sees it.
-//! - A transaction happens as a whole or not at all, and only if all its expectations hold.
-//! - Revisions grow, are never reused, and never go back, also across restarts.
-//! - A stream of changes has no gap, no repeat and no reordering; a transaction's changes come together.
-//! - What has been compacted is refused as [`Error::Compacted`], never silently left out.
+//! Guarantees, each a named test of the conformance suite (`crates/store-conformance`):
+//! - A commit returns only when the transaction is durable. Every later read and stream sees it.
+//! - A transaction is atomic and applies only if all its expected revisions match.
+//! - Revisions increase, are never reused and never go back, also across restarts.
+//! - A change stream has no gap, no duplicate and no reordering; the changes of a transaction come together.
+//! - Access to a compacted revision fails with [`Error::Compacted`]; data is never silently left out.
 
 #![cfg_attr(
     not(test),
@@ -21,11 +21,11 @@
     )
 )]
 
-mod changes;
+mod change_stream;
+mod entries;
 mod error;
 mod limits;
 mod transaction;
-mod types;
 
 pub mod embedded;
 pub mod etcd;
@@ -35,48 +35,55 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 pub use rhumb_meta::Revision;
 
-pub use changes::{Change, ChangeEvent, ChangeSet, ChangeStream};
-pub use error::{Conflict, Error, Result};
+pub use change_stream::{ChangeSet, ChangeStream, ChangeStreamEvent, KeyChange};
+pub use entries::{Key, RangePage, RangeRequest, StoreEntry};
+pub use error::{Error, Result, RevisionConflict};
 pub use limits::{KEY_BYTES_MAX, OPERATIONS_MAX, VALUE_BYTES_MAX};
-pub use transaction::{Expect, Operation, Transaction};
-pub use types::{Entry, Key, Page, Range};
+pub use transaction::{ExpectedRevision, Transaction, TransactionOp};
 
-/// What a backend must offer. All reads are linearizable: they see every transaction that was answered
-/// before they began.
+/// The interface of a backend. All reads are linearizable: they see every transaction whose commit returned
+/// before the read began.
 #[async_trait]
 pub trait Store: Debug + Send + Sync + 'static {
-    /// The entry at `key`, if there is one.
-    async fn get(&self, key: &str) -> Result<Option<Entry>>;
+    /// Returns the entry at `key`, if there is one.
+    async fn get(&self, key: &str) -> Result<Option<StoreEntry>>;
 
-    /// The entries below a prefix in key order, as they were at one revision.
-    async fn range(&self, range: Range<'_>) -> Result<Page>;
+    /// Returns the entries below a prefix in key order, as of one revision.
+    async fn range(&self, range: RangeRequest<'_>) -> Result<RangePage>;
 
-    /// Carries out the transaction if all its expectations hold, else [`Error::Conflict`].
+    /// Applies the transaction if all its expected revisions match, otherwise returns [`Error::Conflict`].
     ///
-    /// Answers with the revision of the change, or the current one if nothing had to be changed.
+    /// Returns the revision of the transaction, or the current revision if it changed nothing.
     async fn commit(&self, transaction: Transaction) -> Result<Revision>;
 
-    /// All changes below `prefix` with a revision greater than `after`, from the past into the future.
+    /// Streams all changes below `prefix` with a revision greater than `after`: first from the history, then live
+    /// (an etcd watch).
     ///
-    /// A revision that the store has not reached yet is allowed: the stream begins there.
+    /// `after` may be a revision that the store has not reached yet: the stream begins there.
     async fn changes(&self, prefix: &str, after: Revision) -> Result<Box<dyn ChangeStream>>;
 
-    /// The same, for the one who keeps a copy of the store: if the store can, it answers writers when this stream's
-    /// reader has dealt with what they wrote. It has dealt with an event when it asks for the next one.
-    async fn lead(&self, prefix: &str, after: Revision) -> Result<Box<dyn ChangeStream>> {
+    /// The same, but the reader gates commits, if the backend supports that: a commit returns only when the reader of
+    /// this stream has processed its changes. An event counts as processed when the reader asks for the next one.
+    /// Meant for the cache in front of the store, so that every writer can read its own write from the cache.
+    async fn changes_gating_commits(
+        &self,
+        prefix: &str,
+        after: Revision,
+    ) -> Result<Box<dyn ChangeStream>> {
         self.changes(prefix, after).await
     }
 
-    /// The revision of the latest transaction.
+    /// Returns the revision of the latest transaction.
     async fn revision(&self) -> Result<Revision>;
 
-    /// Whether other servers may write to it at the same time.
+    /// Whether other servers may write to the store at the same time.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// Gives up the history before `revision`: reads at and streams after an older one are refused.
+    /// Drops the history before `revision`: reads at an older revision and streams after an older revision then fail
+    /// with [`Error::Compacted`].
     ///
-    /// Current entries stay. Compacting to where the history already begins, or before, does nothing.
+    /// Current entries stay. Compacting to the current compaction revision, or before it, does nothing.
     async fn compact(&self, revision: Revision) -> Result<()>;
 }

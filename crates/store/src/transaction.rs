@@ -1,4 +1,4 @@
-//! What to change, and what must hold for it.
+//! Transactions: operations that apply atomically if the keys are at their expected revisions (etcd: `Txn`).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,77 +6,77 @@ use std::fmt;
 use bytes::Bytes;
 use rhumb_meta::Revision;
 
-use crate::types::{Hidden, check_key};
+use crate::entries::{RedactedValue, check_key};
 use crate::{Error, Key, OPERATIONS_MAX, Result, VALUE_BYTES_MAX};
 
-/// What must be at a key for the transaction to go through.
+/// The state of a key that a transaction requires; otherwise the commit fails with [`Error::Conflict`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
-    /// Anything, or nothing.
+pub enum ExpectedRevision {
+    /// No requirement.
     Any,
-    /// No entry.
+    /// The key does not exist.
     Absent,
-    /// An entry last written at this revision.
+    /// The key exists and was last written at this revision.
     At(Revision),
 }
 
-impl Expect {
-    /// Whether it holds where an entry was last written at `modified`, or where there is none.
+impl ExpectedRevision {
+    /// Whether a key last written at `modified` (`None` if it does not exist) satisfies the requirement.
     pub(crate) fn holds(self, modified: Option<Revision>) -> bool {
         match self {
-            Expect::Any => true,
-            Expect::Absent => modified.is_none(),
-            Expect::At(revision) => modified == Some(revision),
+            ExpectedRevision::Any => true,
+            ExpectedRevision::Absent => modified.is_none(),
+            ExpectedRevision::At(revision) => modified == Some(revision),
         }
     }
 }
 
-/// One step of a transaction.
+/// One operation of a transaction.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Operation {
+pub enum TransactionOp {
     Put {
         key: Key,
         value: Bytes,
-        expect: Expect,
+        expect: ExpectedRevision,
     },
-    /// Deleting what is not there changes nothing, and is no change.
-    Delete { key: Key, expect: Expect },
-    /// Changes nothing: the others depend on it.
-    Check { key: Key, expect: Expect },
+    /// Deleting a key that does not exist has no effect and produces no change.
+    Delete { key: Key, expect: ExpectedRevision },
+    /// Only a precondition; writes nothing.
+    Check { key: Key, expect: ExpectedRevision },
 }
 
-impl Operation {
+impl TransactionOp {
     pub fn key(&self) -> &Key {
         match self {
-            Operation::Put { key, .. }
-            | Operation::Delete { key, .. }
-            | Operation::Check { key, .. } => key,
+            TransactionOp::Put { key, .. }
+            | TransactionOp::Delete { key, .. }
+            | TransactionOp::Check { key, .. } => key,
         }
     }
 
-    pub fn expect(&self) -> Expect {
+    pub fn expect(&self) -> ExpectedRevision {
         match self {
-            Operation::Put { expect, .. }
-            | Operation::Delete { expect, .. }
-            | Operation::Check { expect, .. } => *expect,
+            TransactionOp::Put { expect, .. }
+            | TransactionOp::Delete { expect, .. }
+            | TransactionOp::Check { expect, .. } => *expect,
         }
     }
 
     fn size(&self) -> usize {
         let value = match self {
-            Operation::Put { value, .. } => value.len(),
+            TransactionOp::Put { value, .. } => value.len(),
             _ => 0,
         };
         self.key().len() + value
     }
 }
 
-impl fmt::Debug for Operation {
+impl fmt::Debug for TransactionOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, value) = match self {
-            Operation::Put { value, .. } => ("Put", Some(Hidden(value))),
-            Operation::Delete { .. } => ("Delete", None),
-            Operation::Check { .. } => ("Check", None),
+            TransactionOp::Put { value, .. } => ("Put", Some(RedactedValue(value))),
+            TransactionOp::Delete { .. } => ("Delete", None),
+            TransactionOp::Check { .. } => ("Check", None),
         };
         let mut shown = f.debug_struct(name);
         shown.field("key", self.key());
@@ -87,10 +87,10 @@ impl fmt::Debug for Operation {
     }
 }
 
-/// Operations that happen together or not at all. Each key may be named once.
+/// Operations that apply atomically. Each key may occur once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transaction {
-    operations: Vec<Operation>,
+    operations: Vec<TransactionOp>,
 }
 
 impl Transaction {
@@ -103,9 +103,9 @@ impl Transaction {
         mut self,
         key: impl Into<Key>,
         value: impl Into<Bytes>,
-        expect: Expect,
+        expect: ExpectedRevision,
     ) -> Transaction {
-        self.operations.push(Operation::Put {
+        self.operations.push(TransactionOp::Put {
             key: key.into(),
             value: value.into(),
             expect,
@@ -114,8 +114,8 @@ impl Transaction {
     }
 
     #[must_use]
-    pub fn delete(mut self, key: impl Into<Key>, expect: Expect) -> Transaction {
-        self.operations.push(Operation::Delete {
+    pub fn delete(mut self, key: impl Into<Key>, expect: ExpectedRevision) -> Transaction {
+        self.operations.push(TransactionOp::Delete {
             key: key.into(),
             expect,
         });
@@ -123,48 +123,48 @@ impl Transaction {
     }
 
     #[must_use]
-    pub fn check(mut self, key: impl Into<Key>, expect: Expect) -> Transaction {
-        self.operations.push(Operation::Check {
+    pub fn check(mut self, key: impl Into<Key>, expect: ExpectedRevision) -> Transaction {
+        self.operations.push(TransactionOp::Check {
             key: key.into(),
             expect,
         });
         self
     }
 
-    /// Makes it depend on what is at a key, whether or not it writes there.
+    /// Requires a state of `key`: sets it on the operation for that key, or adds a check if there is none.
     #[must_use]
-    pub fn require(mut self, wanted: impl Into<Key>, must: Expect) -> Transaction {
-        let wanted = wanted.into();
-        let named = self
+    pub fn require(mut self, key: impl Into<Key>, required: ExpectedRevision) -> Transaction {
+        let key = key.into();
+        let existing = self
             .operations
             .iter_mut()
-            .find(|operation| *operation.key() == wanted);
+            .find(|operation| *operation.key() == key);
         let Some(
-            Operation::Put { expect, .. }
-            | Operation::Delete { expect, .. }
-            | Operation::Check { expect, .. },
-        ) = named
+            TransactionOp::Put { expect, .. }
+            | TransactionOp::Delete { expect, .. }
+            | TransactionOp::Check { expect, .. },
+        ) = existing
         else {
-            return self.check(wanted, must);
+            return self.check(key, required);
         };
-        *expect = must;
+        *expect = required;
         self
     }
 
-    pub fn operations(&self) -> &[Operation] {
+    pub fn operations(&self) -> &[TransactionOp] {
         &self.operations
     }
 
     pub(crate) fn size(&self) -> usize {
-        self.operations.iter().map(Operation::size).sum()
+        self.operations.iter().map(TransactionOp::size).sum()
     }
 
-    /// Refuses what no backend can carry out.
-    pub(crate) fn check_form(&self) -> Result<()> {
+    /// Rejects transactions that no backend supports.
+    pub(crate) fn validate(&self) -> Result<()> {
         let count = self.operations.len();
         if count == 0 || count > OPERATIONS_MAX {
             return Err(Error::InvalidTransaction {
-                reason: format!("it has {count} operations; 1 to {OPERATIONS_MAX} are possible"),
+                reason: format!("{count} operations; 1 to {OPERATIONS_MAX} are allowed"),
             });
         }
         let mut keys = HashSet::with_capacity(count);
@@ -173,15 +173,15 @@ impl Transaction {
             check_key(key)?;
             if !keys.insert(key) {
                 return Err(Error::InvalidTransaction {
-                    reason: format!("it names the key {key} twice"),
+                    reason: format!("key {key} occurs twice"),
                 });
             }
-            if let Operation::Put { value, .. } = operation
+            if let TransactionOp::Put { value, .. } = operation
                 && value.len() > VALUE_BYTES_MAX
             {
                 return Err(Error::TooLarge {
                     reason: format!(
-                        "the value for {key} has {} bytes; at most {VALUE_BYTES_MAX} are possible",
+                        "the value of {key} has {} bytes; at most {VALUE_BYTES_MAX} are allowed",
                         value.len()
                     ),
                 });

@@ -1,46 +1,46 @@
-//! The embedded backend keeps the promises of a store.
+//! Runs the store conformance suite on the embedded backend.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use rhumb_store::Store;
-use rhumb_store::embedded::{Embedded, Options};
+use rhumb_store::embedded::{EmbeddedOptions, EmbeddedStore};
 use rhumb_store_conformance::Harness;
 use tempfile::TempDir;
 
-struct InADirectory {
+struct EmbeddedHarness {
     directory: TempDir,
-    store: Option<Arc<Embedded>>,
+    store: Option<Arc<EmbeddedStore>>,
 }
 
-async fn open(directory: &TempDir) -> Option<Arc<Embedded>> {
-    // Little memory for streams, so that slow ones are served from the disk.
-    let options = Options {
+async fn open(directory: &TempDir) -> Option<Arc<EmbeddedStore>> {
+    // A small change buffer, so that slow streams read from disk.
+    let options = EmbeddedOptions {
         recent_changes_bytes: 100_000,
-        ..Options::default()
+        ..EmbeddedOptions::default()
     };
-    let store = Embedded::open(directory.path(), options).await;
-    Some(Arc::new(store.expect("the store opens")))
+    let store = EmbeddedStore::open(directory.path(), options).await;
+    Some(Arc::new(store.expect("open store")))
 }
 
 #[async_trait]
-impl Harness for InADirectory {
+impl Harness for EmbeddedHarness {
     async fn start() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = tempfile::tempdir().expect("create temporary directory");
         let store = open(&directory).await;
-        InADirectory { directory, store }
+        EmbeddedHarness { directory, store }
     }
 
     fn store(&self) -> Arc<dyn Store> {
-        self.store.clone().expect("the store is open")
+        self.store.clone().expect("store is open")
     }
 
     async fn restart(&mut self) {
-        let store = self.store.take().expect("the store is open");
-        let store = Arc::into_inner(store).expect("nobody else holds the store");
+        let store = self.store.take().expect("store is open");
+        let store = Arc::into_inner(store).expect("no other reference to the store");
         store.close().await;
         self.store = open(&self.directory).await;
     }
 }
 
-rhumb_store_conformance::suite!(InADirectory);
+rhumb_store_conformance::suite!(EmbeddedHarness);

@@ -1,40 +1,40 @@
-//! What a crash leaves of the embedded store, at any moment and on a disk that tears and forgets.
+//! Crash tests of the embedded store on a simulated disk that tears writes and loses unsynced data.
 //!
-//! A workload runs once on a simulated disk that records every operation. Then the crash is put after each
-//! of them: the disk is rebuilt as that crash could have left it, and the store must open on it with all
-//! that had been acknowledged by then.
+//! A workload runs once on the simulated disk, which records every operation. Then a crash is simulated after each
+//! operation: the disk is rebuilt as that crash could have left it, and the store must open with everything that had
+//! been acknowledged by then.
 
 mod simulated_disk;
 
-use rhumb_store::embedded::{Embedded, Options, Retention};
-use rhumb_store::{Error, Expect, Range, Revision, Store, Transaction};
-use rhumb_store_conformance::Random;
-use simulated_disk::{Image, Operation, SimulatedDisk, after_crash};
+use rhumb_store::embedded::{EmbeddedOptions, EmbeddedStore, RetentionPolicy};
+use rhumb_store::{Error, ExpectedRevision, RangeRequest, Revision, Store, Transaction};
+use rhumb_store_conformance::SeededRng;
+use simulated_disk::{DiskImage, DiskOperation, SimulatedDisk, image_after_crash};
 
 const COMMITS: usize = 60;
 
-/// A commit, and where the trace was when it was acknowledged.
-struct Acknowledged {
+/// A commit, and the length of the disk trace when it was acknowledged.
+struct AcknowledgedCommit {
     position: usize,
     revision: Revision,
     state: Vec<(String, String)>,
 }
 
-fn options() -> Options {
-    Options {
-        // So that segments are begun and packed all the time.
+fn options() -> EmbeddedOptions {
+    EmbeddedOptions {
+        // Small, so that segments are rolled and packed often.
         segment_bytes: 8 * 1024,
-        retention: Retention {
+        retention: RetentionPolicy {
             revisions_max: 20,
-            ..Retention::default()
+            ..RetentionPolicy::default()
         },
-        ..Options::default()
+        ..EmbeddedOptions::default()
     }
 }
 
-async fn entries(store: &Embedded) -> Result<(Vec<(String, String)>, Revision), Error> {
-    let page = store.range(Range::prefix("/")).await?;
-    let entry = |entry: rhumb_store::Entry| {
+async fn entries(store: &EmbeddedStore) -> Result<(Vec<(String, String)>, Revision), Error> {
+    let page = store.range(RangeRequest::prefix("/")).await?;
+    let entry = |entry: rhumb_store::StoreEntry| {
         (
             entry.key.to_string(),
             String::from_utf8_lossy(&entry.value).into_owned(),
@@ -43,31 +43,36 @@ async fn entries(store: &Embedded) -> Result<(Vec<(String, String)>, Revision), 
     Ok((page.entries.into_iter().map(entry).collect(), page.revision))
 }
 
-/// Commits one transaction after the other, with updates, deletions, several keys and compactions.
-async fn workload(disk: &SimulatedDisk) -> Vec<Acknowledged> {
-    let store = Embedded::open_on(disk.clone(), options())
+/// Commits transactions one after the other, with updates, deletions, several keys and compactions.
+async fn run_workload(disk: &SimulatedDisk) -> Vec<AcknowledgedCommit> {
+    let store = EmbeddedStore::open_on(disk.clone(), options())
         .await
-        .expect("a new store");
-    let mut history = vec![Acknowledged {
-        position: disk.position(),
-        revision: store.revision().await.expect("the revision"),
+        .expect("create store");
+    let mut history = vec![AcknowledgedCommit {
+        position: disk.operation_count(),
+        revision: store.revision().await.expect("read revision"),
         state: Vec::new(),
     }];
     for step in 0..COMMITS {
         let value = format!("{step}:").repeat(1 + (step * 37) % 400);
         let mut transaction = Transaction::new()
-            .put(format!("/a/{}", step % 7), value.clone(), Expect::Any)
-            .put("/pair", value, Expect::Any);
+            .put(
+                format!("/a/{}", step % 7),
+                value.clone(),
+                ExpectedRevision::Any,
+            )
+            .put("/pair", value, ExpectedRevision::Any);
         if step % 5 == 4 {
-            transaction = transaction.delete(format!("/a/{}", (step + 3) % 7), Expect::Any);
+            transaction =
+                transaction.delete(format!("/a/{}", (step + 3) % 7), ExpectedRevision::Any);
         }
-        let revision = store.commit(transaction).await.expect("a commit");
+        let revision = store.commit(transaction).await.expect("commit");
         if step % 20 == 19 {
-            store.compact(revision).await.expect("a compaction");
+            store.compact(revision).await.expect("compact");
         }
-        let (state, _) = entries(&store).await.expect("a range");
-        history.push(Acknowledged {
-            position: disk.position(),
+        let (state, _) = entries(&store).await.expect("range read");
+        history.push(AcknowledgedCommit {
+            position: disk.operation_count(),
             revision,
             state,
         });
@@ -76,13 +81,13 @@ async fn workload(disk: &SimulatedDisk) -> Vec<Acknowledged> {
     history
 }
 
-/// The store on `image` must hold exactly one state of the history, and none before the last one that was
-/// acknowledged by `position`.
-async fn check(image: Image, history: &[Acknowledged], position: usize) -> SimulatedDisk {
-    let disk = SimulatedDisk::with_content(image);
-    let store = Embedded::open_on(disk.clone(), options()).await;
-    let store = store.unwrap_or_else(|error| panic!("crash after {position}: {error}"));
-    let (state, revision) = entries(&store).await.expect("a range");
+/// Checks that the store on `image` is in a state of the history, not older than the last one acknowledged by
+/// `position`.
+async fn check(image: DiskImage, history: &[AcknowledgedCommit], position: usize) -> SimulatedDisk {
+    let disk = SimulatedDisk::with_image(image);
+    let store = EmbeddedStore::open_on(disk.clone(), options()).await;
+    let store = store.unwrap_or_else(|error| panic!("crash after operation {position}: {error}"));
+    let (state, revision) = entries(&store).await.expect("range read");
     let due = history
         .iter()
         .rposition(|acknowledged| acknowledged.position <= position);
@@ -91,69 +96,69 @@ async fn check(image: Image, history: &[Acknowledged], position: usize) -> Simul
         .iter()
         .position(|acknowledged| acknowledged.state == state && acknowledged.revision == revision)
         .unwrap_or_else(|| {
-            panic!("crash after {position}: not a state of the history: {revision}")
+            panic!("crash after operation {position}: no such state in the history: {revision}")
         });
     assert!(
         found <= 1,
-        "crash after {position}: a commit that had not begun is there"
+        "crash after operation {position}: found a commit that had not started"
     );
-    let next = Transaction::new().put("/after", "crash", Expect::Absent);
-    assert!(store.commit(next).await.expect("a commit") > revision);
+    let next = Transaction::new().put("/after", "crash", ExpectedRevision::Absent);
+    assert!(store.commit(next).await.expect("commit") > revision);
     store.close().await;
     disk
 }
 
 #[tokio::test]
-async fn every_crash_leaves_all_that_was_acknowledged() {
+async fn acknowledged_writes_survive_a_crash_at_every_position() {
     let disk = SimulatedDisk::default();
-    let history = workload(&disk).await;
+    let history = run_workload(&disk).await;
     let trace = disk.trace();
     let first = history[0].position;
     for seed in 1..=2 {
-        let mut random = Random::new(seed);
+        let mut random = SeededRng::new(seed);
         for position in first..=trace.len() {
-            let image = after_crash(&Image::default(), &trace, position, &mut random);
+            let image = image_after_crash(&DiskImage::default(), &trace, position, &mut random);
             check(image, &history, position).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_crash_during_recovery_leaves_all_that_was_acknowledged() {
+async fn acknowledged_writes_survive_a_crash_during_recovery() {
     let disk = SimulatedDisk::default();
-    let history = workload(&disk).await;
+    let history = run_workload(&disk).await;
     let trace = disk.trace();
-    let mut random = Random::new(7);
+    let mut random = SeededRng::new(7);
     for position in (history[0].position..=trace.len()).step_by(5) {
-        let image = after_crash(&Image::default(), &trace, position, &mut random);
-        // Opening the image is the recovery; what it does is recorded, and interrupted once more.
-        let recovering = SimulatedDisk::with_content(image.clone());
-        let store = Embedded::open_on(recovering.clone(), options())
+        let image = image_after_crash(&DiskImage::default(), &trace, position, &mut random);
+        // Opening the image is the recovery; its operations are recorded, and it is interrupted by a second crash.
+        let recovering = SimulatedDisk::with_image(image.clone());
+        let store = EmbeddedStore::open_on(recovering.clone(), options())
             .await
-            .expect("a recovery");
+            .expect("open store after the crash");
         let recovery = recovering.trace();
         drop(store);
         let interrupted = random.below(recovery.len() + 1);
-        let image = after_crash(&image, &recovery, interrupted, &mut random);
+        let image = image_after_crash(&image, &recovery, interrupted, &mut random);
         check(image, &history, position).await;
     }
 }
 
-/// Writes cut off after every sector, and those of a status, which is overwritten, after every byte.
+/// Writes are torn after every sector, and status writes, which overwrite in place, after every byte.
 #[tokio::test]
-async fn a_torn_write_leaves_all_that_was_acknowledged() {
+async fn acknowledged_writes_survive_torn_writes() {
     const STATUS_BYTES_MAX: usize = 64;
     let disk = SimulatedDisk::default();
-    let history = workload(&disk).await;
+    let history = run_workload(&disk).await;
     let trace = disk.trace();
-    let mut image = Image::default();
+    let mut image = DiskImage::default();
     let mut segments_max = 0;
     for (position, operation) in trace.iter().enumerate() {
         let torn_after: Vec<usize> = match operation {
-            Operation::Write { bytes, .. } if bytes.len() <= STATUS_BYTES_MAX => {
+            DiskOperation::Write { bytes, .. } if bytes.len() <= STATUS_BYTES_MAX => {
                 (0..bytes.len()).collect()
             }
-            Operation::Write { bytes, .. } => {
+            DiskOperation::Write { bytes, .. } => {
                 (0..bytes.len().min(16 * 1024)).step_by(512).collect()
             }
             _ => Vec::new(),
@@ -161,23 +166,23 @@ async fn a_torn_write_leaves_all_that_was_acknowledged() {
         if position >= history[0].position {
             for bytes in torn_after {
                 let mut torn = image.clone();
-                torn.carry_out(operation, bytes);
+                torn.apply(operation, bytes);
                 check(torn, &history, position).await;
             }
         }
-        image.carry_out(operation, usize::MAX);
-        segments_max = segments_max.max(image.segments());
+        image.apply(operation, usize::MAX);
+        segments_max = segments_max.max(image.segment_count());
     }
-    assert!(segments_max > 2, "segments were begun: {segments_max}");
+    assert!(segments_max > 2, "too few segments: {segments_max}");
 }
 
-/// The workload is only worth something if segments are packed in it.
+/// Checks that the workload covers packing of segments.
 #[tokio::test]
-async fn segments_are_packed_amid_the_commits() {
+async fn the_workload_packs_segments() {
     let disk = SimulatedDisk::default();
-    workload(&disk).await;
+    run_workload(&disk).await;
     let trace = disk.trace();
-    let removed = |operation: &&Operation| matches!(operation, Operation::Remove { .. });
+    let removed = |operation: &&DiskOperation| matches!(operation, DiskOperation::Remove { .. });
     let packed = trace.iter().filter(removed).count();
-    assert!(packed > 3, "{packed} segments were packed with others");
+    assert!(packed > 3, "only {packed} segments were packed");
 }

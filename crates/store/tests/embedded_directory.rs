@@ -1,4 +1,4 @@
-//! The data directory of the embedded store: whose it is, what may lie in it, and how large it gets.
+//! The data directory of the embedded store: locking, foreign and damaged files, permissions, size.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,34 +6,34 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_store::embedded::{Embedded, FileError, Options, Retention};
-use rhumb_store::{Error, Expect, Range, Revision, Store, Transaction};
+use rhumb_store::embedded::{DataDirectoryError, EmbeddedOptions, EmbeddedStore, RetentionPolicy};
+use rhumb_store::{Error, ExpectedRevision, RangeRequest, Revision, Store, Transaction};
 use tempfile::tempdir;
 
 /// The only segment of a small store.
 const SEGMENT: &str = "log/00000000000000000002.log";
 
-async fn open(path: &Path) -> Result<Embedded, FileError> {
-    Embedded::open(path, Options::default()).await
+async fn open(path: &Path) -> Result<EmbeddedStore, DataDirectoryError> {
+    EmbeddedStore::open(path, EmbeddedOptions::default()).await
 }
 
-async fn put(store: &Embedded, key: &str, value: &str) -> Revision {
-    let transaction = Transaction::new().put(key, value.to_owned(), Expect::Any);
-    store.commit(transaction).await.expect("a write")
+async fn put(store: &EmbeddedStore, key: &str, value: &str) -> Revision {
+    let transaction = Transaction::new().put(key, value.to_owned(), ExpectedRevision::Any);
+    store.commit(transaction).await.expect("commit write")
 }
 
-/// Every file below a directory with its content.
+/// All files below a directory with their content.
 fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
-    for item in fs::read_dir(path).expect("the directory") {
-        let item = item.expect("an item");
+    for item in fs::read_dir(path).expect("read directory") {
+        let item = item.expect("directory entry");
         let name = item.file_name().to_string_lossy().into_owned();
         if item.path().is_dir() {
             let inside = files_below(&item.path(), &name);
             files.extend(inside);
             files.insert(name, Vec::new());
         } else {
-            files.insert(name, fs::read(item.path()).expect("a file"));
+            files.insert(name, fs::read(item.path()).expect("write file"));
         }
     }
     files
@@ -44,34 +44,34 @@ fn files_below(path: &Path, above: &str) -> BTreeMap<String, Vec<u8>> {
     files(path).into_iter().map(name).collect()
 }
 
-/// Opening must be refused with a message that has these words, and change nothing.
+/// Checks that opening fails with a message that contains these words, and that it changes nothing.
 async fn check_refused(path: &Path, words: &[&str]) {
     let before = files(path);
     let error = open(path)
         .await
         .map(|_| ())
-        .expect_err("a refusal")
+        .expect_err("open must fail")
         .to_string();
     for word in words {
-        assert!(error.contains(word), "{word:?} is missing in: {error}");
+        assert!(error.contains(word), "{word:?} not found in: {error}");
     }
-    assert!(!error.contains('\n'), "one line: {error}");
+    assert!(!error.contains('\n'), "expected one line: {error}");
     let mut after = files(path);
-    // Whoever holds the directory leaves only the lock behind.
+    // Opening may leave only the lock file behind.
     if !before.contains_key("LOCK") {
         after.remove("LOCK");
     }
-    assert!(before == after, "something was changed");
+    assert!(before == after, "the directory was changed");
 }
 
 #[tokio::test]
-async fn a_directory_in_use_is_refused_with_the_process_that_uses_it() {
-    let directory = tempdir().expect("a directory");
-    let store = open(directory.path()).await.expect("a new store");
+async fn a_directory_in_use_is_rejected_with_the_process_id() {
+    let directory = tempdir().expect("create temporary directory");
+    let store = open(directory.path()).await.expect("create store");
     let error = open(directory.path())
         .await
         .map(|_| ())
-        .expect_err("a refusal")
+        .expect_err("open must fail")
         .to_string();
     let process = std::process::id().to_string();
     assert!(
@@ -81,15 +81,15 @@ async fn a_directory_in_use_is_refused_with_the_process_that_uses_it() {
     store.close().await;
     open(directory.path())
         .await
-        .expect("free again")
+        .expect("directory is unlocked")
         .close()
         .await;
 }
 
 #[tokio::test]
-async fn a_foreign_directory_is_refused_and_left_alone() {
-    let directory = tempdir().expect("a directory");
-    fs::create_dir(directory.path().join("member")).expect("what etcd leaves");
+async fn a_foreign_directory_is_rejected_unchanged() {
+    let directory = tempdir().expect("create temporary directory");
+    fs::create_dir(directory.path().join("member")).expect("create an etcd data directory");
     check_refused(
         directory.path(),
         &["member", "not a rhumb store", "choose another path"],
@@ -99,33 +99,33 @@ async fn a_foreign_directory_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_foreign_file_is_refused_and_left_alone() {
-    let directory = tempdir().expect("a directory");
-    fs::create_dir(directory.path().join("log")).expect("a folder");
-    fs::write(directory.path().join(SEGMENT), "SQLite format 3\0").expect("a file");
+async fn a_foreign_file_is_rejected_unchanged() {
+    let directory = tempdir().expect("create temporary directory");
+    fs::create_dir(directory.path().join("log")).expect("create directory");
+    fs::write(directory.path().join(SEGMENT), "SQLite format 3\0").expect("write file");
     check_refused(directory.path(), &[SEGMENT, "not a rhumb store"]).await;
 }
 
-/// A folder of that name may be anybody's.
+/// A `log` directory may belong to another program.
 #[tokio::test]
-async fn a_log_of_another_program_is_refused_and_left_alone() {
-    let directory = tempdir().expect("a directory");
-    fs::create_dir(directory.path().join("log")).expect("a folder");
-    fs::write(directory.path().join("log/messages"), "began\nended\n").expect("a file");
+async fn a_log_of_another_program_is_rejected_unchanged() {
+    let directory = tempdir().expect("create temporary directory");
+    fs::create_dir(directory.path().join("log")).expect("create directory");
+    fs::write(directory.path().join("log/messages"), "began\nended\n").expect("write file");
     check_refused(directory.path(), &["log", "missing"]).await;
-    fs::write(directory.path().join("log/server.log"), "began\nended\n").expect("a file");
+    fs::write(directory.path().join("log/server.log"), "began\nended\n").expect("write file");
     check_refused(directory.path(), &["log/server.log", "not a rhumb store"]).await;
 }
 
 #[tokio::test]
-async fn an_emptied_file_is_refused_and_left_alone() {
-    let directory = tempdir().expect("a directory");
+async fn an_emptied_file_is_rejected_unchanged() {
+    let directory = tempdir().expect("create temporary directory");
     open(directory.path())
         .await
-        .expect("a new store")
+        .expect("create store")
         .close()
         .await;
-    fs::write(directory.path().join(SEGMENT), "").expect("a file");
+    fs::write(directory.path().join(SEGMENT), "").expect("write file");
     check_refused(
         directory.path(),
         &[SEGMENT, "is damaged", "empty", "restore"],
@@ -134,47 +134,51 @@ async fn an_emptied_file_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_cut_off_file_is_refused_and_left_alone() {
-    let directory = tempdir().expect("a directory");
-    let store = open(directory.path()).await.expect("a new store");
+async fn a_truncated_file_is_rejected_unchanged() {
+    let directory = tempdir().expect("create temporary directory");
+    let store = open(directory.path()).await.expect("create store");
     for index in 0..300 {
         put(&store, &format!("/k/{index}"), &"v".repeat(1000)).await;
     }
     store.close().await;
     let file = directory.path().join(SEGMENT);
-    let good = fs::read(&file).expect("the file");
+    let good = fs::read(&file).expect("access file");
     for length in [10, 100, 4096, good.len() / 2] {
-        fs::write(&file, &good[..length]).expect("a file");
+        fs::write(&file, &good[..length]).expect("write file");
         check_refused(directory.path(), &[SEGMENT, "is damaged", "restore"]).await;
     }
 }
 
 #[tokio::test]
-async fn a_store_of_another_format_is_refused_and_left_alone() {
-    let directory = tempdir().expect("a directory");
-    fs::write(directory.path().join("store.redb"), "redb").expect("a file of format 1");
+async fn a_store_of_another_format_is_rejected_unchanged() {
+    let directory = tempdir().expect("create temporary directory");
+    fs::write(directory.path().join("store.redb"), "redb").expect("write a file of format 1");
     check_refused(directory.path(), &["store.redb", "format 1", "format 2"]).await;
 
-    let later = tempdir().expect("a directory");
-    open(later.path()).await.expect("a new store").close().await;
+    let later = tempdir().expect("create temporary directory");
+    open(later.path())
+        .await
+        .expect("create store")
+        .close()
+        .await;
     let file = later.path().join(SEGMENT);
-    let mut bytes = fs::read(&file).expect("the segment");
+    let mut bytes = fs::read(&file).expect("access segment file");
     bytes[8] = 3;
     let crc = crc32fast::hash(&[&bytes[..12], &bytes[16..64]].concat());
     bytes[12..16].copy_from_slice(&crc.to_le_bytes());
-    fs::write(&file, bytes).expect("the segment");
+    fs::write(&file, bytes).expect("access segment file");
     check_refused(later.path(), &[SEGMENT, "format 3", "format 2"]).await;
 }
 
 #[tokio::test]
-async fn a_directory_without_rights_is_named() {
-    let directory = tempdir().expect("a directory");
+async fn an_inaccessible_directory_is_named() {
+    let directory = tempdir().expect("create temporary directory");
     let file = directory.path().join("a-file");
-    fs::write(&file, "").expect("a file");
+    fs::write(&file, "").expect("write file");
     let error = open(&file.join("data"))
         .await
         .map(|_| ())
-        .expect_err("a refusal")
+        .expect_err("open must fail")
         .to_string();
     assert!(
         error.contains("a-file") && error.contains("cannot use"),
@@ -186,19 +190,19 @@ async fn a_directory_without_rights_is_named() {
 #[tokio::test]
 async fn the_data_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
-    let directory = tempdir().expect("a directory");
+    let directory = tempdir().expect("create temporary directory");
     let (new, existing) = (
         directory.path().join("new"),
         directory.path().join("existing"),
     );
-    fs::create_dir(&existing).expect("a directory");
-    let store = open(&new).await.expect("a new store");
+    fs::create_dir(&existing).expect("create temporary directory");
+    let store = open(&new).await.expect("create store");
     store
         .backup(&directory.path().join("backup"))
         .await
-        .expect("a backup");
+        .expect("back up");
     store.close().await;
-    open(&existing).await.expect("a new store").close().await;
+    open(&existing).await.expect("create store").close().await;
     for path in [
         "new",
         "new/log",
@@ -214,42 +218,42 @@ async fn the_data_is_readable_by_its_owner_only() {
 }
 
 #[tokio::test]
-async fn a_crash_while_the_store_is_made_leaves_nothing_in_the_way() {
-    let directory = tempdir().expect("a directory");
-    fs::create_dir(directory.path().join("log.new")).expect("a folder");
-    fs::write(directory.path().join("log.new/half"), "half a log").expect("a file");
-    let store = open(directory.path()).await.expect("a new store");
+async fn a_crash_during_creation_does_not_block_the_next_start() {
+    let directory = tempdir().expect("create temporary directory");
+    fs::create_dir(directory.path().join("log.new")).expect("create directory");
+    fs::write(directory.path().join("log.new/half"), "half a log").expect("write file");
+    let store = open(directory.path()).await.expect("create store");
     assert_eq!(
-        store.revision().await.expect("the revision"),
+        store.revision().await.expect("read revision"),
         Revision::new(1)
     );
     assert!(!directory.path().join("log.new").exists());
 }
 
-/// History goes by count, its room is given back, and the log does not grow with the number of writes.
+/// History is compacted by count, its space is reclaimed, and the log does not grow with the number of writes.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_stays_bounded_however_much_is_written() {
+async fn the_log_size_does_not_grow_with_the_number_of_writes() {
     const KEYS: usize = 50;
     const ROUNDS: usize = 8;
-    // What may be kept: the history and a tenth more, as much again that is not worth packing, the segment that
-    // grows, one that is being packed and its copy.
+    // The bound: the history and a tenth more, the same amount of dead records that are not worth packing, the active
+    // segment, a segment being packed and its copy.
     const VERSIONS_MAX: usize = 2 * (2000 + 200);
     const VERSION_BYTES: usize = 1024;
     const SEGMENT_BYTES: usize = 1 << 20;
     const LOG_BYTES_MAX: usize = VERSIONS_MAX * VERSION_BYTES + 4 * SEGMENT_BYTES;
-    let directory = tempdir().expect("a directory");
-    let options = Options {
-        retention: Retention {
+    let directory = tempdir().expect("create temporary directory");
+    let options = EmbeddedOptions {
+        retention: RetentionPolicy {
             revisions_max: 2000,
-            ..Retention::default()
+            ..RetentionPolicy::default()
         },
         segment_bytes: SEGMENT_BYTES as u64,
-        ..Options::default()
+        ..EmbeddedOptions::default()
     };
     let store = Arc::new(
-        Embedded::open(directory.path(), options)
+        EmbeddedStore::open(directory.path(), options)
             .await
-            .expect("a new store"),
+            .expect("create store"),
     );
     let mut sizes = Vec::new();
     for _ in 0..ROUNDS {
@@ -269,16 +273,16 @@ async fn the_log_stays_bounded_however_much_is_written() {
             })
             .collect();
         for writer in writers {
-            writer.await.expect("a writer");
+            writer.await.expect("writer task");
         }
         sizes.push(store.stats().file_bytes);
     }
-    // Without an end to history these 80,000 writes would take eight times as much.
+    // Without compaction these 80,000 writes would take eight times as much.
     assert!(
         sizes.iter().all(|size| *size <= LOG_BYTES_MAX as u64),
         "{sizes:?}"
     );
-    let current = store.revision().await.expect("the revision");
+    let current = store.revision().await.expect("read revision");
     let old = store
         .changes("/", Revision::new(current.get() - 10_000))
         .await;
@@ -286,25 +290,28 @@ async fn the_log_stays_bounded_however_much_is_written() {
     store
         .changes("/", Revision::new(current.get() - 1000))
         .await
-        .expect("young history is kept");
-    let page = store.range(Range::prefix("/k/")).await.expect("a range");
+        .expect("recent history is kept");
+    let page = store
+        .range(RangeRequest::prefix("/k/"))
+        .await
+        .expect("range read");
     assert_eq!(page.entries.len(), KEYS);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn history_goes_by_age() {
-    let directory = tempdir().expect("a directory");
-    let options = Options {
-        retention: Retention {
+async fn history_is_compacted_by_age() {
+    let directory = tempdir().expect("create temporary directory");
+    let options = EmbeddedOptions {
+        retention: RetentionPolicy {
             age_max: Duration::from_millis(500),
-            ..Retention::default()
+            ..RetentionPolicy::default()
         },
-        ..Options::default()
+        ..EmbeddedOptions::default()
     };
     let store = Arc::new(
-        Embedded::open(directory.path(), options)
+        EmbeddedStore::open(directory.path(), options)
             .await
-            .expect("a new store"),
+            .expect("create store"),
     );
     let first = put(&store, "/k/x", "first").await;
     for batch in 0..30 {
@@ -317,7 +324,7 @@ async fn history_goes_by_age() {
             })
             .collect();
         for write in writes {
-            write.await.expect("a write");
+            write.await.expect("commit write");
         }
     }
     let gone = async {
@@ -327,12 +334,12 @@ async fn history_goes_by_age() {
     };
     tokio::time::timeout(Duration::from_secs(20), gone)
         .await
-        .expect("old history goes");
+        .expect("old history is compacted in time");
     assert_eq!(
         store
-            .range(Range::prefix("/k/"))
+            .range(RangeRequest::prefix("/k/"))
             .await
-            .expect("a range")
+            .expect("range read")
             .entries
             .len(),
         101

@@ -1,7 +1,8 @@
-//! A store that lives for many generations: random transactions and compactions, small segments that are packed all the
-//! time, a disk that fills up and fails, and a crash at any moment, after which the next generation goes on with what
-//! that crash has left. Before it does, everything that can be read is held against a model: entries, revisions, the
-//! state at every revision that has not been compacted, and the stream of changes.
+//! Long-running crash test of the embedded store over many generations.
+//!
+//! A generation runs random transactions and compactions on small segments and a faulty disk, and ends with a crash
+//! at a random point. The next generation opens the disk as that crash left it, and compares everything readable with
+//! a model: entries, revisions, the state at every revision that is not compacted, and the change stream.
 
 mod simulated_disk;
 
@@ -10,33 +11,36 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use rhumb_store::embedded::{Embedded, Options, Retention};
-use rhumb_store::{Change, ChangeEvent, Error, Expect, Range, Revision, Store, Transaction};
-use rhumb_store_conformance::Random;
-use simulated_disk::{Image, SimulatedDisk, after_crash};
+use rhumb_store::embedded::{EmbeddedOptions, EmbeddedStore, RetentionPolicy};
+use rhumb_store::{
+    ChangeStreamEvent, Error, ExpectedRevision, KeyChange, RangeRequest, Revision, Store,
+    Transaction,
+};
+use rhumb_store_conformance::SeededRng;
+use simulated_disk::{DiskImage, SimulatedDisk, image_after_crash};
 
-/// Value, where it was created and where it was modified.
-type State = BTreeMap<String, (String, u64, u64)>;
+/// Entries of the model: value, create revision and mod revision by key.
+type ModelState = BTreeMap<String, (String, u64, u64)>;
 
-/// Something that was tried, and between which positions of the trace.
-struct Attempt {
+/// An attempted commit, and the positions in the disk trace between which it ran.
+struct RecordedCommit {
     start: usize,
     end: usize,
     revision: u64,
-    state: State,
-    outcome: Outcome,
+    state: ModelState,
+    outcome: CommitOutcome,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Outcome {
-    Done,
-    Nothing,
+enum CommitOutcome {
+    Committed,
+    NotCommitted,
     Unknown,
 }
 
-struct Model {
-    /// The state at each revision, as far as that is known.
-    states: BTreeMap<u64, State>,
+struct StoreModel {
+    /// The known state at each revision.
+    states: BTreeMap<u64, ModelState>,
     revision: u64,
     compacted: u64,
 }
@@ -51,23 +55,26 @@ fn count_panics() {
     }));
 }
 
-fn options(segment_bytes: u64, revisions_max: u64) -> Options {
-    Options {
+fn options(segment_bytes: u64, revisions_max: u64) -> EmbeddedOptions {
+    EmbeddedOptions {
         segment_bytes,
-        retention: Retention {
+        retention: RetentionPolicy {
             revisions_max,
-            ..Retention::default()
+            ..RetentionPolicy::default()
         },
         recent_changes_bytes: 2000,
-        ..Options::default()
+        ..EmbeddedOptions::default()
     }
 }
 
-async fn state_at(store: &Embedded, revision: Option<u64>) -> Result<(State, u64), Error> {
-    let mut range = Range::prefix("/");
+async fn state_at(
+    store: &EmbeddedStore,
+    revision: Option<u64>,
+) -> Result<(ModelState, u64), Error> {
+    let mut range = RangeRequest::prefix("/");
     range.at = revision.map(Revision::new);
     let page = store.range(range).await?;
-    let entry = |entry: rhumb_store::Entry| {
+    let entry = |entry: rhumb_store::StoreEntry| {
         let value = String::from_utf8_lossy(&entry.value).into_owned();
         let (created, modified) = (entry.created.get(), entry.modified.get());
         (entry.key.to_string(), (value, created, modified))
@@ -76,8 +83,12 @@ async fn state_at(store: &Embedded, revision: Option<u64>) -> Result<(State, u64
     Ok((state, page.revision.get()))
 }
 
-/// What the state becomes with a transaction, or `None` if nothing changes.
-fn applied(state: &State, changes: &[(String, Option<String>)], revision: u64) -> Option<State> {
+/// The state after a transaction, or `None` if it changes nothing.
+fn apply_changes(
+    state: &ModelState,
+    changes: &[(String, Option<String>)],
+    revision: u64,
+) -> Option<ModelState> {
     let mut next = state.clone();
     let mut any = false;
     for (key, value) in changes {
@@ -93,11 +104,11 @@ fn applied(state: &State, changes: &[(String, Option<String>)], revision: u64) -
     any.then_some(next)
 }
 
-fn random_changes(random: &mut Random, step: usize) -> Vec<(String, Option<String>)> {
+fn random_changes(random: &mut SeededRng, step: usize) -> Vec<(String, Option<String>)> {
     let mut changes = BTreeMap::new();
     for _ in 0..1 + random.below(3) {
         let key = match random.below(10) {
-            // Long-lived ones among short-lived ones.
+            // Long-lived keys among short-lived ones.
             0 => format!("/long/{}", random.below(40)),
             1..=5 => format!("/short/{}", random.below(6)),
             _ => format!("/some/{}", random.below(25)),
@@ -114,14 +125,14 @@ fn random_changes(random: &mut Random, step: usize) -> Vec<(String, Option<Strin
     changes.into_iter().collect()
 }
 
-/// Everything that can be read is as the model says; tells where the history begins.
-async fn compare(store: &Embedded, model: &Model, what: &str) -> u64 {
+/// Compares everything readable with the model; returns the compaction revision.
+async fn check_against_model(store: &EmbeddedStore, model: &StoreModel, what: &str) -> u64 {
     let oldest = match store.changes("/", Revision::new(0)).await {
         Err(Error::Compacted { oldest, .. }) => oldest.get(),
         Ok(_) => 0,
         Err(error) => panic!("{what}: {error}"),
     };
-    assert!(oldest >= model.compacted, "{what}: a compaction is lost");
+    assert!(oldest >= model.compacted, "{what}: a compaction was lost");
     for revision in oldest.max(1)..=model.revision {
         let (found, _) = state_at(store, Some(revision))
             .await
@@ -153,18 +164,18 @@ async fn compare(store: &Embedded, model: &Model, what: &str) -> u64 {
     let mut stream = store
         .changes("/", Revision::new(oldest.max(1)))
         .await
-        .expect("a stream");
+        .expect("open stream");
     let mut state = model.states[&oldest.max(1)].clone();
     for revision in oldest.max(1) + 1..=model.revision {
         let event = tokio::time::timeout(Duration::from_secs(20), stream.next()).await;
-        let set = match event.expect("an event").expect("a change") {
-            ChangeEvent::Changes(set) => set,
-            ChangeEvent::Progress(_) => panic!("nobody asked"),
+        let set = match event.expect("change event").expect("change event") {
+            ChangeStreamEvent::Changes(set) => set,
+            ChangeStreamEvent::Progress(_) => panic!("unexpected progress event"),
         };
         assert_eq!(set.revision.get(), revision, "{what}: the stream");
         for change in set.changes.iter() {
             match change {
-                Change::Put {
+                KeyChange::Put {
                     key,
                     value,
                     created,
@@ -172,10 +183,10 @@ async fn compare(store: &Embedded, model: &Model, what: &str) -> u64 {
                     let value = String::from_utf8_lossy(value).into_owned();
                     state.insert(key.to_string(), (value, created.get(), revision));
                 }
-                Change::Delete { key } => {
+                KeyChange::Delete { key } => {
                     assert!(
                         state.remove(&**key).is_some(),
-                        "{what}: {key} was not there"
+                        "{what}: deleted key {key} did not exist"
                     );
                 }
             }
@@ -188,78 +199,83 @@ async fn compare(store: &Embedded, model: &Model, what: &str) -> u64 {
     oldest
 }
 
-/// Waits for all of them, each of which is begun in its turn.
-async fn all_of<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
+/// Waits for all futures, polling them first in their order.
+async fn join_in_order<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
     let mut waiting: Vec<_> = futures.into_iter().map(Box::pin).collect();
-    let mut answers: Vec<Option<T>> = waiting.iter().map(|_| None).collect();
+    let mut responses: Vec<Option<T>> = waiting.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {
-        for (future, answer) in waiting.iter_mut().zip(&mut answers) {
+        for (future, answer) in waiting.iter_mut().zip(&mut responses) {
             if answer.is_none()
                 && let Poll::Ready(ready) = future.as_mut().poll(context)
             {
                 *answer = Some(ready);
             }
         }
-        if answers.iter().all(Option::is_some) {
+        if responses.iter().all(Option::is_some) {
             Poll::Ready(())
         } else {
             Poll::Pending
         }
     })
     .await;
-    answers.into_iter().flatten().collect()
+    responses.into_iter().flatten().collect()
 }
 
-/// One life of the store; answers what a crash or an orderly end leaves.
-async fn live(image: Image, model: &mut Model, random: &mut Random, what: &str) -> Image {
-    let disk = SimulatedDisk::with_content(image.clone());
+/// Runs one generation; returns the disk image after its crash or clean shutdown.
+async fn run_generation(
+    image: DiskImage,
+    model: &mut StoreModel,
+    random: &mut SeededRng,
+    what: &str,
+) -> DiskImage {
+    let disk = SimulatedDisk::with_image(image.clone());
     let segment_bytes = [2048, 4096, 8192, 32768][random.below(4)];
     let revisions_max = [20, 60, 100_000][random.below(3)];
-    let store = Embedded::open_on(disk.clone(), options(segment_bytes, revisions_max))
+    let store = EmbeddedStore::open_on(disk.clone(), options(segment_bytes, revisions_max))
         .await
         .unwrap_or_else(|error| panic!("{what}: {error}"));
-    model.compacted = compare(&store, model, what).await;
-    let mut attempts: Vec<Attempt> = Vec::new();
-    let mut compactions = vec![(disk.position(), model.compacted)];
+    model.compacted = check_against_model(&store, model, what).await;
+    let mut attempts: Vec<RecordedCommit> = Vec::new();
+    let mut compactions = vec![(disk.operation_count(), model.compacted)];
     let (mut revision, mut state) = (model.revision, model.states[&model.revision].clone());
     let steps = 5 + random.below(80);
     let faults = random.below(3) == 0;
     for step in 0..steps {
         if faults {
             match random.below(25) {
-                0 => disk.leave_room(Some(random.below(8))),
-                1..=4 => disk.leave_room(None),
+                0 => disk.limit_free_pages(Some(random.below(8))),
+                1..=4 => disk.limit_free_pages(None),
                 5 => {
                     let first = random.below(4);
-                    disk.fail_syncs_for_lack_of_room(first..first + 1 + random.below(3));
+                    disk.fail_syncs_with_enospc(first..first + 1 + random.below(3));
                 }
                 6 if random.below(6) == 0 => disk.fail_syncs(true),
                 7 => {
-                    disk.leave_room(None);
+                    disk.limit_free_pages(None);
                     tokio::time::sleep(Duration::from_millis(110)).await;
                 }
                 _ => {}
             }
         }
-        let start = disk.position();
+        let start = disk.operation_count();
         if random.below(15) == 0 {
             let to = revision.saturating_sub(random.below(12) as u64);
             if store.compact(Revision::new(to)).await.is_ok() {
-                compactions.push((disk.position(), to));
+                compactions.push((disk.operation_count(), to));
             }
             continue;
         }
         if random.below(12) == 0 {
-            // Time for the cleaner.
+            // Give the cleaner time to run.
             tokio::time::sleep(Duration::from_millis(random.below(4) as u64)).await;
         }
-        // Several at once share a write; not where one of them may fail, as the next would then mean something else.
+        // Concurrent commits share a write. Not with faults: if one fails, the model of the next ones would be wrong.
         let together = if faults { 1 } else { 1 + random.below(6) };
         let (mut commits, mut tried) = (Vec::new(), Vec::new());
         let (mut drafted_revision, mut drafted) = (revision, state.clone());
         for _ in 0..together {
             let changes = random_changes(random, step);
-            let Some(next) = applied(&drafted, &changes, drafted_revision + 1) else {
+            let Some(next) = apply_changes(&drafted, &changes, drafted_revision + 1) else {
                 continue;
             };
             (drafted_revision, drafted) = (drafted_revision + 1, next);
@@ -267,53 +283,53 @@ async fn live(image: Image, model: &mut Model, random: &mut Random, what: &str) 
             let mut transaction = Transaction::new();
             for (key, value) in changes {
                 transaction = match value {
-                    Some(value) => transaction.put(key, value, Expect::Any),
-                    None => transaction.delete(key, Expect::Any),
+                    Some(value) => transaction.put(key, value, ExpectedRevision::Any),
+                    None => transaction.delete(key, ExpectedRevision::Any),
                 };
             }
             commits.push(store.commit(transaction));
         }
-        let answers = all_of(commits).await;
-        let end = disk.position();
-        for ((revision_tried, next), answer) in tried.into_iter().zip(answers) {
+        let responses = join_in_order(commits).await;
+        let end = disk.operation_count();
+        for ((revision_tried, next), answer) in tried.into_iter().zip(responses) {
             let outcome = match answer {
                 Ok(got) => {
                     assert_eq!(
                         got.get(),
                         revision_tried,
-                        "{what}: revisions follow each other"
+                        "{what}: revisions are consecutive"
                     );
-                    Outcome::Done
+                    CommitOutcome::Committed
                 }
-                Err(error) if error.changed_nothing() => Outcome::Nothing,
-                Err(_) => Outcome::Unknown,
+                Err(error) if error.changed_nothing() => CommitOutcome::NotCommitted,
+                Err(_) => CommitOutcome::Unknown,
             };
-            attempts.push(Attempt {
+            attempts.push(RecordedCommit {
                 start,
                 end,
                 revision: revision_tried,
                 state: next.clone(),
                 outcome,
             });
-            if outcome == Outcome::Done {
+            if outcome == CommitOutcome::Committed {
                 (revision, state) = (revision_tried, next);
             }
         }
         if random.below(10) == 0 {
-            let found = state_at(&store, None).await.expect("a read");
-            assert_eq!(found, (state.clone(), revision), "{what}: amid the writes");
+            let found = state_at(&store, None).await.expect("read entry");
+            assert_eq!(found, (state.clone(), revision), "{what}: between writes");
         }
     }
     let orderly = random.below(3) == 0;
     if orderly {
-        disk.leave_room(None);
-        disk.fail_syncs_for_lack_of_room(0..0);
+        disk.limit_free_pages(None);
+        disk.fail_syncs_with_enospc(0..0);
     }
     store.close().await;
     assert_eq!(
         PANICS.load(Ordering::SeqCst),
         0,
-        "{what}: something panicked"
+        "{what}: a thread panicked"
     );
     let trace = disk.trace();
     let position = if orderly {
@@ -321,9 +337,11 @@ async fn live(image: Image, model: &mut Model, random: &mut Random, what: &str) 
     } else {
         random.below(trace.len() + 1)
     };
-    let left = after_crash(&image, &trace, position, random);
-    // What the next generation may find.
-    let done = |attempt: &&Attempt| attempt.outcome == Outcome::Done && attempt.end <= position;
+    let left = image_after_crash(&image, &trace, position, random);
+    // Update the model with the states that the next generation may find.
+    let done = |attempt: &&RecordedCommit| {
+        attempt.outcome == CommitOutcome::Committed && attempt.end <= position
+    };
     for attempt in attempts.iter().filter(done) {
         model.states.insert(attempt.revision, attempt.state.clone());
         model.revision = attempt.revision;
@@ -334,16 +352,16 @@ async fn live(image: Image, model: &mut Model, random: &mut Random, what: &str) 
     let possible: Vec<_> = attempts
         .iter()
         .filter(|it| it.revision > model.revision && it.start <= position)
-        .filter(|it| it.outcome == Outcome::Unknown || it.end > position)
+        .filter(|it| it.outcome == CommitOutcome::Unknown || it.end > position)
         .collect();
-    let probe = Embedded::open_on(
-        SimulatedDisk::with_content(left.clone()),
+    let probe = EmbeddedStore::open_on(
+        SimulatedDisk::with_image(left.clone()),
         options(segment_bytes, 100_000),
     );
     let probe = probe.await.unwrap_or_else(|error| {
         panic!("{what}, crash after {position} of {}: {error}", trace.len())
     });
-    let (found, at) = state_at(&probe, None).await.expect("a read");
+    let (found, at) = state_at(&probe, None).await.expect("read entry");
     if (at, &found) != (model.revision, &model.states[&model.revision]) {
         let which = possible
             .iter()
@@ -375,39 +393,42 @@ async fn live(image: Image, model: &mut Model, random: &mut Random, what: &str) 
     left
 }
 
-async fn generations(seed: u64, count: usize) {
-    let mut random = Random::new(seed);
-    let mut model = Model {
-        states: BTreeMap::from([(1, State::new())]),
+async fn run_generations(seed: u64, count: usize) {
+    let mut random = SeededRng::new(seed);
+    let mut model = StoreModel {
+        states: BTreeMap::from([(1, ModelState::new())]),
         revision: 1,
         compacted: 0,
     };
-    // A new store, whole.
+    // Create an empty store without faults.
     let disk = SimulatedDisk::default();
-    let store = Embedded::open_on(disk.clone(), Options::default());
-    store.await.expect("a new store").close().await;
-    let mut image = Image::default();
+    let store = EmbeddedStore::open_on(disk.clone(), EmbeddedOptions::default());
+    store.await.expect("create store").close().await;
+    let mut image = DiskImage::default();
     for operation in disk.trace() {
-        image.carry_out(&operation, usize::MAX);
+        image.apply(&operation, usize::MAX);
     }
     for generation in 0..count {
         let what = format!("seed {seed}, generation {generation}");
-        image = live(image, &mut model, &mut random, &what).await;
+        image = run_generation(image, &mut model, &mut random, &what).await;
         let oldest = model.compacted.max(1);
         model.states = model.states.split_off(&oldest);
     }
 }
 
-fn number(name: &str, default: u64) -> u64 {
+fn env_number(name: &str, default: u64) -> u64 {
     let text = std::env::var(name).ok();
     text.and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn generations_of_crashes_leave_all_that_was_acknowledged() {
+async fn acknowledged_writes_survive_repeated_crashes() {
     count_panics();
-    let (first, seeds) = (number("RHUMB_TEST_SEED", 1), number("RHUMB_TEST_SEEDS", 4));
+    let (first, seeds) = (
+        env_number("RHUMB_TEST_SEED", 1),
+        env_number("RHUMB_TEST_SEEDS", 4),
+    );
     for seed in first..first + seeds {
-        generations(seed, number("RHUMB_TEST_GENERATIONS", 60) as usize).await;
+        run_generations(seed, env_number("RHUMB_TEST_GENERATIONS", 60) as usize).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The etcd backend keeps the promises of a store, on a real etcd server.
+//! Runs the store conformance suite on the etcd backend with a real etcd server.
 
 mod etcd_server;
 
@@ -7,41 +7,41 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use etcd_server::EtcdServer;
 use rhumb_store::Store;
-use rhumb_store::etcd::{Etcd, Options};
+use rhumb_store::etcd::{EtcdOptions, EtcdStore};
 use rhumb_store_conformance::Harness;
 
-struct OnAServer {
+struct EtcdHarness {
     server: EtcdServer,
-    store: Arc<Etcd>,
+    store: Arc<EtcdStore>,
 }
 
-async fn connect(server: &EtcdServer) -> Arc<Etcd> {
-    let store = Etcd::connect(Options::new([server.endpoint()])).await;
-    Arc::new(store.expect("the server answers"))
+async fn connect(server: &EtcdServer) -> Arc<EtcdStore> {
+    let store = EtcdStore::connect(EtcdOptions::new([server.endpoint()])).await;
+    Arc::new(store.expect("connect to etcd"))
 }
 
 #[async_trait]
-impl Harness for OnAServer {
+impl Harness for EtcdHarness {
     async fn start() -> Self {
         let server = EtcdServer::start().await;
         let store = connect(&server).await;
-        OnAServer { server, store }
+        EtcdHarness { server, store }
     }
 
     fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store) as _
     }
 
-    /// Restarts both: the server, and what rhumb knows of it.
+    /// Restarts the server and reconnects.
     async fn restart(&mut self) {
         self.server.stop();
         self.server.restart().await;
         self.store = connect(&self.server).await;
     }
 
-    fn tells_progress(&self) -> bool {
-        self.store.tells_progress()
+    fn supports_progress(&self) -> bool {
+        self.store.supports_progress()
     }
 }
 
-rhumb_store_conformance::suite!(OnAServer);
+rhumb_store_conformance::suite!(EtcdHarness);

@@ -1,4 +1,4 @@
-//! The etcd backend against a real etcd that crashes, a network that loses things, and people who mistype.
+//! The etcd backend with a real etcd under faults: crashes, lost connections, full quota, wrong configuration.
 
 mod etcd_server;
 
@@ -25,46 +25,51 @@ mod users;
 
 use std::time::{Duration, Instant};
 
-use rhumb_store::etcd::{Etcd, Options};
-use rhumb_store::{ChangeEvent, ChangeSet, ChangeStream, Entry, Expect, Store, Transaction};
+use rhumb_store::etcd::{EtcdOptions, EtcdStore};
+use rhumb_store::{
+    ChangeSet, ChangeStream, ChangeStreamEvent, ExpectedRevision, Store, StoreEntry, Transaction,
+};
 
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of every wait in these tests.
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(30);
 
-async fn connect(endpoint: &str) -> Etcd {
-    let options = Options {
+async fn connect(endpoint: &str) -> EtcdStore {
+    let options = EtcdOptions {
         request_timeout: Duration::from_secs(5),
-        ..Options::new([endpoint])
+        ..EtcdOptions::new([endpoint])
     };
-    Etcd::connect(options).await.expect("etcd lets us in")
+    EtcdStore::connect(options).await.expect("connect to etcd")
 }
 
-/// Waits for a condition.
+/// Polls a condition until it holds.
 async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
+    let started = Instant::now();
     while !condition().await {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(started.elapsed() < CONDITION_TIMEOUT, "timed out: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 async fn next_set(stream: &mut dyn ChangeStream) -> ChangeSet {
-    let next = tokio::time::timeout(PATIENCE, stream.next()).await;
-    match next.expect("a change in time").expect("a change") {
-        ChangeEvent::Changes(set) => set,
-        other => panic!("{other:?} instead of a change"),
+    let next = tokio::time::timeout(CONDITION_TIMEOUT, stream.next()).await;
+    match next
+        .expect("event within the timeout")
+        .expect("change event")
+    {
+        ChangeStreamEvent::Changes(set) => set,
+        other => panic!("expected a change, got {other:?}"),
     }
 }
 
 fn put(key: &str, value: &str) -> Transaction {
-    Transaction::new().put(key, value.to_owned(), Expect::Any)
+    Transaction::new().put(key, value.to_owned(), ExpectedRevision::Any)
 }
 
-async fn get(store: &Etcd, key: &str) -> Option<Entry> {
-    store.get(key).await.expect("a read")
+async fn get(store: &EtcdStore, key: &str) -> Option<StoreEntry> {
+    store.get(key).await.expect("read entry")
 }
 
-/// Of an error that must be one, its text.
-fn text_of<T: std::fmt::Debug, E: std::fmt::Display>(result: Result<T, E>) -> String {
-    result.expect_err("must be refused").to_string()
+/// The text of an expected error.
+fn error_text<T: std::fmt::Debug, E: std::fmt::Display>(result: Result<T, E>) -> String {
+    result.expect_err("must fail").to_string()
 }

@@ -1,4 +1,4 @@
-//! One call, from the first look at where the server is to the last byte of its answer.
+//! [`WebhookClient`]: performs one call, from address resolution to reading the response body.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,125 +9,140 @@ use http::{Method, Request};
 use http_body_util::Full;
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
-use crate::answer;
-use crate::error::CallError;
-use crate::lookups::Lookups;
-use crate::pools::{Key, Pool, Pools};
-use crate::shares::{self, Shares};
-use crate::target::{Address, Place, Resolver, Target};
-use crate::texts;
-use crate::trust::Roots;
+use crate::certificate_verification::RootCertificates;
+use crate::concurrency_limits::{self, ServerCallLimits};
+use crate::error::WebhookCallError;
+use crate::error_texts;
+use crate::host_resolver::HostResolver;
+use crate::pools::{ConnectionPool, ConnectionPools, PoolKey};
+use crate::response;
+use crate::target::{ServiceResolver, TargetAddress, TargetLocation, WebhookTarget};
 
-/// How many calls are under way at once, to whomever: the full shares of 64 servers, so that it takes as many that
-/// hang before one that does not is kept waiting. It is for connections, and what is read from them. The memory of
-/// requests it does not bound, and neither does a share: a call that waits holds its body as one that is under way
-/// does. That is bounded by who calls: the server lets only so many writes wait for somebody outside, each asks as
-/// many webhooks as match it, and none waits longer than its time-out.
-const MAX_CALLS: usize = 64 * shares::MAX_CALLS;
+/// Maximum number of concurrent calls to all servers: the full share of 64 servers, so that 64 servers have to hang
+/// before calls to a healthy one are delayed. The limit bounds connections and the response data read from them. It
+/// does not bound the memory of request bodies, because a waiting call holds its body too. The caller bounds that: the
+/// API server limits how many writes may wait for webhooks, each write calls only the webhooks that match it, and each
+/// call ends at its timeout.
+const MAX_CONCURRENT_CALLS: usize = 64 * concurrency_limits::MAX_CALLS_PER_SERVER;
 
-/// Calls webhook servers. Copies share their connections.
+/// Calls webhook servers. Clones share connections and limits.
 #[derive(Clone)]
-pub struct Client {
-    shared: Arc<Shared>,
+pub struct WebhookClient {
+    inner: Arc<WebhookClientInner>,
 }
 
-struct Shared {
-    resolver: Arc<dyn Resolver>,
-    pools: Pools<Pool>,
-    lookups: Lookups,
-    shares: Shares,
-    system_roots: OnceCell<Roots>,
-    room: Semaphore,
+/// What the clones of a client share.
+struct WebhookClientInner {
+    resolver: Arc<dyn ServiceResolver>,
+    pools: ConnectionPools<ConnectionPool>,
+    lookups: HostResolver,
+    server_limits: ServerCallLimits,
+    system_roots: OnceCell<RootCertificates>,
+    call_permits: Semaphore,
 }
 
-impl Client {
-    pub fn new(resolver: Arc<dyn Resolver>) -> Client {
-        let shared = Arc::new(Shared {
+impl WebhookClient {
+    pub fn new(resolver: Arc<dyn ServiceResolver>) -> WebhookClient {
+        let inner = Arc::new(WebhookClientInner {
             resolver,
-            pools: Pools::new(Instant::now()),
-            lookups: Lookups::of_system(),
-            shares: Shares::default(),
+            pools: ConnectionPools::new(Instant::now()),
+            lookups: HostResolver::system(),
+            server_limits: ServerCallLimits::default(),
             system_roots: OnceCell::new(),
-            room: Semaphore::new(MAX_CALLS),
+            call_permits: Semaphore::new(MAX_CONCURRENT_CALLS),
         });
-        Client { shared }
+        WebhookClient { inner }
     }
 
-    /// Posts JSON and gives back the body of the answer, if that is a success. `timeout` is for everything
-    /// together. Whoever drops the call ends it: its stream, or its connection if that is HTTP/1.1.
+    /// Posts JSON and returns the body of a successful response. `timeout` covers the whole call. Dropping the future
+    /// cancels the call: its HTTP/2 stream is reset, or its HTTP/1.1 connection closed.
     pub async fn post(
         &self,
-        target: &Target,
+        target: &WebhookTarget,
         body: Bytes,
         timeout: Duration,
-    ) -> Result<Bytes, CallError> {
-        let url = target.url_within(timeout);
-        let call = self.shared.call(target, &url, body);
+    ) -> Result<Bytes, WebhookCallError> {
+        let url = target.url_with_timeout(timeout);
+        let call = self.inner.call(target, &url, body);
         match tokio::time::timeout(timeout, call).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(CallError::DeadlineExceeded { url }),
+            Err(_) => Err(WebhookCallError::DeadlineExceeded { url }),
         }
     }
 }
 
-impl Shared {
-    async fn call(&self, target: &Target, url: &str, body: Bytes) -> Result<Bytes, CallError> {
-        let broken = |cause: String| CallError::Connection {
+impl WebhookClientInner {
+    async fn call(
+        &self,
+        target: &WebhookTarget,
+        url: &str,
+        body: Bytes,
+    ) -> Result<Bytes, WebhookCallError> {
+        let broken = |cause: String| WebhookCallError::Connection {
             url: url.to_owned(),
             cause,
         };
         let request = request(url, body).map_err(|error| broken(error.to_string()))?;
-        let share = self.shares.of(target.place());
-        // Calls to a server that hangs wait for the room of that server before they take some from all others.
-        let (_of_this_server, addresses) = self.turn(target, &share).await.map_err(broken)?;
+        let share = self.server_limits.semaphore_for(target.location());
+        // Acquire the server's own permit first: calls to a hanging server must not take permits from the global limit.
+        let (_server_permit, addresses) =
+            self.acquire_permit(target, &share).await.map_err(broken)?;
         let pool = self.pool(target, addresses).await?;
-        let _of_all = self.room.acquire().await;
+        let _call_permit = self.call_permits.acquire().await;
         let response = pool.http.request(request).await;
-        let response = response.map_err(|error| broken(texts::cause(&error)))?;
-        answer::read(response).await
+        let response = response.map_err(|error| broken(error_texts::error_message(&error)))?;
+        response::read_response(response).await
     }
 
-    /// Waits for the turn of a call, and says where the server is by then. A service that is nowhere is not waited
-    /// for, and one that moved in the meantime is called at its new place.
-    async fn turn<'s>(
+    /// Acquires a permit for the server and resolves its addresses. An unresolvable Service fails at once instead of
+    /// waiting for a permit. The addresses are resolved again after a wait, because the Service may have moved.
+    async fn acquire_permit<'s>(
         &self,
-        target: &Target,
+        target: &WebhookTarget,
         share: &'s Semaphore,
-    ) -> Result<(Option<SemaphorePermit<'s>>, Vec<Address>), String> {
+    ) -> Result<(Option<SemaphorePermit<'s>>, Vec<TargetAddress>), String> {
         let addresses = self.addresses(target)?;
         if let Ok(permit) = share.try_acquire() {
             return Ok((Some(permit), addresses));
         }
-        // It is never closed.
+        // The semaphore is never closed.
         let permit = share.acquire().await.ok();
         Ok((permit, self.addresses(target)?))
     }
 
-    fn addresses(&self, target: &Target) -> Result<Vec<Address>, String> {
-        match target.place() {
-            Place::Fixed(address) => Ok(vec![address.clone()]),
-            Place::Service(service) => self.resolver.resolve(service),
+    fn addresses(&self, target: &WebhookTarget) -> Result<Vec<TargetAddress>, String> {
+        match target.location() {
+            TargetLocation::Fixed(address) => Ok(vec![address.clone()]),
+            TargetLocation::Service(service) => self.resolver.resolve(service),
         }
     }
 
-    async fn pool(&self, target: &Target, addresses: Vec<Address>) -> Result<Arc<Pool>, CallError> {
-        let key = Key::new(target, addresses);
+    async fn pool(
+        &self,
+        target: &WebhookTarget,
+        addresses: Vec<TargetAddress>,
+    ) -> Result<Arc<ConnectionPool>, WebhookCallError> {
+        let key = PoolKey::new(target, addresses);
         if let Some(pool) = self.pools.get(&key, Instant::now()) {
             return Ok(pool);
         }
         let pool = match target.ca_bundle() {
-            Some(bundle) => Pool::new(&key, &Roots::of_bundle(&bundle.pem)?, &self.lookups)?,
-            None => Pool::new(&key, self.system_roots().await?, &self.lookups)?,
+            Some(bundle) => ConnectionPool::new(
+                &key,
+                &RootCertificates::from_pem_bundle(&bundle.pem)?,
+                &self.lookups,
+            )?,
+            None => ConnectionPool::new(&key, self.system_roots().await?, &self.lookups)?,
         };
         Ok(self.pools.add(key, pool, Instant::now()))
     }
 
-    /// The roots of the system are read when they are first needed, and not again while the server runs.
-    async fn system_roots(&self) -> Result<&Roots, CallError> {
+    /// Loads the system's root certificates on first use; later changes are not picked up while the process runs.
+    async fn system_roots(&self) -> Result<&RootCertificates, WebhookCallError> {
         let read = || async {
-            tokio::task::spawn_blocking(Roots::of_system)
+            tokio::task::spawn_blocking(RootCertificates::from_system)
                 .await
-                .unwrap_or_else(|error| Err(CallError::CaBundle(error.to_string())))
+                .unwrap_or_else(|error| Err(WebhookCallError::CaBundle(error.to_string())))
         };
         self.system_roots.get_or_try_init(read).await
     }
@@ -146,10 +161,10 @@ fn request(url: &str, body: Bytes) -> Result<Request<Full<Bytes>>, http::Error> 
         .body(Full::new(body))
 }
 
-impl std::fmt::Debug for Client {
+impl std::fmt::Debug for WebhookClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client")
-            .field("pools", &self.shared.pools)
+        f.debug_struct("WebhookClient")
+            .field("pools", &self.inner.pools)
             .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,8 @@
-//! How a connection is made: TCP to the first address that answers, then TLS.
+//! Opens connections for a pool: TCP to the first address that accepts, then TLS.
 //!
-//! HTTP/1.1 is what is offered, and HTTP/2 to those who speak nothing else. Many replicas may stand behind one
-//! address, and all calls over one connection would reach only one of them; and for small questions and answers,
-//! a connection of one's own is faster.
+//! The connector offers HTTP/1.1, and HTTP/2 only to servers that support nothing else. Many replicas may stand behind
+//! one address, and multiplexing all calls over one HTTP/2 connection would reach only one of them; for small requests
+//! a connection of its own is also faster.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,35 +25,35 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower::Service;
 
-use crate::lookups::{Lookups, Unknown};
-use crate::target::Address;
-use crate::texts;
+use crate::error_texts;
+use crate::host_resolver::{HostLookupError, HostResolver};
+use crate::target::TargetAddress;
 
-/// A connection is given up after this long also when nobody waits for it any more. No call may take longer.
+/// Timeout of a connection attempt, also when the call that started it was cancelled. No call may take longer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// After this long without an answer, the next address is tried beside the one before it.
-const PATIENCE: Duration = Duration::from_millis(300);
-/// How many addresses are tried for one connection.
+/// How long to wait for an address before the next one is tried in parallel (RFC 8305 "Connection Attempt Delay").
+const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(300);
+/// Maximum number of addresses tried for one connection.
 const MAX_CANDIDATES: usize = 16;
 
-/// Makes the connections of one pool, whatever URL they are for.
+/// Opens the connections of one pool, whatever URL is requested (a hyper-util connector).
 #[derive(Clone)]
-pub(crate) struct Connector {
+pub(crate) struct WebhookConnector {
     pub(crate) server_name: ServerName<'static>,
-    pub(crate) addresses: Arc<[Address]>,
-    pub(crate) lookups: Lookups,
+    pub(crate) addresses: Arc<[TargetAddress]>,
+    pub(crate) lookups: HostResolver,
     pub(crate) http1: Arc<ClientConfig>,
     pub(crate) http2: Arc<ClientConfig>,
-    /// Whether the server was found to speak HTTP/2 only.
+    /// Whether the server was found to support HTTP/2 only.
     pub(crate) prefers_http2: Arc<AtomicBool>,
-    /// Each connection begins with another address, so that all of them are used.
-    pub(crate) turn: Arc<AtomicUsize>,
+    /// Round-robin counter: each connection starts with another address, so that all replicas are used.
+    pub(crate) next_address: Arc<AtomicUsize>,
 }
 
-/// Why there is no connection, in the words of Go's `net` package.
+/// Why a connection could not be opened, worded like Go's `net` package.
 #[derive(Debug, Error)]
 pub(crate) enum ConnectError {
-    #[error("dial tcp {address}: {}", texts::dial(cause))]
+    #[error("dial tcp {address}: {}", error_texts::dial_error_message(cause))]
     Dial {
         address: SocketAddr,
         cause: io::Error,
@@ -64,23 +64,23 @@ pub(crate) enum ConnectError {
     NoAddress,
     #[error("dial tcp: i/o timeout")]
     TimedOut,
-    #[error("{}", texts::cause(.0))]
+    #[error("{}", error_texts::error_message(.0))]
     Tls(io::Error),
 }
 
-type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
-type Connecting = Pin<Box<dyn Future<Output = Result<Stream, ConnectError>> + Send>>;
+type ConnectionStream = MaybeHttpsStream<TokioIo<TcpStream>>;
+type ConnectFuture = Pin<Box<dyn Future<Output = Result<ConnectionStream, ConnectError>> + Send>>;
 
-impl Service<Uri> for Connector {
-    type Response = Stream;
+impl Service<Uri> for WebhookConnector {
+    type Response = ConnectionStream;
     type Error = ConnectError;
-    type Future = Connecting;
+    type Future = ConnectFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, _: Uri) -> Connecting {
+    fn call(&mut self, _: Uri) -> ConnectFuture {
         let connector = self.clone();
         Box::pin(async move {
             timeout(CONNECT_TIMEOUT, connector.connect())
@@ -90,25 +90,28 @@ impl Service<Uri> for Connector {
     }
 }
 
-impl Connector {
-    async fn connect(self) -> Result<Stream, ConnectError> {
+impl WebhookConnector {
+    async fn connect(self) -> Result<ConnectionStream, ConnectError> {
         let prefers_http2 = self.prefers_http2.load(Ordering::Relaxed);
         let (first, second) = match prefers_http2 {
             true => (&self.http2, &self.http1),
             false => (&self.http1, &self.http2),
         };
-        match self.connect_as(first).await {
-            Err(ConnectError::Tls(error)) if is_other_protocol(&error) => {
+        match self.connect_with(first).await {
+            Err(ConnectError::Tls(error)) if is_alpn_mismatch(&error) => {
                 self.prefers_http2.store(!prefers_http2, Ordering::Relaxed);
-                self.connect_as(second).await
+                self.connect_with(second).await
             }
             outcome => outcome,
         }
     }
 
-    async fn connect_as(&self, tls: &Arc<ClientConfig>) -> Result<Stream, ConnectError> {
+    async fn connect_with(
+        &self,
+        tls: &Arc<ClientConfig>,
+    ) -> Result<ConnectionStream, ConnectError> {
         let candidates = self.candidates().await?;
-        let tcp = first_of(candidates).await?;
+        let tcp = connect_first(candidates).await?;
         let tls = TlsConnector::from(tls.clone())
             .connect(self.server_name.clone(), TokioIo::new(TokioIo::new(tcp)))
             .await
@@ -116,16 +119,16 @@ impl Connector {
         Ok(MaybeHttpsStream::from(tls))
     }
 
-    /// The addresses to try, in the order of trying. A name that nobody knows matters only if it is the last.
+    /// The addresses to try, in order. A failed DNS lookup is an error only if no other name resolves.
     async fn candidates(&self) -> Result<Vec<SocketAddr>, ConnectError> {
         let mut candidates = Vec::new();
         let mut unknown = None;
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        for place in 0..self.addresses.len().min(MAX_CANDIDATES) {
-            let address = &self.addresses[turn.wrapping_add(place) % self.addresses.len()];
-            match self.lookups.find(&address.host, address.port).await {
+        let first = self.next_address.fetch_add(1, Ordering::Relaxed);
+        for offset in 0..self.addresses.len().min(MAX_CANDIDATES) {
+            let address = &self.addresses[first.wrapping_add(offset) % self.addresses.len()];
+            match self.lookups.lookup(&address.host, address.port).await {
                 Ok(found) => candidates.extend(found),
-                Err(Unknown) => unknown = Some(address.host.clone()),
+                Err(HostLookupError) => unknown = Some(address.host.clone()),
             }
         }
         candidates.truncate(MAX_CANDIDATES);
@@ -136,8 +139,8 @@ impl Connector {
     }
 }
 
-/// Whether the server speaks something else than what was offered.
-fn is_other_protocol(error: &io::Error) -> bool {
+/// Whether the server rejected the offered protocol (TLS alert `no_application_protocol`).
+fn is_alpn_mismatch(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     matches!(
         inner,
@@ -147,8 +150,9 @@ fn is_other_protocol(error: &io::Error) -> bool {
     )
 }
 
-/// Tries one address after the other. One that is silent holds the next only for a moment, and may still win.
-async fn first_of(candidates: Vec<SocketAddr>) -> Result<TcpStream, ConnectError> {
+/// Connects to the first address that accepts ("happy eyeballs"). An address that does not respond delays the next
+/// attempt only for `CONNECTION_ATTEMPT_DELAY`, and may still win.
+async fn connect_first(candidates: Vec<SocketAddr>) -> Result<TcpStream, ConnectError> {
     let mut candidates = candidates.into_iter();
     let mut attempts = FuturesUnordered::new();
     let mut first_failure = None;
@@ -160,7 +164,7 @@ async fn first_of(candidates: Vec<SocketAddr>) -> Result<TcpStream, ConnectError
             }
             None => {}
         }
-        match timeout(PATIENCE, attempts.next()).await {
+        match timeout(CONNECTION_ATTEMPT_DELAY, attempts.next()).await {
             Ok(Some(Ok(connection))) => return Ok(connection),
             Ok(Some(Err(failure))) => {
                 first_failure.get_or_insert(failure);
@@ -173,14 +177,14 @@ async fn first_of(candidates: Vec<SocketAddr>) -> Result<TcpStream, ConnectError
 async fn dial(address: SocketAddr) -> Result<TcpStream, ConnectError> {
     let connection = TcpStream::connect(address).await;
     let connection = connection.map_err(|cause| ConnectError::Dial { address, cause })?;
-    // A call is one write: there is nothing to collect.
+    // A call is a single write: Nagle's algorithm would only delay it.
     let _ = connection.set_nodelay(true);
     Ok(connection)
 }
 
-impl std::fmt::Debug for Connector {
+impl std::fmt::Debug for WebhookConnector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connector")
+        f.debug_struct("WebhookConnector")
             .field("server_name", &self.server_name)
             .field("addresses", &self.addresses)
             .finish_non_exhaustive()

@@ -1,33 +1,33 @@
-//! What becomes of a call that brings no answer, in upstream's words.
+//! Errors of webhook calls, worded like upstream's.
 
 use rhumb_meta::gotext::quote;
 use thiserror::Error;
 
-/// Why a call brought no answer. The text is for whoever is refused because of it.
+/// Why a webhook call failed. The text is shown to the client whose request is rejected because of it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum CallError {
-    /// The time was over, wherever the call was then.
+pub enum WebhookCallError {
+    /// The timeout expired, in whatever stage the call was.
     #[error("Post {}: context deadline exceeded", quote(url))]
     DeadlineExceeded { url: String },
-    /// There was no connection, or it broke before the answer began.
+    /// The connection could not be established, or broke before the response began.
     #[error("Post {}: {cause}", quote(url))]
     Connection { url: String, cause: String },
-    /// The server answered, but not with success.
+    /// The server responded with a status code other than success.
     #[error("{text}")]
-    Answer { code: u16, text: String },
-    /// The answer broke off, was too long, or was none.
+    ErrorResponse { code: u16, text: String },
+    /// The response body was truncated, too long or empty.
     #[error("{0}")]
-    Body(String),
-    /// The certificates that the server should be held against are none.
+    InvalidBody(String),
+    /// The CA bundle or the system's root certificates could not be loaded.
     #[error("unable to load root certificates: {0}")]
     CaBundle(String),
 }
 
-impl CallError {
-    /// The status code that upstream's metrics have for it: the server's own, or 503.
-    pub fn code(&self) -> u16 {
+impl WebhookCallError {
+    /// The status code that upstream's metrics record for this error: the server's own, or 503.
+    pub fn metrics_code(&self) -> u16 {
         match self {
-            CallError::Answer { code, .. } => *code,
+            WebhookCallError::ErrorResponse { code, .. } => *code,
             _ => 503,
         }
     }

@@ -1,12 +1,13 @@
-//! Calls to webhook servers over HTTPS: connections, TLS and limits.
+//! HTTPS client for webhook servers: connections, TLS verification and limits.
 //!
-//! A [`Client`] posts a body to a [`Target`] and gives back the body of the answer. What is said in them is the
-//! caller's: this crate knows no admission, no kinds and no caches. Where a service is, the caller says too, by
-//! its [`Resolver`].
+//! Entry point: [`WebhookClient::post`] sends a JSON body to a [`WebhookTarget`] and returns the response body. The
+//! crate does not interpret the bodies and knows nothing about admission, kinds or caches. The caller resolves Services
+//! to addresses by implementing [`ServiceResolver`]. Upstream counterpart: `k8s.io/apiserver/pkg/util/webhook`
+//! (`ClientManager`).
 //!
-//! What upstream does and this does not: redirects are not followed (CVE-2020-8561), the size of an answer is
-//! limited, `Retry-After` is not waited for, and no proxy is taken from the environment, so that a variable meant
-//! for something else cannot lead requests with whole objects in them out of the cluster.
+//! Differences from upstream: redirects are not followed (CVE-2020-8561), the response size is limited, `Retry-After`
+//! is ignored, and no proxy is taken from the environment, because a proxy variable meant for something else could send
+//! requests that contain whole objects out of the cluster.
 
 #![cfg_attr(
     not(test),
@@ -18,18 +19,20 @@
     )
 )]
 
-mod answer;
+mod certificate_verification;
 mod client;
+mod concurrency_limits;
 mod connect;
 mod error;
-mod lookups;
+mod error_texts;
+mod host_resolver;
 mod pools;
-mod shares;
+mod response;
 mod target;
-mod texts;
-mod trust;
 
-pub use answer::MAX_ANSWER_BYTES;
-pub use client::Client;
-pub use error::CallError;
-pub use target::{Address, Resolver, Service, Target, TargetError};
+pub use client::WebhookClient;
+pub use error::WebhookCallError;
+pub use response::MAX_RESPONSE_BYTES;
+pub use target::{
+    ServiceResolver, TargetAddress, TargetService, WebhookTarget, WebhookTargetError,
+};

@@ -1,4 +1,4 @@
-//! Compares rhumb with a real kube-apiserver: `cargo xtask interop differential`.
+//! Compares rhumb with kube-apiserver: `cargo xtask interop differential`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,63 +6,63 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::{Args, Parser};
-use rhumb_interop::differential::case::{Topic, topics};
-use rhumb_interop::differential::expected::{Verdict, judge, read};
-use rhumb_interop::differential::play::play_all;
-use rhumb_interop::differential::{Answers, diff, recording};
-use rhumb_interop::servers::{self, Server};
+use rhumb_interop::differential::case::{CaseFile, topics};
+use rhumb_interop::differential::case_runner::run_all_cases;
+use rhumb_interop::differential::expected_differences::{ComparisonResult, apply_expected, read};
+use rhumb_interop::differential::{ResponsesByCase, diff, recording};
+use rhumb_interop::servers::{self, TestServer};
 
-/// The same requests to two servers, and every answer compared.
+/// Send the same requests to two servers and compare the responses.
 #[derive(Parser)]
-enum Command {
-    /// Play the cases on a real server, and keep its answers.
+enum DifferentialCommand {
+    /// Run the cases on kube-apiserver and record its responses.
     Record {
         #[command(flatten)]
-        which: Which,
-        /// `kube-apiserver`, or the kubeconfig of one that runs.
+        which: CaseFilter,
+        /// `kube-apiserver`, or the kubeconfig of a running one.
         #[arg(long, default_value = "kube-apiserver")]
         upstream: String,
-        /// Where the answers go; by default into the build directory.
+        /// Output directory of the recording [default: in the build directory].
         #[arg(long)]
         to: Option<PathBuf>,
     },
-    /// Start a server to try things on, until the input ends.
+    /// Start a server for manual tests, until standard input ends.
     Serve {
         #[arg(default_value = "kube-apiserver")]
         server: String,
     },
-    /// Play the cases on rhumb, and compare the answers with those of a real server.
+    /// Run the cases on rhumb and compare the responses with those of kube-apiserver.
     Compare {
         #[command(flatten)]
-        which: Which,
-        /// `rhumb`, `kube-apiserver`, or the kubeconfig of a server that runs.
+        which: CaseFilter,
+        /// `rhumb`, `kube-apiserver`, or the kubeconfig of a running server.
         #[arg(long, default_value = "rhumb")]
         server: String,
-        /// `kube-apiserver`, or the kubeconfig of one that runs.
+        /// `kube-apiserver`, or the kubeconfig of a running one.
         #[arg(long, default_value = "kube-apiserver")]
         upstream: String,
-        /// A directory with recorded answers: no real server is started.
+        /// Directory with a recording; kube-apiserver is not started.
         #[arg(long)]
         recorded: Option<PathBuf>,
-        /// Show only the summary.
+        /// Print only the summary.
         #[arg(long)]
         brief: bool,
     },
 }
 
 #[derive(Args)]
-struct Which {
-    /// Only these topics, such as `pods`; may be given again.
+struct CaseFilter {
+    /// Run only these topics, such as `pods`; repeatable.
     #[arg(long)]
     topic: Vec<String>,
-    /// Only cases whose names contain this.
+    /// Run only cases whose names contain this.
     #[arg(long, default_value = "")]
     case: String,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match carry_out(Command::parse()).await {
+    match carry_out(DifferentialCommand::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("differential: {error:#}");
@@ -71,23 +71,23 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn carry_out(command: Command) -> Result<()> {
+async fn carry_out(command: DifferentialCommand) -> Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential");
     match command {
-        Command::Serve { server } => {
+        DifferentialCommand::Serve { server } => {
             let server = servers::start(&server)?;
             println!("KUBECONFIG={}", server.kubeconfig().display());
             std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
             Ok(())
         }
-        Command::Record {
+        DifferentialCommand::Record {
             which,
             upstream,
             to,
         } => {
             let topics = topics(&folder.join("cases"), &which.topic)?;
             let to = to.unwrap_or_else(|| servers::target().join("interop/recorded"));
-            let answers = play(&upstream, &topics, &which.case).await?;
+            let answers = run_cases(&upstream, &topics, &which.case).await?;
             recording::write(&to, &answers)?;
             println!(
                 "recorded the answers to {} cases in {}",
@@ -96,7 +96,7 @@ async fn carry_out(command: Command) -> Result<()> {
             );
             Ok(())
         }
-        Command::Compare {
+        DifferentialCommand::Compare {
             which,
             server,
             upstream,
@@ -106,19 +106,19 @@ async fn carry_out(command: Command) -> Result<()> {
             let topics = topics(&folder.join("cases"), &which.topic)?;
             let theirs = match recorded {
                 Some(directory) => recording::read(&directory, &topics, &which.case)?,
-                None => play(&upstream, &topics, &which.case).await?,
+                None => run_cases(&upstream, &topics, &which.case).await?,
             };
-            let ours = play(&server, &topics, &which.case).await?;
-            // Two real servers differ in nothing, whatever is listed for rhumb.
+            let ours = run_cases(&server, &topics, &which.case).await?;
+            // Between two kube-apiservers no differences are expected; the list is for rhumb.
             let expected = match server.as_str() {
                 "kube-apiserver" => Vec::new(),
                 _ => read(&folder.join("differences.yaml"))?,
             };
             let cases: Vec<&str> = theirs.keys().map(String::as_str).collect();
-            let verdict = judge(diff::compare(&theirs, &ours), &expected, &cases);
+            let verdict = apply_expected(diff::compare(&theirs, &ours), &expected, &cases);
             report(&theirs, &verdict, brief);
             ensure!(
-                verdict.unlisted.is_empty() && verdict.gone.is_empty(),
+                verdict.unlisted.is_empty() && verdict.stale.is_empty(),
                 "the servers differ"
             );
             Ok(())
@@ -126,33 +126,33 @@ async fn carry_out(command: Command) -> Result<()> {
     }
 }
 
-async fn play(server: &str, topics: &[Topic], filter: &str) -> Result<Answers> {
+async fn run_cases(server: &str, topics: &[CaseFile], filter: &str) -> Result<ResponsesByCase> {
     eprintln!("==> {server}");
-    let server: Box<dyn Server> = servers::start(server)?;
+    let server: Box<dyn TestServer> = servers::start(server)?;
     let say = |topic: &str| eprintln!("    {topic}");
-    Ok(play_all(&server.client()?, topics, filter, say).await)
+    Ok(run_all_cases(&server.client()?, topics, filter, say).await)
 }
 
 #[derive(Default)]
-struct Count {
+struct TopicCounts {
     cases: usize,
     answers: usize,
     different: usize,
     differences: usize,
 }
 
-fn report(theirs: &Answers, verdict: &Verdict, brief: bool) {
+fn report(theirs: &ResponsesByCase, verdict: &ComparisonResult, brief: bool) {
     if !brief {
         show_differences(verdict);
     }
-    for entry in &verdict.gone {
+    for entry in &verdict.stale {
         println!(
             "listed, but no longer there: {} at {}",
             entry.case, entry.at
         );
     }
     let topic_of = |case: &str| case.split('/').next().unwrap_or_default().to_owned();
-    let mut counts = BTreeMap::<String, Count>::new();
+    let mut counts = BTreeMap::<String, TopicCounts>::new();
     for (case, answers) in theirs {
         let count = counts.entry(topic_of(case)).or_default();
         count.cases += 1;
@@ -174,7 +174,7 @@ fn report(theirs: &Answers, verdict: &Verdict, brief: bool) {
     println!("\n{:24} cases answers  equal  fields that differ", "topic");
     for (topic, count) in counts {
         let equal = count.answers - count.different;
-        let Count {
+        let TopicCounts {
             cases,
             answers,
             differences,
@@ -186,11 +186,11 @@ fn report(theirs: &Answers, verdict: &Verdict, brief: bool) {
         "{} listed differences, {} unlisted, {} listed that are gone",
         verdict.listed_count,
         verdict.unlisted.len(),
-        verdict.gone.len()
+        verdict.stale.len()
     );
 }
 
-fn show_differences(verdict: &Verdict) {
+fn show_differences(verdict: &ComparisonResult) {
     let (mut case, mut step) = ("", "");
     for difference in &verdict.unlisted {
         if difference.case != case {

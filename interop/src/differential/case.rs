@@ -1,4 +1,4 @@
-//! The files under `cases/`: requests as data.
+//! Parses the case files under `cases/`, which define requests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,76 +7,76 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// One file.
+/// A case file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Topic {
-    /// The name of the file.
+pub struct CaseFile {
+    /// The file name without extension.
     #[serde(skip)]
     pub name: String,
-    /// Short names for pieces of paths.
+    /// Abbreviations for path prefixes.
     #[serde(default, rename = "let")]
     pub variables: BTreeMap<String, String>,
-    /// Bodies that steps begin from.
+    /// Named base objects for request bodies.
     #[serde(default)]
     pub objects: BTreeMap<String, Value>,
-    pub cases: Vec<Case>,
+    pub cases: Vec<DifferentialCase>,
 }
 
-/// Steps that follow each other in a namespace of their own.
+/// Consecutive steps in their own namespace.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Case {
+pub struct DifferentialCase {
     pub name: String,
-    pub steps: Vec<Step>,
+    pub steps: Vec<RequestStep>,
 }
 
-/// One request, or as many as it has variants.
+/// One request, or one per variant.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Step {
-    /// The method and the path.
+pub struct RequestStep {
+    /// Method and path.
     #[serde(rename = "do")]
     pub request: String,
-    /// The type of the body. What is not said is JSON, or a merge patch for a PATCH.
+    /// Content type of the body. Default: JSON, or merge patch for PATCH.
     #[serde(rename = "type")]
     pub content_type: Option<String>,
     pub accept: Option<String>,
-    /// `nobody`, or a token. What is not said is the administrator.
+    /// `nobody` or a token. Default: the administrator.
     pub auth: Option<String>,
-    /// The user to be taken for, and its groups.
+    /// The impersonated user and groups.
     #[serde(rename = "as")]
     pub user: Option<String>,
     pub groups: Vec<String>,
     pub headers: BTreeMap<String, String>,
     pub body: Option<Value>,
-    /// A body that is sent as it is written.
+    /// A body that is sent unchanged.
     pub raw: Option<String>,
-    /// The name of an object that is the body.
+    /// The name of the base object for the body.
     pub object: Option<String>,
-    /// What is different in this one: a merge patch.
+    /// A merge patch applied to the base object.
     pub with: Option<Value>,
-    /// Merge patches; for each the request is sent once.
+    /// Merge patches; the request is sent once for each.
     pub variants: Vec<Value>,
-    /// So many spaces follow the body.
+    /// Number of spaces appended to the body.
     pub padding_bytes: usize,
-    /// Values of the answer that later steps use: names, and JSON pointers.
+    /// Values of the response for later steps: names and JSON pointers.
     pub save: BTreeMap<String, String>,
-    /// Read the answer as a stream, until there are so many events.
+    /// Reads the response as a stream until this many events arrived.
     pub events: Option<usize>,
-    /// Fields whose values are not compared, only whether they are there. `*` stands for anything.
+    /// Fields whose presence, but not value, is compared. `*` matches anything.
     pub ignore: Vec<String>,
-    /// Lists whose order means nothing.
+    /// Lists whose order is ignored.
     pub unordered: Vec<String>,
     /// Texts after which a number is not compared.
     pub mask: Vec<String>,
-    /// So much time passes afterwards, because the server notices this change a little later.
+    /// Delay after the step, for changes that the server applies asynchronously.
     pub wait_ms: u64,
 }
 
-impl Topic {
+impl CaseFile {
     fn parse(name: &str, text: &str) -> Result<Self> {
-        // Without it, `y` and `n` would be booleans.
+        // Otherwise YAML would parse `y` and `n` as booleans.
         let options = serde_saphyr::options! { strict_booleans: true };
         let mut topic: Self = serde_saphyr::from_str_with_options(text, options)?;
         name.clone_into(&mut topic.name);
@@ -91,7 +91,7 @@ impl Topic {
         Ok(topic)
     }
 
-    fn check(&self, step: &Step) -> Result<()> {
+    fn check(&self, step: &RequestStep) -> Result<()> {
         ensure!(
             step.request.contains(' '),
             "a step is a method and a path, such as GET /api"
@@ -103,8 +103,8 @@ impl Topic {
     }
 }
 
-impl Step {
-    /// The body, for one of the variants.
+impl RequestStep {
+    /// The request body for one variant.
     pub fn body(&self, objects: &BTreeMap<String, Value>, variant: Option<&Value>) -> String {
         let mut text = match (&self.raw, &self.body, &self.object) {
             (Some(raw), ..) => raw.clone(),
@@ -123,7 +123,7 @@ impl Step {
     }
 }
 
-/// A JSON merge patch (RFC 7386).
+/// Applies a JSON merge patch (RFC 7386).
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -144,8 +144,8 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Reads all topics, or those whose names are given.
-pub fn topics(directory: &Path, wanted: &[String]) -> Result<Vec<Topic>> {
+/// Reads all topics, or those named.
+pub fn topics(directory: &Path, wanted: &[String]) -> Result<Vec<CaseFile>> {
     let mut topics = Vec::new();
     let entries = std::fs::read_dir(directory).with_context(|| directory.display().to_string())?;
     for entry in entries {
@@ -157,7 +157,8 @@ pub fn topics(directory: &Path, wanted: &[String]) -> Result<Vec<Topic>> {
             continue;
         }
         let text = std::fs::read_to_string(&path)?;
-        topics.push(Topic::parse(&name, &text).with_context(|| format!("cases of topic {name}"))?);
+        topics
+            .push(CaseFile::parse(&name, &text).with_context(|| format!("cases of topic {name}"))?);
     }
     if let Some(unknown) = wanted
         .iter()
@@ -183,7 +184,7 @@ cases:
 - name: one
   steps: [{do: POST /api, object: pod, with: {metadata: {labels: null}}}]
 ";
-        let topic = Topic::parse("t", text).expect("a topic");
+        let topic = CaseFile::parse("t", text).expect("a topic");
         let variant = json!({"metadata": {"name": "b"}});
         let body = topic.cases[0].steps[0].body(&topic.objects, Some(&variant));
         assert_eq!(body, r#"{"kind":"Pod","metadata":{"name":"b"}}"#);
@@ -194,12 +195,13 @@ cases:
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential");
         let topics = topics(&folder.join("cases"), &[]).expect("readable");
         assert!(topics.iter().all(|topic| !topic.cases.is_empty()));
-        crate::differential::expected::read(&folder.join("differences.yaml")).expect("readable");
+        crate::differential::expected_differences::read(&folder.join("differences.yaml"))
+            .expect("readable");
     }
 
     #[test]
-    fn what_no_step_can_mean_is_refused() {
-        let check = |text: &str| Topic::parse("t", text).is_err();
+    fn invalid_steps_are_rejected() {
+        let check = |text: &str| CaseFile::parse("t", text).is_err();
         assert!(check("cases: [{name: a, steps: [{do: GET}]}]"));
         assert!(check(
             "cases: [{name: a, steps: [{do: GET /, object: none}]}]"

@@ -1,27 +1,27 @@
-//! Finds where two answers differ.
+//! Compares two responses.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::{Answer, Answers};
+use super::{NormalizedResponse, ResponsesByCase};
 
-/// One field that is not the same.
+/// One field that differs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
-    /// The topic and the case.
+pub struct ResponseDifference {
+    /// Topic and case.
     pub case: String,
-    /// The number of the step and its request.
+    /// Number of the step and its request.
     pub step: String,
-    /// Where in the answer, such as `body.spec.replicas` or `header.warning`.
+    /// Location in the response, such as `body.spec.replicas` or `header.warning`.
     pub path: String,
-    /// What the one has, if it has the field.
+    /// The value in the first response, if present.
     pub theirs: Option<Value>,
     pub ours: Option<Value>,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for ResponseDifference {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "    {}", self.path)?;
         writeln!(formatter, "      upstream: {}", shown(self.theirs.as_ref()))?;
@@ -41,7 +41,7 @@ fn shown(value: Option<&Value>) -> String {
     }
 }
 
-/// The fields by which items of a list are recognised, where each item has one of its own.
+/// Fields that identify the items of a list, if their values are unique.
 const IDENTITIES: [&str; 5] = [
     "/metadata/name",
     "/name",
@@ -50,15 +50,15 @@ const IDENTITIES: [&str; 5] = [
     "/resource",
 ];
 
-pub fn compare(theirs: &Answers, ours: &Answers) -> Vec<Difference> {
+pub fn compare(theirs: &ResponsesByCase, ours: &ResponsesByCase) -> Vec<ResponseDifference> {
     let mut differences = Vec::new();
     for (case, theirs) in theirs {
         let nothing = Vec::new();
         let ours = ours.get(case).unwrap_or(&nothing);
         for (index, theirs) in theirs.iter().enumerate() {
-            let mut found = Finder::default();
+            let mut found = DifferenceCollector::default();
             found.answer(theirs, ours.get(index));
-            differences.extend(found.fields.into_iter().map(|field| Difference {
+            differences.extend(found.fields.into_iter().map(|field| ResponseDifference {
                 case: case.clone(),
                 step: theirs.step.clone(),
                 path: field.path,
@@ -71,18 +71,18 @@ pub fn compare(theirs: &Answers, ours: &Answers) -> Vec<Difference> {
 }
 
 #[derive(Default)]
-struct Finder {
-    fields: Vec<Field>,
+struct DifferenceCollector {
+    fields: Vec<FieldDifference>,
 }
 
-struct Field {
+struct FieldDifference {
     path: String,
     theirs: Option<Value>,
     ours: Option<Value>,
 }
 
-impl Finder {
-    fn answer(&mut self, theirs: &Answer, ours: Option<&Answer>) {
+impl DifferenceCollector {
+    fn answer(&mut self, theirs: &NormalizedResponse, ours: Option<&NormalizedResponse>) {
         let Some(ours) = ours else {
             self.found("answer", Some(&"one".into()), None);
             return;
@@ -94,7 +94,7 @@ impl Finder {
                 Some(&ours.status.into()),
             );
         }
-        let headers = |answer: &Answer| -> Map<String, Value> {
+        let headers = |answer: &NormalizedResponse| -> Map<String, Value> {
             let header = |(name, values): (&String, &Vec<String>)| {
                 (name.clone(), Value::from(values.clone()))
             };
@@ -105,7 +105,7 @@ impl Finder {
     }
 
     fn found(&mut self, path: &str, theirs: Option<&Value>, ours: Option<&Value>) {
-        self.fields.push(Field {
+        self.fields.push(FieldDifference {
             path: path.to_owned(),
             theirs: theirs.cloned(),
             ours: ours.cloned(),
@@ -153,7 +153,7 @@ impl Finder {
         }
     }
 
-    fn named(&mut self, path: &str, theirs: &Named<'_>, ours: &Named<'_>) {
+    fn named(&mut self, path: &str, theirs: &ItemsByName<'_>, ours: &ItemsByName<'_>) {
         for (name, value) in &theirs.items {
             let path = format!("{path}[{name}]");
             match ours.items.get(name) {
@@ -166,7 +166,7 @@ impl Finder {
                 self.found(&format!("{path}[{name}]"), None, Some(value));
             }
         }
-        let common = |a: &Named<'_>, b: &Named<'_>| -> Vec<Value> {
+        let common = |a: &ItemsByName<'_>, b: &ItemsByName<'_>| -> Vec<Value> {
             let names = a.order.iter().filter(|name| b.items.contains_key(*name));
             names.map(|name| name.as_str().into()).collect()
         };
@@ -178,14 +178,14 @@ impl Finder {
     }
 }
 
-struct Named<'a> {
+struct ItemsByName<'a> {
     items: BTreeMap<String, &'a Value>,
     order: Vec<String>,
 }
 
-/// The items by their names, if each has one of its own.
-fn by_name<'a>(items: &'a [Value], identity: &str) -> Option<Named<'a>> {
-    let mut named = Named {
+/// The items by name, if the names are unique.
+fn by_name<'a>(items: &'a [Value], identity: &str) -> Option<ItemsByName<'a>> {
+    let mut named = ItemsByName {
         items: BTreeMap::new(),
         order: Vec::new(),
     };
@@ -199,7 +199,7 @@ fn by_name<'a>(items: &'a [Value], identity: &str) -> Option<Named<'a>> {
     Some(named)
 }
 
-/// Whether the text is what the pattern says, in which `*` stands for anything.
+/// Whether the text matches the pattern, in which `*` matches anything.
 pub fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     fn check(theirs: Value, ours: Value, expect: &[&str]) {
-        let mut finder = Finder::default();
+        let mut finder = DifferenceCollector::default();
         finder.values("body", &theirs, &ours);
         let paths: Vec<&str> = finder.fields.iter().map(|field| &*field.path).collect();
         assert_eq!(paths, expect);

@@ -1,33 +1,33 @@
-//! The same requests to two servers, and every answer compared field by field.
+//! Sends the same requests to two servers and compares the responses field by field.
 //!
-//! The requests are data, under `interop/differential/cases/`: one file a topic, read by [`case`]. [`play`]
-//! sends those of a case; [`normal`] replaces what differs from run to run (identities, times, allocated
-//! addresses) by placeholders that keep what is equal equal. [`diff`] finds what is left, [`expected`] knows
-//! which differences are meant, and [`recording`] keeps the answers of the real server.
+//! The requests are defined in `interop/differential/cases/`, one file per topic, parsed by [`case`]. [`case_runner`]
+//! sends the requests of a case. [`normalizer`] replaces values that differ between runs (UIDs, times, allocated
+//! addresses) by placeholders, equal values by equal ones. [`diff`] compares the responses, [`expected_differences`]
+//! lists the known differences, and [`recording`] stores the responses of kube-apiserver.
 
 pub mod case;
+pub mod case_runner;
 pub mod diff;
-pub mod expected;
-pub mod normal;
-pub mod play;
+pub mod expected_differences;
+pub mod normalizer;
 pub mod recording;
-pub(crate) mod scan;
+pub(crate) mod volatile_values;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a server answered to one step, after everything was replaced that must differ.
+/// The normalized response to one step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
-    /// The number of the step and its request, as the case has it.
+pub struct NormalizedResponse {
+    /// The number of the step and its request, as in the case.
     pub step: String,
-    /// 0 when there was no answer at all; the body then says why.
+    /// 0 if there was no response; the body is then the error.
     pub status: u16,
     pub headers: BTreeMap<String, Vec<String>>,
     pub body: Value,
 }
 
-/// The answers to all steps of each case, by `topic/case`.
-pub type Answers = BTreeMap<String, Vec<Answer>>;
+/// The responses to all steps of each case, by `topic/case`.
+pub type ResponsesByCase = BTreeMap<String, Vec<NormalizedResponse>>;

@@ -1,15 +1,15 @@
-//! Answers of the real server on disk, one file a topic, so that a comparison needs only the other server.
+//! Recorded responses of kube-apiserver, one file per topic, so that a comparison needs only rhumb.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::Answers;
-use super::case::Topic;
+use super::ResponsesByCase;
+use super::case::CaseFile;
 
-pub fn write(directory: &Path, answers: &Answers) -> Result<()> {
+pub fn write(directory: &Path, answers: &ResponsesByCase) -> Result<()> {
     std::fs::create_dir_all(directory)?;
-    let mut by_topic = std::collections::BTreeMap::<&str, Answers>::new();
+    let mut by_topic = std::collections::BTreeMap::<&str, ResponsesByCase>::new();
     for (case, answers) in answers {
         let topic = case.split('/').next().unwrap_or_default();
         let recorded = by_topic.entry(topic).or_default();
@@ -22,14 +22,14 @@ pub fn write(directory: &Path, answers: &Answers) -> Result<()> {
     Ok(())
 }
 
-/// The recorded answers to the cases whose names contain `filter`.
-pub fn read(directory: &Path, topics: &[Topic], filter: &str) -> Result<Answers> {
-    let mut answers = Answers::new();
+/// The recorded responses of the cases whose names contain `filter`.
+pub fn read(directory: &Path, topics: &[CaseFile], filter: &str) -> Result<ResponsesByCase> {
+    let mut answers = ResponsesByCase::new();
     for topic in topics {
         let path = directory.join(format!("{}.json", topic.name));
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("{}: record it first", path.display()))?;
-        let recorded: Answers =
+        let recorded: ResponsesByCase =
             serde_json::from_str(&text).with_context(|| path.display().to_string())?;
         for case in topic.cases.iter().filter(|case| case.name.contains(filter)) {
             let name = format!("{}/{}", topic.name, case.name);

@@ -1,7 +1,7 @@
-//! The same nodes and pods for two schedulers, and what becomes of them.
+//! Compares two schedulers on the same nodes and pods.
 
-mod picture;
-mod play;
+mod pod_state;
+mod scenario_runner;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,44 +10,44 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-pub use picture::{Fate, Picture};
-pub use play::{Cluster, Outcome, play};
+pub use pod_state::{ExpectedPodState, PodStatesByName};
+pub use scenario_runner::{ScenarioMismatches, SchedulerCluster, run_scenario};
 
-/// What happens, in a namespace of its own and with nodes that nobody else has.
+/// A scenario, which runs in its own namespace and with its own nodes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Scenario {
+pub struct SchedulingScenario {
     pub scenario: String,
-    /// Of its namespace.
+    /// Labels of its namespace.
     #[serde(default)]
     pub labels: Map<String, Value>,
-    pub steps: Vec<Step>,
-    /// Why kube-scheduler does not do as is expected: it is asked, must fail, and its words are not compared.
+    pub steps: Vec<ScenarioStep>,
+    /// Why kube-scheduler deviates from the expectation: its run must fail, and its messages are not compared.
     pub upstream: Option<String>,
-    /// Why rhumb says it in other words: they must differ.
+    /// Why the messages of rhumb differ from upstream's; they must differ.
     pub words: Option<String>,
 }
 
-/// Everything in here is done in this order; then both schedulers have some time to do as is expected.
+/// The changes are made in field order; then both schedulers must reach the expected state in time.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Step {
-    /// Further namespaces, whose names begin with that of the scenario's.
-    pub namespaces: Vec<Named>,
-    pub nodes: Vec<Node>,
-    /// Whole objects.
+pub struct ScenarioStep {
+    /// Additional namespaces, whose names start with that of the scenario's namespace.
+    pub namespaces: Vec<ScenarioNamespace>,
+    pub nodes: Vec<ScenarioNode>,
+    /// Complete objects.
     pub objects: Vec<Value>,
-    pub pods: Vec<Pod>,
-    /// Merge patches by `kind/name`, with `/status` behind it for that.
+    pub pods: Vec<ScenarioPod>,
+    /// Merge patches by `kind/name`, or by `kind/name/status`.
     pub patch: BTreeMap<String, Value>,
-    /// `kind/name`, at once.
+    /// `kind/name` of objects to delete without grace period.
     pub delete: Vec<String>,
-    pub expect: BTreeMap<String, Fate>,
+    pub expect: BTreeMap<String, ExpectedPodState>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Named {
+pub struct ScenarioNamespace {
     pub name: String,
     #[serde(default)]
     pub labels: Map<String, Value>,
@@ -55,11 +55,11 @@ pub struct Named {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Node {
+pub struct ScenarioNode {
     pub name: String,
     #[serde(default)]
     pub labels: Map<String, Value>,
-    /// What it has beside or instead of four CPUs, 8Gi and room for 110 pods.
+    /// Overrides of the default capacity: four CPUs, 8Gi and 110 pods.
     #[serde(default)]
     pub capacity: Map<String, Value>,
     #[serde(default)]
@@ -70,21 +70,21 @@ pub struct Node {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pod {
+pub struct ScenarioPod {
     pub name: String,
-    /// One of the further namespaces.
+    /// One of the additional namespaces.
     pub namespace: Option<String>,
     #[serde(default)]
     pub labels: Map<String, Value>,
-    /// Of its container.
+    /// Requests of its container.
     #[serde(default)]
     pub requests: Map<String, Value>,
     #[serde(default)]
     pub spec: Map<String, Value>,
 }
 
-/// The scenarios of a file.
-pub fn read(path: &Path) -> Result<Vec<Scenario>> {
+/// Reads the scenarios of a file.
+pub fn read(path: &Path) -> Result<Vec<SchedulingScenario>> {
     let text = std::fs::read_to_string(path)?;
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(&text, options).with_context(|| path.display().to_string())

@@ -1,4 +1,4 @@
-//! A certificate authority for one run.
+//! A certificate authority for one test run.
 
 use anyhow::Result;
 use rcgen::{
@@ -6,18 +6,18 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-pub(super) struct Authority {
+pub(super) struct TestCertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     pub(super) certificate_pem: String,
 }
 
 /// A certificate and its key, in PEM.
-pub(super) struct Pair {
+pub(super) struct CertificateAndKey {
     pub(super) certificate_pem: String,
     pub(super) key_pem: String,
 }
 
-impl Authority {
+impl TestCertificateAuthority {
     pub(super) fn new() -> Result<Self> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
@@ -33,13 +33,13 @@ impl Authority {
         })
     }
 
-    pub(super) fn server(&self) -> Result<Pair> {
+    pub(super) fn server(&self) -> Result<CertificateAndKey> {
         let mut params = CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()])?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.sign(params)
     }
 
-    pub(super) fn user(&self, name: &str, group: &str) -> Result<Pair> {
+    pub(super) fn user(&self, name: &str, group: &str) -> Result<CertificateAndKey> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -50,9 +50,9 @@ impl Authority {
         self.sign(params)
     }
 
-    fn sign(&self, params: CertificateParams) -> Result<Pair> {
+    fn sign(&self, params: CertificateParams) -> Result<CertificateAndKey> {
         let key = KeyPair::generate()?;
-        Ok(Pair {
+        Ok(CertificateAndKey {
             certificate_pem: params.signed_by(&key, &self.issuer)?.pem(),
             key_pem: key.serialize_pem(),
         })

@@ -1,8 +1,8 @@
-//! Servers to ask: the real kube-apiserver, and rhumb. Each runs on loopback in a directory of its own, and
-//! ends when its value is dropped, also by a panic.
+//! Servers under test: kube-apiserver and rhumb. Each listens on loopback, has its own directory, and stops when its
+//! value is dropped, also on panic.
 
 mod certificates;
-mod kubernetes;
+mod kube_apiserver;
 mod process;
 mod rhumb;
 pub mod scheduler;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use crate::client::Client;
+use crate::client::RawClient;
 use crate::kubeconfig::Kubeconfig;
 
-/// A running server. What can be asked of it depends on nothing but its kubeconfig.
-pub trait Server: std::fmt::Debug {
+/// A running server, accessed only through its kubeconfig.
+pub trait TestServer: std::fmt::Debug {
     /// The kubeconfig of a user in `system:masters`.
     fn kubeconfig(&self) -> &Path;
 
@@ -24,36 +24,36 @@ pub trait Server: std::fmt::Debug {
         Ok(Kubeconfig::read(self.kubeconfig())?.server)
     }
 
-    fn client(&self) -> Result<Client> {
-        Client::new(&Kubeconfig::read(self.kubeconfig())?)
+    fn client(&self) -> Result<RawClient> {
+        RawClient::new(&Kubeconfig::read(self.kubeconfig())?)
     }
 }
 
-/// A server that somebody else runs.
+/// A server that is not started by the tests.
 #[derive(Debug)]
-pub struct Running {
+pub struct AlreadyRunningServer {
     pub kubeconfig: PathBuf,
 }
 
-impl Server for Running {
+impl TestServer for AlreadyRunningServer {
     fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 }
 
-/// Starts a server by its name: `kube-apiserver`, `rhumb`, or the path of a kubeconfig of one that runs.
-pub fn start(name: &str) -> Result<Box<dyn Server>> {
+/// Starts a server by name: `kube-apiserver`, `rhumb`, or the kubeconfig path of a running one.
+pub fn start(name: &str) -> Result<Box<dyn TestServer>> {
     Ok(match name {
-        "kube-apiserver" => Box::new(kubernetes::start()?),
+        "kube-apiserver" => Box::new(kube_apiserver::start()?),
         "rhumb" => Box::new(rhumb::start()?),
-        path if Path::new(path).is_file() => Box::new(Running {
+        path if Path::new(path).is_file() => Box::new(AlreadyRunningServer {
             kubeconfig: path.into(),
         }),
         other => bail!("{other} is neither kube-apiserver, nor rhumb, nor a kubeconfig"),
     })
 }
 
-/// Where the tools are that tests need, by a variable that says it or else by their place in the build directory.
+/// The path of a tool: the value of its environment variable, or its path in the build directory.
 pub fn tool(variable: &str, name: &str) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(variable) {
         return Ok(path.into());
@@ -68,7 +68,7 @@ pub fn tool(variable: &str, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The configuration of admission that both servers have.
+/// The admission configuration of both servers.
 fn admission_configuration() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("differential/admission.yaml")
 }

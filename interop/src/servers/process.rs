@@ -1,4 +1,4 @@
-//! Processes that end with the value that holds them.
+//! Child processes that are killed on drop.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -12,14 +12,14 @@ use anyhow::{Context, Result, bail};
 const START_TIME_MAX: Duration = Duration::from_secs(120);
 const LOG_LINES_SHOWN: usize = 15;
 
-/// A child of this process, and the file that it writes its output to.
+/// A child process and its log file.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ChildProcess {
     child: Child,
     log: PathBuf,
 }
 
-impl Process {
+impl ChildProcess {
     pub(super) fn start(command: &mut Command, log: PathBuf) -> Result<Self> {
         let output = File::create(&log)?;
         let child = command
@@ -31,7 +31,7 @@ impl Process {
         Ok(Self { child, log })
     }
 
-    /// Waits until `is_ready` says so, and fails early when the process ends.
+    /// Waits until `is_ready` returns true; fails early if the process exits.
     pub(super) fn wait(&mut self, mut is_ready: impl FnMut(&str) -> bool) -> Result<()> {
         let begun = Instant::now();
         while !is_ready(&self.output()) {
@@ -58,15 +58,15 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to do.
+        // Fails if the process has already exited, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Ports that nobody listens on now.
+/// Ports that are currently free.
 pub(super) fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
     let mut ports = [0; COUNT];
     let mut held = Vec::with_capacity(COUNT);
@@ -78,7 +78,7 @@ pub(super) fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
     Ok(ports)
 }
 
-/// Writes a file that is only ours to read.
+/// Writes a file that only the owner can read.
 pub(super) fn write(path: &Path, content: &str) -> Result<()> {
     std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! rhumb, as a user starts it.
+//! rhumb, started like a user does.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,49 +6,49 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-use super::process::{Process, free_ports};
-use super::{Server, admission_configuration, target};
+use super::process::{ChildProcess, free_ports};
+use super::{TestServer, admission_configuration, target};
 
 const ISSUER: &str = "https://kubernetes.default.svc";
 
 #[derive(Debug)]
-pub(super) struct Rhumb {
+pub(super) struct RhumbServer {
     kubeconfig: PathBuf,
-    _process: Process,
+    _process: ChildProcess,
     _directory: TempDir,
 }
 
-impl Server for Rhumb {
+impl TestServer for RhumbServer {
     fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 }
 
-pub(super) fn start() -> Result<Rhumb> {
+pub(super) fn start() -> Result<RhumbServer> {
     let directory = tempfile::tempdir()?;
     let data = directory.path().join("data");
     let [port] = free_ports()?;
     let mut rhumb = Command::new(binary()?);
     rhumb.arg("up").arg("--data-dir").arg(&data);
     rhumb.args(["--secure-port", &port.to_string()]);
-    // As the real API server is started here: tokens name their issuer, and no controller changes objects.
+    // Configured like kube-apiserver: the same token issuer, and no controllers that change objects.
     rhumb.args(["--service-account-issuer", ISSUER, "--controllers="]);
     rhumb
         .arg("--admission-control-config-file")
         .arg(admission_configuration());
-    let mut process = Process::start(&mut rhumb, directory.path().join("rhumb.log"))?;
+    let mut process = ChildProcess::start(&mut rhumb, directory.path().join("rhumb.log"))?;
     let kubeconfig = data.join("admin.kubeconfig");
     process
         .wait(|output| output.contains("ready") && kubeconfig.is_file())
         .context("rhumb")?;
-    Ok(Rhumb {
+    Ok(RhumbServer {
         kubeconfig,
         _process: process,
         _directory: directory,
     })
 }
 
-/// The one that a variable names, or the newest build.
+/// The binary named by the environment variable, or the newest build.
 pub(super) fn binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("RHUMB_TEST_RHUMB") {
         return Ok(path.into());

@@ -1,4 +1,4 @@
-//! Schedulers: upstream's and ours, each for a server of its own.
+//! Starts kube-scheduler or rhumb's scheduler for a server.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,18 +6,18 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use super::process::{Process, free_ports};
+use super::process::{ChildProcess, free_ports};
 use super::{rhumb, tool};
 
-/// A scheduler that ends with its value.
+/// A scheduler process that is killed on drop.
 #[derive(Debug)]
-pub struct Scheduler {
-    _process: Process,
+pub struct SchedulerProcess {
+    _process: ChildProcess,
     _directory: TempDir,
 }
 
-/// The kube-scheduler that is built from its module.
-pub fn kube_scheduler(kubeconfig: &Path) -> Result<Scheduler> {
+/// Starts the kube-scheduler that is built from its Go module.
+pub fn kube_scheduler(kubeconfig: &Path) -> Result<SchedulerProcess> {
     let directory = tempfile::tempdir()?;
     let [port] = free_ports()?;
     let mut command = Command::new(tool("RHUMB_TEST_KUBE_SCHEDULER", "kube-scheduler")?);
@@ -33,18 +33,18 @@ pub fn kube_scheduler(kubeconfig: &Path) -> Result<Scheduler> {
     start(command, directory, "Serving securely").context("kube-scheduler")
 }
 
-/// `rhumb scheduler`.
-pub fn rhumb_scheduler(kubeconfig: &Path) -> Result<Scheduler> {
+/// Starts `rhumb scheduler`.
+pub fn rhumb_scheduler(kubeconfig: &Path) -> Result<SchedulerProcess> {
     let mut command = Command::new(rhumb::binary()?);
     command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
     command.args(["--leader-elect=false", "--metrics-address="]);
     start(command, tempfile::tempdir()?, "schedul").context("rhumb scheduler")
 }
 
-fn start(mut command: Command, directory: TempDir, ready: &str) -> Result<Scheduler> {
-    let mut process = Process::start(&mut command, directory.path().join("log"))?;
+fn start(mut command: Command, directory: TempDir, ready: &str) -> Result<SchedulerProcess> {
+    let mut process = ChildProcess::start(&mut command, directory.path().join("log"))?;
     process.wait(|output| output.contains(ready))?;
-    Ok(Scheduler {
+    Ok(SchedulerProcess {
         _process: process,
         _directory: directory,
     })

@@ -1,9 +1,9 @@
-//! Replaces what differs from run to run in what kubectl prints.
+//! Replaces values that differ between runs in kubectl's output.
 
-use crate::differential::scan;
+use crate::differential::volatile_values;
 
-/// The lines of an output, with placeholders for identities, times, versions and ages, and with the spaces
-/// between columns made even, because they follow the widths of ages.
+/// The output lines with placeholders for UIDs, times, versions and ages. Column spacing is normalized, because it
+/// depends on the widths of ages.
 pub fn mask(output: &str, namespace: &str) -> Vec<String> {
     let line = |line: &str| {
         let line = line.replace(namespace, "NAMESPACE");
@@ -20,9 +20,9 @@ fn without_identities(line: &str) -> String {
     while let Some(next) = rest.chars().next() {
         let bytes = rest.as_bytes();
         let found = [
-            (scan::uuid(bytes), "<uid>"),
-            (scan::time(bytes), "<time>"),
-            (scan::token_volume(bytes), "<token volume>"),
+            (volatile_values::uuid(bytes), "<uid>"),
+            (volatile_values::time(bytes), "<time>"),
+            (volatile_values::token_volume(bytes), "<token volume>"),
         ];
         match found
             .into_iter()
@@ -45,14 +45,14 @@ fn without_versions(line: &str) -> String {
     let mut line = line.to_owned();
     for name in ["resourceVersion: \"", "\"resourceVersion\": \""] {
         if let Some((start, rest)) = line.clone().split_once(name) {
-            let count = scan::digits(rest.as_bytes());
+            let count = volatile_values::digits(rest.as_bytes());
             line = format!("{start}{name}<version>{}", &rest[count..]);
         }
     }
     line
 }
 
-/// Columns are parted by two spaces or more.
+/// Columns are separated by at least two spaces.
 fn without_ages(line: &str) -> String {
     let indent = line.len() - line.trim_start().len();
     let columns: Vec<&str> = line[indent..]
@@ -60,7 +60,7 @@ fn without_ages(line: &str) -> String {
         .map(str::trim)
         .filter(|column| !column.is_empty())
         .map(|column| {
-            if scan::is_age(column) {
+            if volatile_values::is_age(column) {
                 "<age>"
             } else {
                 column
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn replaces_what_differs() {
+    fn masks_volatile_values() {
         check("NAME   AGE", "NAME   AGE");
         check("a      5s    x", "a   <age>   x");
         check("  in ns-abcde", "  in NAMESPACE");

@@ -1,4 +1,4 @@
-//! Transcripts: commands as they are typed, and what they print.
+//! Transcripts: commands and their expected output.
 //!
 //! ```text
 //! # A remark.
@@ -12,39 +12,39 @@
 //! ? 1
 //! ```
 //!
-//! Lines with `>` are the input of a command, and `?` shows how it ended when it failed. In what is expected,
-//! `[..]` stands for anything within a line and `...` for any lines.
+//! Lines with `>` are the input of a command, and `?` is the exit code if it is not 0. In expected output, `[..]`
+//! matches any text within a line and `...` matches any lines.
 
 mod mask;
 
 pub use mask::mask;
 
-/// One file.
+/// A transcript file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Transcript {
-    pub steps: Vec<Step>,
+pub struct KubectlTranscript {
+    pub steps: Vec<TranscriptStep>,
 }
 
-/// A command and what it prints.
+/// A command with its output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Step {
-    /// What is written before it.
+pub struct TranscriptStep {
+    /// Comment lines before the command.
     pub remarks: Vec<String>,
     pub command: String,
     pub input: Vec<String>,
     pub output: Vec<String>,
 }
 
-impl Transcript {
+impl KubectlTranscript {
     pub fn parse(text: &str) -> Self {
-        let mut steps = Vec::<Step>::new();
+        let mut steps = Vec::<TranscriptStep>::new();
         let mut remarks = Vec::new();
         for line in text.lines() {
             if let Some(command) = line.strip_prefix("$ ") {
-                steps.push(Step {
+                steps.push(TranscriptStep {
                     remarks: std::mem::take(&mut remarks),
                     command: command.to_owned(),
-                    ..Step::default()
+                    ..TranscriptStep::default()
                 });
             } else if line.starts_with("# ") {
                 remarks.push(line.to_owned());
@@ -82,14 +82,14 @@ impl Transcript {
     }
 }
 
-/// Leaves out the empty lines at the end.
+/// Removes trailing empty lines.
 pub fn trim(lines: &mut Vec<String>) {
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();
     }
 }
 
-/// Whether these lines are what is expected.
+/// Whether the lines match the expected ones.
 pub fn fits(expected: &[String], actual: &[String]) -> bool {
     match expected.split_first() {
         None => actual.is_empty(),
@@ -119,8 +119,8 @@ mod tests {
     const TEXT: &str = "# A remark.\n$ kubectl get\n> input\nline\n\nother\n\n$ kubectl version\n";
 
     #[test]
-    fn what_is_printed_is_what_was_read() {
-        let transcript = Transcript::parse(TEXT);
+    fn parsed_transcript_prints_unchanged() {
+        let transcript = KubectlTranscript::parse(TEXT);
         assert_eq!(transcript.steps.len(), 2);
         assert_eq!(transcript.steps[0].output, ["line", "", "other"]);
         assert_eq!(transcript.print(), TEXT);

@@ -1,4 +1,4 @@
-//! The Go program that answers for upstream: built once, asked by each test.
+//! The Go program with upstream's answers, built once and run by each test.
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
-use crate::protocol::{Answer, Question, SOURCE};
+use crate::protocol::{OracleRequest, OracleResponse, SOURCE};
 
 static PROGRAM: LazyLock<(TempDir, PathBuf)> = LazyLock::new(build);
 
@@ -32,8 +32,8 @@ fn build() -> (TempDir, PathBuf) {
     (folder, program)
 }
 
-/// Asks all questions of one process. Questions are written while answers are read, so that no pipe fills up.
-pub(crate) fn ask(questions: &[Question]) -> Vec<Answer> {
+/// Sends all requests to one process. Requests are written while responses are read, so that no pipe fills up.
+pub(crate) fn ask(questions: &[OracleRequest]) -> Vec<OracleResponse> {
     let mut child = Command::new(&PROGRAM.1)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,4 +1,4 @@
-//! Questions and answers as they travel to the Go program and back.
+//! Requests to and responses of the Go program.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use rhumb_meta::LabelSelector;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// Where the Go program is.
+/// Directory of the Go program.
 pub(crate) const SOURCE: &str = "apimachinery";
 
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Question {
+pub(crate) struct OracleRequest {
     pub(crate) op: &'static str,
     pub(crate) input: String,
     pub(crate) path: &'static str,
@@ -18,31 +18,31 @@ pub(crate) struct Question {
     pub(crate) values: Vec<String>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) selector: Option<LabelSelector>,
-    pub(crate) options: Options,
+    pub(crate) options: LabelSelectorValidationOptions,
     pub(crate) seconds: i64,
     pub(crate) nanos: u32,
     pub(crate) bits: u64,
-    pub(crate) status: StatusQuestion,
+    pub(crate) status: StatusRequest,
 }
 
-impl Question {
+impl OracleRequest {
     pub(crate) fn text(op: &'static str, input: impl Into<String>) -> Self {
-        Question {
+        OracleRequest {
             op,
             input: input.into(),
-            ..Question::default()
+            ..OracleRequest::default()
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-pub(crate) struct Options {
+pub(crate) struct LabelSelectorValidationOptions {
     pub(crate) invalid_label_value: bool,
     pub(crate) unknown_operator: bool,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct StatusQuestion {
+pub(crate) struct StatusRequest {
     pub(crate) constructor: &'static str,
     pub(crate) group: String,
     pub(crate) resource: String,
@@ -53,11 +53,11 @@ pub(crate) struct StatusQuestion {
     pub(crate) unexpected: bool,
     pub(crate) wanted: u64,
     pub(crate) accepted: Vec<String>,
-    pub(crate) errors: Vec<FieldError>,
+    pub(crate) errors: Vec<FieldErrorRequest>,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct FieldError {
+pub(crate) struct FieldErrorRequest {
     pub(crate) kind: &'static str,
     pub(crate) field: String,
     pub(crate) value: String,
@@ -66,13 +66,13 @@ pub(crate) struct FieldError {
     pub(crate) valid: Vec<String>,
 }
 
-/// What does not apply to a question stays empty, on both sides.
+/// Fields that do not apply to a request are empty on both sides.
 #[derive(Debug, Default, PartialEq, Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct OracleResponse {
     pub(crate) output: String,
     pub(crate) error: String,
     pub(crate) matches: bool,
-    /// Whether a selector has a value that only an old object may have.
+    /// Whether a selector has a value that is valid only in existing objects.
     pub(crate) outdated: bool,
     #[serde(deserialize_with = "null_is_empty")]
     pub(crate) exact: BTreeMap<String, String>,

@@ -1,24 +1,24 @@
-//! The one difference that is let pass: the two sides may know different versions of Unicode.
+//! The only accepted difference: both sides may use different Unicode versions.
 //!
-//! A character that Rust knows and Go does not know yet is printed by us and escaped by upstream. Every
-//! character is asked for, so that nothing else can hide behind this.
+//! A character that Rust knows but Go does not is printed by rhumb and escaped by upstream. Every character is
+//! compared, so that no other difference is hidden.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use crate::protocol::Question;
-use crate::{oracle, ours};
+use crate::protocol::OracleRequest;
+use crate::{oracle, rhumb_responses};
 
 static NEWER: LazyLock<HashSet<char>> = LazyLock::new(|| {
     let characters: Vec<char> = ('\0'..=char::MAX).collect();
-    let questions: Vec<Question> = characters
+    let questions: Vec<OracleRequest> = characters
         .iter()
-        .map(|c| Question::text("quote", c.to_string()))
+        .map(|c| OracleRequest::text("quote", c.to_string()))
         .collect();
     let theirs = oracle::ask(&questions);
     let mut newer = HashSet::new();
     for ((&character, question), theirs) in characters.iter().zip(&questions).zip(&theirs) {
-        let ours = ours::reply(question).output;
+        let ours = rhumb_responses::reply(question).output;
         if ours != theirs.output {
             let only_theirs =
                 theirs.output.starts_with("\"\\") && ours == format!("\"{character}\"");
@@ -37,8 +37,8 @@ pub(crate) fn newer_than_upstream() -> &'static HashSet<char> {
     &NEWER
 }
 
-/// Whether a question has a character that upstream does not know.
-pub(crate) fn is_too_new(question: &Question) -> bool {
+/// Whether a request contains a character unknown to Go.
+pub(crate) fn is_too_new(question: &OracleRequest) -> bool {
     let json = serde_json::to_string(question).expect("serializes");
     !json.is_ascii() && json.chars().any(|c| NEWER.contains(&c))
 }

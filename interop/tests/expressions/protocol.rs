@@ -1,39 +1,39 @@
-//! What the Go program is asked and what it answers.
+//! Requests and responses of the Go oracle program.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Where the program is, below this package.
+/// The directory of the oracle program, relative to this package.
 pub(crate) const SOURCE: &str = "expressions";
 
-/// Everything that is the same for all questions.
+/// The inputs shared by all expressions (`inputs.json`).
 #[derive(Debug, Deserialize)]
-pub(crate) struct World {
+pub(crate) struct CelTestInputs {
     pub(crate) inputs: Value,
-    pub(crate) variables: Vec<Variable>,
+    pub(crate) variables: Vec<CelVariable>,
     pub(crate) authorizer: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Variable {
+pub(crate) struct CelVariable {
     pub(crate) name: String,
     pub(crate) expression: String,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Question {
+pub(crate) struct OracleRequest {
     pub(crate) expression: String,
     pub(crate) want: String,
     pub(crate) params: bool,
     pub(crate) patches: bool,
-    pub(crate) variables: Vec<Variable>,
+    pub(crate) variables: Vec<CelVariable>,
     pub(crate) inputs: Value,
     pub(crate) authorizer: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct OracleResponse {
     pub(crate) compile: String,
     pub(crate) error: String,
     pub(crate) value: Value,

@@ -1,13 +1,13 @@
-//! Questions and answers as they travel to the Go program and back.
+//! Requests to and responses of the Go program.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// Where the Go program is.
+/// Directory of the Go program.
 pub(crate) const SOURCE: &str = "gotypes/oracle";
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Question {
+pub(crate) struct OracleRequest {
     pub(crate) op: &'static str,
     #[serde(rename = "type")]
     pub(crate) kind: String,
@@ -16,8 +16,8 @@ pub(crate) struct Question {
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
-pub(crate) struct Answer {
-    /// JSON as a text; what it says once it is parsed.
+pub(crate) struct OracleResponse {
+    /// A JSON string; equality compares the parsed values.
     pub(crate) output: Value,
     pub(crate) error: String,
     #[serde(deserialize_with = "null_is_empty")]
@@ -28,25 +28,25 @@ fn null_is_empty<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::E
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-impl Answer {
-    pub(crate) fn object(mut output: Value, problems: Vec<String>) -> Answer {
+impl OracleResponse {
+    pub(crate) fn object(mut output: Value, problems: Vec<String>) -> OracleResponse {
         print_whole_numbers_as_go(&mut output);
-        Answer {
+        OracleResponse {
             output,
             error: String::new(),
             problems,
         }
     }
 
-    pub(crate) fn error(error: String) -> Answer {
-        Answer {
+    pub(crate) fn error(error: String) -> OracleResponse {
+        OracleResponse {
             output: Value::Null,
             error,
             problems: Vec::new(),
         }
     }
 
-    pub(crate) fn parsed(mut self) -> Answer {
+    pub(crate) fn parsed(mut self) -> OracleResponse {
         if let Value::String(text) = &self.output {
             self.output = match text.as_str() {
                 "" => Value::Null,
@@ -57,7 +57,7 @@ impl Answer {
     }
 }
 
-/// Go prints 1.0 as 1.
+/// Normalizes floats: Go prints 1.0 as 1.
 fn print_whole_numbers_as_go(value: &mut Value) {
     match value {
         Value::Number(number) => {

@@ -1,4 +1,4 @@
-//! What OpenAPI says of types and fields. Version 2 has everything but defaults.
+//! Type and field properties from OpenAPI. Version 2 has everything except defaults.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-pub(super) struct Definitions {
+pub(super) struct OpenApiDefinitions {
     types: Value,
-    /// By type and field.
+    /// Defaults by type and field.
     defaults: BTreeMap<(String, String), Value>,
 }
 
-impl Definitions {
-    pub(super) fn read(k8s_api: &Path) -> Result<Definitions> {
+impl OpenApiDefinitions {
+    pub(super) fn read(k8s_api: &Path) -> Result<OpenApiDefinitions> {
         let mut swagger = read_json(&k8s_api.join("swagger.json"))?;
         let mut defaults = BTreeMap::new();
         let directory = k8s_api.join("openapi-v3");
@@ -23,7 +23,7 @@ impl Definitions {
             let document = read_json(&entry?.path())?;
             collect_defaults(&document["components"]["schemas"], &mut defaults);
         }
-        Ok(Definitions {
+        Ok(OpenApiDefinitions {
             types: swagger["definitions"].take(),
             defaults,
         })
@@ -59,7 +59,7 @@ fn collect_defaults(schemas: &Value, defaults: &mut BTreeMap<(String, String), V
     }
 }
 
-/// Every field that is no pointer has its zero as a default in OpenAPI, which tells nothing.
+/// Skips zero values: OpenAPI has a zero default for every non-pointer field.
 fn says_more(default: &Value) -> bool {
     match default {
         Value::String(text) => !text.is_empty(),

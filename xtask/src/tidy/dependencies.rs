@@ -1,21 +1,21 @@
-//! Who uses whom, held against the table in ARCHITECTURE.md.
+//! Compares the dependencies between crates with the table in ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::steps::{cargo, root};
+use crate::commands::{cargo, root};
 
-/// Crate names, each with the crates of ours that it uses or may use.
-type Uses = BTreeMap<String, BTreeSet<String>>;
+/// Crates with the workspace crates that each uses or may use.
+type CrateDependencies = BTreeMap<String, BTreeSet<String>>;
 
 pub(super) fn check() -> Result<Vec<String>> {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).context("ARCHITECTURE.md")?;
     Ok(compare(&actual()?, &allowed(&map)))
 }
 
-fn compare(actual: &Uses, allowed: &Uses) -> Vec<String> {
+fn compare(actual: &CrateDependencies, allowed: &CrateDependencies) -> Vec<String> {
     let mut findings = Vec::new();
     for (name, uses) in actual {
         let Some(may_use) = allowed.get(name) else {
@@ -41,8 +41,8 @@ fn compare(actual: &Uses, allowed: &Uses) -> Vec<String> {
     findings
 }
 
-/// The rows of the table whose head is `crate | holds | may use`.
-fn allowed(map: &str) -> Uses {
+/// Parses the rows of the table with the header `crate | holds | may use`.
+fn allowed(map: &str) -> CrateDependencies {
     let rows = map
         .lines()
         .skip_while(|line| !line.starts_with("| crate |"))
@@ -64,8 +64,8 @@ fn allowed(map: &str) -> Uses {
         .collect()
 }
 
-/// What the manifests say, for all systems and features, without what only tests use.
-fn actual() -> Result<Uses> {
+/// Dependencies from the manifests, for all platforms and features, without dev-dependencies.
+fn actual() -> Result<CrateDependencies> {
     let output = cargo()
         .args([
             "metadata",
@@ -81,33 +81,33 @@ fn actual() -> Result<Uses> {
         "cargo metadata: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let metadata: Metadata = serde_json::from_slice(&output.stdout)?;
+    let metadata: CargoMetadata = serde_json::from_slice(&output.stdout)?;
     Ok(metadata.uses())
 }
 
-/// The part of `cargo metadata` that matters here.
+/// The used part of `cargo metadata`'s output.
 #[derive(serde::Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
+struct CargoMetadata {
+    packages: Vec<CargoPackage>,
 }
 
 #[derive(serde::Deserialize)]
-struct Package {
+struct CargoPackage {
     name: String,
-    dependencies: Vec<Dependency>,
+    dependencies: Vec<CargoDependency>,
 }
 
 #[derive(serde::Deserialize)]
-struct Dependency {
+struct CargoDependency {
     name: String,
-    /// `dev`, `build`, or nothing for an ordinary one.
+    /// `dev`, `build`, or empty for a normal dependency.
     kind: Option<String>,
 }
 
-impl Metadata {
-    fn uses(self) -> Uses {
+impl CargoMetadata {
+    fn uses(self) -> CrateDependencies {
         let ours: BTreeSet<String> = self.packages.iter().map(|p| p.name.clone()).collect();
-        let uses = |package: Package| {
+        let uses = |package: CargoPackage| {
             let used = package.dependencies.into_iter();
             let used = used.filter(|used| used.kind.as_deref() != Some("dev"));
             let used = used.filter(|used| ours.contains(&used.name));
@@ -131,9 +131,11 @@ mod tests {
     const MAP: &str = "text\n| crate | holds | may use |\n|---|---|---|\n\
         | `meta` | names | nothing of ours |\n| `store` | a trait | `meta` |\n| `xtask` | chores | anything |\n\nmore";
 
-    fn uses(packages: serde_json::Value) -> Uses {
+    fn uses(packages: serde_json::Value) -> CrateDependencies {
         let metadata = serde_json::json!({ "packages": packages });
-        serde_json::from_value::<Metadata>(metadata).unwrap().uses()
+        serde_json::from_value::<CargoMetadata>(metadata)
+            .unwrap()
+            .uses()
     }
 
     fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> serde_json::Value {
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_allows_is_in_order() {
+    fn allowed_dependencies_have_no_findings() {
         let actual = uses(serde_json::json!([
             package(
                 "rhumb-meta",
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_against_the_direction_is_found() {
+    fn upward_dependency_is_found() {
         let actual = uses(serde_json::json!([
             package("rhumb-meta", &[("rhumb-store", Some("build"))]),
             package("rhumb-store", &[]),
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_that_does_not_exist_cannot_be_allowed() {
+    fn allowing_a_missing_crate_is_an_error() {
         let actual = uses(serde_json::json!([package("rhumb-store", &[])]));
         let map = "| crate | holds | may use |\n|---|---|---|\n| `store` | a trait | `ghost` |";
         assert_eq!(compare(&actual, &allowed(map)).len(), 1);

@@ -1,16 +1,16 @@
-//! Each file by itself.
+//! Checks of single files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::steps::root;
+use crate::commands::root;
 
-/// A longer file has more than one reason to change.
+/// Maximum number of lines; longer files should be split.
 const LINES_MAX: usize = 500;
 
-/// Never in a source file. Written so that this file passes.
+/// Markers that no source file may contain. Written so that this file passes.
 const LEFTOVERS: [&str; 6] = [
     concat!("todo", "!("),
     concat!("unimplemented", "!("),
@@ -20,7 +20,7 @@ const LEFTOVERS: [&str; 6] = [
     concat!("#[ign", "ore"),
 ];
 
-/// At the top of every crate that runs in the server: bad input must end in an error, not in a crash.
+/// Lints required in every crate that runs in the server: bad input must cause an error, not a panic.
 const NO_CRASHES: &str = "#![cfg_attr(
     not(test),
     warn(
@@ -31,7 +31,7 @@ const NO_CRASHES: &str = "#![cfg_attr(
     )
 )]";
 
-/// Crates that only tests use, where a crash is a finding.
+/// Crates that only tests use, which may panic.
 const TEST_CRATES: [&str; 1] = ["store-conformance"];
 
 pub(super) fn check(files: &[PathBuf]) -> Result<Vec<String>> {
@@ -71,7 +71,7 @@ fn check_source(file: &Path, text: &str) -> Vec<String> {
     findings
 }
 
-/// Libraries and the binary; not tests, nor what only tests and chores use.
+/// Whether the file is the root of a library or of the binary, except crates for tests and tasks.
 fn is_root_of_a_server_crate(file: &Path) -> bool {
     let parts: Vec<_> = file.iter().filter_map(|part| part.to_str()).collect();
     match parts[..] {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_and_long_files_are_found() {
+    fn leftover_markers_and_long_files_are_found() {
         let file = "crates/store/src/error.rs";
         assert_eq!(check_text(file, concat!("tod", "o!()\n")), 1);
         assert_eq!(check_text(file, "fn f() {}\n"), 0);

@@ -1,63 +1,70 @@
-//! What those are told who put a webhook in the way of the cluster.
+//! Formats the warnings for webhook configurations that intercept writes to critical resources.
 
-use super::file::Form;
-use super::{Budget, Cluster, CriticalResources, CriticalRule, Target, intercepted};
-use crate::webhook::{Address, FailurePolicy, Webhook};
+use super::file::CriticalRuleEntry;
+use super::{
+    ClusterInventory, CriticalResources, CriticalRule, ProbeBudget, RuleCoverage, intercepted_rules,
+};
+use crate::webhook::{FailurePolicy, Webhook, WebhookAddress};
 
-/// A text that would be longer leaves out what is longest. All warnings of an answer have 4 KiB.
-const TEXT_BYTES_MAX: usize = 2_000;
-const NAMES_MAX: usize = 5;
+/// Maximum length of a warning; a longer one omits the details. All warnings of a response share 4 KiB.
+const MAX_WARNING_BYTES: usize = 2_000;
+const MAX_LISTED_WEBHOOKS: usize = 5;
 
-/// Webhooks that stand in the way of the same.
-struct Finding<'a> {
+/// Webhooks that intercept the same critical resources.
+struct InterceptionFinding<'a> {
     webhooks: Vec<&'a Webhook>,
     rules: Vec<&'a CriticalRule>,
 }
 
 impl CriticalResources {
-    /// A warning for all webhooks that intercept the same. `exclusions` is whether the server keeps exclusion rules.
-    pub fn advice(
+    /// The warnings for the webhooks of a configuration, one per group of webhooks that intercept the same rules.
+    /// `exclusions`: whether the server supports exclusion rules, so that the warning can suggest them.
+    pub fn warnings(
         &self,
         webhooks: &[Webhook],
-        cluster: &Cluster<'_>,
+        cluster: &ClusterInventory<'_>,
         exclusions: bool,
     ) -> Vec<String> {
-        self.advice_within(&mut Budget::default(), webhooks, cluster, exclusions)
+        self.warnings_within(&mut ProbeBudget::default(), webhooks, cluster, exclusions)
     }
 
-    pub(super) fn advice_within(
+    pub(super) fn warnings_within(
         &self,
-        budget: &mut Budget,
+        budget: &mut ProbeBudget,
         webhooks: &[Webhook],
-        cluster: &Cluster<'_>,
+        cluster: &ClusterInventory<'_>,
         exclusions: bool,
     ) -> Vec<String> {
-        let targets = self.targets(cluster);
-        let own = self.own_rules(webhooks);
-        let own: Vec<(&str, Target<'_>)> = own
+        let targets = self.coverage(cluster);
+        let own = self.webhook_namespace_rules(webhooks);
+        let own: Vec<(&str, RuleCoverage<'_>)> = own
             .iter()
-            .map(|(namespace, rule)| (&**namespace, Target::new(rule, cluster)))
+            .map(|(namespace, rule)| (&**namespace, RuleCoverage::new(rule, cluster)))
             .collect();
         let mut unjudged: Vec<&Webhook> = Vec::new();
-        let mut findings: Vec<Finding<'_>> = Vec::new();
+        let mut findings: Vec<InterceptionFinding<'_>> = Vec::new();
         for webhook in webhooks {
-            if webhook.failure != FailurePolicy::Fail {
+            if webhook.failure_policy != FailurePolicy::Fail {
                 continue;
             }
-            let mut rules = intercepted(&targets, webhook, budget);
+            let mut rules = intercepted_rules(&targets, webhook, budget);
             let own = own
                 .iter()
-                .find(|(own, _)| Some(*own) == service_of(webhook));
+                .find(|(own, _)| Some(*own) == service_namespace(webhook));
             if let Some((_, target)) = own {
-                rules.extend(intercepted(std::slice::from_ref(target), webhook, budget));
+                rules.extend(intercepted_rules(
+                    std::slice::from_ref(target),
+                    webhook,
+                    budget,
+                ));
             }
-            if std::mem::take(&mut budget.ran_out) {
+            if std::mem::take(&mut budget.exhausted) {
                 unjudged.push(webhook);
             }
             if rules.is_empty() {
                 continue;
             }
-            let is_same = |finding: &&mut Finding<'_>| {
+            let is_same = |finding: &&mut InterceptionFinding<'_>| {
                 let pairs = finding.rules.iter().zip(&rules);
                 finding.rules.len() == rules.len()
                     && pairs
@@ -66,30 +73,30 @@ impl CriticalResources {
             };
             match findings.iter_mut().find(is_same) {
                 Some(finding) => finding.webhooks.push(webhook),
-                None => findings.push(Finding {
+                None => findings.push(InterceptionFinding {
                     webhooks: vec![webhook],
                     rules,
                 }),
             }
         }
-        let found = findings.iter().map(|finding| finding.text(exclusions));
+        let found = findings.iter().map(|finding| finding.warning(exclusions));
         let missing = (!unjudged.is_empty()).then(|| {
             let names = names_of(&unjudged);
-            format!("{names} with failurePolicy Fail {NOT_ALL}")
+            format!("{names} with failurePolicy Fail {INCOMPLETE_CHECK}")
         });
         found.chain(missing).collect()
     }
 }
 
 impl CriticalResources {
-    /// What the services of webhooks need to come back, for each of their namespaces that no rule is about already.
-    fn own_rules(&self, webhooks: &[Webhook]) -> Vec<(String, CriticalRule)> {
-        let mut namespaces: Vec<&str> = webhooks.iter().filter_map(service_of).collect();
+    /// Rules for what the webhooks' own Services need to recover, for each of their namespaces that no rule names yet.
+    fn webhook_namespace_rules(&self, webhooks: &[Webhook]) -> Vec<(String, CriticalRule)> {
+        let mut namespaces: Vec<&str> = webhooks.iter().filter_map(service_namespace).collect();
         namespaces.sort_unstable();
         namespaces.dedup();
         namespaces.retain(|namespace| !self.names_namespace(namespace));
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-        let rule = |namespace: &str| Form {
+        let rule = |namespace: &str| CriticalRuleEntry {
             name: format!("pods in {namespace}"),
             reason: "the webhook itself runs there".to_owned(),
             api_groups: owned(&["", "discovery.k8s.io"]),
@@ -101,7 +108,7 @@ impl CriticalResources {
                 "endpointslices",
             ]),
             namespaces: owned(&[namespace]),
-            ..Form::default()
+            ..CriticalRuleEntry::default()
         };
         let all = namespaces.into_iter();
         all.map(|namespace| (namespace.to_owned(), rule(namespace).into_rule(0)))
@@ -109,32 +116,32 @@ impl CriticalResources {
     }
 }
 
-/// The namespace that a webhook is called in.
-fn service_of(webhook: &Webhook) -> Option<&str> {
+/// The namespace of the webhook's Service.
+fn service_namespace(webhook: &Webhook) -> Option<&str> {
     match &webhook.address {
-        Address::Service(service) => Some(&service.namespace),
-        Address::Url(_) | Address::Nowhere => None,
+        WebhookAddress::Service(service) => Some(&service.namespace),
+        WebhookAddress::Url(_) | WebhookAddress::Missing => None,
     }
 }
 
-impl Finding<'_> {
-    fn text(&self, exclusions: bool) -> String {
+impl InterceptionFinding<'_> {
+    fn warning(&self, exclusions: bool) -> String {
         let problem = self.problem();
         let remedy = match exclusions {
             true => format!(
                 "to leave them out, add excludeResourceRules: {}",
                 self.json()
             ),
-            false => OTHER_REMEDIES.to_owned(),
+            false => REMEDY_WITHOUT_EXCLUSIONS.to_owned(),
         };
         let text = format!("{problem}; {remedy}");
-        if text.len() <= TEXT_BYTES_MAX {
+        if text.len() <= MAX_WARNING_BYTES {
             return text;
         }
         let rules = self.rules.len();
         let remedy = match exclusions {
             true => "leave them out by excludeResourceRules",
-            false => OTHER_REMEDIES,
+            false => REMEDY_WITHOUT_EXCLUSIONS,
         };
         let names = names_of(&self.webhooks);
         format!(
@@ -142,7 +149,7 @@ impl Finding<'_> {
         )
     }
 
-    /// Who stands in the way of what.
+    /// Which webhooks intercept what.
     fn problem(&self) -> String {
         let what: Vec<String> = self
             .rules
@@ -152,7 +159,10 @@ impl Finding<'_> {
                 reason => format!("{} ({reason})", rule.name),
             })
             .collect();
-        let has_conditions = self.webhooks.iter().any(|it| !it.conditions.is_empty());
+        let has_conditions = self
+            .webhooks
+            .iter()
+            .any(|it| !it.match_conditions.is_empty());
         let unless = match has_conditions {
             true => ", unless matchConditions leave them out",
             false => "",
@@ -163,7 +173,7 @@ impl Finding<'_> {
         )
     }
 
-    /// The rules that are missing, in one list, which is also YAML.
+    /// The missing exclusion rules as a JSON list, which is also valid YAML.
     fn json(&self) -> String {
         let rules: Vec<&str> = self.rules.iter().map(|rule| rule.json()).collect();
         format!("[{}]", rules.join(","))
@@ -171,16 +181,17 @@ impl Finding<'_> {
 }
 
 fn names_of(webhooks: &[&Webhook]) -> String {
-    let shown = webhooks.iter().take(NAMES_MAX);
+    let shown = webhooks.iter().take(MAX_LISTED_WEBHOOKS);
     let shown: Vec<String> = shown.map(|webhook| format!("{:?}", webhook.name)).collect();
     let shown = shown.join(", ");
     match webhooks.len() {
         1 => format!("webhook {shown}"),
-        all if all > NAMES_MAX => format!("webhooks {shown} and {} more", all - NAMES_MAX),
+        all if all > MAX_LISTED_WEBHOOKS => {
+            format!("webhooks {shown} and {} more", all - MAX_LISTED_WEBHOOKS)
+        }
         _ => format!("webhooks {shown}"),
     }
 }
 
-const NOT_ALL: &str =
-    "may stop more of what the cluster depends on: there is too much of it to look at everything";
-const OTHER_REMEDIES: &str = "leave them out by narrower rules, a namespaceSelector or an objectSelector, or set failurePolicy: Ignore";
+const INCOMPLETE_CHECK: &str = "may stop more of what the cluster depends on: the check is incomplete because there are too many cases";
+const REMEDY_WITHOUT_EXCLUSIONS: &str = "leave them out by narrower rules, a namespaceSelector or an objectSelector, or set failurePolicy: Ignore";

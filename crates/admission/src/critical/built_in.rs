@@ -1,9 +1,9 @@
-//! What every cluster depends on.
+//! The built-in list of critical resources: what every cluster depends on.
 
-use super::file::Form;
+use super::file::CriticalRuleEntry;
 use super::{CriticalResources, CriticalRule};
 
-struct Entry {
+struct BuiltInRule {
     name: &'static str,
     reason: &'static str,
     group: &'static str,
@@ -11,38 +11,38 @@ struct Entry {
     namespaces: &'static [&'static str],
 }
 
-const ENTRIES: &[Entry] = &[
-    Entry {
+const BUILT_IN_RULES: &[BuiltInRule] = &[
+    BuiltInRule {
         name: "leases of nodes and of the control plane",
         reason: "a node whose lease is not renewed loses its pods",
         group: "coordination.k8s.io",
         resources: &["leases"],
         namespaces: &["kube-node-lease", "kube-system"],
     },
-    Entry {
+    BuiltInRule {
         name: "pods in kube-system",
         reason: "the webhook itself may need them to run",
         group: "",
         resources: &["pods", "pods/binding", "pods/status"],
         namespaces: &["kube-system"],
     },
-    Entry {
+    BuiltInRule {
         name: "nodes",
-        reason: "none could join or report",
+        reason: "nodes could neither join nor report their status",
         group: "",
         resources: &["nodes", "nodes/status"],
         namespaces: &[],
     },
-    Entry {
+    BuiltInRule {
         name: "token reviews",
-        reason: "other servers ask them whose a token is",
+        reason: "other servers authenticate tokens with them",
         group: "authentication.k8s.io",
         resources: &["tokenreviews"],
         namespaces: &[],
     },
-    Entry {
+    BuiltInRule {
         name: "access reviews",
-        reason: "other servers ask them who may do what",
+        reason: "other servers authorize requests with them",
         group: "authorization.k8s.io",
         resources: &[
             "localsubjectaccessreviews",
@@ -52,9 +52,9 @@ const ENTRIES: &[Entry] = &[
         ],
         namespaces: &[],
     },
-    Entry {
+    BuiltInRule {
         name: "certificate signing requests",
-        reason: "kubelets renew their certificates by them",
+        reason: "kubelets renew their certificates with them",
         group: "certificates.k8s.io",
         resources: &[
             "certificatesigningrequests",
@@ -67,20 +67,23 @@ const ENTRIES: &[Entry] = &[
 
 pub(super) fn critical_resources() -> CriticalResources {
     CriticalResources {
-        rules: ENTRIES.iter().map(Entry::rule).collect(),
+        rules: BUILT_IN_RULES
+            .iter()
+            .map(BuiltInRule::to_critical_rule)
+            .collect(),
     }
 }
 
-impl Entry {
-    fn rule(&self) -> CriticalRule {
+impl BuiltInRule {
+    fn to_critical_rule(&self) -> CriticalRule {
         let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
-        let form = Form {
+        let form = CriticalRuleEntry {
             name: self.name.to_owned(),
             reason: self.reason.to_owned(),
             api_groups: vec![self.group.to_owned()],
             resources: texts(self.resources),
             namespaces: texts(self.namespaces),
-            ..Form::default()
+            ..CriticalRuleEntry::default()
         };
         form.into_rule(0)
     }

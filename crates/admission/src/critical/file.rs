@@ -1,4 +1,4 @@
-//! The file in which an operator says what is critical.
+//! Parses the file of `--critical-resources-file` (`CriticalResources`).
 //!
 //! ```yaml
 //! apiVersion: admission.rhumb/v1
@@ -11,39 +11,39 @@
 //!     namespaces: [kube-node-lease]
 //! ```
 //!
-//! It replaces what is built in. Beside `name` and `reason`, which are for people, an entry has the fields of an
-//! exclusion rule, and means what they mean there.
+//! The file replaces the built-in list. Besides `name` and `reason`, which appear in warnings, an entry has the fields
+//! of an exclusion rule, with the same meaning.
 
 use std::collections::BTreeMap;
 
-use rhumb_meta::{FileError, read_file};
+use rhumb_meta::{ConfigFileError, read_file};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CriticalResources, CriticalRule};
-use crate::exclusion::{Exclusion, read_selector};
+use crate::exclusion::{ExclusionRule, parse_selector};
 
 const API_VERSION: &str = "admission.rhumb/v1";
 const KIND: &str = "CriticalResources";
-const RULES_MAX: usize = 64;
-/// Of a name and of a reason: they go into a header.
-const TEXT_BYTES_MAX: usize = 120;
+const MAX_RULES: usize = 64;
+/// Maximum length of a name and of a reason: they go into a `Warning` header.
+const MAX_TEXT_BYTES: usize = 120;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct File {
+struct CriticalResourcesFile {
     api_version: String,
     kind: String,
     #[serde(default, rename = "metadata")]
     _metadata: Option<BTreeMap<String, Value>>,
     #[serde(default)]
-    rules: Vec<serde_saphyr::Spanned<Form>>,
+    rules: Vec<serde_saphyr::Spanned<CriticalRuleEntry>>,
 }
 
-/// An entry as it is written.
+/// A rule as it is written in the file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub(super) struct Form {
+pub(super) struct CriticalRuleEntry {
     #[serde(skip_serializing)]
     pub(super) name: String,
     #[serde(skip_serializing)]
@@ -63,21 +63,21 @@ pub(super) struct Form {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) namespaces: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) namespace_selector: Option<SelectorForm>,
+    pub(super) namespace_selector: Option<LabelSelectorEntry>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub(super) struct SelectorForm {
+pub(super) struct LabelSelectorEntry {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     match_labels: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    match_expressions: Vec<RequirementForm>,
+    match_expressions: Vec<SelectorRequirementEntry>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RequirementForm {
+struct SelectorRequirementEntry {
     key: String,
     operator: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -85,62 +85,63 @@ struct RequirementForm {
 }
 
 impl CriticalResources {
-    /// Reads a file, in YAML or JSON. Whether its rules would be good exclusion rules is for whoever knows the API.
-    pub fn parse(text: &str) -> Result<CriticalResources, FileError> {
-        let file: File = read_file(text)?;
+    /// Parses a file in YAML or JSON. The caller validates the rules as exclusion rules, which needs the API types.
+    pub fn parse(text: &str) -> Result<CriticalResources, ConfigFileError> {
+        let file: CriticalResourcesFile = read_file(text)?;
         if file.kind != KIND || file.api_version != API_VERSION {
             let (kind, version) = (file.kind, file.api_version);
-            let reason =
-                format!("it is a {kind} of {version}, and must be a {KIND} of {API_VERSION}");
-            return Err(FileError::whole(reason));
+            let reason = format!("kind must be {KIND} of {API_VERSION}, not {kind} of {version}");
+            return Err(ConfigFileError::whole(reason));
         }
         if file.rules.is_empty() {
-            let reason = "it has no rules, so nothing would be critical; without a file the built-in list is used";
-            return Err(FileError::whole(reason));
+            let reason = "rules is empty, so nothing would be critical; omit the file to use the built-in list";
+            return Err(ConfigFileError::whole(reason));
         }
-        if file.rules.len() > RULES_MAX {
+        if file.rules.len() > MAX_RULES {
             let reason = format!(
-                "it has {} rules; {RULES_MAX} are the most",
+                "too many rules: {}, at most {MAX_RULES} are allowed",
                 file.rules.len()
             );
-            return Err(FileError::whole(reason));
+            return Err(ConfigFileError::whole(reason));
         }
         let rules = file.rules.into_iter().map(|form| {
             let line = form.referenced.line();
             form.value
                 .check()
-                .map_err(|reason| FileError::at((line, 0), reason))?;
+                .map_err(|reason| ConfigFileError::at((line, 0), reason))?;
             Ok(form.value.into_rule(line))
         });
         Ok(CriticalResources {
-            rules: rules.collect::<Result<_, FileError>>()?,
+            rules: rules.collect::<Result<_, ConfigFileError>>()?,
         })
     }
 }
 
-impl Form {
+impl CriticalRuleEntry {
     fn check(&self) -> Result<(), String> {
         for (field, text) in [("name", &self.name), ("reason", &self.reason)] {
-            if text.len() > TEXT_BYTES_MAX {
-                return Err(format!("{field}: it is longer than {TEXT_BYTES_MAX} bytes"));
+            if text.len() > MAX_TEXT_BYTES {
+                return Err(format!("{field} is longer than {MAX_TEXT_BYTES} bytes"));
             }
             if text.chars().any(char::is_control) {
-                return Err(format!("{field}: it must be a single line"));
+                return Err(format!("{field} must be a single line"));
             }
         }
-        if self.names_nothing() {
+        if self.matches_everything() {
             let fields = "apiGroups, resources, resourceNames, namespaces or namespaceSelector";
-            return Err(format!("the rule names nothing: it needs some of {fields}"));
+            return Err(format!(
+                "the rule matches everything: set at least one of {fields}"
+            ));
         }
         if let Some(selector) = &self.namespace_selector {
             let selector = serde_json::to_value(selector).map_err(|error| error.to_string())?;
-            read_selector(&selector).map_err(|reason| format!("namespaceSelector: {reason}"))?;
+            parse_selector(&selector).map_err(|reason| format!("namespaceSelector: {reason}"))?;
         }
         Ok(())
     }
 
-    /// Whether it has nothing but stars for what tells resources apart.
-    fn names_nothing(&self) -> bool {
+    /// Whether it has only wildcards, so that it would match everything.
+    fn matches_everything(&self) -> bool {
         let is_open = |list: &[String]| list.iter().all(|word| matches!(&**word, "*" | "*/*"));
         is_open(&self.api_groups)
             && is_open(&self.resources)
@@ -150,13 +151,13 @@ impl Form {
     }
 
     pub(super) fn into_rule(self, line: u64) -> CriticalRule {
-        // Lists, maps and texts can always be written as JSON.
+        // Lists, maps and strings can always be encoded as JSON.
         let json = serde_json::to_string(&self).unwrap_or_default();
         let value: Value = serde_json::from_str(&json).unwrap_or_default();
         CriticalRule {
-            exclusion: Exclusion::read(&value),
+            exclusion: ExclusionRule::from_json(&value),
             name: match self.name.is_empty() {
-                true => self.described(),
+                true => self.default_name(),
                 false => self.name,
             },
             reason: self.reason,
@@ -165,8 +166,8 @@ impl Form {
         }
     }
 
-    /// A name for a rule that has none: `leases.coordination.k8s.io in kube-system`.
-    fn described(&self) -> String {
+    /// A name for a rule without one: `leases.coordination.k8s.io in kube-system`.
+    fn default_name(&self) -> String {
         let group = match &self.api_groups[..] {
             [group] if !group.is_empty() && group != "*" => format!(".{group}"),
             _ => String::new(),
@@ -181,7 +182,7 @@ impl Form {
                 text.push_str(&format!(" {word} {}", list.join(", ")));
             }
         }
-        if let Some((at, _)) = text.char_indices().nth(TEXT_BYTES_MAX) {
+        if let Some((at, _)) = text.char_indices().nth(MAX_TEXT_BYTES) {
             text.truncate(at);
             text.push('…');
         }
@@ -194,25 +195,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_strictly() {
+    fn files_are_parsed_strictly() {
         let head = "apiVersion: admission.rhumb/v1\nkind: CriticalResources\n";
         let table = [
-            ("", "it is empty"),
-            ("\n# only words\n", "it is empty"),
+            ("", "the file is empty"),
+            ("\n# only words\n", "the file is empty"),
             ("[]", "line 1, column 1: "),
             (
                 "apiVersion: v1\nkind: CriticalResources\nrules: []\n",
-                "it is a CriticalResources of v1",
+                "kind must be CriticalResources of admission.rhumb/v1, not CriticalResources of v1",
             ),
             (
                 "apiVersion: admission.rhumb/v1\nkind: Critical\nrules: []\n",
-                "it is a Critical of admission.rhumb/v1",
+                "kind must be CriticalResources of admission.rhumb/v1, not Critical of admission.rhumb/v1",
             ),
             (
                 "{apiVersion: admission.rhumb/v1, kind: CriticalResources}",
-                "it has no rules",
+                "rules is empty",
             ),
-            ("HEADrules: []\n", "it has no rules"),
+            ("HEADrules: []\n", "rules is empty"),
             ("HEADrules: all\n", "line 3, column 8: "),
             ("HEADrule: []\n", "line 3, column 1: unknown field"),
             (
@@ -223,15 +224,15 @@ mod tests {
             ("HEADrules:\n- resources: [{}]\n", "line 4, column 15: "),
             (
                 "HEADrules:\n- resources: [pods]\n- {}\n",
-                "line 5: the rule names nothing",
+                "line 5: the rule matches everything",
             ),
             (
                 "HEADrules:\n- apiGroups: ['*']\n  resources: ['*/*']\n",
-                "line 4: the rule names nothing",
+                "line 4: the rule matches everything",
             ),
             (
                 "HEADrules:\n- operations: [CREATE]\n",
-                "line 4: the rule names nothing",
+                "line 4: the rule matches everything",
             ),
             (
                 "HEADrules:\n- namespaceSelector: {matchLabel: {}}\n",
@@ -243,7 +244,7 @@ mod tests {
             ),
             (
                 "HEADrules:\n- name: \"two\\nlines\"\n  resources: [pods]\n",
-                "line 4: name: it must be a single line",
+                "line 4: name must be a single line",
             ),
             ("HEADrules:\n- resources: [pods\n", "line "),
             (
@@ -265,13 +266,13 @@ mod tests {
         }
         let many = format!("{head}rules:\n{}", "- resources: [pods]\n".repeat(65));
         let error = CriticalResources::parse(&many)
-            .expect_err("too many")
+            .expect_err("65 rules are rejected")
             .to_string();
-        assert_eq!(error, "it has 65 rules; 64 are the most");
+        assert_eq!(error, "too many rules: 65, at most 64 are allowed");
     }
 
     #[test]
-    fn a_rule_without_a_name_is_described() {
+    fn unnamed_rules_are_described() {
         let table = [
             ("resources: [pods]", "pods"),
             (
@@ -288,20 +289,25 @@ mod tests {
             let file = format!(
                 "{{apiVersion: admission.rhumb/v1, kind: CriticalResources, rules: [{{{rule}}}]}}"
             );
-            let critical = CriticalResources::parse(&file).expect("a list");
+            let critical =
+                CriticalResources::parse(&file).expect("a valid critical resources file");
             let names: Vec<&str> = critical.rules().map(CriticalRule::name).collect();
             assert_eq!(names, [want], "{rule}");
         }
     }
 
     #[test]
-    fn the_example_is_what_is_built_in() {
+    fn example_file_equals_the_built_in_rules() {
         let example = include_str!("../../../../examples/admission/critical-resources.yaml");
-        let example = CriticalResources::parse(example).expect("a list");
-        let told = |critical: &CriticalResources| -> Vec<String> {
-            let told = |rule: &CriticalRule| format!("{} {} {}", rule.name, rule.reason, rule.json);
-            critical.rules().map(told).collect()
+        let example = CriticalResources::parse(example).expect("a valid critical resources file");
+        let describe_all = |critical: &CriticalResources| -> Vec<String> {
+            let describe =
+                |rule: &CriticalRule| format!("{} {} {}", rule.name, rule.reason, rule.json);
+            critical.rules().map(describe).collect()
         };
-        assert_eq!(told(&example), told(&CriticalResources::default()));
+        assert_eq!(
+            describe_all(&example),
+            describe_all(&CriticalResources::default())
+        );
     }
 }

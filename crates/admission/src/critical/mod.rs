@@ -1,10 +1,10 @@
-//! What a cluster cannot do without, and which webhooks stand in its way.
+//! Critical resources: what a cluster cannot work without, and which webhooks intercept writes to them.
 //!
-//! A webhook with `failurePolicy: Fail` that does not answer stops every write that it is asked about. Where these are
-//! the heartbeats of nodes or the questions whether a token is good, the cluster stops with it. An operator says what is
-//! critical (`file.rs`), or leaves it to what every cluster depends on (`built_in.rs`). What a webhook intercepts is
-//! found by asking its own [`Criteria`] about writes that would be critical, so that rules, exclusions and selectors
-//! mean here what they mean when the write comes. `advice.rs` says it to people.
+//! A webhook with `failurePolicy: Fail` that does not respond blocks every write that it matches. If those are node
+//! leases or token reviews, the cluster stops working. Operators list critical resources in a file (`config_file.rs`);
+//! the default list is in `built_in.rs`. What a webhook intercepts is found by evaluating its
+//! [`MatchCriteria`](crate::MatchCriteria) on probe writes to critical resources, so rules, exclusion rules and
+//! selectors mean the same as for real writes. `warnings.rs` formats the findings. There is no upstream counterpart.
 
 mod advice;
 mod built_in;
@@ -18,38 +18,42 @@ use std::ops::ControlFlow;
 
 use rhumb_meta::labels::Labels;
 
-use crate::conditions::{Conditions, Met};
-use crate::criteria::Outcome;
-use crate::exclusion::Exclusion;
-use crate::explain::Write;
-use crate::facts::{Facts, LabelSets, Names, Operation, is_namespaces};
+use crate::conditions::{MatchConditions, MatchConditionsResult};
+use crate::criteria::MatchOutcome;
+use crate::exclusion::ExclusionRule;
+use crate::explain::ExplainedWrite;
+use crate::match_attributes::{
+    MatchAttributes, Operation, ResourceAndKind, SelectorLabels, is_namespaces_resource,
+};
 use crate::review::UserInfo;
 use crate::webhook::Webhook;
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// Stands for all namespaces that do not exist yet.
-const TO_COME: &str = "a-namespace-to-come";
-/// How many writes are imagined, at most, to judge all webhooks of one configuration.
-const PROBES_MAX: usize = 200_000;
-/// How often conditions are evaluated for that, at most.
-const JUDGEMENTS_MAX: usize = 1_000;
+const FUTURE_NAMESPACE: &str = "a-namespace-to-come";
+/// Maximum number of probe writes to check all webhooks of one configuration.
+const MAX_PROBES: usize = 200_000;
+/// Maximum number of match condition evaluations for that.
+const MAX_CONDITION_EVALUATIONS: usize = 1_000;
 
-/// What is critical. Every entry has the form of an exclusion rule, since that is what it asks webhooks to have.
+/// The list of critical resources. Each rule has the fields of an exclusion rule, because that is what it asks webhooks
+/// to add.
 #[derive(Debug, Clone)]
 pub struct CriticalResources {
     rules: Vec<CriticalRule>,
 }
 
+/// One entry of the list.
 #[derive(Debug, Clone)]
 pub struct CriticalRule {
-    /// What people call it.
+    /// The name shown in warnings.
     name: String,
     /// Why it is critical; may be empty.
     reason: String,
-    /// The rule in JSON, ready to be put into a webhook.
+    /// The exclusion rule in JSON, to be pasted into a webhook configuration.
     json: String,
-    exclusion: Exclusion,
-    /// Where the file has it; 0 if it is in none.
+    exclusion: ExclusionRule,
+    /// Its line in the file; 0 if built in.
     line: u64,
 }
 
@@ -58,7 +62,7 @@ impl CriticalRule {
         &self.name
     }
 
-    /// The exclusion rule that a webhook needs.
+    /// The exclusion rule that a webhook should add.
     pub fn json(&self) -> &str {
         &self.json
     }
@@ -67,98 +71,99 @@ impl CriticalRule {
         self.line
     }
 
-    /// Whether any of the resources is meant by it.
-    pub fn is_about_any(&self, resources: &[Known<'_>]) -> bool {
-        resources.iter().any(|known| self.is_about(known))
+    /// Whether the rule covers any of the resources.
+    pub fn covers_any(&self, resources: &[WritableResource<'_>]) -> bool {
+        resources.iter().any(|known| self.covers(known))
     }
 
-    fn is_about(&self, known: &Known<'_>) -> bool {
+    fn covers(&self, known: &WritableResource<'_>) -> bool {
         let rule = self.exclusion.rule();
         rule.matches_resource(&known.names.resource, known.subresource)
     }
 }
 
-/// Something that can be written in a cluster: a resource in one version, or one of its subresources.
+/// A resource in one version, or one of its subresources, and the operations that it supports.
 #[derive(Debug, Clone)]
-pub struct Known<'a> {
-    pub names: &'a Names,
-    /// The other names of the same objects.
-    pub equivalents: &'a [Names],
+pub struct WritableResource<'a> {
+    pub names: &'a ResourceAndKind,
+    /// The other group-versions of the same objects.
+    pub equivalents: &'a [ResourceAndKind],
     pub subresource: &'a str,
     pub is_namespaced: bool,
     pub operations: Vec<Operation>,
 }
 
+/// A namespace and its labels.
 #[derive(Debug, Clone)]
-pub struct Namespace {
+pub struct ClusterNamespace {
     pub name: String,
     pub labels: BTreeMap<String, String>,
 }
 
-impl Namespace {
-    /// One of which nothing is known but its name, which every namespace has as a label.
-    pub fn named(name: &str) -> Namespace {
-        Namespace {
+impl ClusterNamespace {
+    /// A namespace with only the name label, which every namespace has.
+    pub fn named(name: &str) -> ClusterNamespace {
+        ClusterNamespace {
             name: name.to_owned(),
             labels: BTreeMap::from([(NAME_LABEL.to_owned(), name.to_owned())]),
         }
     }
 }
 
-/// What there is in a cluster, as far as it decides what a webhook sees.
+/// The resources and namespaces of a cluster, as far as they affect matching.
 #[derive(Debug, Clone)]
-pub struct Cluster<'a> {
-    pub resources: Vec<Known<'a>>,
-    pub namespaces: Vec<Namespace>,
+pub struct ClusterInventory<'a> {
+    pub resources: Vec<WritableResource<'a>>,
+    pub namespaces: Vec<ClusterNamespace>,
 }
 
-/// What a rule is about in a cluster. It is the same for all webhooks, so it is found only once.
-struct Target<'a> {
+/// The resources and namespaces that a rule covers in a cluster; computed once for all webhooks.
+struct RuleCoverage<'a> {
     rule: &'a CriticalRule,
-    resources: Vec<&'a Known<'a>>,
-    /// None unless the resources are in some.
-    namespaces: Vec<Cow<'a, Namespace>>,
+    resources: Vec<&'a WritableResource<'a>>,
+    /// Empty unless the resources are namespaced.
+    namespaces: Vec<Cow<'a, ClusterNamespace>>,
 }
 
-/// A place where a critical object may be.
-struct Place<'a> {
+/// The location of a probed object.
+struct ObjectLocation<'a> {
     namespace: &'a str,
     name: &'a str,
     labels: &'a BTreeMap<String, String>,
 }
 
-/// A webhook, and those of its conditions that can be judged without a request.
-struct Hook<'a> {
+/// A webhook, and those of its match conditions that can be evaluated without a request.
+struct ProbedWebhook<'a> {
     webhook: &'a Webhook,
-    conditions: Conditions,
+    evaluable_conditions: MatchConditions,
 }
 
-/// What may still be done to judge a configuration.
-struct Budget {
+/// The remaining probes and evaluations for one configuration.
+struct ProbeBudget {
     probes: usize,
-    judgements: usize,
-    /// Whether something that had to be looked at was not.
-    ran_out: bool,
+    condition_evaluations: usize,
+    /// Whether the budget was exhausted before all was checked.
+    exhausted: bool,
 }
 
-impl Default for Budget {
+impl Default for ProbeBudget {
     fn default() -> Self {
-        Budget {
-            probes: PROBES_MAX,
-            judgements: JUDGEMENTS_MAX,
-            ran_out: false,
+        ProbeBudget {
+            probes: MAX_PROBES,
+            condition_evaluations: MAX_CONDITION_EVALUATIONS,
+            exhausted: false,
         }
     }
 }
 
-fn take(left: &mut usize) -> bool {
+fn take_one(left: &mut usize) -> bool {
     let is_left = *left > 0;
     *left = left.saturating_sub(1);
     is_left
 }
 
 impl Default for CriticalResources {
-    /// What every cluster depends on.
+    /// The built-in list.
     fn default() -> Self {
         built_in::critical_resources()
     }
@@ -169,28 +174,28 @@ impl CriticalResources {
         self.rules.iter()
     }
 
-    /// Whether a rule asks for this namespace by name.
+    /// Whether a rule names this namespace.
     pub fn names_namespace(&self, name: &str) -> bool {
         let mut rules = self.rules.iter();
         rules.any(|rule| rule.exclusion.namespaces().any(|named| named == name))
     }
 
-    /// What each rule is about in a cluster.
-    fn targets<'a>(&'a self, cluster: &'a Cluster<'a>) -> Vec<Target<'a>> {
+    /// The coverage of each rule in a cluster.
+    fn coverage<'a>(&'a self, cluster: &'a ClusterInventory<'a>) -> Vec<RuleCoverage<'a>> {
         let rules = self.rules.iter();
-        rules.map(|rule| Target::new(rule, cluster)).collect()
+        rules.map(|rule| RuleCoverage::new(rule, cluster)).collect()
     }
 }
 
-/// The rules of which the webhook would see something, as far as the budget lets anybody look.
-fn intercepted<'a>(
-    targets: &[Target<'a>],
+/// The rules for which the webhook intercepts some write, as far as the budget allows.
+fn intercepted_rules<'a>(
+    targets: &[RuleCoverage<'a>],
     webhook: &Webhook,
-    budget: &mut Budget,
+    budget: &mut ProbeBudget,
 ) -> Vec<&'a CriticalRule> {
-    let hook = Hook {
+    let hook = ProbedWebhook {
         webhook,
-        conditions: webhook.conditions.of_place(),
+        evaluable_conditions: webhook.match_conditions.without_user_and_object(),
     };
     let seen = targets
         .iter()
@@ -198,34 +203,37 @@ fn intercepted<'a>(
     seen.map(|target| target.rule).collect()
 }
 
-impl<'a> Target<'a> {
-    fn new(rule: &'a CriticalRule, cluster: &'a Cluster<'a>) -> Target<'a> {
-        let about = cluster.resources.iter().filter(|it| rule.is_about(it));
-        let resources: Vec<&Known<'_>> = about.collect();
-        let has_namespaces =
-            |known: &&Known<'_>| known.is_namespaced || is_namespaces(&known.names.resource);
+impl<'a> RuleCoverage<'a> {
+    fn new(rule: &'a CriticalRule, cluster: &'a ClusterInventory<'a>) -> RuleCoverage<'a> {
+        let about = cluster.resources.iter().filter(|it| rule.covers(it));
+        let resources: Vec<&WritableResource<'_>> = about.collect();
+        let has_namespaces = |known: &&WritableResource<'_>| {
+            known.is_namespaced || is_namespaces_resource(&known.names.resource)
+        };
         let namespaces = match resources.iter().any(has_namespaces) {
             true => rule.namespaces(cluster),
             false => Vec::new(),
         };
-        Target {
+        RuleCoverage {
             rule,
             resources,
             namespaces,
         }
     }
 
-    fn is_intercepted(&self, hook: &Hook<'_>, budget: &mut Budget) -> bool {
+    fn is_intercepted(&self, hook: &ProbedWebhook<'_>, budget: &mut ProbeBudget) -> bool {
         self.resources.iter().any(|known| {
             let mut is_seen = false;
-            // Ends at the first write that is seen, and where the budget ends.
-            let _ = self.each_place(known, |place| {
+            // Stops at the first intercepted write, or when the budget is exhausted.
+            let _ = self.for_each_location(known, |place| {
                 for &operation in &known.operations {
-                    if !take(&mut budget.probes) {
-                        budget.ran_out = true;
+                    if !take_one(&mut budget.probes) {
+                        budget.exhausted = true;
                         return ControlFlow::Break(());
                     }
-                    is_seen = self.rule.sees(hook, known, operation, place, budget);
+                    is_seen = self
+                        .rule
+                        .is_write_intercepted(hook, known, operation, place, budget);
                     if is_seen {
                         return ControlFlow::Break(());
                     }
@@ -236,33 +244,34 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Visits all places where the rule has such a resource, until the visitor has seen enough.
-    fn each_place(
+    /// Calls `visit` with each location of such a resource that the rule covers, until `visit` breaks.
+    fn for_each_location(
         &self,
-        known: &Known<'_>,
-        mut visit: impl FnMut(&Place<'_>) -> ControlFlow<()>,
+        known: &WritableResource<'_>,
+        mut visit: impl FnMut(&ObjectLocation<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         static NOWHERE: BTreeMap<String, String> = BTreeMap::new();
         let names = || self.rule.exclusion.rule().names();
-        // Where none is given any will do, also one that nobody knows yet.
+        // Without resource names, probe with an unknown name.
         let any = names().next().is_none().then_some("");
         let mut named = |namespace, labels| {
             let mut names = names().chain(any);
             names.try_for_each(|name| {
-                visit(&Place {
+                visit(&ObjectLocation {
                     namespace,
                     name,
                     labels,
                 })
             })
         };
-        if is_namespaces(&known.names.resource) {
-            let is_meant =
-                |it: &&Cow<'_, Namespace>| any.is_some() || names().any(|name| name == it.name);
+        if is_namespaces_resource(&known.names.resource) {
+            let is_meant = |it: &&Cow<'_, ClusterNamespace>| {
+                any.is_some() || names().any(|name| name == it.name)
+            };
             let mut own = self.namespaces.iter().filter(is_meant);
-            // A namespace counts as being in itself, also one that is made.
+            // A namespace counts as being in itself, also when it is created.
             return own.try_for_each(|it| {
-                visit(&Place {
+                visit(&ObjectLocation {
                     namespace: &it.name,
                     name: &it.name,
                     labels: &it.labels,
@@ -278,67 +287,72 @@ impl<'a> Target<'a> {
 }
 
 impl CriticalRule {
-    /// Whether a write of this kind is critical, and seen.
-    fn sees(
+    /// Whether such a write is critical and intercepted by the webhook.
+    fn is_write_intercepted(
         &self,
-        hook: &Hook<'_>,
-        known: &Known<'_>,
+        hook: &ProbedWebhook<'_>,
+        known: &WritableResource<'_>,
         operation: Operation,
-        place: &Place<'_>,
-        budget: &mut Budget,
+        place: &ObjectLocation<'_>,
+        budget: &mut ProbeBudget,
     ) -> bool {
-        let facts = Facts {
+        let attributes = MatchAttributes {
             operation,
-            asked: known.names,
+            requested: known.names,
             equivalents: known.equivalents,
             subresource: known.subresource,
             name: place.name,
             namespace: place.namespace,
         };
-        // Critical objects are not those that somebody has labelled for a webhook.
+        // Assume unlabelled objects: critical objects are rarely labelled for a webhook.
         let unlabelled = BTreeMap::<String, String>::new();
-        let labels = LabelSets {
+        let labels = SelectorLabels {
             namespace: Ok(place.labels as &dyn Labels),
             object: Some(&unlabelled),
-            old: None,
+            old_object: None,
         };
         let resource = &known.names.resource;
-        if !self.exclusion.matches(&facts, &labels, resource) {
+        if !self.exclusion.matches(&attributes, &labels, resource) {
             return false;
         }
-        match hook.webhook.criteria.decide(&facts, &labels) {
-            Outcome::Seen(names) => may_hold(hook, &facts, &names, budget),
-            Outcome::Failed(_) => true,
+        match hook.webhook.match_criteria.evaluate(&attributes, &labels) {
+            MatchOutcome::Matched(names) => conditions_may_match(hook, &attributes, &names, budget),
+            MatchOutcome::Failed(_) => true,
             _ => false,
         }
     }
 
-    /// The namespaces that the rule may be about: those it names, whether they exist or not, or any.
-    fn namespaces<'a>(&self, cluster: &'a Cluster<'_>) -> Vec<Cow<'a, Namespace>> {
+    /// The namespaces that the rule covers: those it names, existing or not, else all existing and future ones.
+    fn namespaces<'a>(&self, cluster: &'a ClusterInventory<'_>) -> Vec<Cow<'a, ClusterNamespace>> {
         let existing = cluster.namespaces.iter();
         if self.exclusion.namespaces().next().is_none() {
-            let to_come = Cow::Owned(Namespace::named(TO_COME));
+            let to_come = Cow::Owned(ClusterNamespace::named(FUTURE_NAMESPACE));
             return std::iter::once(to_come)
                 .chain(existing.map(Cow::Borrowed))
                 .collect();
         }
         let named = |name: &str| match existing.clone().find(|it| it.name == name) {
             Some(existing) => Cow::Borrowed(existing),
-            None => Cow::Owned(Namespace::named(name)),
+            None => Cow::Owned(ClusterNamespace::named(name)),
         };
         self.exclusion.namespaces().map(named).collect()
     }
 }
 
-/// Whether match conditions may let the webhook see such a write.
-fn may_hold(hook: &Hook<'_>, facts: &Facts<'_>, names: &Names, budget: &mut Budget) -> bool {
-    if hook.conditions.is_empty() || !take(&mut budget.judgements) {
+/// Whether match conditions may be true for such a write.
+fn conditions_may_match(
+    hook: &ProbedWebhook<'_>,
+    attributes: &MatchAttributes<'_>,
+    names: &ResourceAndKind,
+    budget: &mut ProbeBudget,
+) -> bool {
+    if hook.evaluable_conditions.is_empty() || !take_one(&mut budget.condition_evaluations) {
         return true;
     }
-    let write = Write {
-        facts: *facts,
+    let write = ExplainedWrite {
+        attributes: *attributes,
         object: None,
-        old: None,
+        old_object: None,
         namespace: None,
         user: UserInfo {
             username: "",
@@ -348,6 +362,11 @@ fn may_hold(hook: &Hook<'_>, facts: &Facts<'_>, names: &Names, budget: &mut Budg
         },
         dry_run: false,
     };
-    let met = write.judge(&hook.conditions, None, names, hook.webhook.failure);
-    !matches!(met, Met::No { .. })
+    let met = write.evaluate_conditions(
+        &hook.evaluable_conditions,
+        None,
+        names,
+        hook.webhook.failure_policy,
+    );
+    !matches!(met, MatchConditionsResult::NotMatched { .. })
 }

@@ -1,7 +1,7 @@
-//! Who would see a write, and why others would not, without anybody being asked.
+//! Explains which webhooks and policies a write would be sent to, and why others would be skipped, without calling any.
 //!
-//! What decides is what decides in the server: the criteria and conditions of each webhook, policy and binding. The
-//! write is taken as it is: what mutating policies and webhooks would make of it is not known here.
+//! Entry point: [`explain`]. It uses the server's own code: the criteria and conditions of each webhook, policy and
+//! binding. The write is taken as given: the effects of mutating policies and webhooks on later ones are not simulated.
 
 mod policies;
 #[cfg(test)]
@@ -10,41 +10,41 @@ mod verdict;
 
 use std::time::{Duration, Instant};
 
-use rhumb_expressions::{Budget, Input, Inputs, ResourceCheck, Scope};
+use rhumb_expressions::{Activation, EvaluationBudget, JsonInput, RequestInputs, ResourceCheck};
 use rhumb_meta::labels::Labels;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::Object;
-use crate::conditions::{Conditions, Met};
-use crate::criteria::{Criteria, Outcome, Reading};
-use crate::facts::{Facts, LabelSets, Names, ObjectLabels};
-use crate::policy::{Head, PolicyFlavor};
-use crate::review::{Request, UserInfo};
-use crate::webhook::{FailurePolicy, Flavor, SideEffects, Webhook, webhooks_of};
+use crate::conditions::{MatchConditions, MatchConditionsResult};
+use crate::criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
+use crate::match_attributes::{MatchAttributes, ObjectLabels, ResourceAndKind, SelectorLabels};
+use crate::policy::{CommonPolicySpec, PolicyType};
+use crate::review::{AdmissionRequest, UserInfo};
+use crate::webhook::{FailurePolicy, SideEffects, Webhook, WebhookType, parse_webhooks};
 
-pub use verdict::{Part, Verdict};
+pub use verdict::{CriteriaOwner, ParticipantVerdict};
 
-/// How long the conditions of one webhook or policy may take.
-const CONDITIONS_TIME_MAX: Duration = Duration::from_secs(1);
+/// Time limit for the conditions of one webhook or policy.
+const CONDITIONS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A write to be explained.
+/// The write to explain.
 #[derive(Debug, Clone, Copy)]
-pub struct Write<'a> {
-    pub facts: Facts<'a>,
-    /// None in a deletion and a connection.
+pub struct ExplainedWrite<'a> {
+    pub attributes: MatchAttributes<'a>,
+    /// `None` for DELETE and CONNECT.
     pub object: Option<&'a Object>,
-    /// None in a creation.
-    pub old: Option<&'a Object>,
-    /// The namespace that it is in; of no meaning outside of namespaces.
+    /// `None` for CREATE.
+    pub old_object: Option<&'a Object>,
+    /// The namespace of the object; unused for cluster-scoped objects.
     pub namespace: Option<&'a Object>,
     pub user: UserInfo<'a>,
     pub dry_run: bool,
 }
 
-/// The configurations of a cluster.
+/// The admissionregistration.k8s.io objects of a cluster.
 #[derive(Debug, Default)]
-pub struct Configurations {
+pub struct AdmissionRegistrations {
     mutating_policies: Vec<Object>,
     mutating_bindings: Vec<Object>,
     mutating_webhooks: Vec<Object>,
@@ -53,53 +53,53 @@ pub struct Configurations {
     validating_webhooks: Vec<Object>,
 }
 
-/// When somebody is asked; in this order.
+/// The admission phases, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Phase {
+pub enum ParticipantPhase {
     MutatingPolicy,
     MutatingWebhook,
     ValidatingPolicy,
     ValidatingWebhook,
 }
 
-impl Phase {
-    /// As people say it.
+impl ParticipantPhase {
+    /// The name in text output.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Phase::MutatingPolicy => "mutating policy",
-            Phase::MutatingWebhook => "mutating webhook",
-            Phase::ValidatingPolicy => "validating policy",
-            Phase::ValidatingWebhook => "validating webhook",
+            ParticipantPhase::MutatingPolicy => "mutating policy",
+            ParticipantPhase::MutatingWebhook => "mutating webhook",
+            ParticipantPhase::ValidatingPolicy => "validating policy",
+            ParticipantPhase::ValidatingWebhook => "validating webhook",
         }
     }
 }
 
-/// Somebody who might see the write. They are in the order in which they would be asked, though validating webhooks
-/// are asked all at once.
+/// A webhook or policy binding, and whether it would be called. Participants are in call order, except that validating
+/// webhooks are called in parallel.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Participant {
-    pub phase: Phase,
-    /// The name of the configuration, or of the policy.
+pub struct AdmissionParticipant {
+    pub phase: ParticipantPhase,
+    /// The name of the webhook configuration or policy.
     pub configuration: String,
-    /// The name of the webhook or the binding; empty for a policy of which no binding counts.
+    /// The name of the webhook or binding; empty for a policy that is skipped as a whole.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     #[serde(flatten)]
-    pub verdict: Verdict,
-    /// What the verdict leaves open.
+    pub verdict: ParticipantVerdict,
+    /// A caveat about the verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     pub failure_policy: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u64>,
-    /// What a binding makes of a violation.
+    /// The binding's `validationActions`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<String>,
 }
 
-impl Configurations {
-    /// Takes an object if it is a configuration; gives it back otherwise.
+impl AdmissionRegistrations {
+    /// Adds an object if it is of one of these kinds, else returns it.
     pub fn add(&mut self, object: Object) -> Result<(), Object> {
         let kind = object.get("kind").and_then(Value::as_str);
         let list = match kind {
@@ -116,54 +116,54 @@ impl Configurations {
         Ok(())
     }
 
-    fn webhooks(&self, flavor: Flavor) -> &[Object] {
+    fn webhooks(&self, flavor: WebhookType) -> &[Object] {
         match flavor {
-            Flavor::Mutating => &self.mutating_webhooks,
-            Flavor::Validating => &self.validating_webhooks,
+            WebhookType::Mutating => &self.mutating_webhooks,
+            WebhookType::Validating => &self.validating_webhooks,
         }
     }
 }
 
-/// All who might see a write, in the order in which they would be asked.
+/// All webhooks and policy bindings, in call order, each with its verdict.
 pub fn explain(
-    write: &Write<'_>,
-    configurations: &Configurations,
-    reading: Reading,
-) -> Vec<Participant> {
+    write: &ExplainedWrite<'_>,
+    configurations: &AdmissionRegistrations,
+    reading: CriteriaParseOptions,
+) -> Vec<AdmissionParticipant> {
     let policies = |flavor| policies::explain(write, configurations, flavor, reading);
     let webhooks =
         |flavor| explain_webhooks(write, configurations.webhooks(flavor), flavor, reading);
     [
-        policies(PolicyFlavor::Mutating),
-        webhooks(Flavor::Mutating),
-        policies(PolicyFlavor::Validating),
-        webhooks(Flavor::Validating),
+        policies(PolicyType::Mutating),
+        webhooks(WebhookType::Mutating),
+        policies(PolicyType::Validating),
+        webhooks(WebhookType::Validating),
     ]
     .concat()
 }
 
 fn explain_webhooks(
-    write: &Write<'_>,
+    write: &ExplainedWrite<'_>,
     configurations: &[Object],
-    flavor: Flavor,
-    reading: Reading,
-) -> Vec<Participant> {
+    flavor: WebhookType,
+    reading: CriteriaParseOptions,
+) -> Vec<AdmissionParticipant> {
     let mut all = Vec::new();
     for configuration in configurations {
         let forms = configuration.get("webhooks").unwrap_or(&Value::Null);
-        let webhooks = webhooks_of(configuration, reading);
+        let webhooks = parse_webhooks(configuration, reading);
         for (at, webhook) in webhooks.iter().enumerate() {
-            let Found { verdict, note } = write.verdict_of_webhook(webhook, &forms[at]);
-            all.push(Participant {
+            let VerdictWithNote { verdict, note } = write.verdict_of_webhook(webhook, &forms[at]);
+            all.push(AdmissionParticipant {
                 phase: match flavor {
-                    Flavor::Mutating => Phase::MutatingWebhook,
-                    Flavor::Validating => Phase::ValidatingWebhook,
+                    WebhookType::Mutating => ParticipantPhase::MutatingWebhook,
+                    WebhookType::Validating => ParticipantPhase::ValidatingWebhook,
                 },
                 configuration: webhook.configuration.to_string(),
                 name: webhook.name.to_string(),
                 verdict,
                 note,
-                failure_policy: failure_name(webhook.failure),
+                failure_policy: failure_policy_name(webhook.failure_policy),
                 timeout_seconds: Some(webhook.timeout.as_secs()),
                 actions: Vec::new(),
             });
@@ -172,81 +172,99 @@ fn explain_webhooks(
     all
 }
 
-/// A verdict, and what people should know of it.
-struct Found {
-    verdict: Verdict,
+/// A verdict and its caveat.
+struct VerdictWithNote {
+    verdict: ParticipantVerdict,
     note: Option<String>,
 }
 
-impl From<Verdict> for Found {
-    fn from(verdict: Verdict) -> Self {
-        Found {
+impl From<ParticipantVerdict> for VerdictWithNote {
+    fn from(verdict: ParticipantVerdict) -> Self {
+        VerdictWithNote {
             verdict,
             note: None,
         }
     }
 }
 
-impl Write<'_> {
-    fn verdict_of_webhook(&self, webhook: &Webhook, form: &Value) -> Found {
-        if self.facts.is_exempt_from_webhooks() {
-            return Verdict::Exempt.into();
+impl ExplainedWrite<'_> {
+    fn verdict_of_webhook(&self, webhook: &Webhook, form: &Value) -> VerdictWithNote {
+        if self.attributes.is_exempt_from_webhooks() {
+            return ParticipantVerdict::Exempt.into();
         }
-        let names = match self.seen(&webhook.criteria, form, Part::Webhook) {
+        let names = match self.match_criteria(&webhook.match_criteria, form, CriteriaOwner::Webhook)
+        {
             Ok(names) => names,
             Err(verdict) => return verdict.into(),
         };
-        let met = self.judge(&webhook.conditions, None, &names, webhook.failure);
+        let met = self.evaluate_conditions(
+            &webhook.match_conditions,
+            None,
+            &names,
+            webhook.failure_policy,
+        );
         let refuses = || {
             let refuses = self.dry_run && webhook.side_effects == SideEffects::Some;
-            refuses.then_some(Verdict::RefusesDryRun)
+            refuses.then_some(ParticipantVerdict::RefusesDryRun)
         };
-        Found {
-            verdict: Verdict::of_conditions(met)
+        VerdictWithNote {
+            verdict: ParticipantVerdict::of_conditions(met)
                 .or_else(refuses)
-                .unwrap_or_else(|| self.called(&names)),
-            note: self.note_on(&webhook.conditions, &names),
+                .unwrap_or_else(|| self.called_verdict(&names)),
+            note: self.version_note(&webhook.match_conditions, &names),
         }
     }
 
-    /// Objects are not converted here, so that conditions see another version than they will.
-    fn note_on(&self, conditions: &Conditions, names: &Names) -> Option<String> {
-        let asked = self.facts.asked;
-        let is_other = !conditions.is_empty() && names != asked;
+    /// Notes that conditions are evaluated on another version than they would see: objects are not converted here.
+    fn version_note(
+        &self,
+        conditions: &MatchConditions,
+        names: &ResourceAndKind,
+    ) -> Option<String> {
+        let requested_kind = self.attributes.requested;
+        let is_other = !conditions.is_empty() && names != requested_kind;
         is_other.then(|| {
-            let (seen, asked) = (names.kind.group_version(), asked.kind.group_version());
-            format!("its conditions are evaluated on the object in {asked}, though it would see it in {seen}")
+            let (seen, requested_kind) = (names.kind.group_version(), requested_kind.kind.group_version());
+            format!("its conditions are evaluated on the object in {requested_kind}, though it would see it in {seen}")
         })
     }
 
-    fn called(&self, names: &Names) -> Verdict {
-        Verdict::Called {
-            resource: (names != self.facts.asked).then(|| names.resource.to_string()),
+    fn called_verdict(&self, names: &ResourceAndKind) -> ParticipantVerdict {
+        ParticipantVerdict::Called {
+            resource: (names != self.attributes.requested).then(|| names.resource.to_string()),
         }
     }
 
-    /// The names under which it is seen, or why it is not.
-    fn seen(&self, criteria: &Criteria, form: &Value, by: Part) -> Result<Names, Verdict> {
-        let namespace = match self.facts.has_namespace_in_object() {
+    /// The resource and kind as which the criteria match, or the verdict if they do not.
+    fn match_criteria(
+        &self,
+        criteria: &MatchCriteria,
+        form: &Value,
+        by: CriteriaOwner,
+    ) -> Result<ResourceAndKind, ParticipantVerdict> {
+        let namespace = match self.attributes.is_namespace_write() {
             true => self.object,
             false => self.namespace,
         };
         let namespace = namespace.map(ObjectLabels);
-        let (object, old) = (self.object.map(ObjectLabels), self.old.map(ObjectLabels));
-        let labels = LabelSets {
+        let (object, old) = (
+            self.object.map(ObjectLabels),
+            self.old_object.map(ObjectLabels),
+        );
+        let labels = SelectorLabels {
             namespace: Ok(&namespace),
             object: object.as_ref().map(|labels| labels as &dyn Labels),
-            old: old.as_ref().map(|labels| labels as &dyn Labels),
+            old_object: old.as_ref().map(|labels| labels as &dyn Labels),
         };
-        match criteria.decide(&self.facts, &labels) {
-            Outcome::Seen(names) => Ok(names),
-            Outcome::NoRule => Err(Verdict::NoRule { by }),
-            Outcome::OtherNamespace => Err(Verdict::OtherNamespace { by }),
-            Outcome::OtherObject => Err(Verdict::OtherObject { by }),
-            Outcome::Failed(status) => Err(Verdict::Fails {
+        match criteria.evaluate(&self.attributes, &labels) {
+            MatchOutcome::Matched(names) => Ok(names),
+            MatchOutcome::NoRule => Err(ParticipantVerdict::NoRule { by }),
+            MatchOutcome::NamespaceNotSelected => Err(ParticipantVerdict::OtherNamespace { by }),
+            MatchOutcome::ObjectNotSelected => Err(ParticipantVerdict::OtherObject { by }),
+            MatchOutcome::Failed(status) => Err(ParticipantVerdict::Fails {
                 error: status.message,
             }),
-            Outcome::Excluded { rule } => Err(Verdict::Excluded {
+            MatchOutcome::Excluded { rule } => Err(ParticipantVerdict::Excluded {
                 by,
                 rule,
                 excludes: form["excludeResourceRules"][rule].clone(),
@@ -254,56 +272,58 @@ impl Write<'_> {
         }
     }
 
-    /// What conditions say; those of a policy may use its variables.
-    pub(crate) fn judge(
+    /// Evaluates match conditions; `head` gives access to the variables of a policy.
+    pub(crate) fn evaluate_conditions(
         &self,
-        conditions: &Conditions,
-        head: Option<&Head>,
-        names: &Names,
+        conditions: &MatchConditions,
+        head: Option<&CommonPolicySpec>,
+        names: &ResourceAndKind,
         failure: FailurePolicy,
-    ) -> Met {
+    ) -> MatchConditionsResult {
         if conditions.is_empty() {
-            return Met::Yes;
+            return MatchConditionsResult::Matched;
         }
         let request = match self.request(names) {
             Ok(request) => request,
-            Err(error) => return Met::Failed(error.to_string()),
+            Err(error) => return MatchConditionsResult::Error(error.to_string()),
         };
-        // Only policies are shown the namespace, and a namespace is in none.
-        let is_shown = head.is_some() && self.facts.is_namespaced();
+        // Only policies have `namespaceObject`, and only for namespaced objects.
+        let is_shown = head.is_some() && self.attributes.is_namespaced();
         let namespace = self.namespace.filter(|_| is_shown);
-        let [object, old, namespace] = [self.object, self.old, namespace]
+        let [object, old, namespace] = [self.object, self.old_object, namespace]
             .map(|it| it.map(|object| Value::Object(object.clone())));
-        let inputs = Inputs {
-            object: Input::from(object.as_ref()),
-            old_object: Input::from(old.as_ref()),
-            request: Input::new(&request),
-            namespace_object: Input::from(namespace.as_ref()),
+        let inputs = RequestInputs {
+            object: JsonInput::from(object.as_ref()),
+            old_object: JsonInput::from(old.as_ref()),
+            request: JsonInput::new(&request),
+            namespace_object: JsonInput::from(namespace.as_ref()),
             authorizer: None,
             request_resource: ResourceCheck::default(),
         };
-        let mut scope = match head {
-            Some(head) => head.scope(&inputs),
-            None => Scope::new(&inputs),
+        let mut activation = match head {
+            Some(head) => head.activation(&inputs),
+            None => Activation::new(&inputs),
         };
-        let deadline = Instant::now() + CONDITIONS_TIME_MAX;
-        let mut budget = Budget::for_match_conditions(Some(deadline));
-        conditions.judge(&mut scope, &mut budget, failure).met
+        let deadline = Instant::now() + CONDITIONS_TIMEOUT;
+        let mut budget = EvaluationBudget::for_match_conditions(Some(deadline));
+        conditions
+            .evaluate(&mut activation, &mut budget, failure)
+            .result
     }
 
-    fn request(&self, names: &Names) -> serde_json::Result<Value> {
-        let facts = &self.facts;
-        Request {
+    fn request(&self, names: &ResourceAndKind) -> serde_json::Result<Value> {
+        let attributes = &self.attributes;
+        AdmissionRequest {
             uid: "",
-            seen: names,
-            asked: facts.asked,
-            subresource: facts.subresource,
-            name: facts.name,
-            namespace: facts.namespace,
-            operation: facts.operation,
+            matched: names,
+            requested: attributes.requested,
+            subresource: attributes.subresource,
+            name: attributes.name,
+            namespace: attributes.namespace,
+            operation: attributes.operation,
             user: self.user,
             object: None,
-            old: None,
+            old_object: None,
             dry_run: self.dry_run,
             options: None,
         }
@@ -311,7 +331,7 @@ impl Write<'_> {
     }
 }
 
-const fn failure_name(policy: FailurePolicy) -> &'static str {
+const fn failure_policy_name(policy: FailurePolicy) -> &'static str {
     match policy {
         FailurePolicy::Fail => "Fail",
         FailurePolicy::Ignore => "Ignore",

@@ -1,31 +1,33 @@
-//! Policies and their bindings.
+//! Explains policies and their bindings.
 
 use serde_json::Value;
 
 use super::{
-    Configurations, Found, Part, Participant, Phase, Verdict, Write, failure_name, name_of,
+    AdmissionParticipant, AdmissionRegistrations, CriteriaOwner, ExplainedWrite, ParticipantPhase,
+    ParticipantVerdict, VerdictWithNote, failure_policy_name, name_of,
 };
 use crate::Object;
-use crate::criteria::Reading;
+use crate::criteria::CriteriaParseOptions;
 use crate::policy::{
-    Binding, Head, MutatingPolicy, ParamChoice, ParamRef, PolicyFlavor, ValidatingPolicy,
+    CommonPolicySpec, MutatingPolicy, ParamRef, ParamSelection, PolicyBinding, PolicyType,
+    ValidatingPolicy,
 };
 
-/// Policies in the order of their names, each with its bindings in theirs.
+/// Policies by name, each with its bindings by name, then bindings whose policy does not exist.
 pub(super) fn explain(
-    write: &Write<'_>,
-    configurations: &Configurations,
-    flavor: PolicyFlavor,
-    reading: Reading,
-) -> Vec<Participant> {
+    write: &ExplainedWrite<'_>,
+    configurations: &AdmissionRegistrations,
+    flavor: PolicyType,
+    reading: CriteriaParseOptions,
+) -> Vec<AdmissionParticipant> {
     let (phase, policies, bindings) = match flavor {
-        PolicyFlavor::Mutating => (
-            Phase::MutatingPolicy,
+        PolicyType::Mutating => (
+            ParticipantPhase::MutatingPolicy,
             &configurations.mutating_policies,
             &configurations.mutating_bindings,
         ),
-        PolicyFlavor::Validating => (
-            Phase::ValidatingPolicy,
+        PolicyType::Validating => (
+            ParticipantPhase::ValidatingPolicy,
             &configurations.validating_policies,
             &configurations.validating_bindings,
         ),
@@ -33,28 +35,30 @@ pub(super) fn explain(
     let mut all = Vec::new();
     for policy in policies {
         let head = match flavor {
-            PolicyFlavor::Mutating => MutatingPolicy::read(policy, reading).head,
-            PolicyFlavor::Validating => ValidatingPolicy::read(policy, reading).head,
+            PolicyType::Mutating => MutatingPolicy::parse(policy, reading).spec,
+            PolicyType::Validating => ValidatingPolicy::parse(policy, reading).spec,
         };
         let own = |binding: &&Object| policy_name(binding) == &*head.name;
         let bound: Vec<&Object> = bindings.iter().filter(own).collect();
-        let participant = |binding: Option<&Binding>, found: Found| Participant {
-            phase,
-            configuration: head.name.to_string(),
-            name: binding.map_or_else(String::new, |binding| binding.name.to_string()),
-            verdict: found.verdict,
-            note: found.note,
-            failure_policy: failure_name(head.failure),
-            timeout_seconds: None,
-            actions: binding.map_or_else(Vec::new, |binding| binding.actions.clone()),
-        };
-        if let Some(verdict) = verdict_of_policy(write, policy, &head, &bound) {
+        let participant =
+            |binding: Option<&PolicyBinding>, found: VerdictWithNote| AdmissionParticipant {
+                phase,
+                configuration: head.name.to_string(),
+                name: binding.map_or_else(String::new, |binding| binding.name.to_string()),
+                verdict: found.verdict,
+                note: found.note,
+                failure_policy: failure_policy_name(head.failure_policy),
+                timeout_seconds: None,
+                actions: binding
+                    .map_or_else(Vec::new, |binding| binding.validation_actions.clone()),
+            };
+        if let Some(verdict) = policy_verdict(write, policy, &head, &bound) {
             all.push(participant(None, verdict.into()));
             continue;
         }
         for form in bound {
-            let binding = Binding::read(form, reading);
-            let found = verdict_of_binding(write, policy, &head, form, &binding);
+            let binding = PolicyBinding::parse(form, reading);
+            let found = binding_verdict(write, policy, &head, form, &binding);
             all.push(participant(Some(&binding), found));
         }
     }
@@ -62,11 +66,11 @@ pub(super) fn explain(
         let wanted = policy_name(binding);
         policies.iter().all(|policy| name_of(policy) != wanted)
     });
-    all.extend(orphans.map(|binding| Participant {
+    all.extend(orphans.map(|binding| AdmissionParticipant {
         phase,
         configuration: policy_name(binding).to_owned(),
         name: name_of(binding).to_owned(),
-        verdict: Verdict::NoPolicy,
+        verdict: ParticipantVerdict::NoPolicy,
         note: None,
         failure_policy: "",
         timeout_seconds: None,
@@ -75,61 +79,72 @@ pub(super) fn explain(
     all
 }
 
-/// Why no binding needs to be looked at.
-fn verdict_of_policy(
-    write: &Write<'_>,
+/// The verdict for the policy as a whole, if its bindings need not be looked at.
+fn policy_verdict(
+    write: &ExplainedWrite<'_>,
     policy: &Object,
-    head: &Head,
+    head: &CommonPolicySpec,
     bound: &[&Object],
-) -> Option<Verdict> {
-    if write.facts.is_exempt_from_policies() {
-        return Some(Verdict::Exempt);
+) -> Option<ParticipantVerdict> {
+    if write.attributes.is_exempt_from_policies() {
+        return Some(ParticipantVerdict::Exempt);
     }
-    let form = at(policy, "matchConstraints");
-    let seen = write.seen(&head.criteria, form, Part::Policy);
+    let form = spec_field(policy, "matchConstraints");
+    let seen = write.match_criteria(&head.match_criteria, form, CriteriaOwner::Policy);
     match seen {
         Err(verdict) => Some(verdict),
-        Ok(_) if bound.is_empty() => Some(Verdict::Unbound),
+        Ok(_) if bound.is_empty() => Some(ParticipantVerdict::Unbound),
         Ok(_) => None,
     }
 }
 
-fn verdict_of_binding(
-    write: &Write<'_>,
+fn binding_verdict(
+    write: &ExplainedWrite<'_>,
     policy: &Object,
-    head: &Head,
+    head: &CommonPolicySpec,
     form: &Object,
-    binding: &Binding,
-) -> Found {
-    let constraints = at(policy, "matchConstraints");
-    let names = match write.seen(&head.criteria, constraints, Part::Policy) {
+    binding: &PolicyBinding,
+) -> VerdictWithNote {
+    let constraints = spec_field(policy, "matchConstraints");
+    let names = match write.match_criteria(&head.match_criteria, constraints, CriteriaOwner::Policy)
+    {
         Ok(names) => names,
         Err(verdict) => return verdict.into(),
     };
-    if let Some(criteria) = &binding.criteria {
-        let seen = write.seen(criteria, at(form, "matchResources"), Part::Binding);
+    if let Some(criteria) = &binding.match_criteria {
+        let seen = write.match_criteria(
+            criteria,
+            spec_field(form, "matchResources"),
+            CriteriaOwner::Binding,
+        );
         if let Err(verdict) = seen {
             return verdict.into();
         }
     }
-    // Conditions may ask for parameters, which are not known here.
-    if let (Some(kind), Some(params)) = (&head.params, &binding.params) {
-        let (kind, params) = (&kind.kind, described(params));
+    // Conditions may use parameters, which are not known here.
+    if let (Some(kind), Some(params)) = (&head.param_kind, &binding.param_ref) {
+        let (kind, params) = (&kind.kind, describe_params(params));
         let params = format!("{kind} {params}");
-        return Verdict::CalledWithParams { params }.into();
+        return ParticipantVerdict::CalledWithParams { params }.into();
     }
-    let met = write.judge(&head.conditions, Some(head), &names, head.failure);
-    Found {
-        verdict: Verdict::of_conditions(met).unwrap_or_else(|| write.called(&names)),
-        note: write.note_on(&head.conditions, &names),
+    let met = write.evaluate_conditions(
+        &head.match_conditions,
+        Some(head),
+        &names,
+        head.failure_policy,
+    );
+    VerdictWithNote {
+        verdict: ParticipantVerdict::of_conditions(met)
+            .unwrap_or_else(|| write.called_verdict(&names)),
+        note: write.version_note(&head.match_conditions, &names),
     }
 }
 
-fn described(params: &ParamRef) -> String {
-    let what = match &params.choice {
-        ParamChoice::Name(name) => name.clone(),
-        ParamChoice::Selector(_) => "by selector".to_owned(),
-        ParamChoice::Nothing => "that are not named".to_owned(),
+fn describe_params(params: &ParamRef) -> String {
+    let what = match &params.selection {
+        ParamSelection::Name(name) => name.clone(),
+        ParamSelection::Selector(_) => "by selector".to_owned(),
+        ParamSelection::Unspecified => "that are not named".to_owned(),
     };
     match &*params.namespace {
         "" => what,
@@ -137,11 +152,13 @@ fn described(params: &ParamRef) -> String {
     }
 }
 
-fn at<'a>(object: &'a Object, field: &str) -> &'a Value {
+fn spec_field<'a>(object: &'a Object, field: &str) -> &'a Value {
     static NOTHING: Value = Value::Null;
     object.get("spec").map_or(&NOTHING, |spec| &spec[field])
 }
 
 fn policy_name(binding: &Object) -> &str {
-    at(binding, "policyName").as_str().unwrap_or_default()
+    spec_field(binding, "policyName")
+        .as_str()
+        .unwrap_or_default()
 }

@@ -1,41 +1,43 @@
+//! Tests of [`explain`]: verdicts of webhooks and policies for single requests.
+
 use std::collections::BTreeMap;
 
 use rhumb_meta::{GroupVersionKind, GroupVersionResource};
 use serde_json::{Value, json};
 
-use super::{Configurations, Participant, Write, explain};
+use super::{AdmissionParticipant, AdmissionRegistrations, ExplainedWrite, explain};
 use crate::Object;
-use crate::criteria::Reading;
-use crate::facts::{Facts, Names, Operation};
+use crate::criteria::CriteriaParseOptions;
+use crate::match_attributes::{MatchAttributes, Operation, ResourceAndKind};
 use crate::review::UserInfo;
 
 fn object(value: Value) -> Object {
     match value {
         Value::Object(object) => object,
-        other => panic!("{other} is no object"),
+        other => panic!("{other} is not an object"),
     }
 }
 
-fn names(group: &'static str, resource: &'static str, kind: &'static str) -> Names {
-    Names {
+fn names(group: &'static str, resource: &'static str, kind: &'static str) -> ResourceAndKind {
+    ResourceAndKind {
         resource: GroupVersionResource::new(group, "v1", resource),
         kind: GroupVersionKind::new(group, "v1", kind),
     }
 }
 
-/// A request of a test, as it is until a test says otherwise: a pod is made in the namespace `shop`.
-struct Asked {
-    names: Names,
-    equivalents: Vec<Names>,
+/// The request of a test. By default, a pod is created in the namespace `shop`.
+struct TestRequest {
+    names: ResourceAndKind,
+    equivalents: Vec<ResourceAndKind>,
     operation: Operation,
     subresource: &'static str,
     object: Value,
     dry_run: bool,
 }
 
-impl Default for Asked {
+impl Default for TestRequest {
     fn default() -> Self {
-        Asked {
+        TestRequest {
             names: names("", "pods", "Pod"),
             equivalents: Vec::new(),
             operation: Operation::Create,
@@ -46,27 +48,28 @@ impl Default for Asked {
     }
 }
 
-impl Asked {
-    fn explained(&self, configurations: Vec<Value>) -> Vec<Participant> {
-        let mut all = Configurations::default();
+impl TestRequest {
+    fn explain(&self, configurations: Vec<Value>) -> Vec<AdmissionParticipant> {
+        let mut all = AdmissionRegistrations::default();
         for configuration in configurations {
-            all.add(object(configuration)).expect("a configuration");
+            all.add(object(configuration))
+                .expect("the object is a configuration");
         }
         let is_namespaced = matches!(&*self.names.resource.group, "" | "apps");
         let namespace = object(json!({"metadata": {"name": "shop", "labels": {"tier": "web"}}}));
         let own = object(self.object.clone());
         let is_written = matches!(self.operation, Operation::Create | Operation::Update);
-        let write = Write {
-            facts: Facts {
+        let write = ExplainedWrite {
+            attributes: MatchAttributes {
                 operation: self.operation,
-                asked: &self.names,
+                requested: &self.names,
                 equivalents: &self.equivalents,
                 subresource: self.subresource,
                 name: "web",
                 namespace: if is_namespaced { "shop" } else { "" },
             },
             object: is_written.then_some(&own),
-            old: (!is_written).then_some(&own),
+            old_object: (!is_written).then_some(&own),
             namespace: Some(&namespace),
             user: UserInfo {
                 username: "ann",
@@ -76,13 +79,19 @@ impl Asked {
             },
             dry_run: self.dry_run,
         };
-        explain(&write, &all, Reading { exclusions: true })
+        explain(
+            &write,
+            &all,
+            CriteriaParseOptions {
+                exclusion_rules: true,
+            },
+        )
     }
 
-    /// What is said of the only participant.
+    /// The verdict of the only participant.
     #[track_caller]
     fn verdict(&self, configurations: Vec<Value>) -> String {
-        match &self.explained(configurations)[..] {
+        match &self.explain(configurations)[..] {
             [only] => only.verdict.to_string(),
             others => panic!("{others:?}"),
         }
@@ -90,7 +99,7 @@ impl Asked {
 }
 
 fn merged(mut base: Value, changes: &Value) -> Value {
-    for (field, value) in changes.as_object().expect("an object") {
+    for (field, value) in changes.as_object().expect("a JSON object") {
         base[field] = value.clone();
     }
     base
@@ -124,9 +133,9 @@ const POLICY: &str = "ValidatingAdmissionPolicy";
 const BINDING: &str = "ValidatingAdmissionPolicyBinding";
 
 #[test]
-fn all_are_in_the_order_in_which_they_are_asked() {
+fn participants_are_in_call_order() {
     let nothing = json!({});
-    let participants = Asked::default().explained(vec![
+    let participants = TestRequest::default().explain(vec![
         webhook(VALIDATING, "b", &nothing),
         webhook(VALIDATING, "a", &nothing),
         webhook("MutatingWebhookConfiguration", "z", &nothing),
@@ -167,7 +176,7 @@ fn all_are_in_the_order_in_which_they_are_asked() {
 }
 
 #[test]
-fn webhooks_are_asked_or_not_for_a_reason() {
+fn webhook_verdicts_have_a_reason() {
     let condition = |text: &str| json!({"matchConditions": [{"name": "c", "expression": text}]});
     let table = [
         (json!({}), "called"),
@@ -201,13 +210,13 @@ fn webhooks_are_asked_or_not_for_a_reason() {
         ),
     ];
     for (changes, want) in table {
-        let got = Asked::default().verdict(vec![webhook(VALIDATING, "c", &changes)]);
+        let got = TestRequest::default().verdict(vec![webhook(VALIDATING, "c", &changes)]);
         assert_eq!(got, want, "{changes}");
     }
 }
 
 #[test]
-fn policies_are_asked_or_not_for_a_reason() {
+fn policy_verdicts_have_a_reason() {
     let nothing = json!({});
     let excludes = json!({"excludeResourceRules": [{"resourceNames": ["web"]}]});
     let false_condition = json!({"matchConditions": [{"name": "c", "expression": "false"}]});
@@ -252,50 +261,50 @@ fn policies_are_asked_or_not_for_a_reason() {
         ),
     ];
     for (constraints, own, of_binding, want) in table {
-        let got = Asked::default().verdict(vec![
+        let got = TestRequest::default().verdict(vec![
             policy(POLICY, "p", constraints, own),
             binding(BINDING, "b", "p", of_binding),
         ]);
         assert_eq!(got, want, "{constraints} {own} {of_binding}");
     }
-    let alone = Asked::default().verdict(vec![policy(POLICY, "p", &nothing, &nothing)]);
+    let alone = TestRequest::default().verdict(vec![policy(POLICY, "p", &nothing, &nothing)]);
     assert_eq!(alone, "not bound");
 }
 
 #[test]
-fn what_is_not_there_in_a_deletion_is_not_seen() {
-    let asked = Asked {
+fn delete_has_only_the_old_object() {
+    let request = TestRequest {
         operation: Operation::Delete,
-        ..Asked::default()
+        ..TestRequest::default()
     };
     let by_old = json!({
         "objectSelector": {"matchLabels": {"app": "web"}},
         "matchConditions": [{"name": "c", "expression": "object == null && oldObject.metadata.name == 'web'"}],
     });
     assert_eq!(
-        asked.verdict(vec![webhook(VALIDATING, "c", &by_old)]),
+        request.verdict(vec![webhook(VALIDATING, "c", &by_old)]),
         "called"
     );
 }
 
 #[test]
-fn a_dry_run_is_refused_by_webhooks_with_side_effects() {
+fn dry_run_is_rejected_by_webhooks_with_side_effects() {
     for (effects, want) in [
         ("None", "called"),
         ("NoneOnDryRun", "called"),
         ("Some", "refuses dry runs: it has side effects"),
     ] {
-        let asked = Asked {
+        let request = TestRequest {
             dry_run: true,
-            ..Asked::default()
+            ..TestRequest::default()
         };
         let configuration = webhook(VALIDATING, "c", &json!({"sideEffects": effects}));
-        assert_eq!(asked.verdict(vec![configuration]), want, "{effects}");
+        assert_eq!(request.verdict(vec![configuration]), want, "{effects}");
     }
 }
 
 #[test]
-fn configurations_and_reviews_are_exempt_as_the_server_has_it() {
+fn configurations_and_reviews_are_exempt_like_in_the_server() {
     let everything = json!({"rules": [
         {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]},
     ]});
@@ -304,51 +313,51 @@ fn configurations_and_reviews_are_exempt_as_the_server_has_it() {
     let table = [
         (
             names(admission, "x", "ValidatingWebhookConfiguration"),
-            "exempt: never judged",
+            "exempt: never called for this resource",
             "not bound",
         ),
         (
             names(admission, "x", "ValidatingAdmissionPolicy"),
-            "exempt: never judged",
-            "exempt: never judged",
+            "exempt: never called for this resource",
+            "exempt: never called for this resource",
         ),
         (
             names("authentication.k8s.io", "tokenreviews", "TokenReview"),
             "called",
-            "exempt: never judged",
+            "exempt: never called for this resource",
         ),
     ];
     for (names, by_webhook, by_policy) in table {
-        let asked = Asked {
+        let request = TestRequest {
             names,
-            ..Asked::default()
+            ..TestRequest::default()
         };
-        let got = asked.verdict(vec![webhook(VALIDATING, "c", &everything)]);
-        assert_eq!(got, by_webhook, "{:?}", asked.names);
-        let got = asked.verdict(vec![policy(POLICY, "p", &constraints, &json!({}))]);
-        assert_eq!(got, by_policy, "{:?}", asked.names);
+        let got = request.verdict(vec![webhook(VALIDATING, "c", &everything)]);
+        assert_eq!(got, by_webhook, "{:?}", request.names);
+        let got = request.verdict(vec![policy(POLICY, "p", &constraints, &json!({}))]);
+        assert_eq!(got, by_policy, "{:?}", request.names);
     }
 }
 
 #[test]
-fn other_names_of_the_same_are_told() {
-    let asked = Asked {
+fn equivalent_resource_is_named() {
+    let request = TestRequest {
         names: names("apps", "pods", "Pod"),
         equivalents: vec![names("", "pods", "Pod")],
-        ..Asked::default()
+        ..TestRequest::default()
     };
     let equivalent = webhook(VALIDATING, "c", &json!({}));
-    assert!(asked.verdict(vec![equivalent]).starts_with("called, as "));
+    assert!(request.verdict(vec![equivalent]).starts_with("called, as "));
     let exact = webhook(VALIDATING, "c", &json!({"matchPolicy": "Exact"}));
-    assert_eq!(asked.verdict(vec![exact]), "no rule matches");
+    assert_eq!(request.verdict(vec![exact]), "no rule matches");
 }
 
 #[test]
-fn conditions_that_will_see_another_version_are_noted() {
-    let other = || Asked {
+fn conditions_evaluated_on_another_version_are_noted() {
+    let other = || TestRequest {
         names: names("apps", "pods", "Pod"),
         equivalents: vec![names("", "pods", "Pod")],
-        ..Asked::default()
+        ..TestRequest::default()
     };
     let condition = |text: &str| json!({"matchConditions": [{"name": "c", "expression": text}]});
     let want =
@@ -358,16 +367,16 @@ fn conditions_that_will_see_another_version_are_noted() {
         (other(), nothing.clone(), None),
         (other(), condition("true"), want),
         (other(), condition("false"), want),
-        (Asked::default(), condition("true"), None),
+        (TestRequest::default(), condition("true"), None),
     ];
-    for (asked, own, want) in table {
-        let told = asked.explained(vec![
+    for (request, own, want) in table {
+        let warnings = request.explain(vec![
             webhook(VALIDATING, "c", &own),
             policy(POLICY, "p", &nothing, &own),
             binding(BINDING, "b", "p", &nothing),
         ]);
-        assert_eq!(told.len(), 2);
-        for participant in told {
+        assert_eq!(warnings.len(), 2);
+        for participant in warnings {
             let phase = participant.phase.as_str();
             assert_eq!(participant.note.as_deref(), want, "{phase} {own}");
         }
@@ -375,8 +384,8 @@ fn conditions_that_will_see_another_version_are_noted() {
 }
 
 #[test]
-fn only_a_namespace_itself_brings_its_labels() {
-    // The stored namespace has the tier web.
+fn namespace_selector_uses_new_labels_only_for_the_namespace_object() {
+    // The stored namespace has the label `tier: web`.
     let by_tier = |tier: &str| json!({"rules": rule("*/*"), "namespaceSelector": {"matchLabels": {"tier": tier}}});
     for (operation, subresource, tier) in [
         (Operation::Create, "", "new"),
@@ -385,36 +394,36 @@ fn only_a_namespace_itself_brings_its_labels() {
         (Operation::Update, "finalize", "web"),
         (Operation::Delete, "", "web"),
     ] {
-        let asked = Asked {
+        let request = TestRequest {
             names: names("", "namespaces", "Namespace"),
             operation,
             subresource,
             object: json!({"metadata": {"name": "shop", "labels": {"tier": "new"}}}),
-            ..Asked::default()
+            ..TestRequest::default()
         };
-        let got = asked.verdict(vec![webhook(VALIDATING, "c", &by_tier(tier))]);
+        let got = request.verdict(vec![webhook(VALIDATING, "c", &by_tier(tier))]);
         assert_eq!(got, "called", "{operation:?} {subresource}");
     }
 }
 
 #[test]
-fn policies_see_the_namespace_and_webhooks_do_not() {
+fn only_policy_conditions_see_the_namespace_object() {
     let condition = |text: &str| json!({"matchConditions": [{"name": "c", "expression": text}]});
     let nothing = json!({});
-    let of_policy = |asked: &Asked, text: &str| {
+    let of_policy = |request: &TestRequest, text: &str| {
         let constraints = json!({"resourceRules": rule("*")});
-        asked.verdict(vec![
+        request.verdict(vec![
             policy(POLICY, "p", &constraints, &condition(text)),
             binding(BINDING, "b", "p", &nothing),
         ])
     };
     let shown = "namespaceObject.metadata.name == 'shop'";
-    assert_eq!(of_policy(&Asked::default(), shown), "called");
-    let namespace = Asked {
+    assert_eq!(of_policy(&TestRequest::default(), shown), "called");
+    let namespace = TestRequest {
         names: names("", "namespaces", "Namespace"),
-        ..Asked::default()
+        ..TestRequest::default()
     };
     assert_eq!(of_policy(&namespace, "namespaceObject == null"), "called");
     let hook = webhook(VALIDATING, "c", &condition("namespaceObject == null"));
-    assert_eq!(Asked::default().verdict(vec![hook]), "called");
+    assert_eq!(TestRequest::default().verdict(vec![hook]), "called");
 }

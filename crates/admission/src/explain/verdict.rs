@@ -1,86 +1,88 @@
-//! Why somebody would be asked or not.
+//! Why a webhook or policy would be called or skipped; serialized by `rhumb admission`.
 
 use std::fmt;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::conditions::Met;
+use crate::conditions::MatchConditionsResult;
 
-/// Whose rules and selectors decided.
+/// Whose criteria decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Part {
+pub enum CriteriaOwner {
     Webhook,
     Policy,
     Binding,
 }
 
-impl Part {
+impl CriteriaOwner {
     const fn as_str(self) -> &'static str {
         match self {
-            Part::Webhook => "webhook",
-            Part::Policy => "policy",
-            Part::Binding => "binding",
+            CriteriaOwner::Webhook => "webhook",
+            CriteriaOwner::Policy => "policy",
+            CriteriaOwner::Binding => "binding",
         }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "verdict", rename_all_fields = "camelCase")]
-pub enum Verdict {
-    /// It would be asked.
+pub enum ParticipantVerdict {
+    /// It would be called.
     Called {
-        /// Under which name, if not under the one that was asked for.
+        /// The resource as which it matches, if not the requested one.
         #[serde(skip_serializing_if = "Option::is_none")]
         resource: Option<String>,
     },
-    /// It would be asked, with parameters that decide what it says.
+    /// It would be called, with parameters that decide the result.
     CalledWithParams {
         params: String,
     },
-    /// A rule is about the write, and this exclusion rule leaves it out.
+    /// A rule matches, but this exclusion rule excludes the write.
     Excluded {
-        by: Part,
+        by: CriteriaOwner,
         rule: usize,
-        /// The rule as it is written.
+        /// The exclusion rule in JSON.
         excludes: Value,
     },
     NoRule {
-        by: Part,
+        by: CriteriaOwner,
     },
     OtherNamespace {
-        by: Part,
+        by: CriteriaOwner,
     },
     OtherObject {
-        by: Part,
+        by: CriteriaOwner,
     },
-    /// A match condition does not hold.
+    /// A match condition is false.
     Condition {
         condition: String,
     },
-    /// Selectors or conditions cannot be evaluated: the failure policy decides.
+    /// A selector or condition cannot be evaluated: the failure policy decides.
     Fails {
         error: String,
     },
-    /// It has side effects, so that a dry run is refused.
+    /// It has side effects, so a dry run is rejected.
     RefusesDryRun,
-    /// What nobody of this kind may judge.
+    /// Resources that webhooks, or policies, never see.
     Exempt,
     /// A policy without a binding.
     Unbound,
-    /// A binding whose policy is not there.
+    /// A binding whose policy does not exist.
     NoPolicy,
 }
 
-impl Verdict {
-    /// What follows from conditions; `None` if all hold.
-    pub(super) fn of_conditions(met: Met) -> Option<Verdict> {
+impl ParticipantVerdict {
+    /// The verdict that follows from match conditions; `None` if all are true.
+    pub(super) fn of_conditions(met: MatchConditionsResult) -> Option<ParticipantVerdict> {
         match met {
-            Met::Yes => None,
-            Met::No { condition } => Some(Verdict::Condition { condition }),
-            Met::Failed(error) => Some(Verdict::Fails { error }),
-            Met::Ignored => Some(Verdict::Fails {
+            MatchConditionsResult::Matched => None,
+            MatchConditionsResult::NotMatched { condition } => {
+                Some(ParticipantVerdict::Condition { condition })
+            }
+            MatchConditionsResult::Error(error) => Some(ParticipantVerdict::Fails { error }),
+            MatchConditionsResult::ErrorIgnored => Some(ParticipantVerdict::Fails {
                 error: "a match condition cannot be evaluated".to_owned(),
             }),
         }
@@ -89,25 +91,25 @@ impl Verdict {
     pub fn is_called(&self) -> bool {
         matches!(
             self,
-            Verdict::Called { .. } | Verdict::CalledWithParams { .. }
+            ParticipantVerdict::Called { .. } | ParticipantVerdict::CalledWithParams { .. }
         )
     }
 }
 
-/// For people, in one line.
-impl fmt::Display for Verdict {
+/// One line for text output.
+impl fmt::Display for ParticipantVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |by: &Part| match by {
-            Part::Binding => " of the binding",
-            Part::Webhook | Part::Policy => "",
+        let of = |by: &CriteriaOwner| match by {
+            CriteriaOwner::Binding => " of the binding",
+            CriteriaOwner::Webhook | CriteriaOwner::Policy => "",
         };
         match self {
-            Verdict::Called { resource: None } => f.write_str("called"),
-            Verdict::Called {
+            ParticipantVerdict::Called { resource: None } => f.write_str("called"),
+            ParticipantVerdict::Called {
                 resource: Some(resource),
             } => write!(f, "called, as {resource}"),
-            Verdict::CalledWithParams { params } => write!(f, "called, with {params}"),
-            Verdict::Excluded { by, rule, excludes } => {
+            ParticipantVerdict::CalledWithParams { params } => write!(f, "called, with {params}"),
+            ParticipantVerdict::Excluded { by, rule, excludes } => {
                 let of = of(by);
                 let excludes = one_line(excludes);
                 write!(
@@ -115,30 +117,34 @@ impl fmt::Display for Verdict {
                     "excluded by excludeResourceRules[{rule}]{of}: {excludes}"
                 )
             }
-            Verdict::NoRule { by } => write!(f, "no rule{} matches", of(by)),
-            Verdict::OtherNamespace { by } => {
+            ParticipantVerdict::NoRule { by } => write!(f, "no rule{} matches", of(by)),
+            ParticipantVerdict::OtherNamespace { by } => {
                 write!(f, "namespaceSelector{} does not match", of(by))
             }
-            Verdict::OtherObject { by } => write!(f, "objectSelector{} does not match", of(by)),
-            Verdict::Condition { condition } => {
+            ParticipantVerdict::OtherObject { by } => {
+                write!(f, "objectSelector{} does not match", of(by))
+            }
+            ParticipantVerdict::Condition { condition } => {
                 write!(f, "match condition {condition:?} is false")
             }
-            Verdict::Fails { error } => write!(f, "fails: {error}"),
-            Verdict::RefusesDryRun => f.write_str("refuses dry runs: it has side effects"),
-            Verdict::Exempt => f.write_str("exempt: never judged"),
-            Verdict::Unbound => f.write_str("not bound"),
-            Verdict::NoPolicy => f.write_str("the policy does not exist"),
+            ParticipantVerdict::Fails { error } => write!(f, "fails: {error}"),
+            ParticipantVerdict::RefusesDryRun => {
+                f.write_str("refuses dry runs: it has side effects")
+            }
+            ParticipantVerdict::Exempt => f.write_str("exempt: never called for this resource"),
+            ParticipantVerdict::Unbound => f.write_str("not bound"),
+            ParticipantVerdict::NoPolicy => f.write_str("the policy does not exist"),
         }
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for CriteriaOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// A rule without what every rule has.
+/// A rule in JSON, without its default scope.
 fn one_line(rule: &Value) -> String {
     let Value::Object(fields) = rule else {
         return rule.to_string();

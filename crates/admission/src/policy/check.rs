@@ -1,43 +1,47 @@
-//! What a type checker has to say about the expressions of a policy. It changes nothing about what the policy does.
+//! Type checks the CEL expressions of a ValidatingAdmissionPolicy, for the warnings in its status. Has no effect on
+//! admission. Upstream counterpart: `policy/validating.TypeChecker`.
 
 use std::collections::BTreeSet;
 
-use rhumb_expressions::{Environment, Program, Schema, Variables};
+use rhumb_expressions::{CompositedVariables, Environment, Program, SchemaTable};
 use rhumb_meta::{GroupVersionKind, GroupVersionResource};
 use rhumb_schema::TypeId;
 use serde_json::{Value, json};
 
-use super::items;
+use super::array_items;
 use crate::Object;
-use crate::conditions::text_of;
+use crate::conditions::str_or_empty;
 
-/// So many kinds are looked at, as upstream does.
-const KINDS_MAX: usize = 10;
+/// Maximum number of kinds to check against, as upstream.
+const MAX_CHECKED_KINDS: usize = 10;
 
-/// Knows kinds and their types.
-pub trait Kinds {
+/// Resolves resources to kinds, and kinds to their schemas (upstream: `RESTMapper` and `SchemaResolver`).
+pub trait SchemaResolver {
     /// The kind of a resource.
     fn kind_of(&self, resource: &GroupVersionResource) -> Option<GroupVersionKind>;
 
-    /// What its objects look like.
-    fn schema_of(&self, kind: &GroupVersionKind) -> Option<(Schema, TypeId)>;
+    /// The schema of the kind's objects.
+    fn schema_of(&self, kind: &GroupVersionKind) -> Option<(SchemaTable, TypeId)>;
 }
 
-/// The warnings about a policy, as its status has them.
-pub fn expression_warnings(policy: &Object, kinds: &dyn Kinds) -> Vec<Value> {
+/// The type check warnings of a policy, in the form of `status.typeChecking.expressionWarnings`.
+pub fn expression_warnings(policy: &Object, kinds: &dyn SchemaResolver) -> Vec<Value> {
     let nothing = Value::Null;
     let spec = policy.get("spec").unwrap_or(&nothing);
     let checked = kinds_to_check(spec, kinds);
     let params = spec["paramKind"].is_object().then(|| {
         let kind = &spec["paramKind"];
-        let (version, kind) = (text_of(&kind["apiVersion"]), text_of(&kind["kind"]));
+        let (version, kind) = (
+            str_or_empty(&kind["apiVersion"]),
+            str_or_empty(&kind["kind"]),
+        );
         let kind = GroupVersionKind::from_type_meta(version, kind).ok()?;
         kinds.schema_of(&kind)
     });
     let mut warnings = Vec::new();
-    for (number, validation) in items(&spec["validations"]).iter().enumerate() {
+    for (number, validation) in array_items(&spec["validations"]).iter().enumerate() {
         for field in ["expression", "messageExpression"] {
-            let text = text_of(&validation[field]);
+            let text = str_or_empty(&validation[field]);
             if text.is_empty() {
                 continue;
             }
@@ -45,7 +49,7 @@ pub fn expression_warnings(policy: &Object, kinds: &dyn Kinds) -> Vec<Value> {
                 .iter()
                 .filter_map(|(kind, schema)| {
                     let of = (schema.clone(), params.clone());
-                    let problem = problem_of(text, &spec["variables"], of)?;
+                    let problem = type_check_error(text, &spec["variables"], of)?;
                     Some(format!("{kind}: {problem}\n"))
                 })
                 .collect();
@@ -60,30 +64,43 @@ pub fn expression_warnings(policy: &Object, kinds: &dyn Kinds) -> Vec<Value> {
     warnings
 }
 
-type Types = ((Schema, TypeId), Option<Option<(Schema, TypeId)>>);
+type ObjectAndParamsSchemas = ((SchemaTable, TypeId), Option<Option<(SchemaTable, TypeId)>>);
 
-fn problem_of(text: &str, variables: &Value, (object, params): Types) -> Option<String> {
+fn type_check_error(
+    text: &str,
+    variables: &Value,
+    (object, params): ObjectAndParamsSchemas,
+) -> Option<String> {
     let mut environment = Environment::type_checking(Some(object), params);
-    let mut declared = Variables::new();
-    for variable in items(variables) {
-        let (name, text) = (text_of(&variable["name"]), text_of(&variable["expression"]));
-        // What is wrong with it is told where it is used.
+    let mut declared = CompositedVariables::new();
+    for variable in array_items(variables) {
+        let (name, text) = (
+            str_or_empty(&variable["name"]),
+            str_or_empty(&variable["expression"]),
+        );
+        // An error in a variable is reported by the expressions that use it.
         let _ = declared.declare(&mut environment, name, text);
     }
     let problem = Program::type_check(&environment, text).err()?;
     Some(problem.to_string())
 }
 
-/// The kinds that rules name outright: who asks for all of them cannot mean any in particular.
-fn kinds_to_check(spec: &Value, kinds: &dyn Kinds) -> Vec<(GroupVersionKind, (Schema, TypeId))> {
+/// The kinds to check against: those that rules name without wildcards.
+fn kinds_to_check(
+    spec: &Value,
+    kinds: &dyn SchemaResolver,
+) -> Vec<(GroupVersionKind, (SchemaTable, TypeId))> {
     let mut found = BTreeSet::new();
-    for rule in items(&spec["matchConstraints"]["resourceRules"]) {
-        let (Some(groups), Some(versions)) =
-            (plain(&rule["apiGroups"]), plain(&rule["apiVersions"]))
-        else {
+    for rule in array_items(&spec["matchConstraints"]["resourceRules"]) {
+        let (Some(groups), Some(versions)) = (
+            without_wildcards(&rule["apiGroups"]),
+            without_wildcards(&rule["apiVersions"]),
+        ) else {
             continue;
         };
-        let resources = items(&rule["resources"]).iter().filter_map(Value::as_str);
+        let resources = array_items(&rule["resources"])
+            .iter()
+            .filter_map(Value::as_str);
         let mut resources: Vec<&str> = resources
             .filter(|resource| !resource.contains(['*', '/']))
             .collect();
@@ -95,7 +112,7 @@ fn kinds_to_check(spec: &Value, kinds: &dyn Kinds) -> Vec<(GroupVersionKind, (Sc
                     let resource =
                         GroupVersionResource::new(group, version, (*resource).to_owned());
                     found.extend(kinds.kind_of(&resource));
-                    if found.len() == KINDS_MAX {
+                    if found.len() == MAX_CHECKED_KINDS {
                         return with_schemas(found, kinds);
                     }
                 }
@@ -107,8 +124,8 @@ fn kinds_to_check(spec: &Value, kinds: &dyn Kinds) -> Vec<(GroupVersionKind, (Sc
 
 fn with_schemas(
     found: BTreeSet<GroupVersionKind>,
-    kinds: &dyn Kinds,
-) -> Vec<(GroupVersionKind, (Schema, TypeId))> {
+    kinds: &dyn SchemaResolver,
+) -> Vec<(GroupVersionKind, (SchemaTable, TypeId))> {
     found
         .into_iter()
         .filter_map(|kind| {
@@ -118,9 +135,9 @@ fn with_schemas(
         .collect()
 }
 
-/// The words of a list, sorted; `None` if a star is among them.
-fn plain(list: &Value) -> Option<Vec<&str>> {
-    let mut words: Vec<&str> = items(list).iter().filter_map(Value::as_str).collect();
+/// The strings of a list, sorted; `None` if one of them has a wildcard.
+fn without_wildcards(list: &Value) -> Option<Vec<&str>> {
+    let mut words: Vec<&str> = array_items(list).iter().filter_map(Value::as_str).collect();
     words.sort_unstable();
     words
         .iter()

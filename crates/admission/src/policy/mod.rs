@@ -1,4 +1,4 @@
-//! Policies in expressions, and the bindings that put them into force.
+//! MutatingAdmissionPolicy, ValidatingAdmissionPolicy and their bindings, parsed and compiled.
 
 mod check;
 mod mutating;
@@ -6,157 +6,166 @@ mod validating;
 
 use std::sync::Arc;
 
-use rhumb_expressions::{CompileError, Environment, Inputs, Program, Scope, Variables, Want};
+use rhumb_expressions::{
+    Activation, CompileError, CompositedVariables, Environment, Program, RequestInputs, ReturnTypes,
+};
 use rhumb_meta::labels::Selector;
 use serde_json::Value;
 
 use crate::Object;
-use crate::conditions::{Conditions, text_of};
-use crate::criteria::{Criteria, Reading};
-use crate::exclusion::read_selector;
-use crate::webhook::{FailurePolicy, failure_policy};
+use crate::conditions::{MatchConditions, str_or_empty};
+use crate::criteria::{CriteriaParseOptions, MatchCriteria};
+use crate::exclusion::parse_selector;
+use crate::webhook::{FailurePolicy, parse_failure_policy};
 
-pub use check::{Kinds, expression_warnings};
-pub use mutating::{Change, MutatingPolicy};
-pub use validating::{Annotation, Decision, ValidatingPolicy, Verdict};
+pub use check::{SchemaResolver, expression_warnings};
+pub use mutating::{EvaluatedMutation, MutatingPolicy};
+pub use validating::{
+    PolicyAuditAnnotation, PolicyDecision, PolicyValidationResult, ValidatingPolicy,
+};
 
-/// Which kind of policy.
+/// Mutating or validating.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PolicyFlavor {
+pub enum PolicyType {
     Mutating,
     Validating,
 }
 
-impl PolicyFlavor {
+impl PolicyType {
     pub const fn kind(self) -> &'static str {
         match self {
-            PolicyFlavor::Mutating => "MutatingAdmissionPolicy",
-            PolicyFlavor::Validating => "ValidatingAdmissionPolicy",
+            PolicyType::Mutating => "MutatingAdmissionPolicy",
+            PolicyType::Validating => "ValidatingAdmissionPolicy",
         }
     }
 
-    /// The resource of the policies.
-    pub const fn plural(self) -> &'static str {
+    /// The plural resource name of the policies.
+    pub const fn policies_resource(self) -> &'static str {
         match self {
-            PolicyFlavor::Mutating => "mutatingadmissionpolicies",
-            PolicyFlavor::Validating => "validatingadmissionpolicies",
+            PolicyType::Mutating => "mutatingadmissionpolicies",
+            PolicyType::Validating => "validatingadmissionpolicies",
         }
     }
 
-    /// The resource of their bindings.
-    pub const fn bindings(self) -> &'static str {
+    /// The plural resource name of the bindings.
+    pub const fn bindings_resource(self) -> &'static str {
         match self {
-            PolicyFlavor::Mutating => "mutatingadmissionpolicybindings",
-            PolicyFlavor::Validating => "validatingadmissionpolicybindings",
+            PolicyType::Mutating => "mutatingadmissionpolicybindings",
+            PolicyType::Validating => "validatingadmissionpolicybindings",
         }
     }
 
-    /// As metrics name it.
-    pub const fn as_str(self) -> &'static str {
+    /// The `type` label in metrics.
+    pub const fn metric_label(self) -> &'static str {
         match self {
-            PolicyFlavor::Mutating => "admit",
-            PolicyFlavor::Validating => "validate",
+            PolicyType::Mutating => "admit",
+            PolicyType::Validating => "validate",
         }
     }
 }
 
-/// The kind of the objects that a policy has as parameters.
+/// `spec.paramKind`: the kind of a policy's parameter objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamKind {
     pub api_version: String,
     pub kind: String,
 }
 
-/// What both kinds of policies have.
+/// The part of the spec that mutating and validating policies have in common.
 #[derive(Debug)]
-pub struct Head {
+pub struct CommonPolicySpec {
     pub name: Arc<str>,
-    pub criteria: Criteria,
-    pub failure: FailurePolicy,
-    pub params: Option<ParamKind>,
-    pub conditions: Conditions,
-    variables: Variables,
+    pub match_criteria: MatchCriteria,
+    pub failure_policy: FailurePolicy,
+    pub param_kind: Option<ParamKind>,
+    pub match_conditions: MatchConditions,
+    variables: CompositedVariables,
 }
 
-impl Head {
-    /// Reads the head, and gives the environment for what comes after it.
-    fn read(
+impl CommonPolicySpec {
+    /// Parses the common spec, and returns the environment that the policy's other expressions are compiled in: the
+    /// given one plus the policy's variables.
+    fn parse(
         policy: &Object,
         mut environment: Environment,
-        reading: Reading,
-    ) -> (Head, Environment) {
+        reading: CriteriaParseOptions,
+    ) -> (CommonPolicySpec, Environment) {
         let nothing = Value::Null;
         let spec = policy.get("spec").unwrap_or(&nothing);
         let params = &spec["paramKind"];
-        let conditions = Conditions::compile(&spec["matchConditions"], &environment);
-        let mut variables = Variables::new();
-        for variable in items(&spec["variables"]) {
-            let (name, text) = (text_of(&variable["name"]), text_of(&variable["expression"]));
-            // One that does not compile harms only those who use it.
+        let conditions = MatchConditions::compile(&spec["matchConditions"], &environment);
+        let mut variables = CompositedVariables::new();
+        for variable in array_items(&spec["variables"]) {
+            let (name, text) = (
+                str_or_empty(&variable["name"]),
+                str_or_empty(&variable["expression"]),
+            );
+            // A variable that does not compile fails only the expressions that use it.
             let _ = variables.declare(&mut environment, name, text);
         }
-        let head = Head {
+        let head = CommonPolicySpec {
             name: name_of(policy).into(),
-            criteria: Criteria::of_policy(&spec["matchConstraints"], reading),
-            failure: failure_policy(&spec["failurePolicy"]),
-            params: params.is_object().then(|| ParamKind {
-                api_version: text_of(&params["apiVersion"]).to_owned(),
-                kind: text_of(&params["kind"]).to_owned(),
+            match_criteria: MatchCriteria::of_policy(&spec["matchConstraints"], reading),
+            failure_policy: parse_failure_policy(&spec["failurePolicy"]),
+            param_kind: params.is_object().then(|| ParamKind {
+                api_version: str_or_empty(&params["apiVersion"]).to_owned(),
+                kind: str_or_empty(&params["kind"]).to_owned(),
             }),
-            conditions,
+            match_conditions: conditions,
             variables,
         };
         (head, environment)
     }
 
-    /// What its expressions see.
-    pub fn scope<'a>(&'a self, inputs: &'a Inputs<'a>) -> Scope<'a> {
-        Scope::new(inputs).with_variables(&self.variables)
+    /// The activation for its expressions.
+    pub fn activation<'a>(&'a self, inputs: &'a RequestInputs<'a>) -> Activation<'a> {
+        Activation::new(inputs).with_variables(&self.variables)
     }
 }
 
-/// What puts a policy into force.
+/// A policy binding: puts a policy into force.
 #[derive(Debug)]
-pub struct Binding {
+pub struct PolicyBinding {
     pub name: Arc<str>,
-    pub policy: String,
-    /// `None` for all that the policy is about.
-    pub criteria: Option<Criteria>,
-    pub params: Option<ParamRef>,
-    /// In the order given.
-    pub actions: Vec<String>,
+    pub policy_name: String,
+    /// `matchResources`; `None` for all requests that the policy matches.
+    pub match_criteria: Option<MatchCriteria>,
+    pub param_ref: Option<ParamRef>,
+    /// `validationActions`, in the order given.
+    pub validation_actions: Vec<String>,
 }
 
-/// Which parameters.
+/// `spec.paramRef`: which parameter objects a binding uses.
 #[derive(Debug)]
 pub struct ParamRef {
     pub namespace: String,
-    pub choice: ParamChoice,
-    /// Whether it is an error that there are none.
-    pub must_exist: bool,
+    pub selection: ParamSelection,
+    /// Whether `parameterNotFoundAction` is `Deny`.
+    pub deny_if_not_found: bool,
 }
 
+/// How a `paramRef` selects its objects.
 #[derive(Debug)]
-pub enum ParamChoice {
+pub enum ParamSelection {
     Name(String),
     Selector(Result<Selector, String>),
-    /// Neither is given.
-    Nothing,
+    /// Neither a name nor a selector is given.
+    Unspecified,
 }
 
-impl Binding {
-    pub fn read(binding: &Object, reading: Reading) -> Binding {
+impl PolicyBinding {
+    pub fn parse(binding: &Object, reading: CriteriaParseOptions) -> PolicyBinding {
         let nothing = Value::Null;
         let spec = binding.get("spec").unwrap_or(&nothing);
         let matching = &spec["matchResources"];
-        Binding {
+        PolicyBinding {
             name: name_of(binding).into(),
-            policy: text_of(&spec["policyName"]).to_owned(),
-            criteria: matching
+            policy_name: str_or_empty(&spec["policyName"]).to_owned(),
+            match_criteria: matching
                 .is_object()
-                .then(|| Criteria::of_binding(matching, reading)),
-            params: param_ref(&spec["paramRef"]),
-            actions: items(&spec["validationActions"])
+                .then(|| MatchCriteria::of_binding(matching, reading)),
+            param_ref: param_ref(&spec["paramRef"]),
+            validation_actions: array_items(&spec["validationActions"])
                 .iter()
                 .filter_map(Value::as_str)
                 .map(str::to_owned)
@@ -170,23 +179,27 @@ fn param_ref(reference: &Value) -> Option<ParamRef> {
         return None;
     }
     let selector = &reference["selector"];
-    let choice = match text_of(&reference["name"]) {
-        "" if selector.is_object() => ParamChoice::Selector(read_selector(selector)),
-        "" => ParamChoice::Nothing,
-        name => ParamChoice::Name(name.to_owned()),
+    let choice = match str_or_empty(&reference["name"]) {
+        "" if selector.is_object() => ParamSelection::Selector(parse_selector(selector)),
+        "" => ParamSelection::Unspecified,
+        name => ParamSelection::Name(name.to_owned()),
     };
     Some(ParamRef {
-        namespace: text_of(&reference["namespace"]).to_owned(),
-        choice,
-        must_exist: reference["parameterNotFoundAction"] == "Deny",
+        namespace: str_or_empty(&reference["namespace"]).to_owned(),
+        selection: choice,
+        deny_if_not_found: reference["parameterNotFoundAction"] == "Deny",
     })
 }
 
-fn compile(environment: &Environment, text: &str, want: Want) -> Result<Program, CompileError> {
-    Program::compile(environment, text, want)
+fn compile(
+    environment: &Environment,
+    text: &str,
+    return_types: ReturnTypes,
+) -> Result<Program, CompileError> {
+    Program::compile(environment, text, return_types)
 }
 
-fn items(list: &Value) -> &[Value] {
+fn array_items(list: &Value) -> &[Value] {
     list.as_array().map_or(&[], Vec::as_slice)
 }
 

@@ -1,64 +1,72 @@
-//! What a mutating policy wants to be changed.
+//! Evaluates the mutations of a MutatingAdmissionPolicy.
 
 use std::time::Instant;
 
 use rhumb_expressions::{
-    Budget, CompileError, Environment, Input, Inputs, Program, Scope, Value as Cel, Want,
+    Activation, CompileError, Environment, EvaluationBudget, JsonInput, Program, RequestInputs,
+    ReturnTypes, Value as Cel,
 };
 use serde_json::{Map, Value, json};
 
-use super::{Head, compile, items};
+use super::{CommonPolicySpec, array_items, compile};
 use crate::Object;
-use crate::conditions::{Judged, Unevaluated, evaluate, text_of};
-use crate::criteria::Reading;
+use crate::conditions::{
+    ExpressionFailure, MatchConditionsEvaluation, evaluate_expression, str_or_empty,
+};
+use crate::criteria::CriteriaParseOptions;
 
+/// A compiled MutatingAdmissionPolicy.
 #[derive(Debug)]
 pub struct MutatingPolicy {
-    pub head: Head,
-    /// Whether it wants to be asked again when others have changed the object after it.
-    pub reinvoked: bool,
-    mutations: Vec<Mutation>,
+    pub spec: CommonPolicySpec,
+    /// Whether `reinvocationPolicy` is `IfNeeded`: call again if later plugins changed the object.
+    pub reinvoke_if_needed: bool,
+    mutations: Vec<CompiledMutation>,
 }
 
+/// A compiled entry of `spec.mutations`.
 #[derive(Debug)]
-enum Mutation {
+enum CompiledMutation {
     Apply(Result<Program, CompileError>),
     Patch(Result<Program, CompileError>),
 }
 
-/// One change to an object.
+/// The result of evaluating a mutation: a change to apply to the object.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Change {
+pub enum EvaluatedMutation {
     /// An apply configuration, without apiVersion and kind.
-    Apply(Object),
+    ApplyConfiguration(Object),
     /// The operations of a JSON patch.
-    Patch(Value),
+    JsonPatch(Value),
 }
 
 impl MutatingPolicy {
-    pub fn read(policy: &Object, reading: Reading) -> MutatingPolicy {
+    pub fn parse(policy: &Object, reading: CriteriaParseOptions) -> MutatingPolicy {
         let nothing = Value::Null;
         let spec = policy.get("spec").unwrap_or(&nothing);
         let environment = Environment::mutation(spec["paramKind"].is_object());
-        let (head, environment) = Head::read(policy, environment, reading);
+        let (common, environment) = CommonPolicySpec::parse(policy, environment, reading);
         let mutation = |mutation: &Value| {
-            let text = |field: &str| text_of(&mutation[field]["expression"]).to_owned();
+            let text = |field: &str| str_or_empty(&mutation[field]["expression"]).to_owned();
             if mutation["patchType"] == "JSONPatch" {
                 let text = text("jsonPatch");
-                Mutation::Patch(compile(&environment, &text, Want::Patches))
+                CompiledMutation::Patch(compile(&environment, &text, ReturnTypes::JsonPatchList))
             } else {
                 let text = text("applyConfiguration");
-                Mutation::Apply(compile(&environment, &text, Want::Object))
+                CompiledMutation::Apply(compile(&environment, &text, ReturnTypes::Object))
             }
         };
         MutatingPolicy {
-            mutations: items(&spec["mutations"]).iter().map(mutation).collect(),
-            reinvoked: spec["reinvocationPolicy"] == "IfNeeded",
-            head,
+            mutations: array_items(&spec["mutations"])
+                .iter()
+                .map(mutation)
+                .collect(),
+            reinvoke_if_needed: spec["reinvocationPolicy"] == "IfNeeded",
+            spec: common,
         }
     }
 
-    /// How many changes it makes. Each sees what the ones before it made.
+    /// The number of mutations. Each sees the result of the previous ones.
     pub fn len(&self) -> usize {
         self.mutations.len()
     }
@@ -67,51 +75,63 @@ impl MutatingPolicy {
         self.mutations.is_empty()
     }
 
-    /// Whether its conditions hold.
-    pub fn judge<'a>(
+    /// Evaluates its match conditions.
+    pub fn evaluate_match_conditions<'a>(
         &'a self,
-        inputs: &'a Inputs<'a>,
-        params: Option<&'a Input<'a>>,
+        inputs: &'a RequestInputs<'a>,
+        params: Option<&'a JsonInput<'a>>,
         deadline: Instant,
-    ) -> Judged {
-        let mut budget = Budget::for_match_conditions(Some(deadline));
-        let mut scope = self.scope(inputs, params);
-        let head = &self.head;
-        head.conditions.judge(&mut scope, &mut budget, head.failure)
+    ) -> MatchConditionsEvaluation {
+        let mut budget = EvaluationBudget::for_match_conditions(Some(deadline));
+        let mut activation = self.activation(inputs, params);
+        let head = &self.spec;
+        head.match_conditions
+            .evaluate(&mut activation, &mut budget, head.failure_policy)
     }
 
-    /// The change with this number, or why there is none.
-    pub fn change<'a>(
+    /// Evaluates the mutation with this index.
+    pub fn evaluate_mutation<'a>(
         &'a self,
         number: usize,
-        inputs: &'a Inputs<'a>,
-        params: Option<&'a Input<'a>>,
+        inputs: &'a RequestInputs<'a>,
+        params: Option<&'a JsonInput<'a>>,
         deadline: Instant,
-    ) -> Result<Change, String> {
-        let mut scope = self.scope(inputs, params);
-        let mut budget = Budget::for_policy(Some(deadline));
+    ) -> Result<EvaluatedMutation, String> {
+        let mut activation = self.activation(inputs, params);
+        let mut budget = EvaluationBudget::for_policy(Some(deadline));
         let mut run = |program: &Result<Program, CompileError>| {
-            evaluate(program, &mut scope, &mut budget).map_err(|error| match error {
-                Unevaluated::Here(text) | Unevaluated::Everywhere(text) => text,
-            })
+            evaluate_expression(program, &mut activation, &mut budget).map_err(
+                |error| match error {
+                    ExpressionFailure::Expression(text)
+                    | ExpressionFailure::BudgetExhausted(text) => text,
+                },
+            )
         };
         match self.mutations.get(number) {
-            None => Err("there is no such mutation".to_owned()),
-            Some(Mutation::Apply(program)) => configuration(&run(program)?).map(Change::Apply),
-            Some(Mutation::Patch(program)) => operations(&run(program)?).map(Change::Patch),
+            None => Err(format!("the policy has no mutation {number}")),
+            Some(CompiledMutation::Apply(program)) => {
+                apply_configuration_from(&run(program)?).map(EvaluatedMutation::ApplyConfiguration)
+            }
+            Some(CompiledMutation::Patch(program)) => {
+                json_patch_from(&run(program)?).map(EvaluatedMutation::JsonPatch)
+            }
         }
     }
 
-    fn scope<'a>(&'a self, inputs: &'a Inputs<'a>, params: Option<&'a Input<'a>>) -> Scope<'a> {
-        let scope = self.head.scope(inputs);
+    fn activation<'a>(
+        &'a self,
+        inputs: &'a RequestInputs<'a>,
+        params: Option<&'a JsonInput<'a>>,
+    ) -> Activation<'a> {
+        let activation = self.spec.activation(inputs);
         match params {
-            Some(params) => scope.with_params(params),
-            None => scope,
+            Some(params) => activation.with_params(params),
+            None => activation,
         }
     }
 }
 
-fn configuration(value: &Cel) -> Result<Object, String> {
+fn apply_configuration_from(value: &Cel) -> Result<Object, String> {
     match value.to_json().map_err(|error| error.to_string())? {
         Value::Object(object) => Ok(object),
         _ => Err(format!(
@@ -121,8 +141,8 @@ fn configuration(value: &Cel) -> Result<Object, String> {
     }
 }
 
-/// Whole numbers are written without a point, whatever their type was.
-fn plain_numbers(value: Value) -> Value {
+/// Writes whole numbers as integers, even if the expression yielded a double.
+fn normalize_integers(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
             let text = number.to_string();
@@ -131,21 +151,25 @@ fn plain_numbers(value: Value) -> Value {
                 .and_then(|text| text.parse::<i64>().ok());
             whole.map_or(Value::Number(number), Value::from)
         }
-        Value::Array(items) => items.into_iter().map(plain_numbers).collect(),
+        Value::Array(items) => items.into_iter().map(normalize_integers).collect(),
         Value::Object(fields) => {
             let fields = fields.into_iter();
-            Value::Object(fields.map(|(name, it)| (name, plain_numbers(it))).collect())
+            Value::Object(
+                fields
+                    .map(|(name, it)| (name, normalize_integers(it)))
+                    .collect(),
+            )
         }
         other => other,
     }
 }
 
-fn operations(value: &Cel) -> Result<Value, String> {
+fn json_patch_from(value: &Cel) -> Result<Value, String> {
     let Cel::List(list) = value else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());
     };
     let operation = |item: &Cel| {
-        let Cel::Patch(patch) = item else {
+        let Cel::JsonPatch(patch) = item else {
             return Err(format!(
                 "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch, got element of {}",
                 item.type_name()
@@ -161,7 +185,7 @@ fn operations(value: &Cel) -> Result<Value, String> {
             let value = value.to_json().map_err(|error| {
                 format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {error}")
             })?;
-            operation.insert("value".into(), plain_numbers(value));
+            operation.insert("value".into(), normalize_integers(value));
         }
         Ok(Value::Object(operation))
     };

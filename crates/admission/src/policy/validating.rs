@@ -1,27 +1,31 @@
-//! What a validating policy says of a write.
+//! Evaluates the validations and audit annotations of a ValidatingAdmissionPolicy.
 
 use rhumb_expressions::{
-    Budget, CompileError, Environment, Input, Inputs, MESSAGE_BYTES_MAX, Program, Scope,
-    Value as Cel, Want,
+    Activation, CompileError, Environment, EvaluationBudget, JsonInput, MESSAGE_BYTES_MAX, Program,
+    RequestInputs, ReturnTypes, Value as Cel,
 };
 use serde_json::Value;
 use std::time::Instant;
 
-use super::{Head, compile, items};
+use super::{CommonPolicySpec, array_items, compile};
 use crate::Object;
-use crate::conditions::{Met, Unevaluated, evaluate, text_of};
-use crate::criteria::Reading;
+use crate::conditions::{
+    ExpressionFailure, MatchConditionsResult, evaluate_expression, str_or_empty,
+};
+use crate::criteria::CriteriaParseOptions;
 use crate::webhook::FailurePolicy;
 
+/// A compiled ValidatingAdmissionPolicy.
 #[derive(Debug)]
 pub struct ValidatingPolicy {
-    pub head: Head,
-    validations: Vec<Validation>,
-    annotations: Vec<ValueExpression>,
+    pub spec: CommonPolicySpec,
+    validations: Vec<CompiledValidation>,
+    audit_annotations: Vec<CompiledAuditAnnotation>,
 }
 
+/// A compiled entry of `spec.validations`.
 #[derive(Debug)]
-struct Validation {
+struct CompiledValidation {
     text: String,
     program: Result<Program, CompileError>,
     message: String,
@@ -29,140 +33,145 @@ struct Validation {
     reason: String,
 }
 
+/// A compiled entry of `spec.auditAnnotations`.
 #[derive(Debug)]
-struct ValueExpression {
+struct CompiledAuditAnnotation {
     key: String,
     text: String,
     program: Result<Program, CompileError>,
 }
 
-/// What follows from one validation.
+/// The outcome of one validation (upstream: `PolicyDecision`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum PolicyDecision {
     Admitted,
     Denied {
         message: String,
         reason: String,
     },
-    /// It could not be evaluated, and that counts as a denial.
+    /// Evaluation failed, and the failure policy is `Fail`: counts as a denial.
     Failed {
         message: String,
     },
-    /// It could not be evaluated, and that does not matter.
+    /// Evaluation failed, and the failure policy is `Ignore`.
     Ignored,
 }
 
-/// What the audit log is to know.
+/// The outcome of one audit annotation (upstream: `PolicyAuditAnnotation`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Annotation {
+pub enum PolicyAuditAnnotation {
     Publish {
         key: String,
         value: String,
     },
-    /// It could not be evaluated, and that counts as a denial.
+    /// Evaluation failed, and the failure policy is `Fail`: counts as a denial.
     Failed {
         message: String,
     },
 }
 
-/// All that a policy says of a write, for one set of parameters.
+/// The outcome of a policy for one request and one set of parameters (upstream: `ValidateResult`).
 #[derive(Debug, Default)]
-pub struct Verdict {
-    /// One for each validation; none if conditions keep the write away.
-    pub decisions: Vec<Decision>,
-    pub annotations: Vec<Annotation>,
-    /// Whether conditions kept it away.
-    pub excluded: bool,
+pub struct PolicyValidationResult {
+    /// One per validation; empty if match conditions exclude the request.
+    pub decisions: Vec<PolicyDecision>,
+    pub audit_annotations: Vec<PolicyAuditAnnotation>,
+    /// Whether match conditions exclude the request.
+    pub conditions_excluded: bool,
     pub condition_errors: u64,
 }
 
 impl ValidatingPolicy {
-    pub fn read(policy: &Object, reading: Reading) -> ValidatingPolicy {
+    pub fn parse(policy: &Object, reading: CriteriaParseOptions) -> ValidatingPolicy {
         let nothing = Value::Null;
         let spec = policy.get("spec").unwrap_or(&nothing);
         let environment = Environment::policy(spec["paramKind"].is_object());
-        let (head, environment) = Head::read(policy, environment, reading);
+        let (common, environment) = CommonPolicySpec::parse(policy, environment, reading);
         let validation = |validation: &Value| {
-            let text = text_of(&validation["expression"]);
-            let message_text = text_of(&validation["messageExpression"]);
-            Validation {
-                program: compile(&environment, text, Want::Bool),
+            let text = str_or_empty(&validation["expression"]);
+            let message_text = str_or_empty(&validation["messageExpression"]);
+            CompiledValidation {
+                program: compile(&environment, text, ReturnTypes::Bool),
                 text: text.trim().to_owned(),
-                message: text_of(&validation["message"]).trim().to_owned(),
+                message: str_or_empty(&validation["message"]).trim().to_owned(),
                 message_program: (!message_text.is_empty())
-                    .then(|| compile(&environment, message_text, Want::String)),
-                reason: match text_of(&validation["reason"]) {
+                    .then(|| compile(&environment, message_text, ReturnTypes::String)),
+                reason: match str_or_empty(&validation["reason"]) {
                     "" => "Invalid".to_owned(),
                     reason => reason.to_owned(),
                 },
             }
         };
         let annotation = |annotation: &Value| {
-            let text = text_of(&annotation["valueExpression"]);
-            ValueExpression {
-                key: text_of(&annotation["key"]).to_owned(),
-                program: compile(&environment, text, Want::StringOrNull),
+            let text = str_or_empty(&annotation["valueExpression"]);
+            CompiledAuditAnnotation {
+                key: str_or_empty(&annotation["key"]).to_owned(),
+                program: compile(&environment, text, ReturnTypes::StringOrNull),
                 text: text.to_owned(),
             }
         };
         ValidatingPolicy {
-            validations: items(&spec["validations"]).iter().map(validation).collect(),
-            annotations: items(&spec["auditAnnotations"])
+            validations: array_items(&spec["validations"])
+                .iter()
+                .map(validation)
+                .collect(),
+            audit_annotations: array_items(&spec["auditAnnotations"])
                 .iter()
                 .map(annotation)
                 .collect(),
-            head,
+            spec: common,
         }
     }
 
-    /// Asks about a write. All must be over at the deadline.
+    /// Validates a request. Evaluation stops at the deadline.
     pub fn validate<'a>(
         &'a self,
-        inputs: &'a Inputs<'a>,
-        params: Option<&'a Input<'a>>,
+        inputs: &'a RequestInputs<'a>,
+        params: Option<&'a JsonInput<'a>>,
         deadline: Instant,
-    ) -> Verdict {
-        let mut scope = self.head.scope(inputs);
+    ) -> PolicyValidationResult {
+        let mut activation = self.spec.activation(inputs);
         if let Some(params) = params {
-            scope = scope.with_params(params);
+            activation = activation.with_params(params);
         }
-        let mut budget = Budget::for_match_conditions(Some(deadline));
-        let judged = self
-            .head
-            .conditions
-            .judge(&mut scope, &mut budget, self.head.failure);
-        let mut verdict = Verdict {
-            condition_errors: judged.errors,
-            ..Verdict::default()
+        let mut budget = EvaluationBudget::for_match_conditions(Some(deadline));
+        let judged = self.spec.match_conditions.evaluate(
+            &mut activation,
+            &mut budget,
+            self.spec.failure_policy,
+        );
+        let mut verdict = PolicyValidationResult {
+            condition_errors: judged.error_count,
+            ..PolicyValidationResult::default()
         };
-        match judged.met {
-            Met::Yes => {}
-            Met::No { .. } | Met::Ignored => {
-                verdict.excluded = true;
+        match judged.result {
+            MatchConditionsResult::Matched => {}
+            MatchConditionsResult::NotMatched { .. } | MatchConditionsResult::ErrorIgnored => {
+                verdict.conditions_excluded = true;
                 return verdict;
             }
-            Met::Failed(message) => {
-                verdict.decisions = vec![self.failed(message)];
+            MatchConditionsResult::Error(message) => {
+                verdict.decisions = vec![self.failure_decision(message)];
                 return verdict;
             }
         }
-        let mut budget = Budget::for_policy(Some(deadline));
+        let mut budget = EvaluationBudget::for_policy(Some(deadline));
         for validation in &self.validations {
-            match self.decide(validation, &mut scope, &mut budget) {
+            match self.evaluate_validation(validation, &mut activation, &mut budget) {
                 Ok(decision) => verdict.decisions.push(decision),
                 Err(message) => {
-                    verdict.decisions = vec![self.failed(message)];
+                    verdict.decisions = vec![self.failure_decision(message)];
                     return verdict;
                 }
             }
         }
-        let mut budget = Budget::for_policy(Some(deadline));
-        for annotation in &self.annotations {
-            match self.annotate(annotation, &mut scope, &mut budget) {
-                Ok(annotation) => verdict.annotations.extend(annotation),
+        let mut budget = EvaluationBudget::for_policy(Some(deadline));
+        for annotation in &self.audit_annotations {
+            match self.evaluate_audit_annotation(annotation, &mut activation, &mut budget) {
+                Ok(annotation) => verdict.audit_annotations.extend(annotation),
                 Err(message) => {
-                    verdict.decisions = vec![self.failed(message)];
-                    verdict.annotations.clear();
+                    verdict.decisions = vec![self.failure_decision(message)];
+                    verdict.audit_annotations.clear();
                     return verdict;
                 }
             }
@@ -170,78 +179,84 @@ impl ValidatingPolicy {
         verdict
     }
 
-    /// What an expression that failed means.
-    fn failed(&self, message: String) -> Decision {
-        match self.head.failure {
-            FailurePolicy::Fail => Decision::Failed { message },
-            FailurePolicy::Ignore => Decision::Ignored,
+    /// The decision that the failure policy prescribes for an evaluation error.
+    fn failure_decision(&self, message: String) -> PolicyDecision {
+        match self.spec.failure_policy {
+            FailurePolicy::Fail => PolicyDecision::Failed { message },
+            FailurePolicy::Ignore => PolicyDecision::Ignored,
         }
     }
 
-    /// An error ends the whole policy.
-    fn decide(
+    /// Evaluates one validation. An error ends the evaluation of the policy.
+    fn evaluate_validation(
         &self,
-        validation: &Validation,
-        scope: &mut Scope<'_>,
-        budget: &mut Budget,
-    ) -> Result<Decision, String> {
-        match evaluate(&validation.program, scope, budget) {
-            Ok(Cel::Bool(true)) => Ok(Decision::Admitted),
+        validation: &CompiledValidation,
+        activation: &mut Activation<'_>,
+        budget: &mut EvaluationBudget,
+    ) -> Result<PolicyDecision, String> {
+        match evaluate_expression(&validation.program, activation, budget) {
+            Ok(Cel::Bool(true)) => Ok(PolicyDecision::Admitted),
             Ok(_) => {
-                let message = match validation.stated(scope, budget) {
+                let message = match validation.denial_message(activation, budget) {
                     Ok(message) => message,
                     Err(error) => {
-                        return Ok(self.failed(format!("failed messageExpression: {error}")));
+                        return Ok(
+                            self.failure_decision(format!("failed messageExpression: {error}"))
+                        );
                     }
                 };
-                Ok(Decision::Denied {
+                Ok(PolicyDecision::Denied {
                     message,
                     reason: validation.reason.clone(),
                 })
             }
-            Err(Unevaluated::Here(message)) => Ok(self.failed(message)),
-            Err(Unevaluated::Everywhere(message)) => Err(message),
+            Err(ExpressionFailure::Expression(message)) => Ok(self.failure_decision(message)),
+            Err(ExpressionFailure::BudgetExhausted(message)) => Err(message),
         }
     }
 
-    /// An error ends the whole policy.
-    fn annotate(
+    /// Evaluates one audit annotation. An error ends the evaluation of the policy.
+    fn evaluate_audit_annotation(
         &self,
-        annotation: &ValueExpression,
-        scope: &mut Scope<'_>,
-        budget: &mut Budget,
-    ) -> Result<Option<Annotation>, String> {
-        let failed = |message: String| match self.head.failure {
-            FailurePolicy::Fail => Some(Annotation::Failed { message }),
+        annotation: &CompiledAuditAnnotation,
+        activation: &mut Activation<'_>,
+        budget: &mut EvaluationBudget,
+    ) -> Result<Option<PolicyAuditAnnotation>, String> {
+        let failed = |message: String| match self.spec.failure_policy {
+            FailurePolicy::Fail => Some(PolicyAuditAnnotation::Failed { message }),
             FailurePolicy::Ignore => None,
         };
-        match evaluate(&annotation.program, scope, budget) {
+        match evaluate_expression(&annotation.program, activation, budget) {
             Ok(Cel::Null) => Ok(None),
             Ok(Cel::String(value)) => {
                 let value = value.trim();
-                Ok((!value.is_empty()).then(|| Annotation::Publish {
+                Ok((!value.is_empty()).then(|| PolicyAuditAnnotation::Publish {
                     key: annotation.key.clone(),
                     value: value.to_owned(),
                 }))
             }
-            Ok(other) => Ok(Some(Annotation::Failed {
+            Ok(other) => Ok(Some(PolicyAuditAnnotation::Failed {
                 message: format!(
                     "valueExpression '{}' resulted in unsupported return type: {}. Return type must be either string or null.",
                     annotation.text,
                     other.type_name()
                 ),
             })),
-            Err(Unevaluated::Here(message)) => Ok(failed(message)),
-            Err(Unevaluated::Everywhere(message)) => Err(message),
+            Err(ExpressionFailure::Expression(message)) => Ok(failed(message)),
+            Err(ExpressionFailure::BudgetExhausted(message)) => Err(message),
         }
     }
 }
 
-impl Validation {
-    /// Why the write is denied: what the message expression says, else the message, else the expression.
-    fn stated(&self, scope: &mut Scope<'_>, budget: &mut Budget) -> Result<String, String> {
+impl CompiledValidation {
+    /// The denial message: the value of `messageExpression`, else `message`, else the failed expression.
+    fn denial_message(
+        &self,
+        activation: &mut Activation<'_>,
+        budget: &mut EvaluationBudget,
+    ) -> Result<String, String> {
         let evaluated = match &self.message_program {
-            Some(program) => evaluate(program, scope, budget),
+            Some(program) => evaluate_expression(program, activation, budget),
             None => Ok(Cel::Null),
         };
         match evaluated {
@@ -252,8 +267,8 @@ impl Validation {
                     return Ok(text.to_owned());
                 }
             }
-            Err(Unevaluated::Everywhere(error)) => return Err(error),
-            Ok(_) | Err(Unevaluated::Here(_)) => {}
+            Err(ExpressionFailure::BudgetExhausted(error)) => return Err(error),
+            Ok(_) | Err(ExpressionFailure::Expression(_)) => {}
         }
         Ok(if self.message.is_empty() {
             format!("failed expression: {}", self.text)

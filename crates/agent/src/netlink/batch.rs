@@ -1,84 +1,84 @@
-//! Messages that are carried out together or not at all.
+//! nfnetlink batches: messages that the kernel executes in one transaction.
 
-use super::write::{Header, Writer};
+use super::encode::{NetlinkHeader, NetlinkWriter};
 use super::{ACK, NFTABLES};
 
 const BEGIN: u16 = 0x10;
 const END: u16 = 0x11;
 
-/// What the kernel does after the last message.
+/// What the kernel does at the end of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// All takes effect at one moment, if nothing was refused.
+pub(crate) enum BatchMode {
+    /// Commits everything atomically, unless a message was rejected.
     Commit,
-    /// It has looked at everything, and forgets it.
-    Forget,
+    /// Validates all messages and discards them: without an end message the kernel aborts the batch.
+    DryRun,
 }
 
-/// A transaction. Messages are numbered from 1; what it begins with is 0.
+/// A transaction. Messages have sequence numbers from 1; the begin message has 0.
 #[derive(Debug)]
-pub(crate) struct Batch {
-    writer: Writer,
+pub(crate) struct NetlinkBatch {
+    writer: NetlinkWriter,
     sequence: u32,
     family: u8,
-    /// Where the last message begins.
-    last: usize,
+    /// The offset of the last message.
+    last_message_start: usize,
 }
 
-impl Batch {
-    /// About objects of a family.
-    pub(crate) fn new(family: u8) -> Batch {
-        let mut batch = Batch {
-            writer: Writer::default(),
+impl NetlinkBatch {
+    /// A batch for objects of a family.
+    pub(crate) fn new(family: u8) -> NetlinkBatch {
+        let mut batch = NetlinkBatch {
+            writer: NetlinkWriter::default(),
             sequence: 0,
             family,
-            last: 0,
+            last_message_start: 0,
         };
-        batch.edge(BEGIN);
+        batch.control_message(BEGIN);
         batch
     }
 
-    fn edge(&mut self, kind: u16) {
-        let header = Header {
+    fn control_message(&mut self, kind: u16) {
+        let header = NetlinkHeader {
             kind,
             flags: 0,
             sequence: self.sequence,
             family: 0,
-            number: u16::from(NFTABLES),
+            resource_id: u16::from(NFTABLES),
         };
         self.writer.message(header, |_| {});
     }
 
-    /// The kind is one of nftables.
-    pub(crate) fn message(&mut self, kind: u8, flags: u16, body: impl FnOnce(&mut Writer)) {
+    /// Adds a message; `kind` is an nftables message type.
+    pub(crate) fn message(&mut self, kind: u8, flags: u16, body: impl FnOnce(&mut NetlinkWriter)) {
         self.sequence += 1;
-        self.last = self.writer.len();
-        let header = Header {
+        self.last_message_start = self.writer.len();
+        let header = NetlinkHeader {
             kind: u16::from(NFTABLES) << 8 | u16::from(kind),
             flags,
             sequence: self.sequence,
             family: self.family,
-            number: 0,
+            resource_id: 0,
         };
         self.writer.message(header, body);
     }
 
-    /// The number of the last message.
+    /// The sequence number of the last message.
     pub(crate) fn count(&self) -> u32 {
         self.sequence
     }
 
     #[cfg(test)]
     pub(crate) fn last_message(&self) -> &[u8] {
-        &self.writer.as_bytes()[self.last..]
+        &self.writer.as_bytes()[self.last_message_start..]
     }
 
-    /// The kernel answers the last message also if nothing is wrong: without that, silence could mean anything.
-    pub(super) fn finish(mut self, ending: Ending) -> Writer {
-        self.writer.set_flag(self.last, ACK);
-        if ending == Ending::Commit {
+    /// Requests an ACK for the last message; without it, success could not be distinguished from a lost answer.
+    pub(super) fn finish(mut self, ending: BatchMode) -> NetlinkWriter {
+        self.writer.set_flag(self.last_message_start, ACK);
+        if ending == BatchMode::Commit {
             self.sequence += 1;
-            self.edge(END);
+            self.control_message(END);
         }
         self.writer
     }

@@ -1,34 +1,34 @@
-//! Speaks to the kernel over netlink, the protocol of its tables of rules. Knows messages, attributes and sockets, and
-//! nothing of what they are about.
+//! A minimal nfnetlink client (RFC 3549; libmnl and libnftnl in C): messages, attributes, batches and sockets,
+//! independent of what the messages mean.
 
 mod batch;
-mod read;
+mod decode;
+mod encode;
 mod socket;
-mod write;
 
-pub(crate) use batch::{Batch, Ending};
-pub(crate) use read::{Message, Messages};
-pub(crate) use socket::{Answer, Received, Request, Socket};
-pub(crate) use write::Writer;
+pub(crate) use batch::{BatchMode, NetlinkBatch};
+pub(crate) use decode::{NetlinkMessage, NetlinkMessages};
+pub(crate) use encode::NetlinkWriter;
+pub(crate) use socket::{BatchResponse, NetlinkGetRequest, NetlinkSocket, ReceiveOutcome};
 
-/// The part of netfilter that a message is for, in the upper half of its type.
+/// NFNL_SUBSYS_NFTABLES: the netfilter subsystem, in the upper byte of a message type.
 pub(crate) const NFTABLES: u8 = 10;
 
-/// Flags of requests.
+/// Flags of requests (NLM_F_*).
 pub(crate) const CREATE: u16 = 0x400;
 pub(crate) const APPEND: u16 = 0x800;
 const REQUEST: u16 = 0x1;
 const ACK: u16 = 0x4;
 const DUMP: u16 = 0x300;
 
-/// The length, the type, the flags, the sequence number and the sender's port.
+/// `struct nlmsghdr`: length, type, flags, sequence number and port id of the sender.
 const HEADER_BYTES: usize = 16;
-/// The family, a version and a number that batches use; every message of netfilter begins with them.
+/// `struct nfgenmsg`, with which every netfilter message begins: family, version and resource id.
 const SUBHEADER_BYTES: usize = 4;
-/// The length and the type.
+/// `struct nlattr`: length and type.
 const ATTRIBUTE_BYTES: usize = 4;
 const ALIGNMENT: usize = 4;
-/// Says that a value consists of attributes.
+/// NLA_F_NESTED: the value consists of attributes.
 const NESTED: u16 = 0x8000;
 
 fn aligned(length: usize) -> usize {

@@ -1,5 +1,5 @@
-//! A socket over which the kernel is told what to do. It does it while it is told: all answers are there when the call
-//! returns that sends.
+//! A NETLINK_NETFILTER socket. The kernel processes a batch synchronously in `sendto`: all answers are queued when the
+//! call returns.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -14,94 +14,107 @@ use rustix::net::{
     socket_with,
 };
 
-use super::batch::{Batch, Ending};
-use super::read::{Messages, number};
-use super::write::{Header, Writer};
+use super::batch::{BatchMode, NetlinkBatch};
+use super::decode::{NetlinkMessages, read_u32};
+use super::encode::{NetlinkHeader, NetlinkWriter};
 use super::{ACK, DUMP, NFTABLES};
 
-/// Larger than any datagram that has to be read to its end. Complaints repeat what they are about, and are cut off.
+/// Larger than any datagram that must be read completely. Error messages repeat the request and may be truncated.
 const DATAGRAM_BYTES: usize = 64 * 1024;
-/// Room for complaints. If there are more than fit, the first are there.
-const COMPLAINTS_BYTES: usize = 1024 * 1024;
-/// Room for what happens. If more does, it is told that something is lost.
-const NEWS_BYTES: usize = 8 * 1024 * 1024;
-/// What the kernel itself needs in the buffer for sending, and more.
+/// Receive buffer for error messages. If it overflows, the first ones are kept.
+const ERROR_BUFFER_BYTES: usize = 1024 * 1024;
+/// Receive buffer for notifications. If it overflows, the next receive fails with ENOBUFS.
+const NOTIFICATION_BUFFER_BYTES: usize = 8 * 1024 * 1024;
+/// The kernel's overhead in the send buffer, rounded up.
 const SENDING_EXTRA_BYTES: usize = 4096;
 
-/// Kinds of messages that are about others.
+/// Control message types (NLMSG_*).
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// The kernel has no errors with greater numbers.
+/// MAX_ERRNO of the kernel.
 const ERROR_MAX: i32 = 4095;
 
-/// It belongs to the network namespace of the thread that opened it.
+/// A netlink socket. It belongs to the network namespace of the thread that opened it.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub(crate) struct NetlinkSocket {
     fd: OwnedFd,
     port: u32,
     buffer: Vec<u8>,
 }
 
-/// What the kernel made of a batch.
+/// The kernel's answer to a batch.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answer {
-    /// Messages that it refused, by their numbers, and why. 0 stands for the whole batch.
-    pub(crate) refused: Vec<(u32, Errno)>,
-    /// It has looked at the last message.
+pub(crate) struct BatchResponse {
+    /// Sequence numbers of rejected messages, with the error. 0 is the whole batch.
+    pub(crate) rejected: Vec<(u32, Errno)>,
+    /// The last message was acknowledged or rejected, so the answer is complete.
     pub(crate) is_complete: bool,
 }
 
-/// What there is to be read.
+/// Outcome of reading from the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Received {
-    /// Of so many bytes.
+pub(crate) enum ReceiveOutcome {
+    /// A datagram of this length.
     Datagram(usize),
-    /// Some that did not fit are not there.
-    Loss,
+    /// Datagrams were lost because the receive buffer was full (ENOBUFS).
+    Overrun,
     Nothing,
 }
 
-/// Asks for something that there is.
+/// A query for existing objects.
 #[derive(Debug)]
-pub(crate) struct Request(Writer);
+pub(crate) struct NetlinkGetRequest(NetlinkWriter);
 
-impl Request {
-    /// For the one object that the attributes name.
-    pub(crate) fn one(kind: u8, family: u8, body: impl FnOnce(&mut Writer)) -> Request {
-        Request::new(kind, family, ACK, body)
+impl NetlinkGetRequest {
+    /// Queries the one object that the attributes name.
+    pub(crate) fn get(
+        kind: u8,
+        family: u8,
+        body: impl FnOnce(&mut NetlinkWriter),
+    ) -> NetlinkGetRequest {
+        NetlinkGetRequest::new(kind, family, ACK, body)
     }
 
-    /// For all objects of a sort that have these attributes.
-    pub(crate) fn all(kind: u8, family: u8, body: impl FnOnce(&mut Writer)) -> Request {
-        Request::new(kind, family, DUMP, body)
+    /// Queries all objects of a type that have these attributes (NLM_F_DUMP).
+    pub(crate) fn dump(
+        kind: u8,
+        family: u8,
+        body: impl FnOnce(&mut NetlinkWriter),
+    ) -> NetlinkGetRequest {
+        NetlinkGetRequest::new(kind, family, DUMP, body)
     }
 
-    fn new(kind: u8, family: u8, flags: u16, body: impl FnOnce(&mut Writer)) -> Request {
-        let header = Header {
+    fn new(
+        kind: u8,
+        family: u8,
+        flags: u16,
+        body: impl FnOnce(&mut NetlinkWriter),
+    ) -> NetlinkGetRequest {
+        let header = NetlinkHeader {
             kind: u16::from(NFTABLES) << 8 | u16::from(kind),
             flags,
             sequence: 1,
             family,
-            number: 0,
+            resource_id: 0,
         };
-        let mut writer = Writer::default();
+        let mut writer = NetlinkWriter::default();
         writer.message(header, body);
-        Request(writer)
+        NetlinkGetRequest(writer)
     }
 }
 
-impl Socket {
-    /// For telling the kernel something.
-    pub(crate) fn open() -> io::Result<Socket> {
-        Socket::new(0, COMPLAINTS_BYTES)
+impl NetlinkSocket {
+    /// A socket for requests.
+    pub(crate) fn open() -> io::Result<NetlinkSocket> {
+        NetlinkSocket::new(0, ERROR_BUFFER_BYTES)
     }
 
-    /// One that hears what happens in these groups, a bit for each.
-    pub(crate) fn listen(groups: u32) -> io::Result<Socket> {
-        Socket::new(groups, NEWS_BYTES)
+    /// A socket that receives the notifications of these multicast groups (a bit mask).
+    pub(crate) fn listen(groups: u32) -> io::Result<NetlinkSocket> {
+        NetlinkSocket::new(groups, NOTIFICATION_BUFFER_BYTES)
     }
 
-    fn new(groups: u32, room_bytes: usize) -> io::Result<Socket> {
+    fn new(groups: u32, receive_buffer_bytes: usize) -> io::Result<NetlinkSocket> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = socket_with(
             AddressFamily::NETLINK,
@@ -111,32 +124,36 @@ impl Socket {
         )?;
         bind(&fd, &SocketAddrNetlink::new(0, groups))?;
         let address = SocketAddrNetlink::try_from(getsockname(&fd)?)?;
-        // Who may not have it has the usual one.
-        let _ = set_socket_recv_buffer_size_force(&fd, room_bytes);
-        Ok(Socket {
+        // Best effort: without CAP_NET_ADMIN the default size stays.
+        let _ = set_socket_recv_buffer_size_force(&fd, receive_buffer_bytes);
+        Ok(NetlinkSocket {
             fd,
             port: address.pid(),
             buffer: vec![0; DATAGRAM_BYTES],
         })
     }
 
-    /// By which the kernel knows this socket, and says who did something.
+    /// The netlink port id, by which notifications identify the socket that caused a change.
     pub(crate) fn port(&self) -> u32 {
         self.port
     }
 
-    pub(crate) fn carry_out(&mut self, batch: Batch, ending: Ending) -> io::Result<Answer> {
+    pub(crate) fn send_batch(
+        &mut self,
+        batch: NetlinkBatch,
+        ending: BatchMode,
+    ) -> io::Result<BatchResponse> {
         let last = batch.count();
         let writer = batch.finish(ending);
         if writer.is_too_long() {
             return Err(Errno::MSGSIZE.into());
         }
         self.send(writer.as_bytes())?;
-        let mut answer = Answer::default();
-        while let Some(datagram) = self.answer()? {
-            for message in Messages(datagram).filter(|message| message.kind == ERROR) {
-                if let Some(error) = error(message.body) {
-                    answer.refused.push((message.sequence, error));
+        let mut answer = BatchResponse::default();
+        while let Some(datagram) = self.next_datagram()? {
+            for message in NetlinkMessages(datagram).filter(|message| message.kind == ERROR) {
+                if let Some(error) = parse_error(message.body) {
+                    answer.rejected.push((message.sequence, error));
                 }
                 answer.is_complete |= message.sequence == last;
             }
@@ -144,15 +161,14 @@ impl Socket {
         Ok(answer)
     }
 
-    /// The bodies of the answers, one after the other; they are messages. Fails if there is no such object, and if what
-    /// there is does not come to its end.
-    pub(crate) fn ask(&mut self, request: &Request) -> io::Result<Vec<u8>> {
+    /// Returns all response messages, concatenated. Fails if the object does not exist or the response is incomplete.
+    pub(crate) fn query(&mut self, request: &NetlinkGetRequest) -> io::Result<Vec<u8>> {
         self.send(request.0.as_bytes())?;
         let mut all = Vec::new();
-        while let Some(datagram) = self.answer()? {
+        while let Some(datagram) = self.next_datagram()? {
             let mut is_end = false;
-            for message in Messages(datagram).filter(|it| matches!(it.kind, ERROR | DONE)) {
-                if let Some(error) = error(message.body) {
+            for message in NetlinkMessages(datagram).filter(|it| matches!(it.kind, ERROR | DONE)) {
+                if let Some(error) = parse_error(message.body) {
                     return Err(error.into());
                 }
                 is_end = true;
@@ -165,10 +181,13 @@ impl Socket {
         Err(io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// All of it is one datagram: of a batch that came in pieces the kernel would forget each.
+    /// Sends everything as one datagram: the kernel would abort each part of a split batch.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // Nobody waits for what is still there.
-        while self.answer().is_ok_and(|datagram| datagram.is_some()) {}
+        // Discard leftover answers to earlier requests.
+        while self
+            .next_datagram()
+            .is_ok_and(|datagram| datagram.is_some())
+        {}
         let needed = bytes.len() + SENDING_EXTRA_BYTES;
         if socket_send_buffer_size(&self.fd)? < needed {
             set_socket_send_buffer_size_force(&self.fd, needed)?;
@@ -182,46 +201,46 @@ impl Socket {
         }
     }
 
-    /// The next datagram, if there is one. What did not fit into the kernel's buffer is lost, and the rest can be read.
-    fn answer(&mut self) -> io::Result<Option<&[u8]>> {
+    /// The next datagram, if there is one. Lost datagrams are skipped.
+    fn next_datagram(&mut self) -> io::Result<Option<&[u8]>> {
         loop {
             match self.receive()? {
-                Received::Datagram(length) => return Ok(self.buffer.get(..length)),
-                Received::Nothing => return Ok(None),
-                Received::Loss => {}
+                ReceiveOutcome::Datagram(length) => return Ok(self.buffer.get(..length)),
+                ReceiveOutcome::Nothing => return Ok(None),
+                ReceiveOutcome::Overrun => {}
             }
         }
     }
 
-    /// A datagram, which [`Socket::datagram`] has then. One that is too long is cut off.
-    pub(crate) fn receive(&mut self) -> io::Result<Received> {
+    /// Receives a datagram, to be read with [`NetlinkSocket::datagram`]. Longer ones are truncated.
+    pub(crate) fn receive(&mut self) -> io::Result<ReceiveOutcome> {
         loop {
             match recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((length, _)) => return Ok(Received::Datagram(length)),
-                Err(Errno::AGAIN) => return Ok(Received::Nothing),
-                Err(Errno::NOBUFS) => return Ok(Received::Loss),
+                Ok((length, _)) => return Ok(ReceiveOutcome::Datagram(length)),
+                Err(Errno::AGAIN) => return Ok(ReceiveOutcome::Nothing),
+                Err(Errno::NOBUFS) => return Ok(ReceiveOutcome::Overrun),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// The last one that was received, of that length.
+    /// The last received datagram, which had this length.
     pub(crate) fn datagram(&self, length: usize) -> &[u8] {
         self.buffer.get(..length).unwrap_or_default()
     }
 }
 
-/// For whoever waits until there is something to be read.
-impl AsRawFd for Socket {
+/// For tokio's `AsyncFd`.
+impl AsRawFd for NetlinkSocket {
     fn as_raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 }
 
-/// What a message of that sort says, with the sign turned around; `None` if nothing is wrong.
-fn error(body: &[u8]) -> Option<Errno> {
-    match number(body, 0)?.cast_signed().saturating_neg() {
+/// The error in an NLMSG_ERROR or NLMSG_DONE message, which has a negated errno; `None` for success.
+fn parse_error(body: &[u8]) -> Option<Errno> {
+    match read_u32(body, 0)?.cast_signed().saturating_neg() {
         0 => None,
         code @ 1..=ERROR_MAX => Some(Errno::from_raw_os_error(code)),
         _ => Some(Errno::PROTO),

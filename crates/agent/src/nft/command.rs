@@ -1,75 +1,79 @@
-//! What is done to a table, in order. Each command has a form for people, in the words of `nft`, and one for the kernel.
+//! Commands that change a table. Each can be displayed in `nft` syntax and encoded as netlink messages.
 
 use std::fmt;
 
-use super::elements::{Braced, Element, SetType};
-use super::encode::Encoder;
-use super::expressions::Rule;
+use super::encode::BatchEncoder;
 use super::names::{ChainName, SetName};
-use super::table::Table;
-use crate::netlink::Batch;
+use super::rule_expressions::NftRule;
+use super::set_elements::{ElementListDisplay, NftSetElement, NftSetType};
+use super::table_scripts::NftTable;
+use crate::netlink::NetlinkBatch;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum NftCommand {
     AddTable,
     DeleteTable,
     AddChain {
         chain: ChainName,
-        /// For people.
+        /// Shown by `nft list`.
         comment: Option<String>,
     },
-    /// One that forwarded packets come to, those with lower priorities first.
-    AddHook {
+    /// A base chain on the forward hook. Packets pass chains of lower priority first.
+    AddBaseChain {
         chain: ChainName,
         priority: u32,
     },
     FlushChain(ChainName),
     DeleteChain(ChainName),
-    AddRule(ChainName, Rule),
-    AddSet(SetName, SetType),
+    AddRule(ChainName, NftRule),
+    AddSet(SetName, NftSetType),
     DeleteSet(SetName),
     DeleteMap(SetName),
     FlushSet(SetName),
-    /// In a set of ranges, all that it is to have.
-    AddElements(SetName, Vec<Element>),
-    DeleteElements(SetName, Vec<Element>),
+    /// For an interval set, this must be the complete content.
+    AddElements(SetName, Vec<NftSetElement>),
+    DeleteElements(SetName, Vec<NftSetElement>),
 }
 
-/// Commands for one table, which are carried out together or not at all.
+/// Commands for one table that are executed in one transaction.
 #[derive(Debug, Clone)]
-pub struct Script {
-    table: Table,
-    commands: Vec<Command>,
+pub struct NftScript {
+    table: NftTable,
+    commands: Vec<NftCommand>,
 }
 
-impl Script {
-    pub(super) fn new(table: &Table) -> Script {
-        Script {
+impl NftScript {
+    pub(super) fn new(table: &NftTable) -> NftScript {
+        NftScript {
             table: table.clone(),
             commands: Vec::new(),
         }
     }
 
-    pub(super) fn push(&mut self, command: Command) {
+    pub(super) fn push(&mut self, command: NftCommand) {
         self.commands.push(command);
     }
 
-    /// None are added to a set that gets none.
-    pub(super) fn add_elements(&mut self, set: SetName, elements: impl Iterator<Item = Element>) {
-        let elements: Vec<Element> = elements.collect();
+    /// Adds no command if there are no elements.
+    pub(super) fn add_elements(
+        &mut self,
+        set: SetName,
+        elements: impl Iterator<Item = NftSetElement>,
+    ) {
+        let elements: Vec<NftSetElement> = elements.collect();
         if !elements.is_empty() {
-            self.push(Command::AddElements(set, elements));
+            self.push(NftCommand::AddElements(set, elements));
         }
     }
 
     pub(super) fn delete_elements(
         &mut self,
         set: SetName,
-        elements: impl Iterator<Item = Element>,
+        elements: impl Iterator<Item = NftSetElement>,
     ) {
-        let elements: Vec<Element> = elements.collect();
+        let elements: Vec<NftSetElement> = elements.collect();
         if !elements.is_empty() {
-            self.push(Command::DeleteElements(set, elements));
+            self.push(NftCommand::DeleteElements(set, elements));
         }
     }
 
@@ -77,9 +81,9 @@ impl Script {
         self.commands.len()
     }
 
-    /// For the kernel, with the number of the last message of each command.
-    pub(super) fn encode(&self) -> (Batch, Vec<u32>) {
-        let mut encoder = Encoder::new(self.table.name());
+    /// Encodes the script. Also returns the sequence number of the last message of each command.
+    pub(super) fn encode(&self) -> (NetlinkBatch, Vec<u32>) {
+        let mut encoder = BatchEncoder::new(self.table.name());
         let mut ends = Vec::with_capacity(self.commands.len());
         for command in &self.commands {
             encoder.command(command);
@@ -88,57 +92,66 @@ impl Script {
         (encoder.finish(), ends)
     }
 
-    /// A command as a line.
+    /// A command in `nft` syntax.
     pub(super) fn line(&self, index: usize) -> Option<String> {
         let command = self.commands.get(index)?;
-        Some(Line(&self.table, command).to_string())
+        Some(NftCommandLine(&self.table, command).to_string())
     }
 }
 
-/// One line for each command, which `nft` would understand.
-impl fmt::Display for Script {
+/// One line per command in `nft` syntax; `nft -f` accepts it.
+impl fmt::Display for NftScript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for command in &self.commands {
-            writeln!(f, "{}", Line(&self.table, command))?;
+            writeln!(f, "{}", NftCommandLine(&self.table, command))?;
         }
         Ok(())
     }
 }
 
-struct Line<'a>(&'a Table, &'a Command);
+/// Displays a command in `nft` syntax.
+struct NftCommandLine<'a>(&'a NftTable, &'a NftCommand);
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for NftCommandLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Line(table, command) = self;
+        let NftCommandLine(table, command) = self;
         match command {
-            Command::AddTable => write!(f, "add table {table}"),
-            Command::DeleteTable => write!(f, "delete table {table}"),
-            Command::AddChain { chain, comment } => {
+            NftCommand::AddTable => write!(f, "add table {table}"),
+            NftCommand::DeleteTable => write!(f, "delete table {table}"),
+            NftCommand::AddChain { chain, comment } => {
                 write!(f, "add chain {table} {chain}")?;
                 match comment {
                     Some(comment) => write!(f, " {{ comment \"{comment}\"; }}"),
                     None => Ok(()),
                 }
             }
-            Command::AddHook { chain, priority } => write!(
+            NftCommand::AddBaseChain { chain, priority } => write!(
                 f,
                 "add chain {table} {chain} {{ type filter hook forward priority {priority}; policy accept; }}"
             ),
-            Command::FlushChain(chain) => write!(f, "flush chain {table} {chain}"),
-            Command::DeleteChain(chain) => write!(f, "delete chain {table} {chain}"),
-            Command::AddRule(chain, rule) => write!(f, "add rule {table} {chain} {rule}"),
-            Command::AddSet(set, of) => {
-                let sort = if of.is_map { "map" } else { "set" };
-                write!(f, "add {sort} {table} {set} {{ {of} }}")
+            NftCommand::FlushChain(chain) => write!(f, "flush chain {table} {chain}"),
+            NftCommand::DeleteChain(chain) => write!(f, "delete chain {table} {chain}"),
+            NftCommand::AddRule(chain, rule) => write!(f, "add rule {table} {chain} {rule}"),
+            NftCommand::AddSet(set, of) => {
+                let keyword = if of.is_map { "map" } else { "set" };
+                write!(f, "add {keyword} {table} {set} {{ {of} }}")
             }
-            Command::DeleteSet(set) => write!(f, "delete set {table} {set}"),
-            Command::DeleteMap(map) => write!(f, "delete map {table} {map}"),
-            Command::FlushSet(set) => write!(f, "flush set {table} {set}"),
-            Command::AddElements(set, elements) => {
-                write!(f, "add element {table} {set} {}", Braced(elements))
+            NftCommand::DeleteSet(set) => write!(f, "delete set {table} {set}"),
+            NftCommand::DeleteMap(map) => write!(f, "delete map {table} {map}"),
+            NftCommand::FlushSet(set) => write!(f, "flush set {table} {set}"),
+            NftCommand::AddElements(set, elements) => {
+                write!(
+                    f,
+                    "add element {table} {set} {}",
+                    ElementListDisplay(elements)
+                )
             }
-            Command::DeleteElements(set, elements) => {
-                write!(f, "delete element {table} {set} {}", Braced(elements))
+            NftCommand::DeleteElements(set, elements) => {
+                write!(
+                    f,
+                    "delete element {table} {set} {}",
+                    ElementListDisplay(elements)
+                )
             }
         }
     }

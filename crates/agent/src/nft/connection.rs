@@ -1,4 +1,4 @@
-//! How the kernel is told.
+//! Asynchronous access to nftables: runs scripts and queries on a netlink socket.
 
 use std::io;
 use std::sync::Arc;
@@ -8,131 +8,150 @@ use rustix::io::Errno;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::command::Script;
-use super::error::Error;
-use super::others::{self, Others};
-use crate::netlink::{Answer, Ending, Request, Socket};
+use super::command::NftScript;
+use super::error::NftablesError;
+use super::table_monitor::{self, TableMonitor};
+use crate::netlink::{BatchMode, BatchResponse, NetlinkGetRequest, NetlinkSocket};
 
-/// A whole program of thousands of policies takes some seconds.
-const TIME_MAX: Duration = Duration::from_secs(30);
+/// Limit of one request. Loading a ruleset of thousands of policies takes some seconds.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The way to the kernel's rules, in the network namespace of the thread that opened it.
+/// A connection to nftables in the network namespace of the thread that opened it.
 #[derive(Debug)]
-pub struct Connection {
-    socket: Arc<Mutex<Socket>>,
-    /// By which the kernel knows who changes something over it.
+pub struct NftablesConnection {
+    socket: Arc<Mutex<NetlinkSocket>>,
+    /// The netlink port id of `socket`, to recognize the own changes.
     port: u32,
-    /// Where others are heard.
-    others: Option<Socket>,
+    /// The socket for notifications, if requested.
+    monitor_socket: Option<NetlinkSocket>,
 }
 
-/// What the kernel refused: which command, or all of them, and why.
-type Refusals = Vec<(Option<usize>, Errno)>;
+/// Rejected commands by index (`None`: the whole batch), with the error.
+type CommandRejections = Vec<(Option<usize>, Errno)>;
 
-impl Connection {
-    pub fn open() -> Result<Connection, Error> {
-        let socket = Socket::open().map_err(Error::Connect)?;
-        Ok(Connection {
+impl NftablesConnection {
+    pub fn open() -> Result<NftablesConnection, NftablesError> {
+        let socket = NetlinkSocket::open().map_err(NftablesError::Connect)?;
+        Ok(NftablesConnection {
             port: socket.port(),
             socket: Arc::new(Mutex::new(socket)),
-            others: None,
+            monitor_socket: None,
         })
     }
 
-    /// One by which it is also heard what others change.
-    pub fn open_and_listen() -> Result<Connection, Error> {
-        let others = others::listen().map_err(Error::Connect)?;
-        Ok(Connection {
-            others: Some(others),
-            ..Connection::open()?
+    /// Also monitors changes by other processes.
+    pub fn open_with_monitor() -> Result<NftablesConnection, NftablesError> {
+        let others = table_monitor::listen().map_err(NftablesError::Connect)?;
+        Ok(NftablesConnection {
+            monitor_socket: Some(others),
+            ..NftablesConnection::open()?
         })
     }
 
-    /// `None` if nobody listens.
-    pub(super) fn others(&mut self, table: &str) -> Option<Others> {
-        let socket = self.others.take()?;
-        let others = Others::new(socket, table, self.port);
-        let note = |error: &io::Error| tracing::warn!(%error, "others cannot be heard");
+    /// The monitor for a table; `None` if the connection was opened without.
+    pub(super) fn table_monitor(&mut self, table: &str) -> Option<TableMonitor> {
+        let socket = self.monitor_socket.take()?;
+        let others = TableMonitor::new(socket, table, self.port);
+        let note = |error: &io::Error| {
+            tracing::warn!(%error, "failed to monitor nftables; relying on periodic inspections");
+        };
         others.inspect_err(note).ok()
     }
 
-    /// Carries out a script: all of it at one moment, or nothing.
-    pub async fn apply(&self, script: Script) -> Result<(), Error> {
-        self.run(script, Ending::Commit).await
+    /// Executes a script in one transaction.
+    pub async fn apply(&self, script: NftScript) -> Result<(), NftablesError> {
+        self.run(script, BatchMode::Commit).await
     }
 
-    /// Has the kernel look at a script, and changes nothing.
-    pub async fn check(&self, script: Script) -> Result<(), Error> {
-        self.run(script, Ending::Forget).await
+    /// Has the kernel validate a script, without changing anything.
+    pub async fn check(&self, script: NftScript) -> Result<(), NftablesError> {
+        self.run(script, BatchMode::DryRun).await
     }
 
-    /// What the kernel would refuse in a script.
-    pub(super) async fn refusals(&self, script: Script) -> Result<Refusals, Error> {
-        let sent = self.send(script, Ending::Forget).await?;
+    /// The commands of a script that the kernel would reject.
+    pub(super) async fn dry_run_rejections(
+        &self,
+        script: NftScript,
+    ) -> Result<CommandRejections, NftablesError> {
+        let sent = self.send(script, BatchMode::DryRun).await?;
         Ok(sent.1)
     }
 
-    async fn run(&self, script: Script, ending: Ending) -> Result<(), Error> {
+    async fn run(&self, script: NftScript, ending: BatchMode) -> Result<(), NftablesError> {
         let (script, refused) = self.send(script, ending).await?;
         match refused.first() {
             None => Ok(()),
-            Some((index, why)) => Err(Error::Refused {
+            Some((index, why)) => Err(NftablesError::Rejected {
                 why: *why,
                 command: index.and_then(|index| script.line(index)),
             }),
         }
     }
 
-    async fn send(&self, script: Script, ending: Ending) -> Result<(Script, Refusals), Error> {
+    async fn send(
+        &self,
+        script: NftScript,
+        ending: BatchMode,
+    ) -> Result<(NftScript, CommandRejections), NftablesError> {
         self.exchange(move |socket| {
             let (batch, ends) = script.encode();
-            let answer = socket.carry_out(batch, ending).map_err(Error::Send)?;
-            Ok((script, refusals(&answer, &ends)?))
+            let answer = socket
+                .send_batch(batch, ending)
+                .map_err(NftablesError::Send)?;
+            Ok((script, command_rejections(&answer, &ends)?))
         })
         .await
     }
 
-    /// What the kernel has of what is asked for; `None` if there is no such thing.
-    pub(super) async fn ask(&self, request: Request) -> Result<Option<Vec<u8>>, Error> {
-        self.exchange(move |socket| match socket.ask(&request) {
+    /// The kernel's answer to a query; `None` if the object does not exist.
+    pub(super) async fn query(
+        &self,
+        request: NetlinkGetRequest,
+    ) -> Result<Option<Vec<u8>>, NftablesError> {
+        self.exchange(move |socket| match socket.query(&request) {
             Ok(answer) => Ok(Some(answer)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Error::Silent),
-            Err(error) => Err(Error::Send(error)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(NftablesError::NoAnswer)
+            }
+            Err(error) => Err(NftablesError::Send(error)),
         })
         .await
     }
 
-    /// The kernel works while it is told, which may take long: not on a thread that others wait for. What takes longer than
-    /// it may is not stopped by that; whatever comes next waits for its end.
+    /// Runs on a blocking thread, as the kernel processes requests synchronously, which may take long. A timeout does
+    /// not abort the request: the next one waits for its end.
     async fn exchange<T: Send + 'static>(
         &self,
-        with: impl FnOnce(&mut Socket) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
+        with: impl FnOnce(&mut NetlinkSocket) -> Result<T, NftablesError> + Send + 'static,
+    ) -> Result<T, NftablesError> {
         let exchange = async {
             let mut socket = self.socket.clone().lock_owned().await;
-            let told = tokio::task::spawn_blocking(move || with(&mut socket));
-            told.await.map_err(|_| Error::Silent)?
+            let request = tokio::task::spawn_blocking(move || with(&mut socket));
+            request.await.map_err(|_| NftablesError::NoAnswer)?
         };
-        match timeout(TIME_MAX, exchange).await {
-            Ok(told) => told,
-            Err(_) => Err(Error::TimedOut(TIME_MAX.as_secs())),
+        match timeout(REQUEST_TIMEOUT, exchange).await {
+            Ok(result) => result,
+            Err(_) => Err(NftablesError::TimedOut(REQUEST_TIMEOUT.as_secs())),
         }
     }
 }
 
-/// `ends` has the number of the last message of each command.
-fn refusals(answer: &Answer, ends: &[u32]) -> Result<Refusals, Error> {
+/// Maps message numbers to commands. `ends` has the sequence number of the last message of each command.
+fn command_rejections(
+    answer: &BatchResponse,
+    ends: &[u32],
+) -> Result<CommandRejections, NftablesError> {
     let of_command = |number: u32| match number {
         0 => None,
         _ => Some(ends.partition_point(|end| *end < number)),
     };
-    let refused = answer.refused.iter();
-    let refused: Refusals = refused
+    let refused = answer.rejected.iter();
+    let refused: CommandRejections = refused
         .map(|(number, why)| (of_command(*number), *why))
         .collect();
     match refused.is_empty() && !answer.is_complete {
-        true => Err(Error::Silent),
+        true => Err(NftablesError::NoAnswer),
         false => Ok(refused),
     }
 }
@@ -142,25 +161,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_of_the_command_that_they_were_made_for() {
-        let answer = |refused: &[(u32, Errno)], is_complete| Answer {
-            refused: refused.to_vec(),
+    fn rejected_messages_map_to_their_command() {
+        let answer = |refused: &[(u32, Errno)], is_complete| BatchResponse {
+            rejected: refused.to_vec(),
             is_complete,
         };
-        // The second command is three messages.
+        // The second command consists of three messages.
         let ends = [1, 4, 5];
         let of = |number| {
             let answer = answer(&[(number, Errno::NOENT)], true);
-            refusals(&answer, &ends).unwrap()[0].0
+            command_rejections(&answer, &ends).unwrap()[0].0
         };
         assert_eq!(of(0), None);
         assert_eq!(of(1), Some(0));
         assert_eq!([2, 3, 4].map(of), [Some(1); 3]);
         assert_eq!(of(5), Some(2));
-        assert!(refusals(&answer(&[], true), &ends).is_ok());
+        assert!(command_rejections(&answer(&[], true), &ends).is_ok());
         assert!(matches!(
-            refusals(&answer(&[], false), &ends),
-            Err(Error::Silent)
+            command_rejections(&answer(&[], false), &ends),
+            Err(NftablesError::NoAnswer)
         ));
     }
 }

@@ -1,38 +1,38 @@
-//! What can go wrong between this process and the kernel.
+//! Errors of the communication with nftables in the kernel.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// How much of a command people are shown.
+/// Longer commands are truncated in error messages.
 const COMMAND_CHARACTERS_MAX: usize = 300;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("the kernel cannot be told any rules: {}", reason(.0))]
+pub enum NftablesError {
+    #[error("failed to open a netlink socket for nftables: {}", reason(.0))]
     Connect(io::Error),
-    #[error("rules cannot be sent to the kernel: {}", reason(.0))]
+    #[error("failed to send rules to the kernel: {}", reason(.0))]
     Send(io::Error),
-    #[error("the kernel has not answered for {0} s")]
+    #[error("the kernel did not answer within {0} s")]
     TimedOut(u64),
-    #[error("the kernel does not say what became of the rules")]
-    Silent,
-    #[error("the kernel refused the rules: {}{}", words(*.why), at(.command.as_deref()))]
-    Refused {
+    #[error("the kernel did not acknowledge the rules")]
+    NoAnswer,
+    #[error("the kernel rejected the rules: {}{}", errno_text(*.why), at(.command.as_deref()))]
+    Rejected {
         why: Errno,
-        /// The command that it refused, in the words of nft; `None` if it would not look at any.
+        /// The rejected command in nft syntax; `None` if the whole batch was rejected.
         command: Option<String>,
     },
 }
 
-impl Error {
-    /// Whether this process has no right to change rules.
-    pub fn is_forbidden(&self) -> bool {
+impl NftablesError {
+    /// Whether this process lacks the permission to change rules.
+    pub fn is_permission_denied(&self) -> bool {
         match self {
-            Error::Connect(error) => error.kind() == io::ErrorKind::PermissionDenied,
-            // Of single commands, some are forbidden to everybody.
-            Error::Refused { why, command } => *why == Errno::PERM && command.is_none(),
-            Error::Send(_) | Error::TimedOut(_) | Error::Silent => false,
+            NftablesError::Connect(error) => error.kind() == io::ErrorKind::PermissionDenied,
+            // EPERM for a single command does not count: some commands are forbidden to every process.
+            NftablesError::Rejected { why, command } => *why == Errno::PERM && command.is_none(),
+            NftablesError::Send(_) | NftablesError::TimedOut(_) | NftablesError::NoAnswer => false,
         }
     }
 }
@@ -42,15 +42,15 @@ fn at(command: Option<&str>) -> String {
     shown.unwrap_or_default()
 }
 
-fn words(why: Errno) -> String {
+fn errno_text(why: Errno) -> String {
     reason(&why.into())
 }
 
-/// Without the number, which says nothing more.
+/// The error text without the redundant errno number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {
-        Some((words, _)) => words.to_owned(),
+        Some((errno_text, _)) => errno_text.to_owned(),
         None => text,
     }
 }
@@ -67,46 +67,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_no_rights_is_told_apart_from_a_kernel_that_cannot() {
-        let refused = |why, command: Option<&str>| Error::Refused {
+    fn missing_permission_differs_from_missing_kernel_support() {
+        let refused = |why, command: Option<&str>| NftablesError::Rejected {
             why,
             command: command.map(str::to_owned),
         };
         for (error, is_forbidden) in [
-            (Error::Connect(Errno::PERM.into()), true),
-            (Error::Connect(Errno::PROTONOSUPPORT.into()), false),
+            (NftablesError::Connect(Errno::PERM.into()), true),
+            (NftablesError::Connect(Errno::PROTONOSUPPORT.into()), false),
             (refused(Errno::PERM, None), true),
             (refused(Errno::OPNOTSUPP, None), false),
             (refused(Errno::PERM, Some("delete table inet x")), false),
         ] {
-            assert_eq!(error.is_forbidden(), is_forbidden, "{error}");
+            assert_eq!(error.is_permission_denied(), is_forbidden, "{error}");
         }
     }
 
     #[test]
-    fn a_refusal_shows_the_command_that_it_is_about() {
+    fn rejection_shows_the_rejected_command() {
         let long = format!("add element inet t s {{ {} }}", "1.2.3.4, ".repeat(100));
         for (why, command, shown) in [
             (
                 Errno::NOENT,
                 Some("add rule inet z x accept".to_owned()),
-                "the kernel refused the rules: No such file or directory in: add rule inet z x accept",
+                "the kernel rejected the rules: No such file or directory in: add rule inet z x accept",
             ),
             (
                 Errno::OPNOTSUPP,
                 None,
-                "the kernel refused the rules: Operation not supported",
+                "the kernel rejected the rules: Operation not supported",
             ),
             (
                 Errno::EXIST,
                 Some(long.clone()),
                 &format!(
-                    "the kernel refused the rules: File exists in: {}...",
+                    "the kernel rejected the rules: File exists in: {}...",
                     &long[..COMMAND_CHARACTERS_MAX]
                 ),
             ),
         ] {
-            assert_eq!(Error::Refused { why, command }.to_string(), shown);
+            assert_eq!(NftablesError::Rejected { why, command }.to_string(), shown);
         }
     }
 }

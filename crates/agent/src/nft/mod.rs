@@ -1,36 +1,36 @@
-//! The rules of a node as nftables has them, and how the kernel is told.
+//! The ruleset of a node as an nftables table, and its transfer to the kernel. Entry point: [`KernelTable`].
 //!
-//! All of it is in one table. Two chains that every forwarded packet goes through look up its addresses in maps
-//! (`ingress4`, `egress4`, ...) that lead to the chain of a group (`g3-in`), which asks the chains of its policies
-//! (`p7-in`) in turn and drops what none of them accepts. Each of these chains has a mirrored one for replies
-//! (`p7-in-re`).
+//! Everything is in one table. Two base chains on the forward hook look up the addresses of each packet in verdict maps
+//! (`ingress4`, `egress4`, ...) that lead to the chain of a policy group (`g3-in`). It jumps to the chains of its
+//! policies (`p7-in`) one after the other and drops packets that none of them accepts. Each of these chains has a
+//! mirrored one for reply packets (`p7-in-re`).
 //!
-//! A program or a change is a list of commands (`command.rs`), in terms that `nft` has words for (`elements.rs`,
-//! `expressions.rs`); `encode/` makes messages of them.
+//! A ruleset or a delta becomes a list of commands (`command.rs`) that correspond to `nft` commands (`set_elements.rs`,
+//! `rule_expressions.rs`); `encode/` turns them into netlink messages.
 
-mod base;
+mod base_chains;
 mod command;
 mod connection;
-mod elements;
 mod encode;
 mod error;
-mod expressions;
-mod held;
-mod kernel;
-mod marker;
+mod kernel_table;
 mod names;
-mod others;
-mod phases;
-mod rules;
-mod table;
+mod pod_cidr_ranges;
+mod policy_rule_matches;
+mod rule_expressions;
+mod set_elements;
+mod table_marker;
+mod table_monitor;
+mod table_scripts;
 #[cfg(test)]
 mod tests;
+mod two_phase_update;
 
-pub use command::Script;
-pub use connection::Connection;
-pub use error::Error;
-pub use held::Held;
-pub use kernel::{Kernel, Written};
-pub use marker::Marker;
-pub use others::News;
-pub use table::{NotAName, Table};
+pub use command::NftScript;
+pub use connection::NftablesConnection;
+pub use error::NftablesError;
+pub use kernel_table::{KernelTable, TableWriteOutcome};
+pub use pod_cidr_ranges::PodCidrRanges;
+pub use table_marker::TableMarker;
+pub use table_monitor::ForeignTableChange;
+pub use table_scripts::{InvalidTableName, NftTable};

@@ -1,89 +1,103 @@
-//! What things are called in the kernel.
+//! Names of chains and sets in the kernel, and nft keywords.
 
 use std::fmt;
 
-use rhumb_netpol::program::{ChainId, GroupId, SetId};
-use rhumb_netpol::{Direction, Family, Name, Protocol};
+use rhumb_netpol::ruleset::{IpSetId, PolicyChainId, PolicyGroupId};
+use rhumb_netpol::{Direction, IpFamily, NamespacedName, Protocol};
 
-/// What nft takes as a comment.
+/// nft's limit for comments.
 const COMMENT_CHARACTERS_MAX: usize = 127;
 
-/// Packets of a connection as they were sent first, or of replies to it: those have their ends exchanged.
+/// Conntrack direction: packets in the original direction of a connection, or replies with source and destination
+/// swapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    There,
-    Back,
+pub(super) enum ConntrackDirection {
+    Original,
+    Reply,
 }
 
-pub(super) const WAYS: [Way; 2] = [Way::There, Way::Back];
+pub(super) const CONNTRACK_DIRECTIONS: [ConntrackDirection; 2] =
+    [ConntrackDirection::Original, ConntrackDirection::Reply];
 pub(super) const DIRECTIONS: [Direction; 2] = [Direction::Egress, Direction::Ingress];
-pub(super) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+pub(super) const FAMILIES: [IpFamily; 2] = [IpFamily::V4, IpFamily::V6];
 
-impl Way {
+impl ConntrackDirection {
     fn suffix(self) -> &'static str {
         match self {
-            Way::There => "",
-            Way::Back => "-re",
+            ConntrackDirection::Original => "",
+            ConntrackDirection::Reply => "-re",
         }
     }
 }
 
-/// Chains of a table.
+/// The name of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChainName {
-    /// All forwarded packets go through it: `ingress`.
-    Hook(Direction),
-    /// The one that it leads to, which decides: `judge-in`.
-    Judge(Direction),
-    /// Of a policy: `p7-in`, and `p7-in-re` for replies.
-    Policy(ChainId, Way),
-    /// Of a group: `g3-out`, and `g3-out-re` for replies.
-    Group(GroupId, Way),
+    /// A base chain, which all forwarded packets pass: `ingress`.
+    Base(Direction),
+    /// The chain that it jumps to, with the fixed rules: `judge-in`.
+    Filter(Direction),
+    /// The chain of a policy: `p7-in`, and `p7-in-re` for replies.
+    Policy(PolicyChainId, ConntrackDirection),
+    /// The chain of a policy group: `g3-out`, and `g3-out-re` for replies.
+    Group(PolicyGroupId, ConntrackDirection),
 }
 
 impl fmt::Display for ChainName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ChainName::Hook(direction) => f.write_str(long(*direction)),
-            ChainName::Judge(direction) => write!(f, "judge-{}", short(*direction)),
-            ChainName::Policy(id, way) => {
-                write!(f, "p{}-{}{}", id.number, short(id.direction), way.suffix())
+            ChainName::Base(direction) => f.write_str(long(*direction)),
+            ChainName::Filter(direction) => write!(f, "judge-{}", short(*direction)),
+            ChainName::Policy(id, conntrack_direction) => {
+                write!(
+                    f,
+                    "p{}-{}{}",
+                    id.number,
+                    short(id.direction),
+                    conntrack_direction.suffix()
+                )
             }
-            ChainName::Group(id, way) => {
-                write!(f, "g{}-{}{}", id.number, short(id.direction), way.suffix())
+            ChainName::Group(id, conntrack_direction) => {
+                write!(
+                    f,
+                    "g{}-{}{}",
+                    id.number,
+                    short(id.direction),
+                    conntrack_direction.suffix()
+                )
             }
         }
     }
 }
 
-/// Sets and maps of a table.
+/// The name of a set or map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SetName {
-    /// By what the table is known again.
+    /// Identifies the version of the table.
     Marker,
-    /// What cannot be a pod's: kinds of packets, or addresses of a family.
-    Nobodys(Option<Family>),
-    /// Addresses that the node gives to its pods.
-    Held(Family),
-    /// Those that known pods have.
-    Known(Family),
-    /// Addresses that may reach themselves, as pairs.
-    Oneself(Family),
-    /// The map by which isolated addresses are found: `ingress4`.
-    Dispatch(Direction, Family),
-    /// One that policies share: `s12-4`.
-    Shared(SetId),
+    /// Packet types (`None`) or addresses of a family that do not identify a pod: `nobodys`, `nobodys4`.
+    NonPodAddresses(Option<IpFamily>),
+    /// The pod CIDRs of the node: `held4`.
+    PodCidrs(IpFamily),
+    /// Addresses of known pods: `known4`.
+    KnownPods(IpFamily),
+    /// Pairs of the same address, for packets of a pod to itself: `self4`.
+    SelfPairs(IpFamily),
+    /// The verdict map from isolated addresses to policy groups: `ingress4`.
+    Dispatch(Direction, IpFamily),
+    /// An IP set that policies share: `s12-4`.
+    Shared(IpSetId),
 }
 
 impl fmt::Display for SetName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SetName::Marker => f.write_str("marker"),
-            SetName::Nobodys(None) => f.write_str("nobodys"),
-            SetName::Nobodys(Some(family)) => write!(f, "nobodys{}", digit(*family)),
-            SetName::Held(family) => write!(f, "held{}", digit(*family)),
-            SetName::Known(family) => write!(f, "known{}", digit(*family)),
-            SetName::Oneself(family) => write!(f, "self{}", digit(*family)),
+            SetName::NonPodAddresses(None) => f.write_str("nobodys"),
+            SetName::NonPodAddresses(Some(family)) => write!(f, "nobodys{}", digit(*family)),
+            SetName::PodCidrs(family) => write!(f, "held{}", digit(*family)),
+            SetName::KnownPods(family) => write!(f, "known{}", digit(*family)),
+            SetName::SelfPairs(family) => write!(f, "self{}", digit(*family)),
             SetName::Dispatch(direction, family) => {
                 write!(f, "{}{}", long(*direction), digit(*family))
             }
@@ -106,26 +120,26 @@ fn short(direction: Direction) -> &'static str {
     }
 }
 
-fn digit(family: Family) -> char {
+fn digit(family: IpFamily) -> char {
     match family {
-        Family::V4 => '4',
-        Family::V6 => '6',
+        IpFamily::V4 => '4',
+        IpFamily::V6 => '6',
     }
 }
 
-/// What the header of a family is called in rules.
-pub(super) fn header(family: Family) -> &'static str {
+/// nft's keyword for the IP header of a family.
+pub(super) fn header(family: IpFamily) -> &'static str {
     match family {
-        Family::V4 => "ip",
-        Family::V6 => "ip6",
+        IpFamily::V4 => "ip",
+        IpFamily::V6 => "ip6",
     }
 }
 
-/// A family where packets of both are looked at.
-pub(super) fn nfproto(family: Family) -> &'static str {
+/// nft's name of a family in `meta nfproto`.
+pub(super) fn nfproto(family: IpFamily) -> &'static str {
     match family {
-        Family::V4 => "ipv4",
-        Family::V6 => "ipv6",
+        IpFamily::V4 => "ipv4",
+        IpFamily::V6 => "ipv6",
     }
 }
 
@@ -137,8 +151,8 @@ pub(super) fn protocol(protocol: Protocol) -> &'static str {
     }
 }
 
-/// The name of a policy for people who look into the kernel, if nft takes it.
-pub(super) fn comment(policy: &Name) -> Option<String> {
+/// The name of a policy as chain comment, if nft accepts it.
+pub(super) fn comment(policy: &NamespacedName) -> Option<String> {
     let text = policy.to_string();
     let is_plain = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
     (text.len() <= COMMENT_CHARACTERS_MAX && text.chars().all(is_plain)).then_some(text)

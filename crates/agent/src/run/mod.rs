@@ -1,86 +1,85 @@
-//! The agent as a client of an API server: what the server shows becomes rules of the kernel, and what the kernel has
-//! is told to the server.
+//! The running agent: turns watch events into kernel rules, and reports to the API server what the kernel enforces.
 //!
 //! ```text
-//!  watches ──► core: one task, Engine ──► all that waits, together ──► kernel
-//!                                                              └──► report, once the kernel has it ──► server
+//!  watches ──► sync_loop: one task, PolicyEngine ──► all queued events in one transaction ──► kernel
+//!                  └──► report, after the kernel has committed ──► report_writer ──► server
 //! ```
 
-mod core;
-mod patience;
-mod reporting;
-mod statement;
+mod observed_state;
+mod report_publisher;
+mod report_writer;
+mod retry_backoff;
+mod sync_loop;
 mod watches;
-mod world;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::DeleteParams;
 use kube::{Api, Client};
-use rhumb_client::error::found;
-use rhumb_netpol::Knowledge;
+use rhumb_client::error::none_if_not_found;
+use rhumb_netpol::PluginCapabilities;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use self::core::Core;
-use crate::Error;
-use crate::metrics::Metrics;
-use crate::nft::{self, Connection, Kernel, Table};
-use crate::probe::{self, System};
-use rhumb_netpol::report::{NetworkPolicyNode, Unimplemented};
-use statement::Statement;
-use world::World;
+use self::sync_loop::SyncLoop;
+use crate::AgentError;
+use crate::metrics::AgentMetrics;
+use crate::nft::{self, KernelTable, NftTable, NftablesConnection};
+use crate::probe::{self, HostProbe};
+use observed_state::ObservedState;
+use report_publisher::NodeReportPublisher;
+use rhumb_netpol::node_report::{NetworkPolicyNode, UnimplementedFeature};
 
-/// How often it is looked whether somebody else changed the rules.
-pub const INSPECT_EVERY: Duration = Duration::from_secs(10);
-/// How long a server may take to hear that there are no rules.
-const LAST_WORD_MAX: Duration = Duration::from_secs(5);
+/// Default interval of checks whether another process changed the rules.
+pub const DEFAULT_INSPECTION_INTERVAL: Duration = Duration::from_secs(10);
+/// Limit for reporting a failed start to the server.
+const STARTUP_FAILURE_REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What an agent needs to run.
+/// Configuration of an agent.
 #[derive(Debug, Clone)]
-pub struct Options {
-    /// The node whose pods are looked after.
+pub struct AgentOptions {
+    /// The node whose pods the agent protects.
     pub node: String,
-    /// Who enforces, for the report.
+    /// The agent's name in the report.
     pub agent: String,
-    /// The versions of policies that it knows.
+    /// The policy versions that it supports.
     pub versions: Vec<String>,
-    pub table: Table,
-    /// Whether addresses of this node that no known pod has are cut off.
-    pub hold_unknown_pods: bool,
-    pub inspect_every: Duration,
-    pub metrics: Arc<Metrics>,
+    pub table: NftTable,
+    /// Whether addresses of the node's pod CIDRs are blocked while no known pod has them.
+    pub block_unknown_pods: bool,
+    pub inspection_interval: Duration,
+    pub metrics: Arc<AgentMetrics>,
 }
 
-/// One that has found out what can be had on this node.
+/// An agent that has probed the node and is ready to run.
 #[derive(Debug)]
-pub struct Agent {
-    options: Options,
-    kernel: Kernel,
-    system: System,
-    unimplemented: Vec<Unimplemented>,
+pub struct NetworkPolicyAgent {
+    options: AgentOptions,
+    kernel: KernelTable,
+    host: HostProbe,
+    unimplemented: Vec<UnimplementedFeature>,
 }
 
-impl Agent {
-    /// Changes nothing in the kernel that the connection leads to. If this node cannot have rules, the server is told so:
-    /// an earlier report would say that it has.
+impl NetworkPolicyAgent {
+    /// Probes the kernel without changing it. If the node cannot enforce policies, this is written to its report, since
+    /// an earlier report may claim that it does.
     pub async fn prepare(
-        options: Options,
-        connection: Result<Connection, nft::Error>,
+        options: AgentOptions,
+        connection: Result<NftablesConnection, nft::NftablesError>,
         client: &Client,
-    ) -> Result<Agent, Error> {
-        match Agent::probe(&options, connection).await {
-            Ok((kernel, system, unimplemented)) => Ok(Agent {
+    ) -> Result<NetworkPolicyAgent, AgentError> {
+        match NetworkPolicyAgent::probe(&options, connection).await {
+            Ok((kernel, system, unimplemented)) => Ok(NetworkPolicyAgent {
                 options,
                 kernel,
-                system,
+                host: system,
                 unimplemented,
             }),
             Err(error) => {
-                if !matches!(error, Error::NotAllowed) {
-                    last_word(client, &options, &error).await;
+                if !matches!(error, AgentError::PermissionDenied) {
+                    report_startup_failure(client, &options, &error).await;
                 }
                 Err(error)
             }
@@ -88,82 +87,89 @@ impl Agent {
     }
 
     async fn probe(
-        options: &Options,
-        connection: Result<Connection, nft::Error>,
-    ) -> Result<(Kernel, System, Vec<Unimplemented>), Error> {
-        let system = System::default();
-        let connection = connection.map_err(Error::of_kernel)?;
-        let kernel = Kernel::new(connection, options.table.clone());
+        options: &AgentOptions,
+        connection: Result<NftablesConnection, nft::NftablesError>,
+    ) -> Result<(KernelTable, HostProbe, Vec<UnimplementedFeature>), AgentError> {
+        let system = HostProbe::default();
+        let connection = connection.map_err(AgentError::from_probe)?;
+        let kernel = KernelTable::new(connection, options.table.clone());
         let unimplemented = system.probe(&kernel).await?;
         Ok((kernel, system, unimplemented))
     }
 
-    /// What it knows, and cannot do on this node.
-    pub fn unimplemented(&self) -> &[Unimplemented] {
+    /// Features that the agent supports but cannot enforce on this node.
+    pub fn unimplemented(&self) -> &[UnimplementedFeature] {
         &self.unimplemented
     }
 
-    /// Sees to policies until `stop`. The rules stay.
+    /// Enforces policies until `stop` is cancelled. The rules stay in the kernel.
     pub async fn run(self, client: Client, stop: CancellationToken) {
         let options = self.options;
-        let has_sctp = |it: &Unimplemented| it.feature != probe::SCTP;
-        let knowledge = Knowledge {
+        let has_sctp = |it: &UnimplementedFeature| it.feature != probe::SCTP_FEATURE;
+        let capabilities = PluginCapabilities {
             versions: options.versions.iter().cloned().collect(),
             sctp: self.unimplemented.iter().all(has_sctp),
         };
         let mut report = NetworkPolicyNode::new(&options.node, options.agent, options.versions);
-        report.boot_id = self.system.boot_id();
+        report.boot_id = self.host.boot_id();
         report.unimplemented = self.unimplemented;
-        let (statement, told) = Statement::new(report);
+        let (publisher, reports) = NodeReportPublisher::new(report);
         let mut work = JoinSet::new();
-        let heard = watches::start(&client, &options.node, &mut work);
-        work.spawn(reporting::run(client, options.node.clone(), told));
-        let core = Core {
-            world: World::new(options.node, knowledge, options.hold_unknown_pods),
+        let events = watches::start_watches(&client, &options.node, &mut work);
+        work.spawn(report_writer::run_report_writer(
+            client,
+            options.node.clone(),
+            reports,
+        ));
+        let core = SyncLoop {
+            observed: ObservedState::new(options.node, capabilities, options.block_unknown_pods),
             kernel: self.kernel,
-            system: self.system,
+            host: self.host,
             metrics: &options.metrics,
-            statement,
-            patience: Core::patience(),
+            report_publisher: publisher,
+            backoff: SyncLoop::new_backoff(),
             retry_at: None,
-            waiting: Vec::new(),
-            has_written: false,
-            repairs: 0,
-            left_out: 0,
-            is_touched: false,
-            began: Instant::now(),
+            pending_since: Vec::new(),
+            has_synced: false,
+            consecutive_repairs: 0,
+            inspections_to_skip: 0,
+            has_unrepaired_change: false,
+            started_at: Instant::now(),
         };
-        core.run(heard, options.inspect_every, &stop).await;
+        core.run(events, options.inspection_interval, &stop).await;
     }
 }
 
-/// Removes all rules of an agent; whether there were any.
-pub async fn clean_up(connection: Connection, table: &Table) -> Result<bool, Error> {
-    let system = System::default();
-    if !system.may_change_rules() {
-        return Err(Error::NotAllowed);
+/// Removes all rules of an agent. Returns whether there were any.
+pub async fn remove_rules(
+    connection: NftablesConnection,
+    table: &NftTable,
+) -> Result<bool, AgentError> {
+    let system = HostProbe::default();
+    if !system.has_net_admin_capability() {
+        return Err(AgentError::PermissionDenied);
     }
-    let mut kernel = Kernel::new(connection, table.clone());
+    let mut kernel = KernelTable::new(connection, table.clone());
     Ok(kernel.remove().await?)
 }
 
-/// Deletes the report of a node; whether there was one.
-pub async fn forget(client: Client, node: &str) -> Result<bool, rhumb_client::Error> {
+/// Deletes the report of a node. Returns whether there was one.
+pub async fn delete_node_report(client: Client, node: &str) -> Result<bool, rhumb_client::Error> {
     let api: Api<NetworkPolicyNode> = Api::all(client);
-    let deleted = found(api.delete(node, &DeleteParams::default()).await)?;
+    let deleted = none_if_not_found(api.delete(node, &DeleteParams::default()).await)?;
     Ok(deleted.is_some())
 }
 
-async fn last_word(client: &Client, options: &Options, error: &Error) {
+async fn report_startup_failure(client: &Client, options: &AgentOptions, error: &AgentError) {
     let versions = options.versions.clone();
     let mut report = NetworkPolicyNode::new(&options.node, options.agent.clone(), versions);
-    report.boot_id = System::default().boot_id();
+    report.boot_id = HostProbe::default().boot_id();
     report.problem = Some(error.to_string());
     let api = Api::all(client.clone());
-    // If nobody hears it, the process ends all the same, and says why.
+    // Best effort: the caller exits with the error in any case.
     let _ = timeout(
-        LAST_WORD_MAX,
-        reporting::write(&api, &options.node, &report),
+        STARTUP_FAILURE_REPORT_TIMEOUT,
+        report_writer::write_report(&api, &options.node, &report),
     )
     .await;
 }

@@ -1,4 +1,5 @@
-//! What the server shows, told to the task that decides.
+//! Watches namespaces, pods, policies and the own node, and sends their events to the sync loop.
+//! Corresponds to client-go reflectors.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -7,48 +8,49 @@ use futures_util::StreamExt as _;
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client, Resource};
-use rhumb_client::{view, watching};
-use rhumb_netpol::{Name, Namespace, NetworkPolicy, Pod};
+use rhumb_client::{reflector, view};
+use rhumb_netpol::{Namespace, NamespacedName, NetworkPolicy, Pod};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Changes that wait. When there are more, the server holds them.
-pub(super) const WAITING_MAX: usize = 4096;
+/// Queued events. When the queue is full, the watches stop reading (backpressure).
+pub(super) const EVENT_QUEUE_CAPACITY: usize = 4096;
 
-/// Something that the server said, and when it was heard.
+/// An event with the time when it was received.
 #[derive(Debug)]
-pub(super) struct Heard {
-    pub(super) at: Instant,
-    pub(super) told: Told,
+pub(super) struct ReceivedEvent {
+    pub(super) received_at: Instant,
+    pub(super) event: AgentEvent,
 }
 
+/// A change of one object, or the end of a list.
 #[derive(Debug)]
-pub(super) enum Told {
-    Namespace(Box<Namespace>),
-    NamespaceGone(String),
-    Pod(Box<Pod>),
-    PodGone(Name),
-    Policy(Box<NetworkPolicy>),
-    PolicyGone(Name),
-    Node(Box<Node>),
-    NodeGone,
-    /// All that there is of a kind was told. What is not among it is gone.
-    All(Listed),
+pub(super) enum AgentEvent {
+    NamespaceApplied(Box<Namespace>),
+    NamespaceDeleted(String),
+    PodApplied(Box<Pod>),
+    PodDeleted(NamespacedName),
+    PolicyApplied(Box<NetworkPolicy>),
+    PolicyDeleted(NamespacedName),
+    NodeApplied(Box<Node>),
+    NodeDeleted,
+    /// All objects of a kind have been listed. Objects that are not in the list do not exist any more.
+    ListCompleted(ListedNames),
 }
 
 /// The names of all objects of a kind.
 #[derive(Debug)]
-pub(super) enum Listed {
+pub(super) enum ListedNames {
     Namespaces(BTreeSet<String>),
-    Pods(BTreeSet<Name>),
-    Policies(BTreeSet<Name>),
+    Pods(BTreeSet<NamespacedName>),
+    Policies(BTreeSet<NamespacedName>),
     Nodes(BTreeSet<String>),
 }
 
-/// As much of a node as is looked at.
+/// The fields of a node that the agent uses.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct Node {
     pub(super) metadata: ObjectMeta,
@@ -68,158 +70,172 @@ struct NodeSpec {
 view!(Node, of k8s_openapi::api::core::v1::Node);
 
 impl Node {
-    /// The blocks that its pods have their addresses from.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = &str> {
+    /// The CIDRs that the node's pods get their addresses from.
+    pub(super) fn pod_cidrs(&self) -> impl Iterator<Item = &str> {
         let all = self.spec.pod_cidrs.iter().flatten();
         let first = self.spec.pod_cidr.iter();
         all.chain(first).map(String::as_str)
     }
 }
 
-/// How the objects of a kind are told.
-trait Followed:
+/// Converts the objects of a kind to events.
+trait WatchedResource:
     Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static
 {
     type Id: Ord + Send;
 
     fn id(&self) -> Self::Id;
-    fn told(self) -> Told;
-    fn gone(id: Self::Id) -> Told;
-    fn all(ids: BTreeSet<Self::Id>) -> Listed;
+    fn into_applied_event(self) -> AgentEvent;
+    fn deleted_event(id: Self::Id) -> AgentEvent;
+    fn listed_names(ids: BTreeSet<Self::Id>) -> ListedNames;
 }
 
-/// Follows everything. Ends only with whoever has the set.
-pub(super) fn start(client: &Client, node: &str, work: &mut JoinSet<()>) -> mpsc::Receiver<Heard> {
-    let (hearing, heard) = mpsc::channel(WAITING_MAX);
+/// Starts all watches. They run until `work` is dropped.
+pub(super) fn start_watches(
+    client: &Client,
+    node: &str,
+    work: &mut JoinSet<()>,
+) -> mpsc::Receiver<ReceivedEvent> {
+    let (sender, receiver) = mpsc::channel(EVENT_QUEUE_CAPACITY);
     let all = Config::default;
-    work.spawn(follow::<Namespace>(
+    work.spawn(watch_resource::<Namespace>(
         Api::all(client.clone()),
         all(),
-        hearing.clone(),
+        sender.clone(),
     ));
-    work.spawn(follow::<NetworkPolicy>(
+    work.spawn(watch_resource::<NetworkPolicy>(
         Api::all(client.clone()),
         all(),
-        hearing.clone(),
+        sender.clone(),
     ));
-    work.spawn(follow::<Pod>(
+    work.spawn(watch_resource::<Pod>(
         Api::all(client.clone()),
         all(),
-        hearing.clone(),
+        sender.clone(),
     ));
     let own = Config::default().fields(&format!("metadata.name={node}"));
-    work.spawn(follow::<Node>(Api::all(client.clone()), own, hearing));
-    heard
+    work.spawn(watch_resource::<Node>(
+        Api::all(client.clone()),
+        own,
+        sender,
+    ));
+    receiver
 }
 
-async fn follow<K: Followed>(api: Api<K>, config: Config, hearing: mpsc::Sender<Heard>) {
+async fn watch_resource<K: WatchedResource>(
+    api: Api<K>,
+    config: Config,
+    sender: mpsc::Sender<ReceivedEvent>,
+) {
     let mut listed = BTreeSet::new();
-    let mut events = pin!(watching::events(api, config));
+    let mut events = pin!(reflector::watch_events(api, config));
     while let Some(event) = events.next().await {
-        let told = match event {
+        let agent_event = match event {
             Event::Init => {
                 listed.clear();
                 continue;
             }
             Event::InitApply(object) => {
                 listed.insert(object.id());
-                object.told()
+                object.into_applied_event()
             }
-            Event::Apply(object) => object.told(),
-            Event::Delete(object) => K::gone(object.id()),
-            Event::InitDone => Told::All(K::all(std::mem::take(&mut listed))),
+            Event::Apply(object) => object.into_applied_event(),
+            Event::Delete(object) => K::deleted_event(object.id()),
+            Event::InitDone => {
+                AgentEvent::ListCompleted(K::listed_names(std::mem::take(&mut listed)))
+            }
         };
-        let heard = Heard {
-            at: Instant::now(),
-            told,
+        let received = ReceivedEvent {
+            received_at: Instant::now(),
+            event: agent_event,
         };
-        if hearing.send(heard).await.is_err() {
+        if sender.send(received).await.is_err() {
             return;
         }
     }
 }
 
-fn name_of(meta: &ObjectMeta) -> Name {
+fn name_of(meta: &ObjectMeta) -> NamespacedName {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    Name::new(text(&meta.namespace), text(&meta.name))
+    NamespacedName::new(text(&meta.namespace), text(&meta.name))
 }
 
-impl Followed for Namespace {
+impl WatchedResource for Namespace {
     type Id = String;
 
     fn id(&self) -> String {
         self.metadata.name.clone().unwrap_or_default()
     }
 
-    fn told(self) -> Told {
-        Told::Namespace(Box::new(self))
+    fn into_applied_event(self) -> AgentEvent {
+        AgentEvent::NamespaceApplied(Box::new(self))
     }
 
-    fn gone(id: String) -> Told {
-        Told::NamespaceGone(id)
+    fn deleted_event(id: String) -> AgentEvent {
+        AgentEvent::NamespaceDeleted(id)
     }
 
-    fn all(ids: BTreeSet<String>) -> Listed {
-        Listed::Namespaces(ids)
+    fn listed_names(ids: BTreeSet<String>) -> ListedNames {
+        ListedNames::Namespaces(ids)
     }
 }
 
-impl Followed for Pod {
-    type Id = Name;
+impl WatchedResource for Pod {
+    type Id = NamespacedName;
 
-    fn id(&self) -> Name {
+    fn id(&self) -> NamespacedName {
         name_of(&self.metadata)
     }
 
-    fn told(self) -> Told {
-        Told::Pod(Box::new(self))
+    fn into_applied_event(self) -> AgentEvent {
+        AgentEvent::PodApplied(Box::new(self))
     }
 
-    fn gone(id: Name) -> Told {
-        Told::PodGone(id)
+    fn deleted_event(id: NamespacedName) -> AgentEvent {
+        AgentEvent::PodDeleted(id)
     }
 
-    fn all(ids: BTreeSet<Name>) -> Listed {
-        Listed::Pods(ids)
+    fn listed_names(ids: BTreeSet<NamespacedName>) -> ListedNames {
+        ListedNames::Pods(ids)
     }
 }
 
-impl Followed for NetworkPolicy {
-    type Id = Name;
+impl WatchedResource for NetworkPolicy {
+    type Id = NamespacedName;
 
-    fn id(&self) -> Name {
+    fn id(&self) -> NamespacedName {
         name_of(&self.metadata)
     }
 
-    fn told(self) -> Told {
-        Told::Policy(Box::new(self))
+    fn into_applied_event(self) -> AgentEvent {
+        AgentEvent::PolicyApplied(Box::new(self))
     }
 
-    fn gone(id: Name) -> Told {
-        Told::PolicyGone(id)
+    fn deleted_event(id: NamespacedName) -> AgentEvent {
+        AgentEvent::PolicyDeleted(id)
     }
 
-    fn all(ids: BTreeSet<Name>) -> Listed {
-        Listed::Policies(ids)
+    fn listed_names(ids: BTreeSet<NamespacedName>) -> ListedNames {
+        ListedNames::Policies(ids)
     }
 }
 
-impl Followed for Node {
+impl WatchedResource for Node {
     type Id = String;
 
     fn id(&self) -> String {
         self.metadata.name.clone().unwrap_or_default()
     }
 
-    fn told(self) -> Told {
-        Told::Node(Box::new(self))
+    fn into_applied_event(self) -> AgentEvent {
+        AgentEvent::NodeApplied(Box::new(self))
     }
 
-    fn gone(_: String) -> Told {
-        Told::NodeGone
+    fn deleted_event(_: String) -> AgentEvent {
+        AgentEvent::NodeDeleted
     }
 
-    fn all(ids: BTreeSet<String>) -> Listed {
-        Listed::Nodes(ids)
+    fn listed_names(ids: BTreeSet<String>) -> ListedNames {
+        ListedNames::Nodes(ids)
     }
 }

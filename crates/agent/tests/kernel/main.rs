@@ -1,22 +1,22 @@
-//! Rules in real kernels: each test has network namespaces of its own. They need root, iproute2 and nft.
+//! Tests against the real kernel, in network namespaces of their own. They require root, iproute2 and nft.
 
-mod agents;
-mod histories;
-mod lab;
-mod loading;
-mod namespace;
-mod others;
+mod agent_harness;
+mod agent_runs;
+mod foreign_changes;
+mod network_namespace;
+mod packet_lab;
 mod packets;
-mod programs;
-mod running;
+mod random_histories;
+mod ruleset_loading;
+mod test_rulesets;
 
-// What happens to clusters in the tests of the engine happens to kernels here.
-#[path = "../../../netpol/tests/oracle/dice.rs"]
+// Random histories, shared with the engine's differential tests.
+#[path = "../../../netpol/tests/oracle/event_script.rs"]
 #[allow(dead_code)]
-mod dice;
+mod event_script;
 #[path = "../../../netpol/tests/oracle/generator/mod.rs"]
 #[allow(dead_code)]
 mod generator;
-#[path = "../../../netpol/tests/oracle/script.rs"]
+#[path = "../../../netpol/tests/oracle/seeded_rng.rs"]
 #[allow(dead_code)]
-mod script;
+mod seeded_rng;

@@ -1,4 +1,4 @@
-//! Services, endpoints, policies, roles and the rest.
+//! Defaults of services, endpoints, network policies, volumes, storage, RBAC and namespaces.
 
 mod service;
 
@@ -6,17 +6,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::Fill;
+use super::DefaultingFn;
 use super::pods::resources::{self, round_list};
-use crate::{Object, fields};
+use crate::{JsonObject, fields};
 
 pub(super) const NAMESPACE: &str = "io.k8s.api.core.v1.Namespace";
 
-pub(super) const TYPES: &[(&str, Fill)] = &[
+pub(super) const DEFAULTERS: &[(&str, DefaultingFn)] = &[
     (NAMESPACE, label_namespace),
-    ("io.k8s.api.core.v1.Secret", fill_secret),
+    ("io.k8s.api.core.v1.Secret", secret),
     ("io.k8s.api.core.v1.Service", service::fill),
-    ("io.k8s.api.core.v1.LimitRangeItem", fill_limit),
+    ("io.k8s.api.core.v1.LimitRangeItem", limit_range_item),
     ("io.k8s.api.core.v1.ResourceQuotaSpec", |spec| {
         round_list(spec, "hard");
     }),
@@ -36,58 +36,55 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
         round_list(status, "allocatedResources");
     }),
     ("io.k8s.api.core.v1.EndpointPort", |port| {
-        fields::fill(port, "protocol", "TCP");
+        fields::set_if_empty(port, "protocol", "TCP");
     }),
     ("io.k8s.api.discovery.v1.EndpointPort", |port| {
-        fill_pointer(port, "name", "");
-        fill_pointer(port, "protocol", "TCP");
+        set_if_absent(port, "name", "");
+        set_if_absent(port, "protocol", "TCP");
     }),
-    (
-        "io.k8s.api.networking.v1.NetworkPolicy",
-        fill_network_policy,
-    ),
+    ("io.k8s.api.networking.v1.NetworkPolicy", network_policy),
     ("io.k8s.api.networking.v1.NetworkPolicyPort", |port| {
-        fill_pointer(port, "protocol", "TCP");
+        set_if_absent(port, "protocol", "TCP");
     }),
     (
         "io.k8s.api.networking.v1.IngressClassParametersReference",
         |parameters| {
-            fill_pointer(parameters, "scope", "Cluster");
+            set_if_absent(parameters, "scope", "Cluster");
         },
     ),
     ("io.k8s.api.core.v1.PersistentVolume", |volume| {
-        fields::fill(volume, "status.phase", "Pending");
-        fields::fill(volume, "spec.persistentVolumeReclaimPolicy", "Retain");
-        fill_pointer(volume, "spec.volumeMode", "Filesystem");
+        fields::set_if_empty(volume, "status.phase", "Pending");
+        fields::set_if_empty(volume, "spec.persistentVolumeReclaimPolicy", "Retain");
+        set_if_absent(volume, "spec.volumeMode", "Filesystem");
     }),
     ("io.k8s.api.core.v1.PersistentVolumeClaim", |claim| {
-        fields::fill(claim, "status.phase", "Pending");
+        fields::set_if_empty(claim, "status.phase", "Pending");
     }),
     ("io.k8s.api.core.v1.PersistentVolumeClaimSpec", |spec| {
-        fill_pointer(spec, "volumeMode", "Filesystem");
+        set_if_absent(spec, "volumeMode", "Filesystem");
     }),
     ("io.k8s.api.storage.v1.StorageClass", |class| {
-        fill_pointer(class, "reclaimPolicy", "Delete");
-        fill_pointer(class, "volumeBindingMode", "Immediate");
+        set_if_absent(class, "reclaimPolicy", "Delete");
+        set_if_absent(class, "volumeBindingMode", "Immediate");
     }),
-    ("io.k8s.api.storage.v1.CSIDriver", fill_csi_driver),
+    ("io.k8s.api.storage.v1.CSIDriver", csi_driver),
     ("io.k8s.api.scheduling.v1.PriorityClass", |class| {
-        fill_pointer(class, "preemptionPolicy", "PreemptLowerPriority");
+        set_if_absent(class, "preemptionPolicy", "PreemptLowerPriority");
     }),
-    ("io.k8s.api.rbac.v1.ClusterRoleBinding", fill_role_ref),
-    ("io.k8s.api.rbac.v1.RoleBinding", fill_role_ref),
+    ("io.k8s.api.rbac.v1.ClusterRoleBinding", role_ref),
+    ("io.k8s.api.rbac.v1.RoleBinding", role_ref),
     ("io.k8s.api.rbac.v1.Subject", |subject| {
         if matches!(fields::str(subject, "kind"), "User" | "Group") {
-            fields::fill(subject, "apiGroup", RBAC);
+            fields::set_if_empty(subject, "apiGroup", RBAC_GROUP);
         }
     }),
 ];
 
-const RBAC: &str = "rbac.authorization.k8s.io";
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-fn fill_csi_driver(driver: &mut Object) {
-    fill_pointer(driver, "spec.attachRequired", true);
-    fill_pointer(driver, "spec.fsGroupPolicy", "ReadWriteOnceWithFSType");
+fn csi_driver(driver: &mut JsonObject) {
+    set_if_absent(driver, "spec.attachRequired", true);
+    set_if_absent(driver, "spec.fsGroupPolicy", "ReadWriteOnceWithFSType");
     if fields::items(driver, "spec.volumeLifecycleModes").is_empty() {
         fields::set(driver, "spec.volumeLifecycleModes", json!(["Persistent"]));
     }
@@ -97,23 +94,23 @@ fn fill_csi_driver(driver: &mut Object) {
         "spec.requiresRepublish",
         "spec.seLinuxMount",
     ] {
-        fill_pointer(driver, denied, false);
+        set_if_absent(driver, denied, false);
     }
 }
 
-fn fill_role_ref(binding: &mut Object) {
-    fields::fill(binding, "roleRef.apiGroup", RBAC);
+fn role_ref(binding: &mut JsonObject) {
+    fields::set_if_empty(binding, "roleRef.apiGroup", RBAC_GROUP);
 }
 
-/// Sets a field that is absent; an empty text is a value of its own.
-fn fill_pointer(object: &mut Object, name: &str, value: impl Into<Value>) {
+/// Sets a field that is absent (nil in Go); an empty string is a value.
+fn set_if_absent(object: &mut JsonObject, name: &str, value: impl Into<Value>) {
     if fields::get(object, name).is_none() {
         fields::set(object, name, value);
     }
 }
 
-/// A policy that does not say what it is about is about ingress, and about egress if it has rules for it.
-fn fill_network_policy(policy: &mut Object) {
+/// `policyTypes` defaults to Ingress, and Egress if there are egress rules.
+fn network_policy(policy: &mut JsonObject) {
     if !fields::items(policy, "spec.policyTypes").is_empty() {
         return;
     }
@@ -126,36 +123,35 @@ fn fill_network_policy(policy: &mut Object) {
     fields::set(policy, "spec.policyTypes", types);
 }
 
-/// The label by which every namespace can be selected by its name.
+/// The label with a namespace's name, by which selectors can select it.
 pub const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Puts the name of a namespace into its labels, over whatever a client has put there.
-pub fn label_namespace(namespace: &mut Object) {
+/// Sets the namespace's name label, overwriting a client's value.
+pub fn label_namespace(namespace: &mut JsonObject) {
     let name = fields::text(namespace, "metadata.name");
     if name.is_empty() {
         return;
     }
-    if let Some(labels) = fields::object_at(namespace, "metadata.labels") {
+    if let Some(labels) = fields::object_or_insert(namespace, "metadata.labels") {
         labels.insert(NAMESPACE_LABEL.to_owned(), json!(name));
     }
 }
 
-/// What was written as text joins the data, and goes before it.
-fn fill_secret(secret: &mut Object) {
+/// Merges `stringData` into `data`, with precedence for `stringData`.
+fn secret(secret: &mut JsonObject) {
     if let Some(Value::Object(texts)) = secret.remove("stringData")
-        && let Some(data) = fields::object_at(secret, "data")
+        && let Some(data) = fields::object_or_insert(secret, "data")
     {
         for (key, text) in texts {
             let encoded = STANDARD.encode(text.as_str().unwrap_or_default());
             data.insert(key, Value::String(encoded));
         }
     }
-    fields::fill(secret, "type", "Opaque");
+    fields::set_if_empty(secret, "type", "Opaque");
 }
 
-/// In limits of containers: the default limit is the maximum, the default request the default limit, or else
-/// the minimum.
-fn fill_limit(limit: &mut Object) {
+/// For containers: `default` defaults to `max`, `defaultRequest` to `default` or else `min`.
+fn limit_range_item(limit: &mut JsonObject) {
     for list in [
         "max",
         "min",
@@ -168,17 +164,17 @@ fn fill_limit(limit: &mut Object) {
     if fields::str(limit, "type") != "Container" {
         return;
     }
-    fill_map(limit, "default", "max");
-    fill_map(limit, "defaultRequest", "default");
-    fill_map(limit, "defaultRequest", "min");
+    merge_missing(limit, "default", "max");
+    merge_missing(limit, "defaultRequest", "default");
+    merge_missing(limit, "defaultRequest", "min");
 }
 
-/// Adds the entries of one map that another does not have.
-fn fill_map(object: &mut Object, into: &str, from: &str) {
+/// Adds the entries of map `from` that map `into` lacks.
+fn merge_missing(object: &mut JsonObject, into: &str, from: &str) {
     let Some(Value::Object(source)) = object.get(from).cloned() else {
         return;
     };
-    let Some(target) = fields::object_at(object, into) else {
+    let Some(target) = fields::object_or_insert(object, into) else {
         return;
     };
     for (key, value) in source {

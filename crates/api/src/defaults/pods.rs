@@ -1,18 +1,18 @@
-//! Pods and everything in a pod template.
+//! Defaults of pods and all types within a pod template, of nodes and replication controllers.
 
 mod images;
 pub(super) mod resources;
 
 use serde_json::{Value, json};
 
-use super::Fill;
-use crate::Object;
+use super::DefaultingFn;
+use crate::JsonObject;
 
 const FILE_MODE: i64 = 0o644;
 const TOKEN_EXPIRATION_SECONDS: i64 = 60 * 60;
 const GRACE_SECONDS: i64 = 30;
 
-pub(super) const TYPES: &[(&str, Fill)] = &[
+pub(super) const DEFAULTERS: &[(&str, DefaultingFn)] = &[
     ("io.k8s.api.core.v1.Pod", pod),
     ("io.k8s.api.core.v1.PodTemplate", pod_template),
     ("io.k8s.api.core.v1.PodTemplateSpec", pod_template_spec),
@@ -31,10 +31,13 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
     ),
     ("io.k8s.api.core.v1.Volume", volume),
     ("io.k8s.api.core.v1.HostPathVolumeSource", host_path),
-    ("io.k8s.api.core.v1.SecretVolumeSource", mode),
-    ("io.k8s.api.core.v1.ConfigMapVolumeSource", mode),
-    ("io.k8s.api.core.v1.DownwardAPIVolumeSource", mode),
-    ("io.k8s.api.core.v1.ProjectedVolumeSource", mode),
+    ("io.k8s.api.core.v1.SecretVolumeSource", volume_file_mode),
+    ("io.k8s.api.core.v1.ConfigMapVolumeSource", volume_file_mode),
+    (
+        "io.k8s.api.core.v1.DownwardAPIVolumeSource",
+        volume_file_mode,
+    ),
+    ("io.k8s.api.core.v1.ProjectedVolumeSource", volume_file_mode),
     (
         "io.k8s.api.core.v1.ServiceAccountTokenProjection",
         token_projection,
@@ -57,15 +60,15 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
     ),
 ];
 
-/// Sets a field that is not there.
-fn absent(object: &mut Object, name: &str, value: impl Into<Value>) {
+/// Sets a field that is absent or null.
+fn set_if_absent(object: &mut JsonObject, name: &str, value: impl Into<Value>) {
     if object.get(name).is_none_or(Value::is_null) {
         object.insert(name.to_owned(), value.into());
     }
 }
 
-/// Sets a field that is not there, or is empty or zero.
-fn unset(object: &mut Object, name: &str, value: impl Into<Value>) {
+/// Sets a field that is absent, null, an empty string or zero.
+fn set_if_unset(object: &mut JsonObject, name: &str, value: impl Into<Value>) {
     let is_set = match object.get(name) {
         None | Some(Value::Null) => false,
         Some(Value::String(text)) => !text.is_empty(),
@@ -77,7 +80,7 @@ fn unset(object: &mut Object, name: &str, value: impl Into<Value>) {
     }
 }
 
-/// Annotations by which init containers were given before there was a field for them.
+/// Annotations that declared init containers before `spec.initContainers` existed.
 const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.alpha.kubernetes.io/init-containers",
     "pod.alpha.kubernetes.io/init-container-statuses",
@@ -85,7 +88,7 @@ const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-container-statuses",
 ];
 
-fn drop_init_container_annotations(object: &mut Object) {
+fn drop_init_container_annotations(object: &mut JsonObject) {
     let annotations = object
         .get_mut("metadata")
         .and_then(|metadata| metadata.get_mut("annotations"));
@@ -96,23 +99,23 @@ fn drop_init_container_annotations(object: &mut Object) {
     }
 }
 
-/// A part that is there even if nothing was said of it.
-fn part(object: &mut Object, name: &str) {
-    absent(object, name, json!({}));
+/// Sets an absent field to an empty object, so that the defaults of its type apply.
+fn ensure_object(object: &mut JsonObject, name: &str) {
+    set_if_absent(object, name, json!({}));
 }
 
-fn pod_template(object: &mut Object) {
-    part(object, "template");
+fn pod_template(object: &mut JsonObject) {
+    ensure_object(object, "template");
 }
 
-fn pod_template_spec(object: &mut Object) {
+fn pod_template_spec(object: &mut JsonObject) {
     drop_init_container_annotations(object);
-    part(object, "spec");
+    ensure_object(object, "spec");
 }
 
-fn pod(object: &mut Object) {
+fn pod(object: &mut JsonObject) {
     drop_init_container_annotations(object);
-    part(object, "spec");
+    ensure_object(object, "spec");
     let Some(Value::Object(spec)) = object.get_mut("spec") else {
         return;
     };
@@ -122,7 +125,7 @@ fn pod(object: &mut Object) {
         }
     }
     resources::pod_level(spec);
-    absent(spec, "enableServiceLinks", true);
+    set_if_absent(spec, "enableServiceLinks", true);
     if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
         for list in ["containers", "initContainers"] {
             for container in items(spec, list) {
@@ -132,33 +135,33 @@ fn pod(object: &mut Object) {
     }
 }
 
-/// A port of a pod in the host's network is the host's.
-fn host_ports(container: &mut Object) {
+/// With host networking, `hostPort` defaults to `containerPort`.
+fn host_ports(container: &mut JsonObject) {
     for port in items(container, "ports") {
         if let Some(number) = port.get("containerPort").cloned() {
-            unset(port, "hostPort", number);
+            set_if_unset(port, "hostPort", number);
         }
     }
 }
 
-/// The objects in a list of an object.
-fn items<'a>(object: &'a mut Object, list: &str) -> impl Iterator<Item = &'a mut Object> {
+/// The items of a list field that are objects.
+fn items<'a>(object: &'a mut JsonObject, list: &str) -> impl Iterator<Item = &'a mut JsonObject> {
     let items = object.get_mut(list).and_then(Value::as_array_mut);
     items.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-fn pod_spec(object: &mut Object) {
-    unset(object, "dnsPolicy", "ClusterFirst");
-    unset(object, "restartPolicy", "Always");
-    absent(object, "securityContext", json!({}));
-    absent(object, "terminationGracePeriodSeconds", GRACE_SECONDS);
-    unset(object, "schedulerName", "default-scheduler");
+fn pod_spec(object: &mut JsonObject) {
+    set_if_unset(object, "dnsPolicy", "ClusterFirst");
+    set_if_unset(object, "restartPolicy", "Always");
+    set_if_absent(object, "securityContext", json!({}));
+    set_if_absent(object, "terminationGracePeriodSeconds", GRACE_SECONDS);
+    set_if_unset(object, "schedulerName", "default-scheduler");
     resources::round_list(object, "overhead");
     mirror_service_account(object);
 }
 
-/// The old name of the field always says what the new one does.
-fn mirror_service_account(spec: &mut Object) {
+/// Keeps the deprecated `serviceAccount` equal to `serviceAccountName`.
+fn mirror_service_account(spec: &mut JsonObject) {
     const NEW: &str = "serviceAccountName";
     const OLD: &str = "serviceAccount";
     let (new, old) = (spec.get(NEW), spec.get(OLD));
@@ -179,43 +182,43 @@ fn mirror_service_account(spec: &mut Object) {
     }
 }
 
-fn container(object: &mut Object) {
+fn container(object: &mut JsonObject) {
     let image = object.get("image").and_then(Value::as_str);
     let policy = images::pull_policy(image.unwrap_or_default());
-    unset(object, "imagePullPolicy", policy);
-    unset(object, "terminationMessagePath", "/dev/termination-log");
-    unset(object, "terminationMessagePolicy", "File");
+    set_if_unset(object, "imagePullPolicy", policy);
+    set_if_unset(object, "terminationMessagePath", "/dev/termination-log");
+    set_if_unset(object, "terminationMessagePolicy", "File");
 }
 
-fn container_port(object: &mut Object) {
-    unset(object, "protocol", "TCP");
+fn container_port(object: &mut JsonObject) {
+    set_if_unset(object, "protocol", "TCP");
 }
 
-fn probe(object: &mut Object) {
-    unset(object, "timeoutSeconds", 1);
-    unset(object, "periodSeconds", 10);
-    unset(object, "successThreshold", 1);
-    unset(object, "failureThreshold", 3);
+fn probe(object: &mut JsonObject) {
+    set_if_unset(object, "timeoutSeconds", 1);
+    set_if_unset(object, "periodSeconds", 10);
+    set_if_unset(object, "successThreshold", 1);
+    set_if_unset(object, "failureThreshold", 3);
 }
 
-fn http_get(object: &mut Object) {
-    unset(object, "path", "/");
-    unset(object, "scheme", "HTTP");
+fn http_get(object: &mut JsonObject) {
+    set_if_unset(object, "path", "/");
+    set_if_unset(object, "scheme", "HTTP");
 }
 
-fn grpc(object: &mut Object) {
-    absent(object, "service", "");
+fn grpc(object: &mut JsonObject) {
+    set_if_absent(object, "service", "");
 }
 
-fn field_selector(object: &mut Object) {
-    unset(object, "apiVersion", "v1");
+fn field_selector(object: &mut JsonObject) {
+    set_if_unset(object, "apiVersion", "v1");
 }
 
-fn resource_field_selector(object: &mut Object) {
-    absent(object, "divisor", "0");
+fn resource_field_selector(object: &mut JsonObject) {
+    set_if_absent(object, "divisor", "0");
 }
 
-fn volume(object: &mut Object) {
+fn volume(object: &mut JsonObject) {
     let has_source = object
         .iter()
         .any(|(name, value)| name != "name" && !value.is_null());
@@ -225,55 +228,55 @@ fn volume(object: &mut Object) {
     if let Some(Value::Object(image)) = object.get_mut("image") {
         let reference = image.get("reference").and_then(Value::as_str);
         let policy = images::pull_policy(reference.unwrap_or_default());
-        unset(image, "pullPolicy", policy);
+        set_if_unset(image, "pullPolicy", policy);
     }
 }
 
-fn host_path(object: &mut Object) {
-    absent(object, "type", "");
+fn host_path(object: &mut JsonObject) {
+    set_if_absent(object, "type", "");
 }
 
-fn mode(object: &mut Object) {
-    absent(object, "defaultMode", FILE_MODE);
+fn volume_file_mode(object: &mut JsonObject) {
+    set_if_absent(object, "defaultMode", FILE_MODE);
 }
 
-fn token_projection(object: &mut Object) {
-    absent(object, "expirationSeconds", TOKEN_EXPIRATION_SECONDS);
+fn token_projection(object: &mut JsonObject) {
+    set_if_absent(object, "expirationSeconds", TOKEN_EXPIRATION_SECONDS);
 }
 
-fn iscsi(object: &mut Object) {
-    unset(object, "iscsiInterface", "default");
+fn iscsi(object: &mut JsonObject) {
+    set_if_unset(object, "iscsiInterface", "default");
 }
 
-fn rbd(object: &mut Object) {
-    unset(object, "pool", "rbd");
-    unset(object, "user", "admin");
-    unset(object, "keyring", "/etc/ceph/keyring");
+fn rbd(object: &mut JsonObject) {
+    set_if_unset(object, "pool", "rbd");
+    set_if_unset(object, "user", "admin");
+    set_if_unset(object, "keyring", "/etc/ceph/keyring");
 }
 
-fn azure_disk(object: &mut Object) {
-    absent(object, "cachingMode", "ReadWrite");
-    absent(object, "kind", "Shared");
-    absent(object, "fsType", "ext4");
-    absent(object, "readOnly", false);
+fn azure_disk(object: &mut JsonObject) {
+    set_if_absent(object, "cachingMode", "ReadWrite");
+    set_if_absent(object, "kind", "Shared");
+    set_if_absent(object, "fsType", "ext4");
+    set_if_absent(object, "readOnly", false);
 }
 
-fn scale_io(object: &mut Object) {
-    unset(object, "storageMode", "ThinProvisioned");
-    unset(object, "fsType", "xfs");
+fn scale_io(object: &mut JsonObject) {
+    set_if_unset(object, "storageMode", "ThinProvisioned");
+    set_if_unset(object, "fsType", "xfs");
 }
 
-fn node_status(object: &mut Object) {
+fn node_status(object: &mut JsonObject) {
     resources::round_list(object, "capacity");
     if let Some(capacity) = object.get("capacity").filter(|value| !value.is_null()) {
         let capacity = capacity.clone();
-        absent(object, "allocatable", capacity);
+        set_if_absent(object, "allocatable", capacity);
     }
     resources::round_list(object, "allocatable");
 }
 
-/// Without a selector it picks the labels of its template, and without labels it has those.
-fn replication_controller(object: &mut Object) {
+/// Selector and labels default to the labels of the template.
+fn replication_controller(object: &mut JsonObject) {
     let labels = object
         .get("spec")
         .and_then(|spec| spec.get("template"))
@@ -285,15 +288,15 @@ fn replication_controller(object: &mut Object) {
         return;
     };
     if let Some(Value::Object(spec)) = object.get_mut("spec") {
-        empty_map(spec, "selector", &labels);
+        set_if_empty_map(spec, "selector", &labels);
     }
     let metadata = object.entry("metadata").or_insert_with(|| json!({}));
     if let Value::Object(metadata) = metadata {
-        empty_map(metadata, "labels", &labels);
+        set_if_empty_map(metadata, "labels", &labels);
     }
 }
 
-fn empty_map(object: &mut Object, name: &str, value: &Object) {
+fn set_if_empty_map(object: &mut JsonObject, name: &str, value: &JsonObject) {
     let is_empty = match object.get(name) {
         Some(Value::Object(map)) => map.is_empty(),
         _ => true,
@@ -303,8 +306,8 @@ fn empty_map(object: &mut Object, name: &str, value: &Object) {
     }
 }
 
-fn replication_controller_spec(object: &mut Object) {
-    absent(object, "replicas", 1);
+fn replication_controller_spec(object: &mut JsonObject) {
+    set_if_absent(object, "replicas", 1);
 }
 
 #[cfg(test)]

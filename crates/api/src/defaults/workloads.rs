@@ -1,22 +1,22 @@
-//! Deployments, jobs and the other owners of pods; admission configurations; devices.
+//! Defaults of workload controllers, autoscalers, admission configurations, flow control, CRDs and devices.
 
 mod admission;
 mod autoscaling;
-mod owners;
-mod resources;
+mod controllers;
+mod resource_types;
 
-use super::Fill;
+use super::DefaultingFn;
 
-pub(super) const TYPES: &[(&str, Fill)] = &[
-    ("io.k8s.api.apps.v1.DaemonSet", owners::daemon_set),
-    ("io.k8s.api.apps.v1.Deployment", owners::deployment),
-    ("io.k8s.api.apps.v1.ReplicaSet", owners::replica_set),
-    ("io.k8s.api.apps.v1.StatefulSet", owners::stateful_set),
-    ("io.k8s.api.batch.v1.CronJob", owners::cron_job),
-    ("io.k8s.api.batch.v1.Job", owners::job),
+pub(super) const DEFAULTERS: &[(&str, DefaultingFn)] = &[
+    ("io.k8s.api.apps.v1.DaemonSet", controllers::daemon_set),
+    ("io.k8s.api.apps.v1.Deployment", controllers::deployment),
+    ("io.k8s.api.apps.v1.ReplicaSet", controllers::replica_set),
+    ("io.k8s.api.apps.v1.StatefulSet", controllers::stateful_set),
+    ("io.k8s.api.batch.v1.CronJob", controllers::cron_job),
+    ("io.k8s.api.batch.v1.Job", controllers::job),
     (
         "io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern",
-        owners::pod_condition_pattern,
+        controllers::pod_condition_pattern,
     ),
     (
         "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler",
@@ -60,11 +60,11 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
     ),
     (
         "io.k8s.api.admissionregistration.v1.MatchResources",
-        admission::matching,
+        admission::match_resources,
     ),
     (
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
-        resources::custom_resource_definition,
+        resource_types::custom_resource_definition,
     ),
     (
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ServiceReference",
@@ -76,26 +76,26 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
     ),
     (
         "io.k8s.api.flowcontrol.v1.FlowSchema",
-        resources::flow_schema,
+        resource_types::flow_schema,
     ),
     (
         "io.k8s.api.flowcontrol.v1.ExemptPriorityLevelConfiguration",
-        resources::exempt_priority_level,
+        resource_types::exempt_priority_level,
     ),
     (
         "io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration",
-        resources::limited_priority_level,
+        resource_types::limited_priority_level,
     ),
     (
         "io.k8s.api.flowcontrol.v1.QueuingConfiguration",
-        resources::queuing,
+        resource_types::queuing,
     ),
     (
         "io.k8s.api.resource.v1.ExactDeviceRequest",
-        resources::device_request,
+        resource_types::device_request,
     ),
     (
         "io.k8s.api.resource.v1.DeviceSubRequest",
-        resources::device_request,
+        resource_types::device_request,
     ),
 ];

@@ -1,4 +1,4 @@
-//! Every built-in kind, one file each, by group.
+//! All built-in kinds, one file each, in one folder per API group. Entry point: [`all`].
 
 mod admissionregistration;
 mod apiextensions;

@@ -1,36 +1,40 @@
-//! Names, prefixes of names, and namespaces.
+//! Validation of `name`, `generateName` and `namespace`.
 
 use rhumb_meta::field::ErrorList;
-use rhumb_meta::validation::{self, Problems};
+use rhumb_meta::validation::{self, ValidationProblems};
 
-use crate::{NameRule, View, checks};
+use crate::{FieldView, NameRule, checks};
 
-pub(super) fn validate(metadata: &View<'_>, rule: NameRule, errors: &mut ErrorList) {
-    validate_given(metadata, rule, errors);
+pub(super) fn validate(metadata: &FieldView<'_>, rule: NameRule, errors: &mut ErrorList) {
+    validate_if_set(metadata, rule, errors);
     let name = metadata.field("name");
     if name.is_empty() {
         name.required(errors, "name or generateName is required");
     }
 }
 
-/// Checks a name and a prefix for one as far as they are there.
-pub fn validate_given(metadata: &View<'_>, rule: NameRule, errors: &mut ErrorList) {
+/// Validates `name` and `generateName` if they are set.
+pub fn validate_if_set(metadata: &FieldView<'_>, rule: NameRule, errors: &mut ErrorList) {
     let prefix = metadata.field("generateName");
     if !prefix.is_empty() {
-        checks::problems(&prefix, prefix_problems(rule, prefix.str()), errors);
+        checks::push_problems(&prefix, prefix_problems(rule, prefix.str()), errors);
     }
     let name = metadata.field("name");
     if !name.is_empty() {
-        checks::problems(&name, name_problems(rule, name.str()), errors);
+        checks::push_problems(&name, name_problems(rule, name.str()), errors);
     }
 }
 
-pub(super) fn validate_namespace(metadata: &View<'_>, is_namespaced: bool, errors: &mut ErrorList) {
+pub(super) fn validate_namespace(
+    metadata: &FieldView<'_>,
+    is_namespaced: bool,
+    errors: &mut ErrorList,
+) {
     let namespace = metadata.field("namespace");
     match (is_namespaced, namespace.is_empty()) {
         (true, true) => namespace.required(errors, ""),
         (true, false) => {
-            checks::problems(
+            checks::push_problems(
                 &namespace,
                 validation::dns1123_label(namespace.str()),
                 errors,
@@ -41,26 +45,27 @@ pub(super) fn validate_namespace(metadata: &View<'_>, is_namespaced: bool, error
     }
 }
 
-/// What is wrong with a name by a rule; a kind with a rule of its own checks it itself.
-pub fn name_problems(rule: NameRule, name: &str) -> Problems {
+/// Validates a name by a rule; for `KindSpecific` names the kind's strategy does it.
+pub fn name_problems(rule: NameRule, name: &str) -> ValidationProblems {
     match rule {
         NameRule::DnsSubdomain => validation::dns1123_subdomain(name),
         NameRule::DnsLabel => validation::dns1123_label(name),
         NameRule::DnsLabel1035 => validation::dns1035_label(name),
         NameRule::PathSegment => validation::path_segment_name(name),
-        NameRule::Own => Problems::new(),
+        NameRule::KindSpecific => ValidationProblems::new(),
     }
 }
 
-fn prefix_problems(rule: NameRule, prefix: &str) -> Problems {
+fn prefix_problems(rule: NameRule, prefix: &str) -> ValidationProblems {
     match rule {
         NameRule::PathSegment => validation::path_segment_prefix(prefix),
-        _ => name_problems(rule, &with_an_end(prefix)),
+        _ => name_problems(rule, &mask_trailing_dash(prefix)),
     }
 }
 
-/// A prefix may end in a dash, since more is to follow. As upstream, the character before it goes unseen too.
-fn with_an_end(prefix: &str) -> String {
+/// Replaces a trailing dash, which is valid in a prefix. Like upstream's `maskTrailingDash`, this also drops the
+/// character before the dash.
+fn mask_trailing_dash(prefix: &str) -> String {
     match prefix.len().checked_sub(2).and_then(|at| prefix.get(..at)) {
         Some(front) if prefix.ends_with('-') => format!("{front}a"),
         _ => prefix.to_owned(),

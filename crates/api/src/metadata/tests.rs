@@ -1,22 +1,22 @@
 use rhumb_meta::field::ErrorList;
 use serde_json::json;
 
-use crate::{Kind, NameRule, Object, Scope, View};
+use crate::{FieldView, JsonObject, Kind, NameRule, ResourceScope};
 
-fn kind(scope: Scope) -> Kind {
+fn kind(scope: ResourceScope) -> Kind {
     Kind::new(scope, "", "v1", "Thing", "things", "").names(NameRule::DnsLabel)
 }
 
-fn object(metadata: serde_json::Value) -> Object {
-    let mut object = Object::new();
+fn object(metadata: serde_json::Value) -> JsonObject {
+    let mut object = JsonObject::new();
     object.insert("metadata".to_owned(), metadata);
     object
 }
 
-fn check_create(scope: Scope, metadata: serde_json::Value, want: &[&str]) {
+fn check_create(scope: ResourceScope, metadata: serde_json::Value, want: &[&str]) {
     let object = object(metadata);
     let mut errors = ErrorList::new();
-    super::validate_create(&View::root(&object), &kind(scope), &mut errors);
+    super::validate_create(&FieldView::root(&object), &kind(scope), &mut errors);
     let got: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(got, want, "{object:?}");
 }
@@ -24,15 +24,20 @@ fn check_create(scope: Scope, metadata: serde_json::Value, want: &[&str]) {
 fn check_update(new: serde_json::Value, old: serde_json::Value, want: &[&str]) {
     let (new, old) = (object(new), object(old));
     let mut errors = ErrorList::new();
-    let kind = kind(Scope::Namespaced);
-    super::validate_update(&View::root(&new), &View::root(&old), &kind, &mut errors);
+    let kind = kind(ResourceScope::Namespaced);
+    super::validate_update(
+        &FieldView::root(&new),
+        &FieldView::root(&old),
+        &kind,
+        &mut errors,
+    );
     let got: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(got, want, "{new:?}");
 }
 
 #[test]
-fn names_and_namespaces_are_asked_for() {
-    let namespaced = Scope::Namespaced;
+fn name_and_namespace_are_required() {
+    let namespaced = ResourceScope::Namespaced;
     check_create(namespaced, json!({"name": "a", "namespace": "b"}), &[]);
     check_create(
         namespaced,
@@ -51,26 +56,26 @@ fn names_and_namespaces_are_asked_for() {
         ],
     );
     check_create(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         json!({"name": "a", "namespace": "b"}),
         &["metadata.namespace: Forbidden: not allowed on this type"],
     );
     check_create(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         json!({"name": "a-x", "generateName": "a-"}),
         &[],
     );
     check_create(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         json!({"name": "a-x", "generateName": "a.b-"}),
         &["metadata.generateName: Invalid value: \"a.b-\": must not contain dots"],
     );
 }
 
 #[test]
-fn labels_annotations_and_finalizers_are_checked() {
+fn labels_annotations_and_finalizers_are_validated() {
     check_create(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         json!({"name": "a", "labels": {"a//b": "-"}, "annotations": {"A/b c": ""}, "generation": -1}),
         &[
             "metadata.generation: Invalid value: -1: must be greater than or equal to 0",
@@ -97,12 +102,12 @@ fn labels_annotations_and_finalizers_are_checked() {
     );
     let long = "x".repeat(super::ANNOTATIONS_MAX_BYTES);
     check_create(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         json!({"name": "a", "annotations": {"a": long}}),
         &["metadata.annotations: Too long: may not be more than 262144 bytes"],
     );
     check_create(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         json!({"name": "a", "finalizers": ["orphan", "foregroundDeletion"]}),
         &[concat!(
             "metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\"]: finalizer orphan and ",
@@ -112,10 +117,10 @@ fn labels_annotations_and_finalizers_are_checked() {
 }
 
 #[test]
-fn owners_are_named_in_full_and_one_controls() {
+fn owner_references_are_complete_with_one_controller() {
     let owner = |name: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": "1", "controller": true});
     check_create(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         json!({"name": "a", "ownerReferences": [owner("b"), owner("c")]}),
         &[concat!(
             "metadata.ownerReferences: Invalid value: ",
@@ -125,7 +130,7 @@ fn owners_are_named_in_full_and_one_controls() {
         )],
     );
     check_create(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         json!({"name": "a", "ownerReferences": [{}]}),
         &[
             "metadata.ownerReferences.apiVersion: Invalid value: \"\": version must not be empty",
@@ -135,7 +140,7 @@ fn owners_are_named_in_full_and_one_controls() {
         ],
     );
     check_create(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         json!({"name": "a", "ownerReferences": [
             {"apiVersion": "v1", "kind": "Event", "name": "b", "uid": "1"}
         ]}),
@@ -148,9 +153,9 @@ fn owners_are_named_in_full_and_one_controls() {
 }
 
 #[test]
-fn records_of_managers_are_checked() {
+fn managed_fields_are_validated() {
     check_create(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         json!({"name": "a", "managedFields": [
             {"operation": "Update", "manager": "m", "fieldsType": "FieldsV1"},
             {"operation": "Set", "manager": "a\u{7}", "fieldsType": "V2", "subresource": "s".repeat(257)},
@@ -165,7 +170,7 @@ fn records_of_managers_are_checked() {
 }
 
 #[test]
-fn what_may_not_change_is_refused() {
+fn immutable_metadata_changes_are_rejected() {
     let old = json!({"name": "a", "namespace": "n", "uid": "1", "generation": 2, "resourceVersion": "7",
         "creationTimestamp": "2024-01-01T00:00:00Z"});
     check_update(old.clone(), old.clone(), &[]);
@@ -196,22 +201,22 @@ fn what_may_not_change_is_refused() {
 }
 
 #[test]
-fn finalizers_without_a_domain_are_known_ones() {
+fn unqualified_finalizers_must_be_known() {
     let want = concat!(
         "metadata.finalizers[1]: Invalid value: \"mine\": name is neither a standard finalizer name nor is it fully ",
         "qualified"
     );
     let metadata = json!({"name": "a", "finalizers": ["kubernetes", "mine", "x/y"]});
-    check_create(Scope::Cluster, metadata.clone(), &[want]);
+    check_create(ResourceScope::Cluster, metadata.clone(), &[want]);
     let object = object(metadata);
     let mut errors = ErrorList::new();
-    let custom = kind(Scope::Cluster).any_finalizers();
-    super::validate_create(&View::root(&object), &custom, &mut errors);
+    let custom = kind(ResourceScope::Cluster).allow_any_finalizer();
+    super::validate_create(&FieldView::root(&object), &custom, &mut errors);
     assert!(errors.is_empty(), "{errors}");
 }
 
 #[test]
-fn a_name_once_accepted_is_not_judged_again() {
+fn names_are_not_revalidated_on_update() {
     let object = json!({"name": "A.b", "namespace": "n", "resourceVersion": "7"});
     check_update(object.clone(), object, &[]);
 }

@@ -1,20 +1,24 @@
-//! Near which nodes and which other pods a pod wants to be.
+//! Validation of node affinity, pod affinity and pod anti-affinity.
 
 use std::collections::{HashMap, HashSet};
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
-use super::{Options, checks, unserved};
+use super::{PodValidationOptions, checks, disabled_fields};
 use crate::selectors::{self, push_problems, validate_label_name, validate_label_selector};
-use crate::{Object, View, edit};
+use crate::{FieldView, JsonObject, object_edit};
 
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const WEIGHT_RANGE: &str = "must be in the range 1-100";
-const WITHOUT_SELECTOR: &str = "must not be specified when labelSelector is not set";
+const LABEL_SELECTOR_REQUIRED: &str = "must not be specified when labelSelector is not set";
 
-pub(super) fn validate(affinity: &View<'_>, options: &Options, errors: &mut ErrorList) {
+pub(super) fn validate(
+    affinity: &FieldView<'_>,
+    options: &PodValidationOptions,
+    errors: &mut ErrorList,
+) {
     let nodes = affinity.field("nodeAffinity");
     let required = nodes.field(REQUIRED);
     if required.exists() {
@@ -22,51 +26,54 @@ pub(super) fn validate(affinity: &View<'_>, options: &Options, errors: &mut Erro
         validate_node_selector(&required, lenient, errors);
     }
     for term in nodes.field(PREFERRED).items() {
-        weight(&term, errors);
-        // Values that no label has have always been accepted here.
+        validate_weight(&term, errors);
+        // As upstream, preferred terms accept invalid label values.
         node_selector_term(&term.field("preference"), true, errors);
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
         let pods = affinity.field(kind);
         for term in pods.field(REQUIRED).items() {
-            pod_term(&term, options, errors);
+            validate_pod_term(&term, options, errors);
         }
         for weighted in pods.field(PREFERRED).items() {
-            weight(&weighted, errors);
-            pod_term(&weighted.field("podAffinityTerm"), options, errors);
+            validate_weight(&weighted, errors);
+            validate_pod_term(&weighted.field("podAffinityTerm"), options, errors);
         }
     }
 }
 
-/// Changes each term about other pods, in the spec of a pod.
-pub(super) fn change_pod_terms(spec: &mut Object, mut change: impl FnMut(&mut Object)) {
-    let Some(affinity) = edit::find(spec, &["affinity"]) else {
+/// Calls `change` for each pod affinity and anti-affinity term of a pod spec.
+pub(super) fn for_each_pod_term_mut(
+    spec: &mut JsonObject,
+    mut change: impl FnMut(&mut JsonObject),
+) {
+    let Some(affinity) = object_edit::find_object(spec, &["affinity"]) else {
         return;
     };
     for kind in ["podAffinity", "podAntiAffinity"] {
-        let Some(pods) = edit::find(affinity, &[kind]) else {
+        let Some(pods) = object_edit::find_object(affinity, &[kind]) else {
             continue;
         };
-        for term in unserved::items(pods, REQUIRED) {
+        for term in disabled_fields::items_at_path(pods, REQUIRED) {
             change(term);
         }
-        for weighted in unserved::items(pods, PREFERRED) {
-            if let Some(term) = edit::find(weighted, &["podAffinityTerm"]) {
+        for weighted in disabled_fields::items_at_path(pods, PREFERRED) {
+            if let Some(term) = object_edit::find_object(weighted, &["podAffinityTerm"]) {
                 change(term);
             }
         }
     }
 }
 
-fn weight(term: &View<'_>, errors: &mut ErrorList) {
+fn validate_weight(term: &FieldView<'_>, errors: &mut ErrorList) {
     if !(1..=100).contains(&term.number("weight")) {
-        checks::bad_number(&term.field("weight"), errors, WEIGHT_RANGE);
+        checks::invalid_number(&term.field("weight"), errors, WEIGHT_RANGE);
     }
 }
 
-/// Checks which nodes are picked. `allow_invalid_labels` is for objects that were stored before.
+/// Validates a node selector. `allow_invalid_labels` is set if the old object has invalid label values.
 pub fn validate_node_selector(
-    selector: &View<'_>,
+    selector: &FieldView<'_>,
     allow_invalid_labels: bool,
     errors: &mut ErrorList,
 ) {
@@ -79,7 +86,7 @@ pub fn validate_node_selector(
     }
 }
 
-fn node_selector_term(term: &View<'_>, allow_invalid_labels: bool, errors: &mut ErrorList) {
+fn node_selector_term(term: &FieldView<'_>, allow_invalid_labels: bool, errors: &mut ErrorList) {
     for requirement in term.field("matchExpressions").items() {
         label_requirement(&requirement, allow_invalid_labels, errors);
     }
@@ -88,7 +95,11 @@ fn node_selector_term(term: &View<'_>, allow_invalid_labels: bool, errors: &mut 
     }
 }
 
-fn label_requirement(requirement: &View<'_>, allow_invalid_labels: bool, errors: &mut ErrorList) {
+fn label_requirement(
+    requirement: &FieldView<'_>,
+    allow_invalid_labels: bool,
+    errors: &mut ErrorList,
+) {
     let (operator, values) = (requirement.field("operator"), requirement.field("values"));
     match operator.str() {
         "In" | "NotIn" if values.is_empty() => {
@@ -106,7 +117,7 @@ fn label_requirement(requirement: &View<'_>, allow_invalid_labels: bool, errors:
             "must be specified single value when `operator` is 'Lt' or 'Gt'",
         ),
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        _ => checks::bad_text(&operator, errors, "not a valid selector operator"),
+        _ => checks::invalid_text(&operator, errors, "not a valid selector operator"),
     }
     validate_label_name(&requirement.field("key"), errors);
     if allow_invalid_labels {
@@ -118,7 +129,7 @@ fn label_requirement(requirement: &View<'_>, allow_invalid_labels: bool, errors:
     }
 }
 
-fn field_requirement(requirement: &View<'_>, errors: &mut ErrorList) {
+fn field_requirement(requirement: &FieldView<'_>, errors: &mut ErrorList) {
     let (operator, values) = (requirement.field("operator"), requirement.field("values"));
     match operator.str() {
         "In" | "NotIn" if values.len() == 1 => {}
@@ -126,11 +137,11 @@ fn field_requirement(requirement: &View<'_>, errors: &mut ErrorList) {
             errors,
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
         ),
-        _ => checks::bad_text(&operator, errors, "not a valid selector operator"),
+        _ => checks::invalid_text(&operator, errors, "not a valid selector operator"),
     }
     let key = requirement.field("key");
     if key.str() != "metadata.name" {
-        checks::bad_text(&key, errors, "not a valid field selector key");
+        checks::invalid_text(&key, errors, "not a valid field selector key");
         return;
     }
     for value in values.items() {
@@ -138,7 +149,7 @@ fn field_requirement(requirement: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn pod_term(term: &View<'_>, options: &Options, errors: &mut ErrorList) {
+fn validate_pod_term(term: &FieldView<'_>, options: &PodValidationOptions, errors: &mut ErrorList) {
     let selector_options = selectors::Options {
         allow_invalid_label_value: options.allow_invalid_labels_in_selectors,
         ..selectors::Options::default()
@@ -158,7 +169,7 @@ fn pod_term(term: &View<'_>, options: &Options, errors: &mut ErrorList) {
 }
 
 pub(super) fn validate_term_selectors(
-    term: &View<'_>,
+    term: &FieldView<'_>,
     options: selectors::Options,
     errors: &mut ErrorList,
 ) {
@@ -167,8 +178,8 @@ pub(super) fn validate_term_selectors(
     }
 }
 
-/// Checks the keys whose values are taken from the pod itself.
-pub(super) fn validate_label_keys(term: &View<'_>, errors: &mut ErrorList) {
+/// Validates `matchLabelKeys` and `mismatchLabelKeys`, whose values come from the labels of the pod.
+pub(super) fn validate_label_keys(term: &FieldView<'_>, errors: &mut ErrorList) {
     let (matching, mismatching) = (
         term.field("matchLabelKeys"),
         term.field("mismatchLabelKeys"),
@@ -182,28 +193,28 @@ pub(super) fn validate_label_keys(term: &View<'_>, errors: &mut ErrorList) {
             continue;
         }
         if !selector.exists() {
-            keys.forbidden(errors, WITHOUT_SELECTOR);
+            keys.forbidden(errors, LABEL_SELECTOR_REQUIRED);
             continue;
         }
         for key in keys.items() {
             validate_label_name(&key, errors);
         }
     }
-    repeated_in_selector(term, &matching, &selector, errors);
+    validate_key_not_repeated(term, &matching, &selector, errors);
     let mismatching: HashSet<&str> = mismatching.items().map(|key| key.str()).collect();
     for key in matching.items() {
         if mismatching.contains(key.str()) {
             let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
-            checks::bad_text(&key, errors, detail);
+            checks::invalid_text(&key, errors, detail);
         }
     }
 }
 
-/// A key may stand in the selector once, which is where it was put when the pod was made.
-fn repeated_in_selector(
-    term: &View<'_>,
-    keys: &View<'_>,
-    selector: &View<'_>,
+/// Rejects a key that the selector has more than once: creation merges each key into the selector once.
+fn validate_key_not_repeated(
+    term: &FieldView<'_>,
+    keys: &FieldView<'_>,
+    selector: &FieldView<'_>,
     errors: &mut ErrorList,
 ) {
     let places = keys.items().enumerate();
@@ -221,8 +232,8 @@ fn repeated_in_selector(
     }
 }
 
-/// Checks the keys of a spread constraint as they were checked before they became part of its selector.
-pub(super) fn validate_legacy_label_keys(constraint: &View<'_>, errors: &mut ErrorList) {
+/// Validates `matchLabelKeys` of a spread constraint as before they were merged into its selector.
+pub(super) fn validate_legacy_label_keys(constraint: &FieldView<'_>, errors: &mut ErrorList) {
     let (keys, selector) = (
         constraint.field("matchLabelKeys"),
         constraint.field("labelSelector"),
@@ -231,7 +242,7 @@ pub(super) fn validate_legacy_label_keys(constraint: &View<'_>, errors: &mut Err
         return;
     }
     if !selector.exists() {
-        keys.forbidden(errors, WITHOUT_SELECTOR);
+        keys.forbidden(errors, LABEL_SELECTOR_REQUIRED);
     }
     let expressions = selector.field("matchExpressions");
     let mut used: HashSet<&str> = expressions
@@ -244,7 +255,7 @@ pub(super) fn validate_legacy_label_keys(constraint: &View<'_>, errors: &mut Err
         validate_label_name(&key, errors);
         if used.contains(key.str()) {
             let detail = "exists in both matchLabelKeys and labelSelector";
-            checks::bad_text(&key, errors, detail);
+            checks::invalid_text(&key, errors, detail);
         }
     }
 }

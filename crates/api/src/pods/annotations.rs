@@ -1,4 +1,5 @@
-//! Annotations that once were fields of a pod, and those that still mean something.
+//! Validation of the pod annotations that Kubernetes interprets: tolerations, deletion cost, seccomp and AppArmor
+//! profiles, mirror pods.
 
 use std::collections::HashSet;
 
@@ -6,10 +7,10 @@ use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::gotext;
 use serde_json::Value;
 
-use super::{Options, checks, each_container, scheduling};
-use crate::{Object, View};
+use super::{PodValidationOptions, checks, for_each_container, scheduling};
+use crate::{FieldView, JsonObject};
 
-pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(super) const MIRROR_POD_ANNOTATION: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 pub(super) const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
@@ -18,34 +19,39 @@ pub(super) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.
 const LOCALHOST: &str = "localhost/";
 
 pub(super) fn validate(
-    annotations: &View<'_>,
-    spec: &View<'_>,
-    options: &Options,
+    annotations: &FieldView<'_>,
+    spec: &FieldView<'_>,
+    options: &PodValidationOptions,
     errors: &mut ErrorList,
 ) {
     if annotations.is_empty() {
         return;
     }
-    if annotations.has(MIRROR) && spec.text("nodeName").is_empty() {
+    if annotations.has(MIRROR_POD_ANNOTATION) && spec.text("nodeName").is_empty() {
         let detail = "must set spec.nodeName if mirror pod annotation is set";
-        checks::bad_text(&annotations.key(MIRROR), errors, detail);
+        checks::invalid_text(&annotations.key(MIRROR_POD_ANNOTATION), errors, detail);
     }
     tolerations(annotations, options, errors);
     if !options.allow_invalid_deletion_cost && !has_valid_deletion_cost(annotations) {
         let cost = annotations.key(DELETION_COST);
-        checks::bad_text(&cost, errors, "must be a 32bit integer");
+        checks::invalid_text(&cost, errors, "must be a 32bit integer");
     }
     seccomp_profiles(annotations, errors);
     app_armor_profiles(annotations, spec, errors);
 }
 
-/// Whether any annotation is about a single container. Nearly none is, and then no container need be looked up.
-pub(super) fn are_any_of_containers(annotations: &View<'_>) -> bool {
-    let mut keys = annotations.object().into_iter().flat_map(Object::keys);
+/// Returns whether any annotation refers to a single container. Few pods have one; for all others, containers need
+/// not be looked up.
+pub(super) fn has_container_annotations(annotations: &FieldView<'_>) -> bool {
+    let mut keys = annotations.object().into_iter().flat_map(JsonObject::keys);
     keys.any(|key| key.starts_with(SECCOMP_CONTAINER) || key.starts_with(APP_ARMOR))
 }
 
-fn tolerations(annotations: &View<'_>, options: &Options, errors: &mut ErrorList) {
+fn tolerations(
+    annotations: &FieldView<'_>,
+    options: &PodValidationOptions,
+    errors: &mut ErrorList,
+) {
     let text = annotations.text(TOLERATIONS);
     if text.is_empty() {
         return;
@@ -53,7 +59,7 @@ fn tolerations(annotations: &View<'_>, options: &Options, errors: &mut ErrorList
     match serde_json::from_str::<Value>(text) {
         Ok(tolerations) => {
             let path = annotations.path().child(TOLERATIONS);
-            let view = View::at(Some(&tolerations), path);
+            let view = FieldView::at(Some(&tolerations), path);
             scheduling::validate_tolerations(&view, options, errors);
         }
         Err(error) => {
@@ -63,7 +69,7 @@ fn tolerations(annotations: &View<'_>, options: &Options, errors: &mut ErrorList
     }
 }
 
-pub(super) fn has_valid_deletion_cost(annotations: &View<'_>) -> bool {
+pub(super) fn has_valid_deletion_cost(annotations: &FieldView<'_>) -> bool {
     let Some(cost) = annotations.get(DELETION_COST) else {
         return true;
     };
@@ -72,32 +78,35 @@ pub(super) fn has_valid_deletion_cost(annotations: &View<'_>) -> bool {
     begins_well && cost.parse::<i32>().is_ok()
 }
 
-fn seccomp_profiles(annotations: &View<'_>, errors: &mut ErrorList) {
+fn seccomp_profiles(annotations: &FieldView<'_>, errors: &mut ErrorList) {
     for (key, value) in annotations.object().into_iter().flatten() {
         if key != SECCOMP_POD && !key.starts_with(SECCOMP_CONTAINER) {
             continue;
         }
-        let view = View::at(Some(value), annotations.path().child(key));
+        let view = FieldView::at(Some(value), annotations.path().child(key));
         match view.str() {
             "runtime/default" | "docker/default" | "unconfined" => {}
             profile => match profile.strip_prefix(LOCALHOST) {
                 Some(path) => {
                     let path = Value::from(path);
-                    checks::descending_path(&View::at(Some(&path), *view.path()), errors);
+                    checks::local_descending_path(
+                        &FieldView::at(Some(&path), *view.path()),
+                        errors,
+                    );
                 }
-                None => checks::bad_text(&view, errors, "must be a valid seccomp profile"),
+                None => checks::invalid_text(&view, errors, "must be a valid seccomp profile"),
             },
         }
     }
 }
 
-fn app_armor_profiles(annotations: &View<'_>, spec: &View<'_>, errors: &mut ErrorList) {
+fn app_armor_profiles(annotations: &FieldView<'_>, spec: &FieldView<'_>, errors: &mut ErrorList) {
     let mut names = HashSet::new();
     let has_profiles = annotations
         .entries()
         .any(|(key, _)| key.starts_with(APP_ARMOR));
     if has_profiles {
-        each_container(spec, |container| {
+        for_each_container(spec, |container| {
             names.insert(container.text("name").to_owned());
         });
     }
@@ -113,47 +122,51 @@ fn app_armor_profiles(annotations: &View<'_>, spec: &View<'_>, errors: &mut Erro
             || profile.starts_with(LOCALHOST);
         if !is_valid {
             let detail = format!("invalid AppArmor profile name: {}", gotext::quote(profile));
-            checks::bad_text(&value, errors, detail);
+            checks::invalid_text(&value, errors, detail);
         }
     }
 }
 
-/// Checks that annotations do not contradict the fields that took their place.
-pub(super) fn validate_matching(annotations: &View<'_>, spec: &View<'_>, errors: &mut ErrorList) {
+/// Validates that annotations agree with the fields that replaced them.
+pub(super) fn validate_profiles_match_fields(
+    annotations: &FieldView<'_>,
+    spec: &FieldView<'_>,
+    errors: &mut ErrorList,
+) {
     if annotations.is_empty() {
         return;
     }
     let context = spec.field("securityContext");
     let of_pod = context.field("seccompProfile");
-    matching_profile(annotations, SECCOMP_POD, &of_pod, "seccomp", errors);
-    if !are_any_of_containers(annotations) {
+    validate_profile_matches(annotations, SECCOMP_POD, &of_pod, "seccomp", errors);
+    if !has_container_annotations(annotations) {
         return;
     }
-    each_container(spec, |container| {
+    for_each_container(spec, |container| {
         let key = format!("{SECCOMP_CONTAINER}{}", container.text("name"));
         let context = container.field("securityContext");
         let profile = context.field("seccompProfile");
-        matching_profile(annotations, &key, &profile, "seccomp", errors);
+        validate_profile_matches(annotations, &key, &profile, "seccomp", errors);
     });
     let os = spec.field("os");
     if os.text("name") == "windows" {
         return;
     }
-    each_container(spec, |container| {
+    for_each_container(spec, |container| {
         let key = format!("{APP_ARMOR}{}", container.text("name"));
         let own = container.field("securityContext");
         let profile = own
             .get("appArmorProfile")
             .or_else(|| context.get("appArmorProfile"));
-        let profile = View::at(profile, own.path().child("appArmorProfile"));
-        matching_profile(annotations, &key, &profile, "apparmor", errors);
+        let profile = FieldView::at(profile, own.path().child("appArmorProfile"));
+        validate_profile_matches(annotations, &key, &profile, "apparmor", errors);
     });
 }
 
-fn matching_profile(
-    annotations: &View<'_>,
+fn validate_profile_matches(
+    annotations: &FieldView<'_>,
     key: &str,
-    profile: &View<'_>,
+    profile: &FieldView<'_>,
     kind: &str,
     errors: &mut ErrorList,
 ) {
@@ -181,13 +194,17 @@ fn matching_profile(
     }
 }
 
-/// Checks the annotations that may not change while a pod lives.
-pub(super) fn validate_update(annotations: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+/// Validates annotations that are immutable after creation.
+pub(super) fn validate_update(
+    annotations: &FieldView<'_>,
+    old: &FieldView<'_>,
+    errors: &mut ErrorList,
+) {
     let mut refuse = |key: &str, app_armor: &str, mirror: &str| {
         let path = annotations.path().key(key);
         if key.starts_with(APP_ARMOR) {
             errors.push(Error::forbidden(&path, app_armor));
-        } else if key == MIRROR {
+        } else if key == MIRROR_POD_ANNOTATION {
             errors.push(Error::forbidden(&path, mirror));
         }
     };

@@ -1,15 +1,15 @@
-//! Checks of single values that all parts of a pod share. An absent text is empty, an absent number zero.
+//! Validators of single values, shared by all parts of a pod. An absent string is empty, an absent number zero.
 
 use std::net::IpAddr;
 
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
-use rhumb_meta::validation::{self, Problems};
+use rhumb_meta::validation::{self, ValidationProblems};
 use rhumb_meta::{Quantity, gotext};
 
-use crate::View;
+use crate::FieldView;
 use crate::selectors::push_problems;
 
-pub(crate) const NEGATIVE: &str = "must be greater than or equal to 0";
+pub(crate) const MUST_BE_NON_NEGATIVE: &str = "must be greater than or equal to 0";
 const NOT_POSITIVE: &str = "must be greater than zero";
 const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 const FILE_MODE_MAX: i64 = 0o777;
@@ -21,27 +21,35 @@ const HEADER_NAME: &str = "a valid HTTP header must consist of alphanumeric char
 const ENV_NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
 const SEARCH_DOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
 
-pub(crate) fn bad_text(view: &View<'_>, errors: &mut ErrorList, detail: impl Into<String>) {
+pub(crate) fn invalid_text(
+    view: &FieldView<'_>,
+    errors: &mut ErrorList,
+    detail: impl Into<String>,
+) {
     errors.push(Error::invalid(view.path(), view.str(), detail));
 }
 
-pub(crate) fn bad_number(view: &View<'_>, errors: &mut ErrorList, detail: impl Into<String>) {
+pub(crate) fn invalid_number(
+    view: &FieldView<'_>,
+    errors: &mut ErrorList,
+    detail: impl Into<String>,
+) {
     let number = view.int().unwrap_or_default();
     errors.push(Error::invalid(view.path(), number, detail));
 }
 
-/// An empty value is missing.
-pub(crate) fn required(view: &View<'_>, errors: &mut ErrorList) {
+/// Requires a non-empty value.
+pub(crate) fn required(view: &FieldView<'_>, errors: &mut ErrorList) {
     if view.is_empty() {
         view.required(errors, "");
     }
 }
 
-/// A field as errors show it: upstream's name for it in code, its own, and what stands for it if absent.
-pub(crate) type Shown = (&'static str, &'static str, &'static str);
+/// A field of a Go struct as rendered in errors: Go name, JSON name, and text if absent.
+pub(crate) type GoStructField = (&'static str, &'static str, &'static str);
 
-/// An object as errors show it.
-pub(crate) fn go_struct(view: &View<'_>, fields: &[Shown]) -> String {
+/// Renders an object as the Go struct that errors show.
+pub(crate) fn go_struct(view: &FieldView<'_>, fields: &[GoStructField]) -> String {
     let fields = fields.iter().map(|(shown, field, absent)| {
         let value = view.get(field).map(gotext::json);
         format!("\"{shown}\":{}", value.as_deref().unwrap_or(absent))
@@ -49,14 +57,14 @@ pub(crate) fn go_struct(view: &View<'_>, fields: &[Shown]) -> String {
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
-/// A list of objects as errors show it.
-pub(crate) fn go_list(list: &View<'_>, shown: impl Fn(&View<'_>) -> String) -> BadValue {
+/// Renders a list of objects as errors show it.
+pub(crate) fn go_list(list: &FieldView<'_>, shown: impl Fn(&FieldView<'_>) -> String) -> BadValue {
     let items: Vec<String> = list.items().map(|item| shown(&item)).collect();
     BadValue::Rendered(format!("[{}]", items.join(",")))
 }
 
-/// The text must be one of those; an empty one is missing.
-pub(crate) fn required_one_of(view: &View<'_>, supported: &[&str], errors: &mut ErrorList) {
+/// Requires one of the supported strings; an empty one is reported as missing.
+pub(crate) fn required_one_of(view: &FieldView<'_>, supported: &[&str], errors: &mut ErrorList) {
     if view.str().is_empty() {
         view.required(errors, "");
     } else {
@@ -64,37 +72,37 @@ pub(crate) fn required_one_of(view: &View<'_>, supported: &[&str], errors: &mut 
     }
 }
 
-/// The text must be one of those.
-pub(crate) fn one_of(view: &View<'_>, supported: &[&str], errors: &mut ErrorList) {
+/// Requires one of the supported strings.
+pub(crate) fn one_of(view: &FieldView<'_>, supported: &[&str], errors: &mut ErrorList) {
     if !supported.contains(&view.str()) {
         let shown = BadValue::json(view.str());
         errors.push(Error::not_supported(view.path(), shown, supported));
     }
 }
 
-pub(crate) fn optional_one_of(view: &View<'_>, supported: &[&str], errors: &mut ErrorList) {
+pub(crate) fn optional_one_of(view: &FieldView<'_>, supported: &[&str], errors: &mut ErrorList) {
     if view.exists() {
         one_of(view, supported, errors);
     }
 }
 
-fn format(view: &View<'_>, errors: &mut ErrorList, problems: fn(&str) -> Problems) {
+fn format(view: &FieldView<'_>, errors: &mut ErrorList, problems: fn(&str) -> ValidationProblems) {
     push_problems(errors, view.path(), view.str(), problems(view.str()));
 }
 
-pub(crate) fn dns_label(view: &View<'_>, errors: &mut ErrorList) {
+pub(crate) fn dns_label(view: &FieldView<'_>, errors: &mut ErrorList) {
     format(view, errors, validation::dns1123_label);
 }
 
-pub(crate) fn dns_subdomain(view: &View<'_>, errors: &mut ErrorList) {
+pub(crate) fn dns_subdomain(view: &FieldView<'_>, errors: &mut ErrorList) {
     format(view, errors, validation::dns1123_subdomain);
 }
 
-pub(crate) fn qualified_name(view: &View<'_>, errors: &mut ErrorList) {
+pub(crate) fn qualified_name(view: &FieldView<'_>, errors: &mut ErrorList) {
     format(view, errors, validation::qualified_name);
 }
 
-pub(crate) fn required_dns_label(view: &View<'_>, errors: &mut ErrorList) {
+pub(crate) fn required_dns_label(view: &FieldView<'_>, errors: &mut ErrorList) {
     if view.str().is_empty() {
         view.required(errors, "");
     } else {
@@ -102,7 +110,7 @@ pub(crate) fn required_dns_label(view: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-pub(crate) fn required_dns_subdomain(view: &View<'_>, errors: &mut ErrorList) {
+pub(crate) fn required_dns_subdomain(view: &FieldView<'_>, errors: &mut ErrorList) {
     if view.str().is_empty() {
         view.required(errors, "");
     } else {
@@ -110,56 +118,56 @@ pub(crate) fn required_dns_subdomain(view: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A name that need not be there.
-pub(crate) fn optional_dns_subdomain(view: &View<'_>, errors: &mut ErrorList) {
+/// Validates the name, if set.
+pub(crate) fn optional_dns_subdomain(view: &FieldView<'_>, errors: &mut ErrorList) {
     if !view.str().is_empty() {
         dns_subdomain(view, errors);
     }
 }
 
-pub(crate) fn non_negative(view: &View<'_>, errors: &mut ErrorList) {
+pub(crate) fn non_negative(view: &FieldView<'_>, errors: &mut ErrorList) {
     if view.int().is_some_and(|number| number < 0) {
-        bad_number(view, errors, NEGATIVE);
+        invalid_number(view, errors, MUST_BE_NON_NEGATIVE);
     }
 }
 
-pub(crate) fn positive(view: &View<'_>, errors: &mut ErrorList) {
+pub(crate) fn positive(view: &FieldView<'_>, errors: &mut ErrorList) {
     if view.int().unwrap_or_default() <= 0 {
-        bad_number(view, errors, NOT_POSITIVE);
+        invalid_number(view, errors, NOT_POSITIVE);
     }
 }
 
-/// The id of a user or group.
-pub(crate) fn id(view: &View<'_>, errors: &mut ErrorList) {
+/// Validates a user or group id.
+pub(crate) fn id(view: &FieldView<'_>, errors: &mut ErrorList) {
     if view
         .int()
         .is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id))
     {
-        bad_number(view, errors, ID_RANGE);
+        invalid_number(view, errors, ID_RANGE);
     }
 }
 
-pub(crate) fn file_mode(view: &View<'_>, errors: &mut ErrorList) {
+pub(crate) fn file_mode(view: &FieldView<'_>, errors: &mut ErrorList) {
     if view
         .int()
         .is_some_and(|mode| !(0..=FILE_MODE_MAX).contains(&mode))
     {
-        bad_number(view, errors, FILE_MODE);
+        invalid_number(view, errors, FILE_MODE);
     }
 }
 
-pub(crate) fn port_number(view: &View<'_>, errors: &mut ErrorList) {
+pub(crate) fn port_number(view: &FieldView<'_>, errors: &mut ErrorList) {
     if !(1..=65535).contains(&view.int().unwrap_or_default()) {
-        bad_number(view, errors, PORT_RANGE);
+        invalid_number(view, errors, PORT_RANGE);
     }
 }
 
-pub(crate) fn port_name(view: &View<'_>, errors: &mut ErrorList) {
+pub(crate) fn port_name(view: &FieldView<'_>, errors: &mut ErrorList) {
     format(view, errors, port_name_problems);
 }
 
-pub(crate) fn port_name_problems(name: &str) -> Problems {
-    let mut problems = Problems::new();
+pub(crate) fn port_name_problems(name: &str) -> ValidationProblems {
+    let mut problems = ValidationProblems::new();
     if name.len() > PORT_NAME_MAX_BYTES {
         problems.push("must be no more than 15 characters");
     }
@@ -179,8 +187,8 @@ pub(crate) fn port_name_problems(name: &str) -> Problems {
     problems
 }
 
-/// A port by its number or by its name.
-pub(crate) fn port(view: &View<'_>, errors: &mut ErrorList) {
+/// Validates a port given by number or by name.
+pub(crate) fn port(view: &FieldView<'_>, errors: &mut ErrorList) {
     if view.opt_str().is_some() {
         port_name(view, errors);
     } else {
@@ -188,12 +196,12 @@ pub(crate) fn port(view: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-pub(crate) fn config_key(view: &View<'_>, errors: &mut ErrorList) {
+pub(crate) fn config_key(view: &FieldView<'_>, errors: &mut ErrorList) {
     format(view, errors, config_key_problems);
 }
 
-fn config_key_problems(key: &str) -> Problems {
-    let mut problems = Problems::new();
+fn config_key_problems(key: &str) -> ValidationProblems {
+    let mut problems = ValidationProblems::new();
     if key.len() > validation::DNS1123_SUBDOMAIN_MAX_BYTES {
         problems.push("must be no more than 253 characters");
     }
@@ -217,17 +225,17 @@ pub(crate) fn header_name(path: &Path<'_>, name: &str, errors: &mut ErrorList) {
     }
 }
 
-pub(crate) fn env_name(view: &View<'_>, errors: &mut ErrorList) {
+pub(crate) fn env_name(view: &FieldView<'_>, errors: &mut ErrorList) {
     let name = view.str();
     if !name
         .bytes()
         .all(|byte| matches!(byte, b' '..=b'<' | b'>'..=b'~'))
     {
-        bad_text(view, errors, ENV_NAME);
+        invalid_text(view, errors, ENV_NAME);
     }
 }
 
-/// A domain to search, which may have underscores.
+/// Validates a DNS search domain, which may have underscores.
 pub(crate) fn search_domain(path: &Path<'_>, domain: &str, errors: &mut ErrorList) {
     if domain.len() > validation::DNS1123_SUBDOMAIN_MAX_BYTES {
         errors.push(Error::invalid(
@@ -250,10 +258,10 @@ pub(crate) fn search_domain(path: &Path<'_>, domain: &str, errors: &mut ErrorLis
     }
 }
 
-/// A path without a step back.
-pub(crate) fn no_backsteps(view: &View<'_>, errors: &mut ErrorList) {
+/// Rejects a path with a `..` segment.
+pub(crate) fn no_backsteps(view: &FieldView<'_>, errors: &mut ErrorList) {
     if has_backsteps(view.str()) {
-        bad_text(view, errors, "must not contain '..'");
+        invalid_text(view, errors, "must not contain '..'");
     }
 }
 
@@ -261,27 +269,27 @@ pub(crate) fn has_backsteps(path: &str) -> bool {
     path.split('/').any(|step| step == "..")
 }
 
-/// A relative path without a step back.
-pub(crate) fn descending_path(view: &View<'_>, errors: &mut ErrorList) {
+/// Requires a relative path without a `..` segment.
+pub(crate) fn local_descending_path(view: &FieldView<'_>, errors: &mut ErrorList) {
     if view.str().starts_with('/') {
-        bad_text(view, errors, "must be a relative path");
+        invalid_text(view, errors, "must be a relative path");
     }
     no_backsteps(view, errors);
 }
 
-/// A relative path without a step back, whose names are not those that volumes keep for themselves.
-pub(crate) fn local_path(view: &View<'_>, errors: &mut ErrorList) {
-    descending_path(view, errors);
+/// Requires a relative path without a `..` segment that does not begin with the reserved `..`.
+pub(crate) fn local_non_reserved_path(view: &FieldView<'_>, errors: &mut ErrorList) {
+    local_descending_path(view, errors);
     if view.str().starts_with("..") && !view.str().starts_with("../") {
-        bad_text(view, errors, "must not start with '..'");
+        invalid_text(view, errors, "must not start with '..'");
     }
 }
 
-pub(crate) fn is_local_path(path: &str) -> bool {
+pub(crate) fn is_local_non_reserved_path(path: &str) -> bool {
     !path.starts_with('/') && !has_backsteps(path) && !path.starts_with("..")
 }
 
-/// An address.
+/// Validates an IP address.
 pub(crate) fn ip(path: &Path<'_>, address: &str, errors: &mut ErrorList) {
     match (address.parse::<IpAddr>(), sloppy_ip(address)) {
         (Ok(IpAddr::V6(parsed)), _) if parsed.to_ipv4_mapped().is_some() => errors.push(
@@ -299,7 +307,7 @@ pub(crate) fn ip(path: &Path<'_>, address: &str, errors: &mut ErrorList) {
     }
 }
 
-/// An address whose numbers may begin with zeros.
+/// Parses an IP address; IPv4 octets may have leading zeros (Go's `ParseIPSloppy`).
 pub(crate) fn sloppy_ip(address: &str) -> Option<IpAddr> {
     if let Ok(parsed) = address.parse() {
         return Some(parsed);
@@ -317,7 +325,7 @@ pub(crate) fn sloppy_ip(address: &str) -> Option<IpAddr> {
     parts.next().is_none().then(|| IpAddr::from(octets))
 }
 
-/// Whether both families of addresses are among these; the place of one that is no address is an error.
+/// Returns whether the list has addresses of both families, or the index of an invalid address as the error.
 pub(crate) fn is_dual_stack<'a>(addresses: impl Iterator<Item = &'a str>) -> Result<bool, usize> {
     let (mut v4, mut v6) = (false, false);
     for (index, address) in addresses.enumerate() {
@@ -331,8 +339,8 @@ pub(crate) fn is_dual_stack<'a>(addresses: impl Iterator<Item = &'a str>) -> Res
     Ok(v4 && v6)
 }
 
-/// Reads a quantity; one that cannot be read is an error.
-pub(crate) fn quantity(view: &View<'_>, errors: &mut ErrorList) -> Option<Quantity> {
+/// Parses a quantity; a malformed one is reported as an error.
+pub(crate) fn quantity(view: &FieldView<'_>, errors: &mut ErrorList) -> Option<Quantity> {
     match Quantity::from_json(view.value()?) {
         Ok(quantity) => Some(quantity),
         Err(error) => {
@@ -344,7 +352,11 @@ pub(crate) fn quantity(view: &View<'_>, errors: &mut ErrorList) -> Option<Quanti
 
 pub(crate) fn non_negative_quantity(path: &Path<'_>, quantity: &Quantity, errors: &mut ErrorList) {
     if quantity.is_negative() {
-        errors.push(Error::invalid(path, quantity.to_string(), NEGATIVE));
+        errors.push(Error::invalid(
+            path,
+            quantity.to_string(),
+            MUST_BE_NON_NEGATIVE,
+        ));
     }
 }
 
@@ -353,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_strict() {
+    fn ip_addresses_are_validated_strictly() {
         let table = [
             ("10.0.0.1", ""),
             ("2001:db8::1", ""),
@@ -382,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_ports_have_a_letter_and_few_characters() {
+    fn port_names_need_a_letter_and_at_most_15_characters() {
         let table = [
             ("http", 0),
             ("a-1", 0),
@@ -399,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_volumes_stay_below_them() {
+    fn volume_paths_must_not_leave_the_volume() {
         let table = [
             ("a/b", true),
             ("..a", false),
@@ -410,7 +422,7 @@ mod tests {
             ("", true),
         ];
         for (path, want) in table {
-            assert_eq!(is_local_path(path), want, "{path}");
+            assert_eq!(is_local_non_reserved_path(path), want, "{path}");
         }
     }
 }

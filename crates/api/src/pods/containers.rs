@@ -1,4 +1,4 @@
-//! The containers of a pod: those that run, those that run before, and those added later.
+//! Validation of containers, init containers and ephemeral containers.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -6,31 +6,31 @@ use std::collections::BTreeSet;
 use rhumb_meta::field::{Error, ErrorList};
 use serde_json::Value;
 
-use super::mounts::{self, Volumes};
-use super::resources::{self, Asker};
-use super::{Options, checks, env, probes, security};
-use crate::View;
-use crate::small::SmallSet;
+use super::mounts::{self, VolumeKindsByName};
+use super::resources::{self, ResourceLevel};
+use super::{PodValidationOptions, checks, env, probes, security};
+use crate::FieldView;
+use crate::small_map::SmallSet;
 
-const POLICY_MISSING: &str = "must specify restartPolicy when restart rules are used";
+const RESTART_POLICY_REQUIRED: &str = "must specify restartPolicy when restart rules are used";
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
 
-/// What containers need to know of their pod.
-pub(super) struct Context<'a> {
-    pub(super) volumes: &'a Volumes<'a>,
-    /// The names that the pod gives its resource claims.
+/// What the validation of a container needs from its pod.
+pub(super) struct ContainerValidationContext<'a> {
+    pub(super) volumes: &'a VolumeKindsByName<'a>,
+    /// Names of the resource claims of the pod.
     pub(super) claims: &'a BTreeSet<&'a str>,
-    pub(super) probes: probes::Context<'a>,
+    pub(super) probes: probes::HandlerValidationContext<'a>,
     pub(super) restart_policy: &'a str,
-    /// Whether the pod's users are the host's.
+    /// Whether the pod uses the user namespace of the host.
     pub(super) host_users: bool,
-    pub(super) options: &'a Options,
-    /// Set if any container has a variable whose value is in a file, which is rare.
+    pub(super) options: &'a PodValidationOptions,
+    /// Set if any container has a variable with `fileKeyRef`, which is rare.
     pub(super) has_file_variables: &'a Cell<bool>,
 }
 
-/// Fields that containers added later may have; all else is for containers that a workload is made of.
+/// Fields that ephemeral containers may have.
 const EPHEMERAL_FIELDS: &[&str] = &[
     "name",
     "image",
@@ -51,7 +51,11 @@ const EPHEMERAL_FIELDS: &[&str] = &[
     "targetContainerName",
 ];
 
-pub(super) fn validate(containers: &View<'_>, context: &Context<'_>, errors: &mut ErrorList) {
+pub(super) fn validate(
+    containers: &FieldView<'_>,
+    context: &ContainerValidationContext<'_>,
+    errors: &mut ErrorList,
+) {
     if containers.is_empty() {
         containers.required(errors, "");
         return;
@@ -59,7 +63,7 @@ pub(super) fn validate(containers: &View<'_>, context: &Context<'_>, errors: &mu
     let mut names = SmallSet::with_capacity(containers.len());
     for item in containers.items() {
         let index = item.index();
-        let container = item.with(&index);
+        let container = item.with_index(&index);
         validate_common(&container, context, errors);
         unique_name(&item, &mut names, errors);
         probes::validate(&container, context.probes, errors);
@@ -71,7 +75,11 @@ pub(super) fn validate(containers: &View<'_>, context: &Context<'_>, errors: &mu
     }
 }
 
-fn unique_name<'a>(container: &View<'a>, names: &mut SmallSet<&'a str>, errors: &mut ErrorList) {
+fn unique_name<'a>(
+    container: &FieldView<'a>,
+    names: &mut SmallSet<&'a str>,
+    errors: &mut ErrorList,
+) {
     let name = container.text("name");
     if !names.insert(name) {
         errors.push(Error::duplicate(container.field("name").path(), name));
@@ -79,9 +87,9 @@ fn unique_name<'a>(container: &View<'a>, names: &mut SmallSet<&'a str>, errors: 
 }
 
 pub(super) fn validate_init(
-    containers: &View<'_>,
-    regular: &View<'_>,
-    context: &Context<'_>,
+    containers: &FieldView<'_>,
+    regular: &FieldView<'_>,
+    context: &ContainerValidationContext<'_>,
     errors: &mut ErrorList,
 ) {
     if containers.is_empty() {
@@ -93,33 +101,33 @@ pub(super) fn validate_init(
         .collect();
     for item in containers.items() {
         let index = item.index();
-        let container = item.with(&index);
+        let container = item.with_index(&index);
         validate_common(&container, context, errors);
         if container.has("restartPolicy") {
             restart_policy(&container, errors);
         } else if !container.field("restartPolicyRules").is_empty() {
             let policy = container.field("restartPolicy");
-            policy.required(errors, POLICY_MISSING);
+            policy.required(errors, RESTART_POLICY_REQUIRED);
         }
         let name = item.text("name");
         if !name.is_empty() || names.contains(&name) {
             unique_name(&item, &mut names, errors);
         }
-        // Each is looked at as if it were the first: they run one after the other.
+        // Each one is validated on its own for port conflicts, because init containers run one after the other.
         let first = containers.path().index(0);
-        let alone = View::at(container.value(), first);
+        let alone = FieldView::at(container.value(), first);
         host_ports(&alone, &mut SmallSet::new(), errors);
         let is_sidecar = container.text("restartPolicy") == "Always";
         if is_sidecar {
             probes::validate(&container, context.probes, errors);
         } else {
-            without_probes(&container, errors);
-            without_restarts(&container, context.options, errors);
+            reject_probes(&container, errors);
+            reject_restart_rules(&container, context.options, errors);
         }
     }
 }
 
-fn without_probes(container: &View<'_>, errors: &mut ErrorList) {
+fn reject_probes(container: &FieldView<'_>, errors: &mut ErrorList) {
     for field in [
         "lifecycle",
         "livenessProbe",
@@ -133,23 +141,27 @@ fn without_probes(container: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn without_restarts(container: &View<'_>, options: &Options, errors: &mut ErrorList) {
+fn reject_restart_rules(
+    container: &FieldView<'_>,
+    options: &PodValidationOptions,
+    errors: &mut ErrorList,
+) {
     if options.allow_restart_of_init_containers {
         return;
     }
     for policy in container.field("resizePolicy").items() {
         if policy.text("restartPolicy") == "RestartContainer" {
             let detail = "must not be set to 'RestartContainer' for non-sidecar initContainers";
-            checks::bad_text(&policy.field("restartPolicy"), errors, detail);
+            checks::invalid_text(&policy.field("restartPolicy"), errors, detail);
         }
     }
 }
 
 pub(super) fn validate_ephemeral(
-    containers: &View<'_>,
-    regular: &View<'_>,
-    init: &View<'_>,
-    context: &Context<'_>,
+    containers: &FieldView<'_>,
+    regular: &FieldView<'_>,
+    init: &FieldView<'_>,
+    context: &ContainerValidationContext<'_>,
     errors: &mut ErrorList,
 ) {
     if containers.is_empty() {
@@ -160,21 +172,21 @@ pub(super) fn validate_ephemeral(
     let mut names: SmallSet<&str> = all().map(|container| container.text("name")).collect();
     for container in containers.items() {
         validate_common(&container, context, errors);
-        trimmed_image(&container, errors);
+        reject_image_whitespace(&container, errors);
         unique_name(&container, &mut names, errors);
         let target = container.field("targetContainerName");
         if !target.is_empty() && !others.contains(&target.str()) {
             errors.push(Error::not_found(target.path(), target.str()));
         }
-        only_ephemeral_fields(&container, errors);
+        reject_non_ephemeral_fields(&container, errors);
     }
 }
 
-fn only_ephemeral_fields(container: &View<'_>, errors: &mut ErrorList) {
+fn reject_non_ephemeral_fields(container: &FieldView<'_>, errors: &mut ErrorList) {
     const FORBIDDEN: &str = "cannot be set for an Ephemeral Container";
     for (name, value) in container.object().into_iter().flatten() {
-        let view = View::at(Some(value), container.path().child(name));
-        // Probes and hooks are there even if they say nothing.
+        let view = FieldView::at(Some(value), container.path().child(name));
+        // Probes and hooks count as set even if they are empty.
         let is_set = view.exists() && (name != "resources" || !view.is_empty());
         if is_set && !EPHEMERAL_FIELDS.contains(&name.as_str()) {
             view.forbidden(errors, FORBIDDEN);
@@ -190,11 +202,11 @@ fn only_ephemeral_fields(container: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Pods, unlike templates, must not have spaces around the names of images.
-pub(super) fn trimmed_image(container: &View<'_>, errors: &mut ErrorList) {
+/// Rejects image names with surrounding whitespace, in pods but not in templates.
+pub(super) fn reject_image_whitespace(container: &FieldView<'_>, errors: &mut ErrorList) {
     let image = container.field("image");
     if image.str().trim().len() != image.len() {
-        checks::bad_text(
+        checks::invalid_text(
             &image,
             errors,
             "must not have leading or trailing whitespace",
@@ -202,7 +214,11 @@ pub(super) fn trimmed_image(container: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_common(container: &View<'_>, context: &Context<'_>, errors: &mut ErrorList) {
+fn validate_common(
+    container: &FieldView<'_>,
+    context: &ContainerValidationContext<'_>,
+    errors: &mut ErrorList,
+) {
     checks::required_dns_label(&container.field("name"), errors);
     checks::required(&container.field("image"), errors);
     let policies = ["File", "FallbackToLogsOnError"];
@@ -223,7 +239,7 @@ fn validate_common(container: &View<'_>, context: &Context<'_>, errors: &mut Err
     let resources = container.field("resources");
     resources::validate(
         &resources,
-        Asker::Container,
+        ResourceLevel::Container,
         context.claims,
         allow_indivisible,
         errors,
@@ -237,7 +253,7 @@ fn validate_common(container: &View<'_>, context: &Context<'_>, errors: &mut Err
     security::validate_container(&security, context.host_users, errors);
 }
 
-fn validate_ports(ports: &View<'_>, errors: &mut ErrorList) {
+fn validate_ports(ports: &FieldView<'_>, errors: &mut ErrorList) {
     let mut names = SmallSet::new();
     for port in ports.items() {
         let name = port.field("name");
@@ -262,9 +278,9 @@ fn validate_ports(ports: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A port of the host can be taken once.
+/// Rejects duplicate host ports.
 fn host_ports<'a>(
-    container: &View<'a>,
+    container: &FieldView<'a>,
     taken: &mut SmallSet<(&'a str, &'a str, i64)>,
     errors: &mut ErrorList,
 ) {
@@ -285,26 +301,26 @@ fn host_ports<'a>(
     }
 }
 
-/// Errors are at the list.
-fn resize_policies(policies: &View<'_>, restart_policy: &str, errors: &mut ErrorList) {
+/// As upstream, errors are reported at the list.
+fn resize_policies(policies: &FieldView<'_>, restart_policy: &str, errors: &mut ErrorList) {
     let mut resources = SmallSet::new();
     for policy in policies.items() {
         let resource = policy.text("resourceName");
         if !resources.insert(resource) {
             errors.push(Error::duplicate(policy.path(), resource));
         }
-        let resource = View::at(policy.get("resourceName"), *policies.path());
+        let resource = FieldView::at(policy.get("resourceName"), *policies.path());
         checks::required_one_of(&resource, &["cpu", "memory"], errors);
-        let restart = View::at(policy.get("restartPolicy"), *policies.path());
+        let restart = FieldView::at(policy.get("restartPolicy"), *policies.path());
         checks::required_one_of(&restart, &["NotRequired", "RestartContainer"], errors);
         if restart_policy == "Never" && restart.str() != "NotRequired" {
             let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
-            checks::bad_text(&restart, errors, detail);
+            checks::invalid_text(&restart, errors, detail);
         }
     }
 }
 
-fn restart_policy(container: &View<'_>, errors: &mut ErrorList) {
+fn restart_policy(container: &FieldView<'_>, errors: &mut ErrorList) {
     let (policy, rules) = (
         container.field("restartPolicy"),
         container.field("restartPolicyRules"),
@@ -312,12 +328,12 @@ fn restart_policy(container: &View<'_>, errors: &mut ErrorList) {
     if policy.exists() {
         checks::one_of(&policy, &["Always", "Never", "OnFailure"], errors);
     } else if !rules.is_empty() {
-        policy.required(errors, POLICY_MISSING);
+        policy.required(errors, RESTART_POLICY_REQUIRED);
     }
     restart_rules(&rules, errors);
 }
 
-fn restart_rules(rules: &View<'_>, errors: &mut ErrorList) {
+fn restart_rules(rules: &FieldView<'_>, errors: &mut ErrorList) {
     if rules.len() > RULES_MAX {
         errors.push(Error::too_many(rules.path(), Some(rules.len()), RULES_MAX));
     }

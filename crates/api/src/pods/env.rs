@@ -1,10 +1,10 @@
-//! Environment variables, and where their values come from.
+//! Validation of environment variables and their sources (`env`, `envFrom`).
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::{Quantity, validation};
 
 use super::checks;
-use crate::View;
+use crate::FieldView;
 use crate::selectors::push_problems;
 
 const FIELD_PATHS: &[&str] = &[
@@ -19,7 +19,7 @@ const FIELD_PATHS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// All that the downward API can read of a pod, for files or variables.
+/// All field paths of the downward API, for files or variables.
 const READABLE_PATHS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -50,8 +50,8 @@ const BYTE_DIVISORS: &[&str] = &[
     "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
 ];
 
-/// Checks variables, and says whether any of them has its value in a file.
-pub(super) fn validate(variables: &View<'_>, errors: &mut ErrorList) -> bool {
+/// Validates variables. Returns whether any of them uses `fileKeyRef`.
+pub(super) fn validate(variables: &FieldView<'_>, errors: &mut ErrorList) -> bool {
     let mut is_any_in_file = false;
     for variable in variables.items() {
         let name = variable.field("name");
@@ -70,13 +70,13 @@ pub(super) fn validate(variables: &View<'_>, errors: &mut ErrorList) -> bool {
     is_any_in_file
 }
 
-fn validate_source(source: &View<'_>, has_value: bool, errors: &mut ErrorList) {
+fn validate_source(source: &FieldView<'_>, has_value: bool, errors: &mut ErrorList) {
     let mut sources = 0;
-    let mut check = |name: &str, check: &mut dyn FnMut(&View<'_>)| {
+    let mut check = |name: &str, check: &mut dyn FnMut(&FieldView<'_>)| {
         if source.has(name) {
             sources += 1;
             let path = source.path().child(name);
-            check(&View::at(source.get(name), path));
+            check(&FieldView::at(source.get(name), path));
         }
     };
     check("fieldRef", &mut |view| {
@@ -100,8 +100,8 @@ fn validate_source(source: &View<'_>, has_value: bool, errors: &mut ErrorList) {
     errors.push(Error::invalid(source.path(), "", detail));
 }
 
-/// Checks a reference to a field of the pod, which must be one of those supported.
-pub(super) fn field_selector(selector: &View<'_>, supported: &[&str], errors: &mut ErrorList) {
+/// Validates a `fieldRef`, whose path must be one of `supported`.
+pub(super) fn field_selector(selector: &FieldView<'_>, supported: &[&str], errors: &mut ErrorList) {
     let (version, path) = (selector.field("apiVersion"), selector.field("fieldPath"));
     if version.is_empty() {
         version.required(errors, "");
@@ -116,10 +116,10 @@ pub(super) fn field_selector(selector: &View<'_>, supported: &[&str], errors: &m
             "error converting fieldPath: unsupported pod version: {}",
             version.str()
         );
-        checks::bad_text(&path, errors, detail);
+        checks::invalid_text(&path, errors, detail);
         return;
     }
-    match subscripted(path.str()) {
+    match split_subscript(path.str()) {
         Some(("metadata.annotations", key)) => {
             let key = key.to_lowercase();
             push_problems(
@@ -142,34 +142,34 @@ pub(super) fn field_selector(selector: &View<'_>, supported: &[&str], errors: &m
                 "error converting fieldPath: field label does not support subscript: {}",
                 path.str()
             );
-            checks::bad_text(&path, errors, detail);
+            checks::invalid_text(&path, errors, detail);
         }
-        None => plain_path(&path, supported, errors),
+        None => validate_plain_path(&path, supported, errors),
     }
 }
 
-fn plain_path(path: &View<'_>, supported: &[&str], errors: &mut ErrorList) {
-    // The old name of a field that upstream still reads.
+fn validate_plain_path(path: &FieldView<'_>, supported: &[&str], errors: &mut ErrorList) {
+    // Deprecated name of a field, which upstream still accepts.
     let name = match path.str() {
         "spec.host" => "spec.nodeName",
         name => name,
     };
     if !READABLE_PATHS.contains(&name) {
         let detail = format!("error converting fieldPath: field label not supported: {name}");
-        checks::bad_text(path, errors, detail);
+        checks::invalid_text(path, errors, detail);
     } else if !supported.contains(&name) {
         errors.push(Error::not_supported(path.path(), name, supported));
     }
 }
 
-/// `metadata.labels['app']` is a path and a key in it.
-fn subscripted(path: &str) -> Option<(&str, &str)> {
+/// Splits `metadata.labels['app']` into path and key.
+fn split_subscript(path: &str) -> Option<(&str, &str)> {
     let parts = path.strip_suffix("']")?.split_once("['");
     parts.filter(|(path, _)| !path.is_empty())
 }
 
-/// Checks a reference to a resource of a container. In a volume the container must be named.
-pub(super) fn resource_selector(selector: &View<'_>, in_volume: bool, errors: &mut ErrorList) {
+/// Validates a `resourceFieldRef`. In a volume, the container name is required.
+pub(super) fn resource_selector(selector: &FieldView<'_>, in_volume: bool, errors: &mut ErrorList) {
     let resource = selector.field("resource");
     let name = resource.str();
     let is_huge_page =
@@ -187,7 +187,7 @@ pub(super) fn resource_selector(selector: &View<'_>, in_volume: bool, errors: &m
     }
 }
 
-fn validate_divisor(name: &str, divisor: &Quantity, view: &View<'_>, errors: &mut ErrorList) {
+fn validate_divisor(name: &str, divisor: &Quantity, view: &FieldView<'_>, errors: &mut ErrorList) {
     if divisor.is_zero() {
         return;
     }
@@ -216,8 +216,8 @@ fn validate_divisor(name: &str, divisor: &Quantity, view: &View<'_>, errors: &mu
     }
 }
 
-/// Checks a reference to a key of a config map or secret.
-fn key_selector(selector: &View<'_>, errors: &mut ErrorList) {
+/// Validates a `configMapKeyRef` or `secretKeyRef`.
+fn key_selector(selector: &FieldView<'_>, errors: &mut ErrorList) {
     checks::dns_subdomain(&selector.field("name"), errors);
     let key = selector.field("key");
     if key.is_empty() {
@@ -227,7 +227,7 @@ fn key_selector(selector: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn file_selector(selector: &View<'_>, errors: &mut ErrorList) {
+fn file_selector(selector: &FieldView<'_>, errors: &mut ErrorList) {
     let (key, path) = (selector.field("key"), selector.field("path"));
     if key.is_empty() {
         key.required(errors, "");
@@ -242,8 +242,8 @@ fn file_selector(selector: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Checks the config maps and secrets whose entries all become variables.
-pub(super) fn validate_from(sources: &View<'_>, errors: &mut ErrorList) {
+/// Validates `envFrom`.
+pub(super) fn validate_from(sources: &FieldView<'_>, errors: &mut ErrorList) {
     for source in sources.items() {
         let prefix = source.field("prefix");
         if !prefix.is_empty() {
@@ -254,10 +254,10 @@ pub(super) fn validate_from(sources: &View<'_>, errors: &mut ErrorList) {
             let reference = source.field(kind);
             if reference.exists() {
                 count += 1;
-                referred_name(&reference.field("name"), errors);
+                validate_reference_name(&reference.field("name"), errors);
             }
         }
-        // Errors are at the list.
+        // As upstream, errors are reported at the list.
         let detail = match count {
             0 => "must specify one of: `configMapRef` or `secretRef`",
             1 => continue,
@@ -267,8 +267,8 @@ pub(super) fn validate_from(sources: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The name of a config map or secret. Upstream reads it as the beginning of a name, which may end in a dash.
-fn referred_name(view: &View<'_>, errors: &mut ErrorList) {
+/// Validates the name of a config map or secret. Upstream validates it as a name prefix, which may end in a dash.
+fn validate_reference_name(view: &FieldView<'_>, errors: &mut ErrorList) {
     let name = view.str();
     if name.is_empty() {
         view.required(errors, "");

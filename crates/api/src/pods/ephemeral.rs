@@ -1,4 +1,4 @@
-//! Containers that are added to a pod while it runs.
+//! The `ephemeralcontainers` subresource of pods.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::gotext;
 use serde_json::Value;
 
-use super::equality::same;
+use super::semantic_equality::semantically_equal;
 use super::{annotations, prepare, update};
-use crate::{Object, View};
+use crate::{FieldView, JsonObject};
 
 const FIELD: &str = "ephemeralContainers";
 
-/// Takes nothing from the new pod but its ephemeral containers.
-pub fn prepare_ephemeral_containers(pod: &mut Object, old: &Object) {
+/// Restores everything but the ephemeral containers from the old pod.
+pub fn prepare_ephemeral_containers(pod: &mut JsonObject, old: &JsonObject) {
     let added = match pod.get_mut("spec") {
         Some(Value::Object(spec)) => spec.remove(FIELD),
         _ => None,
@@ -24,7 +24,7 @@ pub fn prepare_ephemeral_containers(pod: &mut Object, old: &Object) {
             None => pod.remove(part),
         };
     }
-    prepare::keep_metadata(pod, old);
+    prepare::restore_metadata(pod, old);
     if let Some(Value::Object(spec)) = pod.get_mut("spec") {
         match added {
             Some(added) => spec.insert(FIELD.to_owned(), added),
@@ -33,12 +33,19 @@ pub fn prepare_ephemeral_containers(pod: &mut Object, old: &Object) {
     }
 }
 
-/// Checks a pod that was given ephemeral containers: those it had must be as they were.
-pub fn validate_ephemeral_containers(pod: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+/// Validates an update of the ephemeral containers: existing ones may not be changed or removed.
+pub fn validate_ephemeral_containers(
+    pod: &FieldView<'_>,
+    old: &FieldView<'_>,
+    errors: &mut ErrorList,
+) {
     let old_metadata = old.field("metadata");
-    if old_metadata.field("annotations").has(annotations::MIRROR) {
+    if old_metadata
+        .field("annotations")
+        .has(annotations::MIRROR_POD_ANNOTATION)
+    {
         let detail = "static pods do not support ephemeral containers";
-        errors.push(update::nowhere(detail));
+        errors.push(update::pod_error_without_field(detail));
         return;
     }
     let options = update::options(old);
@@ -54,7 +61,7 @@ pub fn validate_ephemeral_containers(pod: &View<'_>, old: &View<'_>, errors: &mu
         let name = gotext::quote(container.text("name"));
         let detail = match new.get(container.text("name")) {
             None => format!("existing ephemeral containers {name} may not be removed\n"),
-            Some(new) if !same(*new, container.value()) => {
+            Some(new) if !semantically_equal(*new, container.value()) => {
                 format!("existing ephemeral containers {name} may not be changed\n")
             }
             Some(_) => continue,

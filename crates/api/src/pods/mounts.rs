@@ -1,17 +1,21 @@
-//! Where a container finds its volumes.
+//! Validation of `volumeMounts` and `volumeDevices` of a container.
 
 use rhumb_meta::field::{Error, ErrorList};
 use serde_json::Value;
 
 use super::checks;
-use super::volumes::Volume;
-use crate::View;
-use crate::small::{SmallMap, SmallSet};
+use super::volumes::VolumeKind;
+use crate::FieldView;
+use crate::small_map::{SmallMap, SmallSet};
 
-/// The volumes of the pod that a container may use, by name.
-pub(super) type Volumes<'a> = SmallMap<&'a str, Volume>;
+/// The volumes of a pod by name.
+pub(super) type VolumeKindsByName<'a> = SmallMap<&'a str, VolumeKind>;
 
-pub(super) fn validate(container: &View<'_>, volumes: &Volumes<'_>, errors: &mut ErrorList) {
+pub(super) fn validate(
+    container: &FieldView<'_>,
+    volumes: &VolumeKindsByName<'_>,
+    errors: &mut ErrorList,
+) {
     let (mounts, devices) = (
         container.field("volumeMounts"),
         container.field("volumeDevices"),
@@ -23,8 +27,8 @@ pub(super) fn validate(container: &View<'_>, volumes: &Volumes<'_>, errors: &mut
     }
 }
 
-/// Where volumes are, by their names.
-fn paths<'a>(list: &View<'a>, field: &str) -> SmallMap<&'a str, &'a str> {
+/// Paths of mounts or devices by volume name.
+fn paths<'a>(list: &FieldView<'a>, field: &str) -> SmallMap<&'a str, &'a str> {
     let items = list.value().and_then(Value::as_array).into_iter().flatten();
     let text = |item: &'a Value, field| item.get(field).and_then(Value::as_str).unwrap_or_default();
     items
@@ -33,17 +37,17 @@ fn paths<'a>(list: &View<'a>, field: &str) -> SmallMap<&'a str, &'a str> {
 }
 
 fn validate_mounts(
-    container: &View<'_>,
-    mounts: &View<'_>,
+    container: &FieldView<'_>,
+    mounts: &FieldView<'_>,
     devices: &SmallMap<&str, &str>,
-    volumes: &Volumes<'_>,
+    volumes: &VolumeKindsByName<'_>,
     errors: &mut ErrorList,
 ) {
     let mut paths = SmallSet::with_capacity(mounts.len());
     let device_paths: SmallSet<&str> = devices.values().copied().collect();
     for item in mounts.items() {
         let index = item.index();
-        let mount = item.with(&index);
+        let mount = item.with_index(&index);
         let (name, path) = (mount.field("name"), mount.field("mountPath"));
         checks::required(&name, errors);
         if !volumes.contains_key(&name.str()) {
@@ -51,14 +55,14 @@ fn validate_mounts(
         }
         checks::required(&path, errors);
         if !paths.insert(item.text("mountPath")) {
-            checks::bad_text(&path, errors, "must be unique");
+            checks::invalid_text(&path, errors, "must be unique");
         }
         if devices.contains_key(&name.str()) {
-            checks::bad_text(&name, errors, "must not already exist in volumeDevices");
+            checks::invalid_text(&name, errors, "must not already exist in volumeDevices");
         }
         if device_paths.contains(&path.str()) {
             let detail = "must not already exist as a path in volumeDevices";
-            checks::bad_text(&path, errors, detail);
+            checks::invalid_text(&path, errors, detail);
         }
         sub_paths(mounts, &mount, errors);
         propagation(container, mounts, &mount, errors);
@@ -66,26 +70,31 @@ fn validate_mounts(
     }
 }
 
-/// A field of a mount, which errors place in the list of mounts.
-fn in_list<'a>(mounts: &'a View<'a>, mount: &View<'a>, name: &'a str) -> View<'a> {
-    View::at(mount.get(name), mounts.path().child(name))
+/// Returns a field of a mount; as upstream, its error path is below the list, without the index.
+fn in_list<'a>(mounts: &'a FieldView<'a>, mount: &FieldView<'a>, name: &'a str) -> FieldView<'a> {
+    FieldView::at(mount.get(name), mounts.path().child(name))
 }
 
-fn sub_paths(mounts: &View<'_>, mount: &View<'_>, errors: &mut ErrorList) {
+fn sub_paths(mounts: &FieldView<'_>, mount: &FieldView<'_>, errors: &mut ErrorList) {
     if !mount.text("subPath").is_empty() {
-        checks::descending_path(&in_list(mounts, mount, "subPath"), errors);
+        checks::local_descending_path(&in_list(mounts, mount, "subPath"), errors);
     }
     if mount.text("subPathExpr").is_empty() {
         return;
     }
     if !mount.text("subPath").is_empty() {
         let detail = "subPathExpr and subPath are mutually exclusive";
-        checks::bad_text(&mount.field("subPathExpr"), errors, detail);
+        checks::invalid_text(&mount.field("subPathExpr"), errors, detail);
     }
-    checks::descending_path(&in_list(mounts, mount, "subPathExpr"), errors);
+    checks::local_descending_path(&in_list(mounts, mount, "subPathExpr"), errors);
 }
 
-fn propagation(container: &View<'_>, mounts: &View<'_>, mount: &View<'_>, errors: &mut ErrorList) {
+fn propagation(
+    container: &FieldView<'_>,
+    mounts: &FieldView<'_>,
+    mount: &FieldView<'_>,
+    errors: &mut ErrorList,
+) {
     let mode = in_list(mounts, mount, "mountPropagation");
     if !mode.exists() {
         return;
@@ -98,7 +107,7 @@ fn propagation(container: &View<'_>, mounts: &View<'_>, mount: &View<'_>, errors
     }
 }
 
-fn recursive_read_only(mounts: &View<'_>, mount: &View<'_>, errors: &mut ErrorList) {
+fn recursive_read_only(mounts: &FieldView<'_>, mount: &FieldView<'_>, errors: &mut ErrorList) {
     let mode = in_list(mounts, mount, "recursiveReadOnly");
     match mode.opt_str() {
         None | Some("Disabled") => {}
@@ -117,9 +126,9 @@ fn recursive_read_only(mounts: &View<'_>, mount: &View<'_>, errors: &mut ErrorLi
 }
 
 fn validate_devices(
-    devices: &View<'_>,
+    devices: &FieldView<'_>,
     mounts: &SmallMap<&str, &str>,
-    volumes: &Volumes<'_>,
+    volumes: &VolumeKindsByName<'_>,
     errors: &mut ErrorList,
 ) {
     let (mut names, mut paths) = (SmallSet::new(), SmallSet::new());
@@ -128,31 +137,31 @@ fn validate_devices(
         let (name, path) = (device.field("name"), device.field("devicePath"));
         checks::required(&name, errors);
         if !name.is_empty() && !names.insert(device.text("name")) {
-            checks::bad_text(&name, errors, "must be unique");
+            checks::invalid_text(&name, errors, "must be unique");
         }
         match volumes.get(&name.str()) {
-            Some(Volume::Claim) => {}
-            Some(Volume::Other) => {
+            Some(VolumeKind::PersistentVolumeClaim) => {}
+            Some(VolumeKind::Other) => {
                 let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
-                checks::bad_text(&name, errors, detail);
+                checks::invalid_text(&name, errors, detail);
             }
             None => errors.push(Error::not_found(name.path(), name.str())),
         }
         checks::required(&path, errors);
         if paths.contains(&path.str()) {
-            checks::bad_text(&path, errors, "must be unique");
+            checks::invalid_text(&path, errors, "must be unique");
         }
         if checks::has_backsteps(path.str()) {
-            checks::bad_text(&path, errors, "can not contain backsteps ('..')");
+            checks::invalid_text(&path, errors, "can not contain backsteps ('..')");
         } else {
             paths.insert(device.text("devicePath"));
         }
         if mounts.contains_key(&name.str()) {
-            checks::bad_text(&name, errors, "must not already exist in volumeMounts");
+            checks::invalid_text(&name, errors, "must not already exist in volumeMounts");
         }
         if mount_paths.contains(&path.str()) {
             let detail = "must not already exist as a path in volumeMounts";
-            checks::bad_text(&path, errors, detail);
+            checks::invalid_text(&path, errors, detail);
         }
     }
 }

@@ -1,17 +1,18 @@
-//! What only the server says of a pod.
+//! Preparation of pods before validation: fields that only the server sets (`PrepareForCreate` and
+//! `PrepareForUpdate` of upstream's pod strategy).
 
 use std::collections::HashMap;
 
 use rhumb_meta::field::{ErrorList, Path};
 use serde_json::{Value, json};
 
-use super::unserved::{any_at, drop_unserved_fields, items};
+use super::disabled_fields::{any_value_at_path, drop_disabled_fields, items_at_path};
 use super::{affinity, annotations, qos, security};
-use crate::{Object, Request, View};
+use crate::{FieldView, JsonObject, StrategyContext};
 
-/// Gives a new pod its status.
-pub fn prepare_create(pod: &mut Object, request: &Request<'_>) {
-    let class = qos::computed(pod);
+/// Prepares a new pod: initial status, and spec fields derived from metadata.
+pub fn prepare_create(pod: &mut JsonObject, request: &StrategyContext<'_>) {
+    let class = qos::compute_qos_class(pod);
     let mut status = json!({"phase": "Pending", "qosClass": class});
     if is_gated(pod) {
         status["conditions"] = json!([{
@@ -25,13 +26,13 @@ pub fn prepare_create(pod: &mut Object, request: &Request<'_>) {
     }
     pod.insert("status".to_owned(), status);
     if let Some(Value::Object(spec)) = pod.get_mut("spec") {
-        drop_unserved_fields(spec, None, request.gates);
+        drop_disabled_fields(spec, None, request.gates);
     }
-    spec_from_metadata(pod);
+    apply_metadata_to_spec(pod);
 }
 
-/// Puts into the spec what labels and annotations say, of which few pods have any.
-fn spec_from_metadata(pod: &mut Object) {
+/// Sets spec fields that are derived from labels and annotations.
+fn apply_metadata_to_spec(pod: &mut JsonObject) {
     let (Some(metadata), Some(spec)) = (pod.get("metadata"), pod.get("spec")) else {
         return;
     };
@@ -46,34 +47,34 @@ fn spec_from_metadata(pod: &mut Object) {
     }
     if let Some(Value::Object(spec)) = pod.get_mut("spec") {
         merge_label_keys(spec, labels.as_ref());
-        app_armor_fields(spec, notes.as_ref());
+        set_app_armor_fields_from_annotations(spec, notes.as_ref());
     }
 }
 
 fn has_app_armor_profile(notes: &Value) -> bool {
-    let mut keys = notes.as_object().into_iter().flat_map(Object::keys);
+    let mut keys = notes.as_object().into_iter().flat_map(JsonObject::keys);
     keys.any(|key| key.starts_with(annotations::APP_ARMOR))
 }
 
-fn is_gated(pod: &Object) -> bool {
+fn is_gated(pod: &JsonObject) -> bool {
     let gates = pod.get("spec").and_then(|spec| spec.get("schedulingGates"));
     gates
         .and_then(Value::as_array)
         .is_some_and(|gates| !gates.is_empty())
 }
 
-/// Puts the pod's own labels into the selectors that ask for them by key.
-fn merge_label_keys(spec: &mut Object, labels: Option<&Value>) {
+/// Merges `matchLabelKeys` and `mismatchLabelKeys` into the selectors, with the values of the pod's labels.
+fn merge_label_keys(spec: &mut JsonObject, labels: Option<&Value>) {
     let Some(Value::Object(labels)) = labels else {
         return;
     };
-    affinity::change_pod_terms(spec, |term| merge_into_selector(term, labels));
-    for constraint in items(spec, "topologySpreadConstraints") {
+    affinity::for_each_pod_term_mut(spec, |term| merge_into_selector(term, labels));
+    for constraint in items_at_path(spec, "topologySpreadConstraints") {
         merge_into_selector(constraint, labels);
     }
 }
 
-fn merge_into_selector(term: &mut Object, labels: &Object) {
+fn merge_into_selector(term: &mut JsonObject, labels: &JsonObject) {
     let mut added = Vec::new();
     for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
         let keys = term.get(field).and_then(Value::as_array);
@@ -100,8 +101,8 @@ fn merge_into_selector(term: &mut Object, labels: &Object) {
     }
 }
 
-/// Annotations that name profiles become the fields that took their place; there is at least one.
-fn app_armor_fields(spec: &mut Object, notes: Option<&Value>) {
+/// Sets the AppArmor profile fields from annotations, of which there is at least one.
+fn set_app_armor_fields_from_annotations(spec: &mut JsonObject, notes: Option<&Value>) {
     let Some(Value::Object(notes)) = notes else {
         return;
     };
@@ -114,7 +115,7 @@ fn app_armor_fields(spec: &mut Object, notes: Option<&Value>) {
         .and_then(|context| context.get("appArmorProfile"))
         .cloned();
     for list in ["initContainers", "containers", "ephemeralContainers"] {
-        for container in items(spec, list) {
+        for container in items_at_path(spec, list) {
             let name = container.get("name").and_then(Value::as_str);
             let key = format!("{}{}", annotations::APP_ARMOR, name.unwrap_or_default());
             let profile = notes
@@ -128,7 +129,7 @@ fn app_armor_fields(spec: &mut Object, notes: Option<&Value>) {
     }
 }
 
-fn set_app_armor_profile(container: &mut Object, profile: Value) {
+fn set_app_armor_profile(container: &mut JsonObject, profile: Value) {
     let context = container
         .entry("securityContext")
         .or_insert_with(|| json!({}));
@@ -143,7 +144,7 @@ fn set_app_armor_profile(container: &mut Object, profile: Value) {
     }
 }
 
-/// The field for an annotation; `None` if that is none or wrong.
+/// Converts the value of an AppArmor annotation; `None` if it is empty or invalid.
 pub(super) fn app_armor_profile(annotation: &str) -> Option<Value> {
     let profile = match annotation {
         "unconfined" => json!({"type": "Unconfined"}),
@@ -154,12 +155,12 @@ pub(super) fn app_armor_profile(annotation: &str) -> Option<Value> {
         }
     };
     let mut errors = ErrorList::new();
-    security::app_armor_profile(&View::at(Some(&profile), Path::NIL), &mut errors);
+    security::app_armor_profile(&FieldView::at(Some(&profile), Path::NIL), &mut errors);
     errors.is_empty().then_some(profile)
 }
 
-/// What a subresource of a pod cannot change of its metadata.
-const KEPT_METADATA: &[&str] = &[
+/// Metadata fields that a subresource update cannot change.
+const RESTORED_METADATA_FIELDS: &[&str] = &[
     "deletionTimestamp",
     "generation",
     "selfLink",
@@ -169,14 +170,14 @@ const KEPT_METADATA: &[&str] = &[
     "ownerReferences",
 ];
 
-/// Puts back what only a write of the whole pod may change of its metadata.
-pub(super) fn keep_metadata(pod: &mut Object, old: &Object) {
+/// Restores metadata that only an update of the main resource may change.
+pub(super) fn restore_metadata(pod: &mut JsonObject, old: &JsonObject) {
     let (Some(Value::Object(metadata)), Some(Value::Object(old))) =
         (pod.get_mut("metadata"), old.get("metadata"))
     else {
         return;
     };
-    for field in KEPT_METADATA {
+    for field in RESTORED_METADATA_FIELDS {
         match old.get(*field) {
             Some(value) => metadata.insert((*field).to_owned(), value.clone()),
             None => metadata.remove(*field),
@@ -184,8 +185,8 @@ pub(super) fn keep_metadata(pod: &mut Object, old: &Object) {
     }
 }
 
-/// A negative grace period counts as one second.
-pub fn mend_grace(pod: &mut Object) {
+/// Sets a negative grace period to one second.
+pub fn fix_negative_grace_period(pod: &mut JsonObject) {
     const FIELD: &str = "terminationGracePeriodSeconds";
     if let Some(Value::Object(spec)) = pod.get_mut("spec")
         && spec
@@ -197,8 +198,8 @@ pub fn mend_grace(pod: &mut Object) {
     }
 }
 
-/// The old field for one address always says the first of the new field's, and wins if they differ.
-pub fn mirror_pod_ip(pod: &mut Object) {
+/// Keeps `podIP` equal to the first item of `podIPs`; `podIP` wins if they differ.
+pub fn mirror_pod_ip(pod: &mut JsonObject) {
     let Some(Value::Object(status)) = pod.get_mut("status") else {
         return;
     };
@@ -221,8 +222,8 @@ pub fn mirror_pod_ip(pod: &mut Object) {
     }
 }
 
-/// Keeps what a new status leaves out: its class, and which generations it speaks of.
-pub fn prepare_status_update(pod: &mut Object, old: &Object) {
+/// Restores values that the new status omits: QoS class and observed generations.
+pub fn prepare_status_update(pod: &mut JsonObject, old: &JsonObject) {
     let Some(Value::Object(old_status)) = old.get("status") else {
         return;
     };
@@ -244,32 +245,32 @@ pub fn prepare_status_update(pod: &mut Object, old: &Object) {
     if is_empty(old_status.get("nodeAllocatableResourceClaimStatuses")) {
         status.remove("nodeAllocatableResourceClaimStatuses");
     }
-    drop_unserved_status(status, old_status);
-    keep_generations(status, old_status);
+    drop_disabled_status_fields(status, old_status);
+    keep_observed_generations(status, old_status);
 }
 
-/// Drops the digests of images that are mounted, unless the old status has them already.
-fn drop_unserved_status(status: &mut Object, old: &Object) {
+/// Drops the digests of image volumes, unless the old status has some.
+fn drop_disabled_status_fields(status: &mut JsonObject, old: &JsonObject) {
     let lists = [
         "containerStatuses",
         "initContainerStatuses",
         "ephemeralContainerStatuses",
     ];
-    let uses = |list: &&str| any_at(old, &[list, "volumeMounts", "volumeStatus"]);
+    let uses = |list: &&str| any_value_at_path(old, &[list, "volumeMounts", "volumeStatus"]);
     if lists.iter().any(uses) {
         return;
     }
     for list in lists {
-        for container in items(status, list) {
-            for mount in items(container, "volumeMounts") {
+        for container in items_at_path(status, list) {
+            for mount in items_at_path(container, "volumeMounts") {
                 mount.remove("volumeStatus");
             }
         }
     }
 }
 
-/// Conditions of the same type keep the generation they were observed at, in their order.
-fn keep_generations(status: &mut Object, old: &Object) {
+/// Restores the observed generation of conditions that omit it, matched by type and order.
+fn keep_observed_generations(status: &mut JsonObject, old: &JsonObject) {
     let mut known: HashMap<String, Vec<i64>> = HashMap::new();
     let conditions = old.get("conditions").and_then(Value::as_array);
     for condition in conditions.into_iter().flatten().rev() {
@@ -280,7 +281,7 @@ fn keep_generations(status: &mut Object, old: &Object) {
             .or_default();
         generations.push(generation.unwrap_or_default());
     }
-    for condition in items(status, "conditions") {
+    for condition in items_at_path(status, "conditions") {
         let kind = condition.get("type").and_then(Value::as_str);
         let generations = known.get_mut(kind.unwrap_or_default());
         let Some(generation) = generations.and_then(Vec::pop) else {

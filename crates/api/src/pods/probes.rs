@@ -1,15 +1,15 @@
-//! What a node does to containers: it probes them, and acts when they start and stop.
+//! Validation of probes, lifecycle hooks and stop signals of containers.
 
 use rhumb_meta::field::ErrorList;
 
 use super::checks;
-use crate::View;
+use crate::FieldView;
 
-/// What a handler's check depends on.
+/// Pod fields that the validation of probe and lifecycle handlers needs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Context<'a> {
+pub(super) struct HandlerValidationContext<'a> {
     pub(super) grace_seconds: Option<i64>,
-    /// The pod's operating system, if it says one.
+    /// Name of the operating system, if set.
     pub(super) os: Option<&'a str>,
 }
 
@@ -81,8 +81,12 @@ const SIGNALS: &[&str] = &[
     "SIGXFSZ",
 ];
 
-/// Checks the lifecycle and all probes of a container that may have them.
-pub(super) fn validate(container: &View<'_>, context: Context<'_>, errors: &mut ErrorList) {
+/// Validates the lifecycle and all probes of a container.
+pub(super) fn validate(
+    container: &FieldView<'_>,
+    context: HandlerValidationContext<'_>,
+    errors: &mut ErrorList,
+) {
     let lifecycle = container.field("lifecycle");
     for hook in ["postStart", "preStop"] {
         let hook = lifecycle.field(hook);
@@ -109,13 +113,13 @@ pub(super) fn validate(container: &View<'_>, context: Context<'_>, errors: &mut 
     one_success(&startup, errors);
 }
 
-fn one_success(probe: &View<'_>, errors: &mut ErrorList) {
+fn one_success(probe: &FieldView<'_>, errors: &mut ErrorList) {
     if probe.exists() && probe.number("successThreshold") != 1 {
-        checks::bad_number(&probe.field("successThreshold"), errors, "must be 1");
+        checks::invalid_number(&probe.field("successThreshold"), errors, "must be 1");
     }
 }
 
-fn probe(probe: &View<'_>, context: Context<'_>, errors: &mut ErrorList) {
+fn probe(probe: &FieldView<'_>, context: HandlerValidationContext<'_>, errors: &mut ErrorList) {
     if !probe.exists() {
         return;
     }
@@ -132,12 +136,17 @@ fn probe(probe: &View<'_>, context: Context<'_>, errors: &mut ErrorList) {
     }
     let grace = probe.field("terminationGracePeriodSeconds");
     if grace.int().is_some_and(|seconds| seconds <= 0) {
-        checks::bad_number(&grace, errors, "must be greater than 0");
+        checks::invalid_number(&grace, errors, "must be greater than 0");
     }
 }
 
-/// Checks that there is exactly one of these handlers.
-fn handler(owner: &View<'_>, kinds: &[&str], context: Context<'_>, errors: &mut ErrorList) {
+/// Requires exactly one of these handlers.
+fn handler(
+    owner: &FieldView<'_>,
+    kinds: &[&str],
+    context: HandlerValidationContext<'_>,
+    errors: &mut ErrorList,
+) {
     let mut has_handler = false;
     for kind in kinds {
         let handler = owner.field(kind);
@@ -162,7 +171,7 @@ fn handler(owner: &View<'_>, kinds: &[&str], context: Context<'_>, errors: &mut 
     }
 }
 
-fn http_get(action: &View<'_>, errors: &mut ErrorList) {
+fn http_get(action: &FieldView<'_>, errors: &mut ErrorList) {
     checks::required(&action.field("path"), errors);
     checks::port(&action.field("port"), errors);
     checks::one_of(&action.field("scheme"), &["HTTP", "HTTPS"], errors);
@@ -172,7 +181,7 @@ fn http_get(action: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn sleep(action: &View<'_>, grace_seconds: Option<i64>, errors: &mut ErrorList) {
+fn sleep(action: &FieldView<'_>, grace_seconds: Option<i64>, errors: &mut ErrorList) {
     let seconds = action.number("seconds");
     if let Some(grace) = grace_seconds
         && (seconds < 0 || seconds > grace)
@@ -187,7 +196,7 @@ fn sleep(action: &View<'_>, grace_seconds: Option<i64>, errors: &mut ErrorList) 
     }
 }
 
-fn stop_signal(signal: &View<'_>, os: Option<&str>, errors: &mut ErrorList) {
+fn stop_signal(signal: &FieldView<'_>, os: Option<&str>, errors: &mut ErrorList) {
     match os {
         None => signal.forbidden(
             errors,

@@ -1,48 +1,48 @@
-//! The class of a pod: how much of what it uses it was promised.
+//! QoS class of a pod.
 
 use rhumb_meta::Quantity;
 use serde_json::Value;
 
-use super::resources::amounts;
-use crate::Object;
+use super::resources::container_quantities;
+use crate::JsonObject;
 
 pub(crate) const GUARANTEED: &str = "Guaranteed";
 pub(crate) const BURSTABLE: &str = "Burstable";
 pub(crate) const BEST_EFFORT: &str = "BestEffort";
 
-/// The resources that count for the class.
-const COUNTED: [&str; 2] = ["cpu", "memory"];
+/// Resources that determine the class.
+const QOS_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-/// How much there is of each, of those of which there is any.
-type Amounts = [Option<Quantity>; COUNTED.len()];
+/// Sum of each of these resources; `None` if zero.
+type ComputeQuantities = [Option<Quantity>; QOS_RESOURCES.len()];
 
-/// The class that a pod's status says, or else the one that follows from its spec.
-pub(crate) fn class(pod: &Object) -> &str {
+/// QoS class from the status of a pod, or else computed from its spec.
+pub(crate) fn qos_class(pod: &JsonObject) -> &str {
     let status = pod.get("status");
     let said = status
         .and_then(|status| status.get("qosClass"))
         .and_then(Value::as_str);
     match said {
         Some(class) if !class.is_empty() => class,
-        _ => computed(pod),
+        _ => compute_qos_class(pod),
     }
 }
 
-/// Guaranteed if all has limits that are asked for in full, best effort if nothing has, burstable else.
-pub(crate) fn computed(pod: &Object) -> &'static str {
+/// Guaranteed if everything has limits equal to requests, BestEffort if there are none, Burstable otherwise.
+pub(crate) fn compute_qos_class(pod: &JsonObject) -> &'static str {
     let Some(Value::Object(spec)) = pod.get("spec") else {
         return BEST_EFFORT;
     };
-    let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
+    let (mut requests, mut limits) = (ComputeQuantities::default(), ComputeQuantities::default());
     let mut is_guaranteed = true;
     let of_pod = spec
         .get("resources")
         .filter(|resources| resources.is_object());
     if of_pod.is_some() {
-        add(&mut requests, of_pod, "requests");
-        let has_limits = amounts(spec, "limits").next().is_some();
-        let limited = add(&mut limits, of_pod, "limits");
-        is_guaranteed = limited == COUNTED.len() || !has_limits;
+        add_compute(&mut requests, of_pod, "requests");
+        let has_limits = container_quantities(spec, "limits").next().is_some();
+        let limited = add_compute(&mut limits, of_pod, "limits");
+        is_guaranteed = limited == QOS_RESOURCES.len() || !has_limits;
     } else {
         let lists = ["containers", "initContainers"].into_iter();
         let containers = lists
@@ -51,11 +51,11 @@ pub(crate) fn computed(pod: &Object) -> &'static str {
             .filter_map(Value::as_object);
         for container in containers {
             let own = container.get("resources");
-            add(&mut requests, own, "requests");
-            is_guaranteed &= add(&mut limits, own, "limits") == COUNTED.len();
+            add_compute(&mut requests, own, "requests");
+            is_guaranteed &= add_compute(&mut limits, own, "limits") == QOS_RESOURCES.len();
         }
     }
-    let is_any = |amounts: &Amounts| amounts.iter().any(Option::is_some);
+    let is_any = |amounts: &ComputeQuantities| amounts.iter().any(Option::is_some);
     if !is_any(&requests) && !is_any(&limits) {
         BEST_EFFORT
     } else if is_guaranteed && requests == limits {
@@ -65,11 +65,11 @@ pub(crate) fn computed(pod: &Object) -> &'static str {
     }
 }
 
-/// Adds what counts for the class, if more than nothing. Gives how many there were.
-fn add(sum: &mut Amounts, resources: Option<&Value>, list: &str) -> usize {
+/// Adds the positive quantities that determine the class. Returns how many there were.
+fn add_compute(sum: &mut ComputeQuantities, resources: Option<&Value>, list: &str) -> usize {
     let amounts = resources.and_then(|resources| resources.get(list));
     let mut count = 0;
-    for (sum, name) in sum.iter_mut().zip(COUNTED) {
+    for (sum, name) in sum.iter_mut().zip(QOS_RESOURCES) {
         let amount = amounts.and_then(|amounts| amounts.get(name));
         let Some(Ok(amount)) = amount.map(Quantity::from_json) else {
             continue;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_class_follows_from_requests_and_limits() {
+    fn qos_class_is_computed_from_requests_and_limits() {
         let full = json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1Gi"}});
         let half = json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}});
         let zero = json!({"limits": {"cpu": "0"}, "requests": {"memory": "0"}});
@@ -122,13 +122,17 @@ mod tests {
         ];
         for (spec, want) in table {
             let pod = json!({ "spec": spec });
-            assert_eq!(computed(pod.as_object().expect("an object")), want, "{pod}");
+            assert_eq!(
+                compute_qos_class(pod.as_object().expect("an object")),
+                want,
+                "{pod}"
+            );
         }
     }
 
     #[test]
-    fn a_class_once_given_stays() {
+    fn recorded_qos_class_is_kept() {
         let pod = json!({"spec": {"containers": [{}]}, "status": {"qosClass": "Guaranteed"}});
-        assert_eq!(class(pod.as_object().expect("an object")), GUARANTEED);
+        assert_eq!(qos_class(pod.as_object().expect("an object")), GUARANTEED);
     }
 }

@@ -1,16 +1,16 @@
-//! Giving a pod more or less of what it uses while it runs.
+//! The `resize` subresource of pods (in-place resize).
 
 use rhumb_meta::field::{Error, ErrorList};
 use serde_json::{Value, json};
 
-use super::equality::same;
+use super::semantic_equality::semantically_equal;
 use super::{annotations, prepare, qos, update};
-use crate::{Object, View};
+use crate::{FieldView, JsonObject};
 
-/// Takes nothing from the new pod but the resources of it and its containers, and how they are resized.
+/// Restores everything but resources and resize policies from the old pod.
 ///
-/// Containers that were added, removed or renamed are left as they are, for validation to refuse.
-pub fn prepare_resize(pod: &mut Object, old: &Object) {
+/// Added, removed or renamed containers are kept, so that validation rejects them.
+pub fn prepare_resize(pod: &mut JsonObject, old: &JsonObject) {
     let (Some(Value::Object(spec)), Some(Value::Object(old_spec))) =
         (pod.get("spec"), old.get("spec"))
     else {
@@ -26,25 +26,25 @@ pub fn prepare_resize(pod: &mut Object, old: &Object) {
     };
     let resources = spec.get("resources").cloned();
     let mut merged = old_spec.clone();
-    set(&mut merged, "resources", resources);
-    set(&mut merged, "containers", containers);
-    set(&mut merged, "initContainers", init_containers);
+    set_or_remove(&mut merged, "resources", resources);
+    set_or_remove(&mut merged, "containers", containers);
+    set_or_remove(&mut merged, "initContainers", init_containers);
     pod.insert("spec".to_owned(), Value::Object(merged));
-    set(pod, "status", old.get("status").cloned());
-    prepare::keep_metadata(pod, old);
+    set_or_remove(pod, "status", old.get("status").cloned());
+    prepare::restore_metadata(pod, old);
 }
 
-fn set(object: &mut Object, name: &str, value: Option<Value>) {
+fn set_or_remove(object: &mut JsonObject, name: &str, value: Option<Value>) {
     match value {
         Some(value) => object.insert(name.to_owned(), value),
         None => object.remove(name),
     };
 }
 
-/// The old containers with the new ones' resources, or the new ones if they have other names. `None` if
-/// there are more or fewer.
-fn merged_containers(new: &Object, old: &Object, list: &str) -> Option<Option<Value>> {
-    let items = |spec: &Object| {
+/// Returns the old containers with the new resources, or the new ones if their names differ. `None` if their number
+/// differs.
+fn merged_containers(new: &JsonObject, old: &JsonObject, list: &str) -> Option<Option<Value>> {
+    let items = |spec: &JsonObject| {
         let items = spec.get(list).and_then(Value::as_array);
         items.cloned().unwrap_or_default()
     };
@@ -60,16 +60,19 @@ fn merged_containers(new: &Object, old: &Object, list: &str) -> Option<Option<Va
             return Some(Some(Value::Array(new)));
         }
         for field in ["resources", "resizePolicy"] {
-            set(container, field, changed.get(field).cloned());
+            set_or_remove(container, field, changed.get(field).cloned());
         }
     }
     Some((!merged.is_empty()).then_some(Value::Array(merged)))
 }
 
-/// Checks a pod that was resized.
-pub fn validate_resize(pod: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+/// Validates a resize.
+pub fn validate_resize(pod: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let (old_metadata, old_spec) = (old.field("metadata"), old.field("spec"));
-    let refused = if old_metadata.field("annotations").has(annotations::MIRROR) {
+    let refused = if old_metadata
+        .field("annotations")
+        .has(annotations::MIRROR_POD_ANNOTATION)
+    {
         Some("static pods cannot be resized")
     } else if old_spec.field("os").text("name") == "windows" {
         Some("windows pods cannot be resized")
@@ -77,14 +80,14 @@ pub fn validate_resize(pod: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
         None
     };
     if let Some(detail) = refused {
-        errors.push(update::nowhere(detail));
+        errors.push(update::pod_error_without_field(detail));
         return;
     }
     let before = errors.len();
     update::validate_metadata_and_spec(pod, &update::options(old), errors);
     let spec = pod.field("spec");
     if let (Some(new), Some(old)) = (pod.object(), old.object())
-        && qos::class(old) != qos::computed(new)
+        && qos::qos_class(old) != qos::compute_qos_class(new)
     {
         let status = pod.field("status");
         let detail = "Pod QOS Class may not change as a result of resizing";
@@ -93,7 +96,7 @@ pub fn validate_resize(pod: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
     if !can_be_resized(&old.field("status")) {
         spec.forbidden(errors, "Pod running on node without support for resize");
     }
-    pod_level(&spec, &old_spec, errors);
+    validate_pod_level(&spec, &old_spec, errors);
     let status = old.field("status");
     if !status
         .field("nodeAllocatableResourceClaimStatuses")
@@ -106,14 +109,14 @@ pub fn validate_resize(pod: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
     }
     if has_same_containers(&spec, &old_spec, errors) {
         validate_containers(&spec, &old_spec, errors);
-        if errors.len() == before && !is_same_else(&spec, &old_spec) {
+        if errors.len() == before && !equal_except_resources(&spec, &old_spec) {
             spec.forbidden(errors, "only cpu and memory resources are mutable");
         }
     }
 }
 
-/// A node that can resize says what resources its containers have.
-fn can_be_resized(status: &View<'_>) -> bool {
+/// Returns whether the node supports resizing: it then reports the resources of containers.
+fn can_be_resized(status: &FieldView<'_>) -> bool {
     let statuses = status.field("containerStatuses");
     let running = statuses
         .items()
@@ -121,9 +124,9 @@ fn can_be_resized(status: &View<'_>) -> bool {
     running.is_none_or(|container| container.has("resources"))
 }
 
-fn pod_level(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+fn validate_pod_level(spec: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let (resources, old) = (spec.field("resources"), old.field("resources"));
-    let is_set = |resources: &View<'_>| {
+    let is_set = |resources: &FieldView<'_>| {
         resources.field("requests").len() + resources.field("limits").len() > 0
     };
     if !is_set(&resources) && !is_set(&old) {
@@ -141,7 +144,7 @@ fn pod_level(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
             resources.field(list).forbidden(errors, detail);
         }
     }
-    if !same(
+    if !semantically_equal(
         Some(&without_compute(resources.value())),
         Some(&without_compute(old.value())),
     ) {
@@ -152,11 +155,11 @@ fn pod_level(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn is_removed(new: &View<'_>, old: &View<'_>) -> bool {
+fn is_removed(new: &FieldView<'_>, old: &FieldView<'_>) -> bool {
     old.entries().any(|(name, _)| !new.has(name))
 }
 
-/// Resources without what may be changed, to compare the rest.
+/// Returns resources without CPU and memory, to compare the rest.
 fn without_compute(resources: Option<&Value>) -> Value {
     let mut resources = resources.cloned().unwrap_or_else(|| json!({}));
     for list in ["requests", "limits"] {
@@ -168,7 +171,7 @@ fn without_compute(resources: Option<&Value>) -> Value {
     resources
 }
 
-fn has_same_containers(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) -> bool {
+fn has_same_containers(spec: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) -> bool {
     let before = errors.len();
     for list in ["containers", "initContainers"] {
         let (new, old) = (spec.field(list), old.field(list));
@@ -189,7 +192,7 @@ fn has_same_containers(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) 
     errors.len() == before
 }
 
-fn validate_containers(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+fn validate_containers(spec: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     for list in ["initContainers", "containers"] {
         let (new, old) = (spec.field(list), old.field(list));
         for (new, old) in new.items().zip(old.items()) {
@@ -206,22 +209,22 @@ fn validate_containers(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) 
     }
     let (new, old_containers) = (spec.field("containers"), old.field("containers"));
     for (new, old) in new.items().zip(old_containers.items()) {
-        if !is_same_container(&new, &old) {
+        if !equal_except_compute_resources(&new, &old) {
             spec.forbidden(errors, "only cpu and memory resources are mutable");
         }
     }
     let (new, old) = (spec.field("initContainers"), old.field("initContainers"));
     for (new, old) in new.items().zip(old.items()) {
-        init_container(&new, &old, errors);
+        validate_init_container(&new, &old, errors);
     }
 }
 
-fn init_container(new: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
-    if !is_same_container(new, old) {
+fn validate_init_container(new: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
+    if !equal_except_compute_resources(new, old) {
         let detail = "only cpu and memory resources for init or sidecar containers are mutable";
         new.forbidden(errors, detail);
     }
-    if new.text("restartPolicy") == "Always" || same(new.value(), old.value()) {
+    if new.text("restartPolicy") == "Always" || semantically_equal(new.value(), old.value()) {
         return;
     }
     for policy in new.field("resizePolicy").items() {
@@ -232,24 +235,24 @@ fn init_container(new: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn is_same_container(new: &View<'_>, old: &View<'_>) -> bool {
-    let masked = |container: &View<'_>| {
+fn equal_except_compute_resources(new: &FieldView<'_>, old: &FieldView<'_>) -> bool {
+    let masked = |container: &FieldView<'_>| {
         let mut object = container.object().cloned().unwrap_or_default();
         let resources = without_compute(object.get("resources"));
         object.insert("resources".to_owned(), resources);
         Value::Object(object)
     };
-    same(Some(&masked(new)), Some(&masked(old)))
+    semantically_equal(Some(&masked(new)), Some(&masked(old)))
 }
 
-/// Whether everything but resources is as it was.
-fn is_same_else(new: &View<'_>, old: &View<'_>) -> bool {
-    let masked = |spec: &View<'_>| {
+/// Returns whether everything but resources is unchanged.
+fn equal_except_resources(new: &FieldView<'_>, old: &FieldView<'_>) -> bool {
+    let masked = |spec: &FieldView<'_>| {
         let mut object = spec.object().cloned().unwrap_or_default();
         for field in ["resources", "containers", "initContainers"] {
             object.remove(field);
         }
         Value::Object(object)
     };
-    same(Some(&masked(new)), Some(&masked(old)))
+    semantically_equal(Some(&masked(new)), Some(&masked(old)))
 }

@@ -1,4 +1,4 @@
-//! What containers and pods ask for and are limited to.
+//! Validation of resource requirements of containers and pods, and resource name classification.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,15 +9,15 @@ use serde_json::Value;
 
 use super::checks;
 use crate::selectors::push_problems;
-use crate::{Object, View};
+use crate::{FieldView, JsonObject};
 
-const HUGE_PAGES: &str = "hugepages-";
-/// How many names an error shows that says which ones there are.
+const HUGE_PAGES_PREFIX: &str = "hugepages-";
+/// Maximum number of known claim names listed in an error.
 const CLAIMS_SHOWN_MAX: usize = 64;
 const NOT_INTEGER: &str = "must be an integer";
 
-/// The resources without a domain that have a meaning somewhere.
-const STANDARD: &[&str] = &[
+/// Standard resource names, which have no domain.
+const STANDARD_RESOURCES: &[&str] = &[
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -40,8 +40,8 @@ const STANDARD: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// Those of them that are counted in whole numbers.
-const COUNTED: &[&str] = &[
+/// Standard resources with integer quantities.
+const INTEGER_RESOURCES: &[&str] = &[
     "pods",
     "resourcequotas",
     "services",
@@ -54,46 +54,46 @@ const COUNTED: &[&str] = &[
 ];
 
 pub(crate) fn is_huge_page(name: &str) -> bool {
-    name.starts_with(HUGE_PAGES)
+    name.starts_with(HUGE_PAGES_PREFIX)
 }
 
-/// Whether it is Kubernetes that defines the resource.
+/// Returns whether the name is in the `kubernetes.io/` namespace or unqualified (upstream's `IsNativeResource`).
 pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether more of it may be limited than was asked for.
+/// Returns whether limits may exceed requests.
 pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
-/// Whether a pod as a whole can ask for it.
+/// Returns whether it can be requested at the pod level.
 pub(crate) fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge_page(name)
 }
 
-/// Whether it is a device or the like that nodes offer under a name of their own.
+/// Returns whether it is an extended resource.
 pub(crate) fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && validation::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-fn is_counted(name: &str) -> bool {
-    COUNTED.contains(&name) || is_extended(name)
+fn is_integer_resource(name: &str) -> bool {
+    INTEGER_RESOURCES.contains(&name) || is_extended(name)
 }
 
-/// Who asks for resources.
+/// Whether requirements are those of a container or of the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asker {
+pub(super) enum ResourceLevel {
     Container,
     Pod,
 }
 
-/// Checks limits, requests and claims. `claims` are the names that the pod gives its claims.
+/// Validates limits, requests and claims. `claims` are the names of the resource claims of the pod.
 pub(super) fn validate(
-    requirements: &View<'_>,
-    asker: Asker,
+    requirements: &FieldView<'_>,
+    level: ResourceLevel,
     claims: &BTreeSet<&str>,
     allow_indivisible: bool,
     errors: &mut ErrorList,
@@ -102,12 +102,12 @@ pub(super) fn validate(
     let requests = requirements.field("requests");
     let (mut compute, mut huge_pages) = (false, false);
     for (name, amount) in limits.entries() {
-        validate_amount(name, &amount, asker, allow_indivisible, errors);
+        validate_amount(name, &amount, level, allow_indivisible, errors);
         compute |= matches!(name, "cpu" | "memory");
         huge_pages |= is_huge_page(name);
     }
     for (name, amount) in requests.entries() {
-        let request = validate_amount(name, &amount, asker, allow_indivisible, errors);
+        let request = validate_amount(name, &amount, level, allow_indivisible, errors);
         compute |= matches!(name, "cpu" | "memory");
         huge_pages |= is_huge_page(name);
         validate_against_limit(name, request, &requests, &limits, errors);
@@ -118,17 +118,23 @@ pub(super) fn validate(
     validate_claims(&requirements.field("claims"), claims, errors);
 }
 
-/// Checks a list of amounts that has neither limits nor requests, such as a pod's overhead.
+/// Validates a plain resource list, such as the overhead of a pod.
 pub(super) fn validate_overhead(
-    overhead: &View<'_>,
+    overhead: &FieldView<'_>,
     allow_indivisible: bool,
     errors: &mut ErrorList,
 ) {
     let limits = overhead.path().child("limits");
-    let limits = View::at(overhead.value(), limits);
+    let limits = FieldView::at(overhead.value(), limits);
     let (mut compute, mut huge_pages) = (false, false);
     for (name, amount) in limits.entries() {
-        validate_amount(name, &amount, Asker::Container, allow_indivisible, errors);
+        validate_amount(
+            name,
+            &amount,
+            ResourceLevel::Container,
+            allow_indivisible,
+            errors,
+        );
         compute |= matches!(name, "cpu" | "memory");
         huge_pages |= is_huge_page(name);
     }
@@ -139,12 +145,12 @@ pub(super) fn validate_overhead(
 
 fn validate_amount(
     name: &str,
-    amount: &View<'_>,
-    asker: Asker,
+    amount: &FieldView<'_>,
+    level: ResourceLevel,
     allow_indivisible: bool,
     errors: &mut ErrorList,
 ) -> Option<Quantity> {
-    validate_name(name, amount.path(), asker, errors);
+    validate_name(name, amount.path(), level, errors);
     let quantity = checks::quantity(amount, errors)?;
     validate_value(name, &quantity, amount.path(), errors);
     if is_huge_page(name) && !allow_indivisible && !is_divisible(name, &quantity) {
@@ -154,7 +160,7 @@ fn validate_amount(
     Some(quantity)
 }
 
-/// Checks an amount of a resource: not negative, and whole if the resource is counted.
+/// Validates a quantity: not negative, and an integer if the resource requires it.
 pub(crate) fn validate_value(
     name: &str,
     quantity: &Quantity,
@@ -162,13 +168,13 @@ pub(crate) fn validate_value(
     errors: &mut ErrorList,
 ) {
     checks::non_negative_quantity(path, quantity, errors);
-    if !quantity.is_integer() && is_counted(name) {
+    if !quantity.is_integer() && is_integer_resource(name) {
         errors.push(Error::invalid(path, quantity.to_string(), NOT_INTEGER));
     }
 }
 
 pub(super) fn is_divisible(name: &str, quantity: &Quantity) -> bool {
-    let size = name.strip_prefix(HUGE_PAGES).map(Quantity::parse);
+    let size = name.strip_prefix(HUGE_PAGES_PREFIX).map(Quantity::parse);
     match size {
         Some(Ok(size)) if size.sign() > 0 && size.is_integer() => {
             quantity.value() % size.value() == 0
@@ -177,45 +183,46 @@ pub(super) fn is_divisible(name: &str, quantity: &Quantity) -> bool {
     }
 }
 
-fn validate_name(name: &str, path: &Path<'_>, asker: Asker, errors: &mut ErrorList) {
+fn validate_name(name: &str, path: &Path<'_>, level: ResourceLevel, errors: &mut ErrorList) {
     let is_common = matches!(name, "cpu" | "memory" | "ephemeral-storage");
-    if is_common && asker == Asker::Container {
+    if is_common && level == ResourceLevel::Container {
         return;
     }
     let problems = validation::qualified_name(name);
     let mut is_wrong = !problems.is_empty();
     push_problems(errors, path, name, problems);
     let is_plain = !name.contains('/');
-    let is_standard =
-        STANDARD.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-");
+    let is_standard = STANDARD_RESOURCES.contains(&name)
+        || is_huge_page(name)
+        || name.starts_with("requests.hugepages-");
     if !is_wrong && is_plain && !is_standard {
         is_wrong = true;
         let detail = "must be a standard resource type or fully qualified";
         errors.push(Error::invalid(path, name, detail));
     }
-    match asker {
-        Asker::Pod if !is_wrong && !is_pod_level(name) => {
-            let supported = ["cpu", HUGE_PAGES, "memory"];
+    match level {
+        ResourceLevel::Pod if !is_wrong && !is_pod_level(name) => {
+            let supported = ["cpu", HUGE_PAGES_PREFIX, "memory"];
             errors.push(Error::not_supported(path, name, &supported));
         }
-        Asker::Pod => {}
-        Asker::Container if is_plain && !is_common && !is_huge_page(name) => {
+        ResourceLevel::Pod => {}
+        ResourceLevel::Container if is_plain && !is_common && !is_huge_page(name) => {
             let detail = "must be a standard resource for containers";
             errors.push(Error::invalid(path, name, detail));
         }
-        Asker::Container if !is_native(name) && !is_extended(name) => {
+        ResourceLevel::Container if !is_native(name) && !is_extended(name) => {
             let detail = "doesn't follow extended resource name standard";
             errors.push(Error::invalid(path, name, detail));
         }
-        Asker::Container => {}
+        ResourceLevel::Container => {}
     }
 }
 
 fn validate_against_limit(
     name: &str,
     request: Option<Quantity>,
-    requests: &View<'_>,
-    limits: &View<'_>,
+    requests: &FieldView<'_>,
+    limits: &FieldView<'_>,
     errors: &mut ErrorList,
 ) {
     let overcommit = is_overcommit_allowed(name);
@@ -239,8 +246,8 @@ fn validate_against_limit(
     errors.push(Error::invalid(requests.path(), request.to_string(), detail));
 }
 
-/// Checks that each claim is one of the pod's, and named once.
-fn validate_claims(claims: &View<'_>, known: &BTreeSet<&str>, errors: &mut ErrorList) {
+/// Requires each claim to be one of the pod's, and rejects duplicates.
+fn validate_claims(claims: &FieldView<'_>, known: &BTreeSet<&str>, errors: &mut ErrorList) {
     let mut whole: BTreeSet<&str> = BTreeSet::new();
     let mut parts: BTreeSet<(&str, &str)> = BTreeSet::new();
     for claim in claims.items() {
@@ -287,9 +294,9 @@ fn unknown_claim(path: &Path<'_>, name: &str, known: &BTreeSet<&str>) -> Error {
     error
 }
 
-/// Checks the resources of a pod as a whole, beside those of its containers.
+/// Validates pod-level resources against those of the containers.
 pub(super) fn validate_pod_level(
-    spec: &View<'_>,
+    spec: &FieldView<'_>,
     claims: &BTreeSet<&str>,
     allow_indivisible: bool,
     errors: &mut ErrorList,
@@ -307,15 +314,21 @@ pub(super) fn validate_pod_level(
         let detail = "claims may not be set for Resources at pod-level";
         resources.field("claims").forbidden(errors, detail);
     }
-    validate(&resources, Asker::Pod, claims, allow_indivisible, errors);
+    validate(
+        &resources,
+        ResourceLevel::Pod,
+        claims,
+        allow_indivisible,
+        errors,
+    );
     validate_sums(&resources, object, errors);
     validate_container_limits(spec, &resources, errors);
 }
 
-fn validate_sums(resources: &View<'_>, spec: &Object, errors: &mut ErrorList) {
+fn validate_sums(resources: &FieldView<'_>, spec: &JsonObject, errors: &mut ErrorList) {
     for list in ["requests", "limits"] {
         let amounts = resources.field(list);
-        for (name, sum) in &Aggregate::of(spec, list).0 {
+        for (name, sum) in &AggregatedContainerResources::from_spec(spec, list).0 {
             let amount = amounts.key(name);
             let total = amount.value().map(Quantity::from_json);
             let Some(Ok(total)) = total else { continue };
@@ -328,7 +341,11 @@ fn validate_sums(resources: &View<'_>, spec: &Object, errors: &mut ErrorList) {
     }
 }
 
-fn validate_container_limits(spec: &View<'_>, resources: &View<'_>, errors: &mut ErrorList) {
+fn validate_container_limits(
+    spec: &FieldView<'_>,
+    resources: &FieldView<'_>,
+    errors: &mut ErrorList,
+) {
     let totals = resources.field("limits");
     let containers = resources.path().child("containers");
     for (index, container) in spec.field("containers").items().enumerate() {
@@ -355,43 +372,43 @@ fn validate_container_limits(spec: &View<'_>, resources: &View<'_>, errors: &mut
     }
 }
 
-/// What the containers of a pod need together.
+/// Total requests or limits of the containers of a pod.
 ///
-/// Containers run at once, init containers one after the other while those that are restarted keep running.
+/// Containers run concurrently; init containers run one after the other, beside the sidecars.
 #[derive(Debug)]
-pub(crate) struct Aggregate(BTreeMap<String, Quantity>);
+pub(crate) struct AggregatedContainerResources(BTreeMap<String, Quantity>);
 
-impl Aggregate {
+impl AggregatedContainerResources {
     /// The sum of the `list` ("requests" or "limits") of each container.
-    pub(crate) fn of(spec: &Object, list: &str) -> Self {
+    pub(crate) fn from_spec(spec: &JsonObject, list: &str) -> Self {
         let mut sum = BTreeMap::new();
         for container in containers(spec, "containers") {
-            add(&mut sum, amounts(container, list));
+            add_quantities(&mut sum, container_quantities(container, list));
         }
         let mut sidecars: BTreeMap<String, Quantity> = BTreeMap::new();
         let mut peak: BTreeMap<String, Quantity> = BTreeMap::new();
         for container in containers(spec, "initContainers") {
             let stays = container.get("restartPolicy").and_then(Value::as_str) == Some("Always");
             if stays {
-                add(&mut sum, amounts(container, list));
-                add(&mut sidecars, amounts(container, list));
+                add_quantities(&mut sum, container_quantities(container, list));
+                add_quantities(&mut sidecars, container_quantities(container, list));
                 continue;
             }
-            // What it does not ask for itself is no more than all that stay ask for together.
-            for (name, mut needed) in amounts(container, list) {
+            // Resources that it does not request itself are covered by the total of the sidecars.
+            for (name, mut needed) in container_quantities(container, list) {
                 if let Some(others) = sidecars.get(name) {
                     needed.add(others);
                 }
-                raise(&mut peak, name, needed);
+                raise_to(&mut peak, name, needed);
             }
         }
         for (name, needed) in peak {
-            raise(&mut sum, &name, needed);
+            raise_to(&mut sum, &name, needed);
         }
-        Aggregate(sum)
+        AggregatedContainerResources(sum)
     }
 
-    pub(crate) fn into_amounts(self) -> Object {
+    pub(crate) fn into_resource_list(self) -> JsonObject {
         let amounts = self.0.into_iter();
         amounts
             .map(|(name, amount)| (name, amount.to_string().into()))
@@ -399,14 +416,14 @@ impl Aggregate {
     }
 }
 
-fn containers<'a>(spec: &'a Object, list: &str) -> impl Iterator<Item = &'a Object> {
+fn containers<'a>(spec: &'a JsonObject, list: &str) -> impl Iterator<Item = &'a JsonObject> {
     let items = spec.get(list).and_then(Value::as_array);
     items.into_iter().flatten().filter_map(Value::as_object)
 }
 
-/// The readable amounts of a container, by name.
-pub(super) fn amounts<'a>(
-    container: &'a Object,
+/// The well-formed quantities of a container, by name.
+pub(super) fn container_quantities<'a>(
+    container: &'a JsonObject,
     list: &str,
 ) -> impl Iterator<Item = (&'a String, Quantity)> {
     let resources = container.get("resources");
@@ -419,7 +436,7 @@ pub(super) fn amounts<'a>(
         .filter_map(|(name, amount)| Some((name, Quantity::from_json(amount).ok()?)))
 }
 
-fn add<'a>(
+fn add_quantities<'a>(
     sum: &mut BTreeMap<String, Quantity>,
     amounts: impl Iterator<Item = (&'a String, Quantity)>,
 ) {
@@ -433,7 +450,7 @@ fn add<'a>(
     }
 }
 
-fn raise(peak: &mut BTreeMap<String, Quantity>, name: &str, amount: Quantity) {
+fn raise_to(peak: &mut BTreeMap<String, Quantity>, name: &str, amount: Quantity) {
     match peak.get_mut(name) {
         Some(highest) if *highest >= amount => {}
         Some(highest) => *highest = amount,

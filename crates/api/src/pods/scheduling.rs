@@ -1,35 +1,35 @@
-//! What a pod tolerates, how it is spread, and what holds it back.
+//! Validation of tolerations, taints, topology spread constraints and scheduling gates.
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::gotext;
 use rhumb_meta::validation;
 
-use super::{Options, affinity, checks};
-use crate::View;
+use super::{PodValidationOptions, affinity, checks};
+use crate::FieldView;
 use crate::selectors::{self, push_problems, validate_label_name, validate_label_selector};
-use crate::small::{SmallMap, SmallSet};
+use crate::small_map::{SmallMap, SmallSet};
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 pub(super) fn validate_tolerations(
-    tolerations: &View<'_>,
-    options: &Options,
+    tolerations: &FieldView<'_>,
+    options: &PodValidationOptions,
     errors: &mut ErrorList,
 ) {
     for toleration in tolerations.items() {
         let index = toleration.index();
-        let toleration = toleration.with(&index);
+        let toleration = toleration.with_index(&index);
         let (key, operator) = (toleration.field("key"), toleration.field("operator"));
         if !key.is_empty() {
             validate_label_name(&key, errors);
         } else if operator.str() != "Exists" {
             let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-            checks::bad_text(&operator, errors, detail);
+            checks::invalid_text(&operator, errors, detail);
         }
         let effect = toleration.field("effect");
         if toleration.has("tolerationSeconds") && effect.str() != "NoExecute" {
             let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-            checks::bad_text(&effect, errors, detail);
+            checks::invalid_text(&effect, errors, detail);
         }
         toleration_value(&operator, &toleration.field("value"), options, errors);
         if !effect.is_empty() {
@@ -39,9 +39,9 @@ pub(super) fn validate_tolerations(
 }
 
 fn toleration_value(
-    operator: &View<'_>,
-    value: &View<'_>,
-    options: &Options,
+    operator: &FieldView<'_>,
+    value: &FieldView<'_>,
+    options: &PodValidationOptions,
     errors: &mut ErrorList,
 ) {
     let text = value.str();
@@ -57,27 +57,27 @@ fn toleration_value(
             errors.push(Error::invalid(operator.path(), text, detail));
         }
         "Exists" => {}
-        "Lt" | "Gt" if options.allow_comparing_tolerations => compared_value(value, errors),
+        "Lt" | "Gt" if options.allow_comparing_tolerations => validate_numeric_value(value, errors),
         "Lt" | "Gt" => unsupported(operator, &["Equal", "Exists", "Lt", "Gt"], errors),
         _ => unsupported(operator, &["Equal", "Exists"], errors),
     }
 }
 
-fn unsupported(view: &View<'_>, supported: &[&str], errors: &mut ErrorList) {
+fn unsupported(view: &FieldView<'_>, supported: &[&str], errors: &mut ErrorList) {
     errors.push(Error::not_supported(view.path(), view.str(), supported));
 }
 
-fn compared_value(value: &View<'_>, errors: &mut ErrorList) {
+fn validate_numeric_value(value: &FieldView<'_>, errors: &mut ErrorList) {
     let text = value.str();
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_integer = !digits.is_empty()
         && digits.bytes().all(|byte| byte.is_ascii_digit())
         && (digits == "0" && text == "0" || !digits.starts_with('0'));
     if text.is_empty() {
-        checks::bad_text(value, errors, "must be non-empty");
+        checks::invalid_text(value, errors, "must be non-empty");
     } else if !is_integer {
         let detail = "must be a valid decimal integer in canonical form";
-        checks::bad_text(value, errors, detail);
+        checks::invalid_text(value, errors, detail);
     }
     if text.parse::<i64>().is_err() {
         let reason = if is_integer {
@@ -89,19 +89,19 @@ fn compared_value(value: &View<'_>, errors: &mut ErrorList) {
             "strconv.ParseInt: parsing {}: {reason}",
             gotext::quote(text)
         );
-        checks::bad_text(value, errors, detail);
+        checks::invalid_text(value, errors, detail);
     }
 }
 
-/// Checks the taints of a node.
-pub(crate) fn validate_taints(taints: &View<'_>, errors: &mut ErrorList) {
+/// Validates the taints of a node.
+pub(crate) fn validate_taints(taints: &FieldView<'_>, errors: &mut ErrorList) {
     let mut known = SmallSet::new();
     for taint in taints.items() {
         validate_label_name(&taint.field("key"), errors);
         let value = taint.field("value");
         let problems = validation::label_value(value.str());
         if !problems.is_empty() {
-            checks::bad_text(&value, errors, problems.join(";"));
+            checks::invalid_text(&value, errors, problems.join(";"));
         }
         checks::required_one_of(&taint.field("effect"), EFFECTS, errors);
         if !known.insert((taint.text("key"), taint.text("effect"))) {
@@ -119,10 +119,14 @@ pub(crate) fn validate_taints(taints: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-pub(super) fn validate_spread(constraints: &View<'_>, options: &Options, errors: &mut ErrorList) {
+pub(super) fn validate_spread(
+    constraints: &FieldView<'_>,
+    options: &PodValidationOptions,
+    errors: &mut ErrorList,
+) {
     let places = constraints.items().enumerate();
     let last: SmallMap<_, _> = places
-        .map(|(index, item)| (identity(&item), index))
+        .map(|(index, item)| (constraint_key(&item), index))
         .collect();
     for (index, constraint) in constraints.items().enumerate() {
         checks::positive(&constraint.field("maxSkew"), errors);
@@ -133,10 +137,10 @@ pub(super) fn validate_spread(constraints: &View<'_>, options: &Options, errors:
         let action = constraint.field("whenUnsatisfiable");
         checks::one_of(&action, &["DoNotSchedule", "ScheduleAnyway"], errors);
         if last
-            .get(&identity(&constraint))
+            .get(&constraint_key(&constraint))
             .is_some_and(|&last| last > index)
         {
-            let (key, action) = identity(&constraint);
+            let (key, action) = constraint_key(&constraint);
             let path = constraint.path().child("{topologyKey, whenUnsatisfiable}");
             errors.push(Error::duplicate(&path, format!("{{{key}, {action}}}")));
         }
@@ -157,15 +161,15 @@ pub(super) fn validate_spread(constraints: &View<'_>, options: &Options, errors:
     }
 }
 
-/// A constraint is told apart from others by its key and by what happens if it cannot be met.
-fn identity<'a>(constraint: &View<'a>) -> (&'a str, &'a str) {
+/// Identity of a constraint: topology key and `whenUnsatisfiable`.
+fn constraint_key<'a>(constraint: &FieldView<'a>) -> (&'a str, &'a str) {
     (
         constraint.text("topologyKey"),
         constraint.text("whenUnsatisfiable"),
     )
 }
 
-fn min_domains(constraint: &View<'_>, errors: &mut ErrorList) {
+fn min_domains(constraint: &FieldView<'_>, errors: &mut ErrorList) {
     let domains = constraint.field("minDomains");
     if !domains.exists() {
         return;
@@ -175,12 +179,12 @@ fn min_domains(constraint: &View<'_>, errors: &mut ErrorList) {
     if action != "DoNotSchedule" {
         let detail =
             format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
-        checks::bad_number(&domains, errors, detail);
+        checks::invalid_number(&domains, errors, detail);
     }
 }
 
-/// Checks the gates that hold a pod back. Errors are at the gate, not at its name.
-pub(super) fn validate_gates(gates: &View<'_>, errors: &mut ErrorList) {
+/// Validates scheduling gates. Errors are reported at the gate, not at its name.
+pub(super) fn validate_gates(gates: &FieldView<'_>, errors: &mut ErrorList) {
     let mut names = SmallSet::new();
     for gate in gates.items() {
         let name = gate.text("name");

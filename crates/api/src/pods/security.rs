@@ -1,18 +1,18 @@
-//! What pods and containers may do on their node.
+//! Validation of security contexts of pods and containers, seccomp and AppArmor profiles, and sysctls.
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use serde_json::Value;
 
-use super::{Options, checks, windows};
-use crate::View;
-use crate::small::SmallSet;
+use super::{PodValidationOptions, checks, windows};
+use crate::FieldView;
+use crate::small_map::SmallSet;
 
 const PROFILE_TYPES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 const PROFILE_MAX_BYTES: usize = 4095;
 const SYSCTL_MAX_BYTES: usize = 253;
 const SYSCTL_NAME: &str = "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
-/// Sysctls of the namespace in which processes talk to each other.
+/// Sysctls of the IPC namespace.
 const IPC_SYSCTLS: &[&str] = &[
     "kernel.sem",
     "kernel.shmall",
@@ -26,8 +26,12 @@ const IPC_SYSCTLS: &[&str] = &[
     "kernel.msg",
 ];
 
-/// Checks the security context of a container; `host_users` says that its users are the host's.
-pub(super) fn validate_container(context: &View<'_>, host_users: bool, errors: &mut ErrorList) {
+/// Validates the security context of a container; `host_users` means that it uses the user namespace of the host.
+pub(super) fn validate_container(
+    context: &FieldView<'_>,
+    host_users: bool,
+    errors: &mut ErrorList,
+) {
     if !context.exists() {
         return;
     }
@@ -37,7 +41,7 @@ pub(super) fn validate_container(context: &View<'_>, host_users: bool, errors: &
     checks::optional_one_of(&proc_mount, &["Default", "Unmasked"], errors);
     if host_users && proc_mount.str() == "Unmasked" {
         let detail = "`hostUsers` must be false to use `Unmasked`";
-        checks::bad_text(&proc_mount, errors, detail);
+        checks::invalid_text(&proc_mount, errors, detail);
     }
     seccomp_profile(&context.field("seccompProfile"), errors);
     privilege_escalation(context, errors);
@@ -45,30 +49,38 @@ pub(super) fn validate_container(context: &View<'_>, host_users: bool, errors: &
     app_armor_profile(&context.field("appArmorProfile"), errors);
 }
 
-fn privilege_escalation(context: &View<'_>, errors: &mut ErrorList) {
+fn privilege_escalation(context: &FieldView<'_>, errors: &mut ErrorList) {
     if context.field("allowPrivilegeEscalation").opt_bool() != Some(false) {
         return;
     }
     if context.field("privileged").is_true() {
         let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-        errors.push(Error::invalid(context.path(), shown(context), detail));
+        errors.push(Error::invalid(
+            context.path(),
+            security_context_bad_value(context),
+            detail,
+        ));
     }
     let capabilities = context.field("capabilities");
     let added = capabilities.field("add");
     if added.items().any(|added| added.str() == "CAP_SYS_ADMIN") {
         let detail =
             "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-        errors.push(Error::invalid(context.path(), shown(context), detail));
+        errors.push(Error::invalid(
+            context.path(),
+            security_context_bad_value(context),
+            detail,
+        ));
     }
 }
 
-/// The parts of a security context in the order and under the names that upstream has inside, and which of them
-/// have parts. Those of the first kind are empty text where they are absent, all others null.
-const TEXTS: &[&str] = &["User", "Role", "Type", "Level"];
-const CONTEXT: &[(&str, &[&str])] = &[
+/// The fields of a security context with upstream's Go names, in its order, and the fields below them. String fields
+/// (`SELINUX_STRING_FIELDS`) are rendered as empty if absent, all others as null.
+const SELINUX_STRING_FIELDS: &[&str] = &["User", "Role", "Type", "Level"];
+const SECURITY_CONTEXT_FIELDS: &[(&str, &[&str])] = &[
     ("Capabilities", &["Add", "Drop"]),
     ("Privileged", &[]),
-    ("SELinuxOptions", TEXTS),
+    ("SELinuxOptions", SELINUX_STRING_FIELDS),
     (
         "WindowsOptions",
         &[
@@ -88,11 +100,11 @@ const CONTEXT: &[(&str, &[&str])] = &[
     ("AppArmorProfile", &["Type", "LocalhostProfile"]),
 ];
 
-/// A security context as errors of upstream show it.
-fn shown(context: &View<'_>) -> BadValue {
-    let parts = CONTEXT.iter().map(|&(inside, parts)| {
-        let value = match context.get(&outside(inside)) {
-            Some(part @ Value::Object(_)) => object_shown(parts, |name| part.get(name)),
+/// Renders a security context as upstream's errors do.
+fn security_context_bad_value(context: &FieldView<'_>) -> BadValue {
+    let parts = SECURITY_CONTEXT_FIELDS.iter().map(|&(inside, parts)| {
+        let value = match context.get(&json_field_name(inside)) {
+            Some(part @ Value::Object(_)) => render_go_struct(parts, |name| part.get(name)),
             value => value.map_or("null".to_owned(), Value::to_string),
         };
         format!("{inside:?}:{value}")
@@ -100,21 +112,21 @@ fn shown(context: &View<'_>) -> BadValue {
     BadValue::Rendered(format!("{{{}}}", parts.collect::<Vec<_>>().join(",")))
 }
 
-fn object_shown<'a>(parts: &[&str], get: impl Fn(&str) -> Option<&'a Value>) -> String {
+fn render_go_struct<'a>(parts: &[&str], get: impl Fn(&str) -> Option<&'a Value>) -> String {
     let parts = parts.iter().map(|&inside| {
-        let absent = if TEXTS.contains(&inside) {
+        let absent = if SELINUX_STRING_FIELDS.contains(&inside) {
             "\"\""
         } else {
             "null"
         };
-        let value = get(&outside(inside)).map_or(absent.to_owned(), Value::to_string);
+        let value = get(&json_field_name(inside)).map_or(absent.to_owned(), Value::to_string);
         format!("{inside:?}:{value}")
     });
     format!("{{{}}}", parts.collect::<Vec<_>>().join(","))
 }
 
-/// The name that clients know: `SELinuxOptions` is `seLinuxOptions` to them.
-fn outside(inside: &str) -> String {
+/// Converts a Go field name to its JSON name: `SELinuxOptions` to `seLinuxOptions`.
+fn json_field_name(inside: &str) -> String {
     let capitals = match inside {
         "SELinuxOptions" => 2,
         name if name.starts_with("GMSA") => 4,
@@ -124,11 +136,15 @@ fn outside(inside: &str) -> String {
     format!("{}{tail}", head.to_ascii_lowercase())
 }
 
-/// Checks the security context of a pod.
-pub(super) fn validate_pod(spec: &View<'_>, options: &Options, errors: &mut ErrorList) {
+/// Validates the security context of a pod.
+pub(super) fn validate_pod(
+    spec: &FieldView<'_>,
+    options: &PodValidationOptions,
+    errors: &mut ErrorList,
+) {
     let context = spec.field("securityContext");
     let index = context.index();
-    let context = context.with(&index);
+    let context = context.with_index(&index);
     for id in ["fsGroup", "runAsUser", "runAsGroup"] {
         checks::id(&context.field(id), errors);
     }
@@ -136,7 +152,7 @@ pub(super) fn validate_pod(spec: &View<'_>, options: &Options, errors: &mut Erro
         checks::id(&group, errors);
     }
     if spec.field("shareProcessNamespace").is_true() && spec.field("hostPID").is_true() {
-        // Errors have the place that the field has in upstream's own form of a pod.
+        // Error paths are those of the field in upstream's internal pod type.
         let path = context.path().child("shareProcessNamespace");
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
         errors.push(Error::invalid(&path, true, detail));
@@ -161,7 +177,7 @@ pub(super) fn validate_pod(spec: &View<'_>, options: &Options, errors: &mut Erro
     checks::optional_one_of(&context.field("seLinuxChangePolicy"), policies, errors);
 }
 
-fn seccomp_profile(profile: &View<'_>, errors: &mut ErrorList) {
+fn seccomp_profile(profile: &FieldView<'_>, errors: &mut ErrorList) {
     if !profile.exists() {
         return;
     }
@@ -174,7 +190,7 @@ fn seccomp_profile(profile: &View<'_>, errors: &mut ErrorList) {
     let local = profile.field("localhostProfile");
     match (kind.str() == "Localhost", local.exists()) {
         (true, false) => local.required(errors, "must be set when seccomp type is Localhost"),
-        (true, true) => checks::descending_path(&local, errors),
+        (true, true) => checks::local_descending_path(&local, errors),
         (false, true) => {
             let fields = [
                 ("Type", "type", "\"\""),
@@ -188,7 +204,7 @@ fn seccomp_profile(profile: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-pub(super) fn app_armor_profile(profile: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn app_armor_profile(profile: &FieldView<'_>, errors: &mut ErrorList) {
     if !profile.exists() {
         return;
     }
@@ -197,7 +213,7 @@ pub(super) fn app_armor_profile(profile: &View<'_>, errors: &mut ErrorList) {
         "Localhost" => app_armor_file(&local, errors),
         "RuntimeDefault" | "Unconfined" => {
             if local.exists() {
-                checks::bad_text(
+                checks::invalid_text(
                     &local,
                     errors,
                     "can only be set when AppArmor type is Localhost",
@@ -209,9 +225,9 @@ pub(super) fn app_armor_profile(profile: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn app_armor_file(file: &View<'_>, errors: &mut ErrorList) {
+fn app_armor_file(file: &FieldView<'_>, errors: &mut ErrorList) {
     if file.str().trim() != file.str() {
-        checks::bad_text(file, errors, "must not be padded with whitespace");
+        checks::invalid_text(file, errors, "must not be padded with whitespace");
     } else if file.is_empty() {
         file.required(errors, "must be set when AppArmor type is Localhost");
     }
@@ -220,7 +236,12 @@ fn app_armor_file(file: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn sysctls(spec: &View<'_>, sysctls: &View<'_>, options: &Options, errors: &mut ErrorList) {
+fn sysctls(
+    spec: &FieldView<'_>,
+    sysctls: &FieldView<'_>,
+    options: &PodValidationOptions,
+    errors: &mut ErrorList,
+) {
     let mut names = SmallSet::new();
     for sysctl in sysctls.items() {
         let name = sysctl.field("name");
@@ -228,23 +249,23 @@ fn sysctls(spec: &View<'_>, sysctls: &View<'_>, options: &Options, errors: &mut 
         if name.is_empty() {
             name.required(errors, "");
         } else if !is_sysctl(name.str()) {
-            checks::bad_text(&name, errors, SYSCTL_NAME);
+            checks::invalid_text(&name, errors, SYSCTL_NAME);
         } else if !is_new {
             errors.push(Error::duplicate(name.path(), name.str()));
         }
         if options.allow_host_sysctls {
             continue;
         }
-        if let Some(namespace) = host_namespace(spec, name.str()) {
+        if let Some(namespace) = shared_host_namespace(spec, name.str()) {
             let detail = format!("may not be specified when '{namespace}' is true");
-            checks::bad_text(&name, errors, detail);
+            checks::invalid_text(&name, errors, detail);
         }
     }
 }
 
-/// The namespace of a sysctl, if the pod shares that of its host.
-pub(super) fn host_namespace(spec: &View<'_>, sysctl: &str) -> Option<&'static str> {
-    let name = with_dots(sysctl);
+/// Returns the namespace of a sysctl, if the pod shares it with the host.
+pub(super) fn shared_host_namespace(spec: &FieldView<'_>, sysctl: &str) -> Option<&'static str> {
+    let name = normalize_sysctl(sysctl);
     let name = name.split('*').next().unwrap_or_default();
     let namespace = if IPC_SYSCTLS.contains(&name) || name.starts_with("fs.mqueue.") {
         "hostIPC"
@@ -256,8 +277,8 @@ pub(super) fn host_namespace(spec: &View<'_>, sysctl: &str) -> Option<&'static s
     spec.field(namespace).is_true().then_some(namespace)
 }
 
-/// A name whose first separator is a slash has slashes for dots and dots for slashes.
-fn with_dots(sysctl: &str) -> String {
+/// Swaps slashes and dots in a name whose first separator is a slash.
+fn normalize_sysctl(sysctl: &str) -> String {
     match sysctl.find(['.', '/']) {
         Some(first) if sysctl[first..].starts_with('/') => {
             let swap = |c| match c {

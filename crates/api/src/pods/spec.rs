@@ -1,4 +1,4 @@
-//! The spec of a pod, in a pod as in a template.
+//! Validation of a pod spec, in a pod or a template.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 
 use super::{
-    Options, affinity, annotations, checks, containers, each_container, probes, resources,
-    scheduling, security, update, volumes, windows,
+    PodValidationOptions, affinity, annotations, checks, containers, for_each_container, probes,
+    resources, scheduling, security, update, volumes, windows,
 };
-use crate::View;
+use crate::FieldView;
 use crate::selectors::validate_labels;
-use crate::small::SmallMap;
+use crate::small_map::SmallMap;
 
 const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
@@ -19,11 +19,11 @@ const SEARCHES_MAX_BYTES: usize = 2048;
 const HOSTNAME_OVERRIDE_MAX_BYTES: usize = 64;
 const DEADLINE_RANGE: &str = "must be between 1 and 2147483647, inclusive";
 
-/// Checks a spec. `metadata` is that of the pod, and absent in a template.
+/// Validates a spec. `metadata` is that of the pod, and absent in a template.
 pub(super) fn validate(
-    spec: &View<'_>,
-    metadata: &View<'_>,
-    options: &Options,
+    spec: &FieldView<'_>,
+    metadata: &FieldView<'_>,
+    options: &PodValidationOptions,
     errors: &mut ErrorList,
 ) {
     let has_file_variables = validate_containers(spec, metadata, options, errors);
@@ -57,11 +57,11 @@ pub(super) fn validate(
     }
 }
 
-/// Checks containers and what they use. Says whether any has a variable whose value is in a file.
+/// Validates volumes and containers. Returns whether any variable uses `fileKeyRef`.
 fn validate_containers(
-    spec: &View<'_>,
-    metadata: &View<'_>,
-    options: &Options,
+    spec: &FieldView<'_>,
+    metadata: &FieldView<'_>,
+    options: &PodValidationOptions,
     errors: &mut ErrorList,
 ) -> bool {
     let grace = spec.field("terminationGracePeriodSeconds");
@@ -69,7 +69,7 @@ fn validate_containers(
         grace.required(errors, "");
     }
     let volumes = spec.field("volumes");
-    let context = volumes::Context {
+    let context = volumes::VolumeValidationContext {
         options,
         pod_name: metadata.text("name"),
     };
@@ -80,10 +80,10 @@ fn validate_containers(
     resource_claims(&claims, metadata, errors);
     let os = spec.field("os");
     let has_file_variables = Cell::new(false);
-    let context = containers::Context {
+    let context = containers::ContainerValidationContext {
         volumes: &volumes,
         claims: &claim_names,
-        probes: probes::Context {
+        probes: probes::HandlerValidationContext {
             grace_seconds: grace.int(),
             os: os.exists().then(|| os.text("name")),
         },
@@ -102,13 +102,15 @@ fn validate_containers(
     has_file_variables.get()
 }
 
-fn resource_claims(claims: &View<'_>, metadata: &View<'_>, errors: &mut ErrorList) {
-    let is_static = metadata.field("annotations").has(annotations::MIRROR);
+fn resource_claims(claims: &FieldView<'_>, metadata: &FieldView<'_>, errors: &mut ErrorList) {
+    let is_static = metadata
+        .field("annotations")
+        .has(annotations::MIRROR_POD_ANNOTATION);
     let mut names = BTreeSet::new();
     for claim in claims.items() {
         if is_static {
             let detail = "static pods do not support resource claims";
-            errors.push(update::nowhere(detail));
+            errors.push(update::pod_error_without_field(detail));
             continue;
         }
         let name = claim.field("name");
@@ -145,7 +147,7 @@ fn resource_claims(claims: &View<'_>, metadata: &View<'_>, errors: &mut ErrorLis
     }
 }
 
-fn invalid_claim(claim: &View<'_>, errors: &mut ErrorList, detail: &str) {
+fn invalid_claim(claim: &FieldView<'_>, errors: &mut ErrorList, detail: &str) {
     let fields = [
         ("Name", "name", "\"\""),
         ("ResourceClaimName", "resourceClaimName", "null"),
@@ -159,8 +161,12 @@ fn invalid_claim(claim: &View<'_>, errors: &mut ErrorList, detail: &str) {
     errors.push(Error::invalid(claim.path(), shown, detail));
 }
 
-/// In the host's network, a container's port is the host's. A template may leave it out.
-fn host_network_ports(spec: &View<'_>, options: &Options, errors: &mut ErrorList) {
+/// With host networking, `hostPort` must equal `containerPort`. A template may omit it.
+fn host_network_ports(
+    spec: &FieldView<'_>,
+    options: &PodValidationOptions,
+    errors: &mut ErrorList,
+) {
     if !spec.field("hostNetwork").is_true() {
         return;
     }
@@ -169,13 +175,13 @@ fn host_network_ports(spec: &View<'_>, options: &Options, errors: &mut ErrorList
             let host = port.number("hostPort");
             if (options.is_pod || host != 0) && host != port.number("containerPort") {
                 let detail = "must match `containerPort` when `hostNetwork` is true";
-                checks::bad_number(&port.field("hostPort"), errors, detail);
+                checks::invalid_number(&port.field("hostPort"), errors, detail);
             }
         }
     }
 }
 
-fn pull_secrets(secrets: &View<'_>, errors: &mut ErrorList) {
+fn pull_secrets(secrets: &FieldView<'_>, errors: &mut ErrorList) {
     for secret in secrets.items() {
         if secret
             .object()
@@ -186,7 +192,7 @@ fn pull_secrets(secrets: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn dns_config(spec: &View<'_>, errors: &mut ErrorList) {
+fn dns_config(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let config = spec.field("dnsConfig");
     let (servers, searches) = (config.field("nameservers"), config.field("searches"));
     if spec.text("dnsPolicy") == "None" {
@@ -228,8 +234,8 @@ fn dns_config(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A pod with users of its own cannot have the host's namespaces as well.
-fn host_users(spec: &View<'_>, options: &Options, errors: &mut ErrorList) {
+/// Rejects host namespaces in a pod with its own user namespace.
+fn host_users(spec: &FieldView<'_>, options: &PodValidationOptions, errors: &mut ErrorList) {
     const DETAIL: &str = "when `hostUsers` is false";
     if spec.field("hostUsers").opt_bool() != Some(false) {
         return;
@@ -246,7 +252,7 @@ fn host_users(spec: &View<'_>, options: &Options, errors: &mut ErrorList) {
     if options.allow_user_namespace_with_devices {
         return;
     }
-    each_container(spec, |container| {
+    for_each_container(spec, |container| {
         let devices = container.field("volumeDevices");
         if !devices.is_empty() {
             devices.forbidden(errors, DETAIL);
@@ -254,7 +260,7 @@ fn host_users(spec: &View<'_>, options: &Options, errors: &mut ErrorList) {
     });
 }
 
-fn hostname_override(spec: &View<'_>, errors: &mut ErrorList) {
+fn hostname_override(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let name = spec.field("hostnameOverride");
     if !name.exists() {
         return;
@@ -274,7 +280,7 @@ fn hostname_override(spec: &View<'_>, errors: &mut ErrorList) {
     checks::dns_subdomain(&name, errors);
 }
 
-fn names(spec: &View<'_>, errors: &mut ErrorList) {
+fn names(spec: &FieldView<'_>, errors: &mut ErrorList) {
     checks::optional_dns_subdomain(&spec.field("serviceAccountName"), errors);
     checks::optional_dns_subdomain(&spec.field("nodeName"), errors);
     let deadline = spec.field("activeDeadlineSeconds");
@@ -282,7 +288,7 @@ fn names(spec: &View<'_>, errors: &mut ErrorList) {
         .int()
         .is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds))
     {
-        checks::bad_number(&deadline, errors, DEADLINE_RANGE);
+        checks::invalid_number(&deadline, errors, DEADLINE_RANGE);
     }
     for label in ["hostname", "subdomain"] {
         let label = spec.field(label);
@@ -292,7 +298,7 @@ fn names(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn host_aliases(aliases: &View<'_>, errors: &mut ErrorList) {
+fn host_aliases(aliases: &FieldView<'_>, errors: &mut ErrorList) {
     for alias in aliases.items() {
         checks::ip(alias.field("ip").path(), alias.text("ip"), errors);
         for name in alias.field("hostnames").items() {
@@ -301,7 +307,7 @@ fn host_aliases(aliases: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn classes(spec: &View<'_>, options: &Options, errors: &mut ErrorList) {
+fn classes(spec: &FieldView<'_>, options: &PodValidationOptions, errors: &mut ErrorList) {
     checks::optional_dns_subdomain(&spec.field("priorityClassName"), errors);
     let runtime = spec.field("runtimeClassName");
     if runtime.exists() {
@@ -316,7 +322,7 @@ fn classes(spec: &View<'_>, options: &Options, errors: &mut ErrorList) {
     resources::validate_overhead(&spec.field("overhead"), allow_indivisible, errors);
 }
 
-fn scheduling_group(group: &View<'_>, errors: &mut ErrorList) {
+fn scheduling_group(group: &FieldView<'_>, errors: &mut ErrorList) {
     if !group.exists() {
         return;
     }
@@ -328,14 +334,14 @@ fn scheduling_group(group: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Files that hold variables are in volumes that begin empty.
-fn file_variables(spec: &View<'_>, errors: &mut ErrorList) {
+/// Requires the volume of a `fileKeyRef` to be an `emptyDir`.
+fn file_variables(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let volumes = spec.field("volumes");
     let volumes: SmallMap<&str, bool> = volumes
         .items()
         .map(|volume| (volume.text("name"), volume.has("emptyDir")))
         .collect();
-    each_container(spec, |container| {
+    for_each_container(spec, |container| {
         for variable in container.field("env").items() {
             let source = variable.field("valueFrom");
             if !source.has("fileKeyRef") {
@@ -347,7 +353,7 @@ fn file_variables(spec: &View<'_>, errors: &mut ErrorList) {
                 Some(true) => {}
                 Some(false) => {
                     let detail = "referenced volume must be of type emptyDir";
-                    checks::bad_text(&name, errors, detail);
+                    checks::invalid_text(&name, errors, detail);
                 }
                 None => errors.push(Error::not_found(name.path(), name.str())),
             }

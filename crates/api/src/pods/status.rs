@@ -1,4 +1,4 @@
-//! The status of a pod, as its node and the scheduler report it.
+//! Validation of pod status updates by the kubelet and the scheduler.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use rhumb_meta::{Quantity, validation};
 use serde_json::Value;
 
 use super::{checks, resources, update};
-use crate::View;
+use crate::FieldView;
 use crate::selectors::push_problems;
 
 const HEALTH_MESSAGE_MAX_BYTES: usize = 1024;
@@ -17,8 +17,8 @@ const STATUS_LISTS: [&str; 3] = [
     "ephemeralContainerStatuses",
 ];
 
-/// Checks a pod whose status takes the place of `old`'s.
-pub fn validate_status_update(pod: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+/// Validates a status update.
+pub fn validate_status_update(pod: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     validate_annotations(pod, old, errors);
     let (status, old_status) = (pod.field("status"), old.field("status"));
     let (spec, old_spec) = (pod.field("spec"), old.field("spec"));
@@ -30,7 +30,7 @@ pub fn validate_status_update(pod: &View<'_>, old: &View<'_>, errors: &mut Error
     nominated_node(&status, &old_status, &old_spec, errors);
     observed_generation(&status, errors);
     if status.text("qosClass") != old_status.text("qosClass") {
-        checks::bad_text(&status.field("qosClass"), errors, "field is immutable");
+        checks::invalid_text(&status.field("qosClass"), errors, "field is immutable");
     }
     state_transitions(&status, &old_status, &old_spec, errors);
     claim_statuses(&status, &spec, errors);
@@ -48,8 +48,8 @@ pub fn validate_status_update(pod: &View<'_>, old: &View<'_>, errors: &mut Error
     allocated_resources(&status, &spec, errors);
 }
 
-/// Nodes report often, and few pods have annotations that mean something.
-fn validate_annotations(pod: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+/// Validates annotations only if relevant ones exist: status updates are frequent, and few pods have any.
+fn validate_annotations(pod: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let (metadata, old_metadata) = (pod.field("metadata"), old.field("metadata"));
     let has_any = metadata.has("annotations") || old_metadata.has("annotations");
     if has_any {
@@ -57,7 +57,7 @@ fn validate_annotations(pod: &View<'_>, old: &View<'_>, errors: &mut ErrorList) 
     }
 }
 
-fn conditions(conditions: &View<'_>, errors: &mut ErrorList) {
+fn conditions(conditions: &FieldView<'_>, errors: &mut ErrorList) {
     for condition in conditions.items() {
         observed_generation(&condition, errors);
         let kind = condition.text("type");
@@ -68,14 +68,19 @@ fn conditions(conditions: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn observed_generation(owner: &View<'_>, errors: &mut ErrorList) {
+fn observed_generation(owner: &FieldView<'_>, errors: &mut ErrorList) {
     if owner.number("observedGeneration") < 0 {
         let generation = owner.field("observedGeneration");
-        checks::bad_number(&generation, errors, "must be a non-negative integer");
+        checks::invalid_number(&generation, errors, "must be a non-negative integer");
     }
 }
 
-fn nominated_node(status: &View<'_>, old: &View<'_>, old_spec: &View<'_>, errors: &mut ErrorList) {
+fn nominated_node(
+    status: &FieldView<'_>,
+    old: &FieldView<'_>,
+    old_spec: &FieldView<'_>,
+    errors: &mut ErrorList,
+) {
     let node = status.field("nominatedNodeName");
     if node.is_empty() || node.str() == old.text("nominatedNodeName") {
         return;
@@ -89,16 +94,21 @@ fn nominated_node(status: &View<'_>, old: &View<'_>, old_spec: &View<'_>, errors
     }
 }
 
-/// A container that has ended for good does not start again.
-fn state_transitions(status: &View<'_>, old: &View<'_>, spec: &View<'_>, errors: &mut ErrorList) {
-    if !could_all_restart(spec) {
+/// Rejects a restart of containers that have terminated and may not be restarted.
+fn state_transitions(
+    status: &FieldView<'_>,
+    old: &FieldView<'_>,
+    spec: &FieldView<'_>,
+    errors: &mut ErrorList,
+) {
+    if !may_restart_all_containers(spec) {
         let lists = [
             ("containerStatuses", "containers"),
             ("initContainerStatuses", "initContainers"),
         ];
         for (statuses, containers) in lists {
             let containers = spec.field(containers);
-            let by_name: HashMap<&str, View<'_>> = containers
+            let by_name: HashMap<&str, FieldView<'_>> = containers
                 .items()
                 .map(|container| (container.text("name"), container))
                 .collect();
@@ -106,14 +116,14 @@ fn state_transitions(status: &View<'_>, old: &View<'_>, spec: &View<'_>, errors:
                 let container = by_name.get(name);
                 container.is_some_and(|container| should_restart(container, spec, code))
             };
-            ended_stay_ended(status, old, statuses, restarts, errors);
+            validate_terminated_not_restarted(status, old, statuses, restarts, errors);
         }
     }
     let never = |_: &str, _: i64| false;
-    ended_stay_ended(status, old, "ephemeralContainerStatuses", never, errors);
+    validate_terminated_not_restarted(status, old, "ephemeralContainerStatuses", never, errors);
 }
 
-fn could_all_restart(spec: &View<'_>) -> bool {
+fn may_restart_all_containers(spec: &FieldView<'_>) -> bool {
     ["initContainers", "containers"].into_iter().any(|list| {
         spec.field(list).items().any(|container| {
             let rules = container.field("restartPolicyRules");
@@ -124,7 +134,7 @@ fn could_all_restart(spec: &View<'_>) -> bool {
     })
 }
 
-fn should_restart(container: &View<'_>, spec: &View<'_>, code: i64) -> bool {
+fn should_restart(container: &FieldView<'_>, spec: &FieldView<'_>, code: i64) -> bool {
     let own = container.field("restartPolicy");
     if own.exists() && matches_rule(container, code) {
         return true;
@@ -141,7 +151,7 @@ fn should_restart(container: &View<'_>, spec: &View<'_>, code: i64) -> bool {
     }
 }
 
-fn matches_rule(container: &View<'_>, code: i64) -> bool {
+fn matches_rule(container: &FieldView<'_>, code: i64) -> bool {
     container.field("restartPolicyRules").items().any(|rule| {
         let codes = rule.field("exitCodes");
         let is_listed = codes
@@ -156,16 +166,16 @@ fn matches_rule(container: &View<'_>, code: i64) -> bool {
     })
 }
 
-/// Errors have the place that the container had in the old status.
-fn ended_stay_ended(
-    status: &View<'_>,
-    old: &View<'_>,
+/// Error paths have the index of the container in the old status.
+fn validate_terminated_not_restarted(
+    status: &FieldView<'_>,
+    old: &FieldView<'_>,
     list: &str,
     restarts: impl Fn(&str, i64) -> bool,
     errors: &mut ErrorList,
 ) {
     let new = status.field(list);
-    let mut by_name: HashMap<&str, View<'_>> = HashMap::with_capacity(new.len());
+    let mut by_name: HashMap<&str, FieldView<'_>> = HashMap::with_capacity(new.len());
     for container in new.items() {
         by_name.entry(container.text("name")).or_insert(container);
     }
@@ -187,7 +197,7 @@ fn ended_stay_ended(
     }
 }
 
-fn claim_statuses(status: &View<'_>, spec: &View<'_>, errors: &mut ErrorList) {
+fn claim_statuses(status: &FieldView<'_>, spec: &FieldView<'_>, errors: &mut ErrorList) {
     let claims = spec.field("resourceClaims");
     let known: HashSet<&str> = claims.items().map(|claim| claim.text("name")).collect();
     let statuses = status.field("resourceClaimStatuses");
@@ -196,7 +206,7 @@ fn claim_statuses(status: &View<'_>, spec: &View<'_>, errors: &mut ErrorList) {
         let name = claim.field("name");
         if !known.contains(name.str()) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
-            checks::bad_text(&name, errors, detail);
+            checks::invalid_text(&name, errors, detail);
         }
         if !names.insert(claim.text("name")) {
             errors.push(Error::duplicate(name.path(), name.str()));
@@ -208,7 +218,7 @@ fn claim_statuses(status: &View<'_>, spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn extended_claim(claim: &View<'_>, spec: &View<'_>, errors: &mut ErrorList) {
+fn extended_claim(claim: &FieldView<'_>, spec: &FieldView<'_>, errors: &mut ErrorList) {
     if !claim.exists() {
         return;
     }
@@ -223,18 +233,18 @@ fn extended_claim(claim: &View<'_>, spec: &View<'_>, errors: &mut ErrorList) {
         let (container, resource) = (mapping.field(parts[0]), mapping.field(parts[1]));
         match requests.get(container.str()) {
             Some(resources) if resources.contains(resource.str()) => {}
-            Some(_) => checks::bad_text(
+            Some(_) => checks::invalid_text(
                 &resource,
                 errors,
                 "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests",
             ),
-            None => checks::bad_text(
+            None => checks::invalid_text(
                 &container,
                 errors,
                 "must match the name of an entry in spec.initContainers.name or spec.containers.name",
             ),
         }
-        let request = View::at(mapping.get(parts[2]), claim.path().child(parts[2]));
+        let request = FieldView::at(mapping.get(parts[2]), claim.path().child(parts[2]));
         checks::dns_label(&request, errors);
         if !seen.insert(parts.map(|part| mapping.text(part))) {
             for part in parts {
@@ -251,8 +261,8 @@ fn extended_claim(claim: &View<'_>, spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The names of what each container asks for.
-fn requests_by_container(spec: &View<'_>) -> HashMap<String, BTreeSet<String>> {
+/// Names of the requested resources by container.
+fn requests_by_container(spec: &FieldView<'_>) -> HashMap<String, BTreeSet<String>> {
     let mut known = HashMap::new();
     for list in ["initContainers", "containers"] {
         for container in spec.field(list).items() {
@@ -265,14 +275,14 @@ fn requests_by_container(spec: &View<'_>) -> HashMap<String, BTreeSet<String>> {
     known
 }
 
-fn node_allocatable_claims(status: &View<'_>, spec: &View<'_>, errors: &mut ErrorList) {
+fn node_allocatable_claims(status: &FieldView<'_>, spec: &FieldView<'_>, errors: &mut ErrorList) {
     let lists = [
         spec.field("resourceClaims"),
         status.field("resourceClaimStatuses"),
     ];
     let known: HashSet<&str> = lists
         .iter()
-        .flat_map(View::items)
+        .flat_map(FieldView::items)
         .filter_map(|claim| claim.get("resourceClaimName")?.as_str())
         .collect();
     for claim in status.field("nodeAllocatableResourceClaimStatuses").items() {
@@ -281,7 +291,7 @@ fn node_allocatable_claims(status: &View<'_>, spec: &View<'_>, errors: &mut Erro
             name.required(errors, "must not be empty");
         }
         if !known.contains(name.str()) {
-            checks::bad_text(&name, errors, "no mapping found in pod reference");
+            checks::invalid_text(&name, errors, "no mapping found in pod reference");
         }
         for list in ["containers", "resources"] {
             if claim.field(list).is_empty() {
@@ -304,8 +314,8 @@ fn node_allocatable_claims(status: &View<'_>, spec: &View<'_>, errors: &mut Erro
     }
 }
 
-/// Checks a list of addresses: each is one, and there is at most one of each family.
-fn addresses(status: &View<'_>, old: &View<'_>, list: &str, errors: &mut ErrorList) {
+/// Validates a list of IP addresses: at most one of each family.
+fn addresses(status: &FieldView<'_>, old: &FieldView<'_>, list: &str, errors: &mut ErrorList) {
     let (list, old) = (status.field(list), old.field(list));
     let kept: HashSet<&str> = old.items().map(|item| item.text("ip")).collect();
     for item in list.items() {
@@ -334,17 +344,17 @@ fn addresses(status: &View<'_>, old: &View<'_>, list: &str, errors: &mut ErrorLi
     }
 }
 
-fn host_addresses(status: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+fn host_addresses(status: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let list = status.field("hostIPs");
     if let Some(first) = list.items().next()
         && first.text("ip") != status.text("hostIP")
     {
-        checks::bad_text(&first.field("ip"), errors, "must be equal to `hostIP`");
+        checks::invalid_text(&first.field("ip"), errors, "must be equal to `hostIP`");
     }
     addresses(status, old, "hostIPs", errors);
 }
 
-fn user(user: &View<'_>, is_windows: bool, errors: &mut ErrorList) {
+fn user(user: &FieldView<'_>, is_windows: bool, errors: &mut ErrorList) {
     let linux = user.field("linux");
     if !linux.exists() {
         return;
@@ -360,14 +370,14 @@ fn user(user: &View<'_>, is_windows: bool, errors: &mut ErrorList) {
     }
 }
 
-fn allocated_resources(status: &View<'_>, spec: &View<'_>, errors: &mut ErrorList) {
+fn allocated_resources(status: &FieldView<'_>, spec: &FieldView<'_>, errors: &mut ErrorList) {
     let lists = [
         ("containerStatuses", "containers"),
         ("initContainerStatuses", "initContainers"),
     ];
     for (statuses, containers) in lists {
         let containers = spec.field(containers);
-        let by_name: HashMap<&str, View<'_>> = containers
+        let by_name: HashMap<&str, FieldView<'_>> = containers
             .items()
             .map(|container| (container.text("name"), container))
             .collect();
@@ -386,7 +396,11 @@ fn allocated_resources(status: &View<'_>, spec: &View<'_>, errors: &mut ErrorLis
     }
 }
 
-fn allocated_resource(resource: &View<'_>, container: Option<&View<'_>>, errors: &mut ErrorList) {
+fn allocated_resource(
+    resource: &FieldView<'_>,
+    container: Option<&FieldView<'_>>,
+    errors: &mut ErrorList,
+) {
     let name = resource.field("name");
     if let Some(container) = container {
         let own = container.field("resources");
@@ -394,7 +408,7 @@ fn allocated_resource(resource: &View<'_>, container: Option<&View<'_>>, errors:
             Some(claim) => (
                 own.field("claims")
                     .items()
-                    .any(|known| is_claim(&known, claim)),
+                    .any(|known| has_claim_named(&known, claim)),
                 "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty",
             ),
             None => (
@@ -403,7 +417,7 @@ fn allocated_resource(resource: &View<'_>, container: Option<&View<'_>>, errors:
             ),
         };
         if !is_known {
-            checks::bad_text(&name, errors, detail);
+            checks::invalid_text(&name, errors, detail);
         }
     }
     let mut ids = HashSet::new();
@@ -425,7 +439,7 @@ fn allocated_resource(resource: &View<'_>, container: Option<&View<'_>>, errors:
     }
 }
 
-fn is_claim(known: &View<'_>, name: &str) -> bool {
+fn has_claim_named(known: &FieldView<'_>, name: &str) -> bool {
     let (claim, request) = name.split_once('/').unwrap_or((name, ""));
     known.text("name") == claim && known.text("request") == request
 }

@@ -1,35 +1,39 @@
-//! Templates that pods are made from.
+//! Validation of pod templates.
 
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::validation;
 
-use super::{Options, annotations, spec};
-use crate::View;
+use super::{PodValidationOptions, annotations, spec};
+use crate::FieldView;
 use crate::selectors::{push_problems, validate_labels};
 
 const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
 
-pub(super) fn validate(template: &View<'_>, options: &Options, errors: &mut ErrorList) {
+pub(super) fn validate(
+    template: &FieldView<'_>,
+    options: &PodValidationOptions,
+    errors: &mut ErrorList,
+) {
     let metadata = template.field("metadata");
-    // Errors leave the metadata out of their paths.
-    let labels = View::at(metadata.get("labels"), template.path().child("labels"));
+    // As upstream, error paths omit the metadata.
+    let labels = FieldView::at(metadata.get("labels"), template.path().child("labels"));
     validate_labels(&labels, errors);
     let notes = template.path().child("annotations");
-    let notes = View::at(metadata.get("annotations"), notes);
+    let notes = FieldView::at(metadata.get("annotations"), notes);
     validate_annotations(&notes, errors);
     let spec = template.field("spec");
     let index = spec.index();
-    let spec = spec.with(&index);
+    let spec = spec.with_index(&index);
     annotations::validate(&notes, &spec, options, errors);
-    spec::validate(&spec, &View::at(None, Path::NIL), options, errors);
-    annotations::validate_matching(&notes, &spec, errors);
+    spec::validate(&spec, &FieldView::at(None, Path::NIL), options, errors);
+    annotations::validate_profiles_match_fields(&notes, &spec, errors);
     let ephemeral = spec.field("ephemeralContainers");
     if !ephemeral.is_empty() {
         ephemeral.forbidden(errors, "ephemeral containers not allowed in pod template");
     }
 }
 
-fn validate_annotations(annotations: &View<'_>, errors: &mut ErrorList) {
+fn validate_annotations(annotations: &FieldView<'_>, errors: &mut ErrorList) {
     let mut bytes = 0;
     for (key, value) in annotations.object().into_iter().flatten() {
         let problems = validation::qualified_name(&key.to_lowercase());
@@ -41,12 +45,15 @@ fn validate_annotations(annotations: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Checks the metadata of a template for claims, of which only labels and annotations are used.
-pub(super) fn validate_only_labels_and_annotations(metadata: &View<'_>, errors: &mut ErrorList) {
+/// Validates the metadata of a claim template, which may have only labels and annotations.
+pub(super) fn validate_only_labels_and_annotations(
+    metadata: &FieldView<'_>,
+    errors: &mut ErrorList,
+) {
     validate_annotations(&metadata.field("annotations"), errors);
     validate_labels(&metadata.field("labels"), errors);
     for (name, value) in metadata.object().into_iter().flatten() {
-        let view = View::at(Some(value), metadata.path().child(name));
+        let view = FieldView::at(Some(value), metadata.path().child(name));
         if !matches!(name.as_str(), "annotations" | "labels") && !view.is_empty() {
             view.forbidden(errors, "cannot be set");
         }

@@ -1,25 +1,25 @@
-//! What may change in a pod, and what must not.
+//! Validation of pods on create and update, and of bindings.
 
 use std::collections::HashSet;
 
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use serde_json::Value;
 
-use super::equality::{same, same_field};
-use super::{Options, annotations, checks, containers, scheduling, spec};
-use crate::{Object, View};
+use super::semantic_equality::{field_semantically_equal, semantically_equal};
+use super::{PodValidationOptions, annotations, checks, containers, scheduling, spec};
+use crate::{FieldView, JsonObject};
 
-const UPDATABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+const IMMUTABLE_POD_FIELDS: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const NODE_AFFINITY: &str = "nodeAffinity";
 
-/// Checks a new pod.
-pub fn validate_create(pod: &View<'_>, errors: &mut ErrorList) {
+/// Validates a new pod.
+pub fn validate_create(pod: &FieldView<'_>, errors: &mut ErrorList) {
     let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
     let index = spec.index();
-    let spec = spec.with(&index);
+    let spec = spec.with_index(&index);
     let notes = metadata.field("annotations");
-    let options = Options::default().for_pod();
+    let options = PodValidationOptions::default().for_pod();
     validate_parts(&metadata, &notes, &spec, &options, errors);
     if !spec.field("ephemeralContainers").is_empty() {
         let detail = "cannot be set on create";
@@ -29,41 +29,41 @@ pub fn validate_create(pod: &View<'_>, errors: &mut ErrorList) {
         let detail = "cannot be set until all schedulingGates have been cleared";
         spec.field("nodeName").forbidden(errors, detail);
     }
-    annotations::validate_matching(&notes, &spec, errors);
+    annotations::validate_profiles_match_fields(&notes, &spec, errors);
 }
 
 pub(super) fn validate_metadata_and_spec(
-    pod: &View<'_>,
-    options: &Options,
+    pod: &FieldView<'_>,
+    options: &PodValidationOptions,
     errors: &mut ErrorList,
 ) {
     let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
     let index = spec.index();
-    let spec = spec.with(&index);
+    let spec = spec.with_index(&index);
     let notes = metadata.field("annotations");
     validate_parts(&metadata, &notes, &spec, options, errors);
 }
 
 fn validate_parts(
-    metadata: &View<'_>,
-    notes: &View<'_>,
-    spec: &View<'_>,
-    options: &Options,
+    metadata: &FieldView<'_>,
+    notes: &FieldView<'_>,
+    spec: &FieldView<'_>,
+    options: &PodValidationOptions,
     errors: &mut ErrorList,
 ) {
     annotations::validate(notes, spec, options, errors);
     spec::validate(spec, metadata, options, errors);
     if spec.text("serviceAccountName").is_empty() {
-        without_tokens(spec, errors);
+        reject_token_projection(spec, errors);
     }
     for list in ["containers", "initContainers"] {
         for container in spec.field(list).items() {
-            containers::trimmed_image(&container, errors);
+            containers::reject_image_whitespace(&container, errors);
         }
     }
 }
 
-fn without_tokens(spec: &View<'_>, errors: &mut ErrorList) {
+fn reject_token_projection(spec: &FieldView<'_>, errors: &mut ErrorList) {
     for volume in spec.field("volumes").items() {
         let projected = volume.field("projected");
         for source in projected.field("sources").items() {
@@ -76,13 +76,14 @@ fn without_tokens(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-pub(super) fn options(old: &View<'_>) -> Options {
+pub(super) fn options(old: &FieldView<'_>) -> PodValidationOptions {
     let metadata = old.field("metadata");
-    Options::keeping(&old.field("spec"), &metadata.field("annotations")).for_pod()
+    PodValidationOptions::for_update_of(&old.field("spec"), &metadata.field("annotations"))
+        .for_pod()
 }
 
-/// Checks a pod that takes the place of `old`.
-pub fn validate_update(pod: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+/// Validates an update of a pod.
+pub fn validate_update(pod: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let options = options(old);
     validate_metadata_and_spec(pod, &options, errors);
     validate_annotations(pod, old, &options, errors);
@@ -96,24 +97,24 @@ pub fn validate_update(pod: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
         }
         for container in containers.items() {
             checks::required(&container.field("image"), errors);
-            containers::trimmed_image(&container, errors);
+            containers::reject_image_whitespace(&container, errors);
         }
     }
-    if !deadline(&spec, &old_spec, errors) {
+    if !validate_deadline(&spec, &old_spec, errors) {
         return;
     }
-    only_added_tolerations(&spec, &old_spec, &options, errors);
-    only_deleted_gates(&spec, &old_spec, errors);
+    validate_tolerations_only_added(&spec, &old_spec, &options, errors);
+    validate_gates_only_removed(&spec, &old_spec, errors);
     if let (Some(new), Some(old)) = (spec.object(), old_spec.object()) {
-        unchanged_else(&spec, new, old, errors);
+        validate_other_fields_unchanged(&spec, new, old, errors);
     }
 }
 
-/// Checks annotations that a pod may not change, and those it has.
+/// Validates annotations and their changes.
 pub(super) fn validate_annotations(
-    pod: &View<'_>,
-    old: &View<'_>,
-    options: &Options,
+    pod: &FieldView<'_>,
+    old: &FieldView<'_>,
+    options: &PodValidationOptions,
     errors: &mut ErrorList,
 ) {
     let (metadata, old_metadata) = (pod.field("metadata"), old.field("metadata"));
@@ -122,18 +123,18 @@ pub(super) fn validate_annotations(
     annotations::validate(&notes, &pod.field("spec"), options, errors);
 }
 
-/// A deadline can be set, and come closer. Gives whether the rest is worth looking at.
-fn deadline(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) -> bool {
+/// Allows `activeDeadlineSeconds` to be set and decreased. Returns whether validation should continue.
+fn validate_deadline(spec: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) -> bool {
     let deadline = spec.field("activeDeadlineSeconds");
     let old = old.field("activeDeadlineSeconds").int();
     match (deadline.int(), old) {
         (Some(seconds), _) if !(0..=i64::from(i32::MAX)).contains(&seconds) => {
             let detail = "must be between 0 and 2147483647, inclusive";
-            checks::bad_number(&deadline, errors, detail);
+            checks::invalid_number(&deadline, errors, detail);
             false
         }
         (Some(seconds), Some(old)) if old < seconds => {
-            checks::bad_number(
+            checks::invalid_number(
                 &deadline,
                 errors,
                 "must be less than or equal to previous value",
@@ -151,14 +152,14 @@ fn deadline(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) -> bool {
     }
 }
 
-fn only_added_tolerations(
-    spec: &View<'_>,
-    old: &View<'_>,
-    options: &Options,
+fn validate_tolerations_only_added(
+    spec: &FieldView<'_>,
+    old: &FieldView<'_>,
+    options: &PodValidationOptions,
     errors: &mut ErrorList,
 ) {
     let tolerations = spec.field("tolerations");
-    let identity = |toleration: &View<'_>| {
+    let identity = |toleration: &FieldView<'_>| {
         ["key", "operator", "value", "effect"].map(|name| toleration.text(name).to_owned())
     };
     let new: HashSet<_> = tolerations.items().map(|item| identity(&item)).collect();
@@ -171,12 +172,12 @@ fn only_added_tolerations(
     scheduling::validate_tolerations(&tolerations, options, errors);
 }
 
-fn only_deleted_gates(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+fn validate_gates_only_removed(spec: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let (gates, old) = (spec.field("schedulingGates"), old.field("schedulingGates"));
     let old: HashSet<&str> = old.items().map(|gate| gate.text("name")).collect();
     let mut reported = HashSet::new();
-    // Of several gates with one name only the last is named.
-    let places: Vec<View<'_>> = gates.items().collect();
+    // Of several gates with the same name, only the last one is reported.
+    let places: Vec<FieldView<'_>> = gates.items().collect();
     for gate in places.iter().rev() {
         let name = gate.text("name");
         if !old.contains(name) && reported.insert(name) {
@@ -187,8 +188,13 @@ fn only_deleted_gates(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Checks that what was not looked at yet is as it was.
-fn unchanged_else(view: &View<'_>, new: &Object, old: &Object, errors: &mut ErrorList) {
+/// Rejects changes of all other fields.
+fn validate_other_fields_unchanged(
+    view: &FieldView<'_>,
+    new: &JsonObject,
+    old: &JsonObject,
+    errors: &mut ErrorList,
+) {
     let is_gated = old
         .get("schedulingGates")
         .and_then(Value::as_array)
@@ -199,18 +205,18 @@ fn unchanged_else(view: &View<'_>, new: &Object, old: &Object, errors: &mut Erro
         let (new_value, old_value) = (new.get(name), old.get(name));
         let is_same = match name {
             "activeDeadlineSeconds" | "schedulingGates" | "tolerations" => true,
-            "containers" | "initContainers" => same_but_images(new_value, old_value),
-            "terminationGracePeriodSeconds" => same_grace(new_value, old_value),
+            "containers" | "initContainers" => equal_except_images(new_value, old_value),
+            "terminationGracePeriodSeconds" => same_grace_period(new_value, old_value),
             "nodeSelector" if is_gated => {
-                only_added_labels(view, new_value, old_value, errors);
+                validate_labels_only_added(view, new_value, old_value, errors);
                 true
             }
             "affinity" if is_gated => {
                 let affinity = view.field("affinity");
-                node_affinity(&affinity, new_value, old_value, errors);
+                validate_gated_node_affinity(&affinity, new_value, old_value, errors);
                 same_pod_affinity(new_value, old_value)
             }
-            _ => same_field(name, new_value, old_value),
+            _ => field_semantically_equal(name, new_value, old_value),
         };
         if !is_same {
             changed.push(name);
@@ -221,37 +227,38 @@ fn unchanged_else(view: &View<'_>, new: &Object, old: &Object, errors: &mut Erro
         let changed: Vec<String> = changed.iter().map(|name| format!("spec.{name}")).collect();
         view.forbidden(
             errors,
-            format!("{UPDATABLE}\nchanged: {}\n", changed.join(", ")),
+            format!("{IMMUTABLE_POD_FIELDS}\nchanged: {}\n", changed.join(", ")),
         );
     }
 }
 
-fn same_grace(new: Option<&Value>, old: Option<&Value>) -> bool {
+fn same_grace_period(new: Option<&Value>, old: Option<&Value>) -> bool {
     let new = new.and_then(Value::as_i64);
     let old = old.and_then(Value::as_i64);
     new == old || (new == Some(1) && old.is_some_and(|old| old < 0))
 }
 
-fn same_but_images(new: Option<&Value>, old: Option<&Value>) -> bool {
-    let list = |value: Option<&Value>| -> Vec<Object> {
+fn equal_except_images(new: Option<&Value>, old: Option<&Value>) -> bool {
+    let list = |value: Option<&Value>| -> Vec<JsonObject> {
         let items = value.and_then(Value::as_array).into_iter().flatten();
-        let mut objects: Vec<Object> = items.filter_map(|item| item.as_object().cloned()).collect();
+        let mut objects: Vec<JsonObject> =
+            items.filter_map(|item| item.as_object().cloned()).collect();
         for object in &mut objects {
             object.remove("image");
         }
         objects
     };
     let (new, old) = (list(new), list(old));
-    let as_value = |object: &Object| Value::Object(object.clone());
+    let as_value = |object: &JsonObject| Value::Object(object.clone());
     new.len() == old.len()
         && new
             .iter()
             .zip(&old)
-            .all(|(new, old)| same(Some(&as_value(new)), Some(&as_value(old))))
+            .all(|(new, old)| semantically_equal(Some(&as_value(new)), Some(&as_value(old))))
 }
 
-fn only_added_labels(
-    spec: &View<'_>,
+fn validate_labels_only_added(
+    spec: &FieldView<'_>,
     new: Option<&Value>,
     old: Option<&Value>,
     errors: &mut ErrorList,
@@ -264,9 +271,9 @@ fn only_added_labels(
     }
 }
 
-/// While a pod is held back, the nodes it may run on can become fewer.
-fn node_affinity(
-    affinity: &View<'_>,
+/// While a pod is gated, node affinity may only become more restrictive.
+fn validate_gated_node_affinity(
+    affinity: &FieldView<'_>,
     new: Option<&Value>,
     old: Option<&Value>,
     errors: &mut ErrorList,
@@ -284,13 +291,13 @@ fn node_affinity(
     let required = nodes.child(REQUIRED);
     let path = required.child("nodeSelectorTerms");
     let new_terms = Value::Array(new.unwrap_or_default());
-    let view = View::at(Some(&new_terms), path);
+    let view = FieldView::at(Some(&new_terms), path);
     if view.len() != old.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
         let shown = if !has_terms {
             BadValue::Rendered("null".to_owned())
         } else {
-            checks::go_list(&view, shown_term)
+            checks::go_list(&view, render_node_selector_term)
         };
         errors.push(Error::invalid(view.path(), shown, detail));
         return;
@@ -298,13 +305,13 @@ fn node_affinity(
     for (term, old) in view.items().zip(&old) {
         if !has_only_additions(&term, old) {
             let detail = "only additions are allowed (no mutations or deletions)";
-            let shown = BadValue::Rendered(shown_term(&term));
+            let shown = BadValue::Rendered(render_node_selector_term(&term));
             errors.push(Error::invalid(term.path(), shown, detail));
         }
     }
 }
 
-fn shown_term(term: &View<'_>) -> String {
+fn render_node_selector_term(term: &FieldView<'_>) -> String {
     let list = |name: &str| {
         let requirements = term.field(name);
         if !requirements.exists() {
@@ -328,10 +335,10 @@ fn shown_term(term: &View<'_>) -> String {
     )
 }
 
-fn has_only_additions(new: &View<'_>, old: &Value) -> bool {
-    let old = View::at(Some(old), Path::NIL);
+fn has_only_additions(new: &FieldView<'_>, old: &Value) -> bool {
+    let old = FieldView::at(Some(old), Path::NIL);
     let lists = ["matchExpressions", "matchFields"];
-    let is_empty = |term: &View<'_>| lists.iter().all(|list| term.field(list).is_empty());
+    let is_empty = |term: &FieldView<'_>| lists.iter().all(|list| term.field(list).is_empty());
     if is_empty(&old) && !is_empty(new) {
         return false;
     }
@@ -341,33 +348,33 @@ fn has_only_additions(new: &View<'_>, old: &Value) -> bool {
             && new
                 .items()
                 .zip(old.items())
-                .all(|(new, old)| same(new.value(), old.value()))
+                .all(|(new, old)| semantically_equal(new.value(), old.value()))
     })
 }
 
-/// Whether the affinity of a pod that is held back is the same but for the nodes, which were looked at.
+/// Compares the affinity of a gated pod without node affinity, which is validated separately.
 fn same_pod_affinity(new: Option<&Value>, old: Option<&Value>) -> bool {
     let same_part = |part: &str| {
         let (new, old) = (
             new.and_then(|new| new.get(part)),
             old.and_then(|old| old.get(part)),
         );
-        same_field(part, new, old)
+        field_semantically_equal(part, new, old)
     };
-    // As upstream, an affinity with nothing in it may come and go only together with nodes.
+    // As upstream, an empty affinity may be added or removed only together with node affinity.
     match same_part(NODE_AFFINITY) {
-        true => same_field("affinity", new, old),
+        true => field_semantically_equal("affinity", new, old),
         false => same_part("podAffinity") && same_part("podAntiAffinity"),
     }
 }
 
-/// An error about the pod as a whole, which upstream places at a field without a name.
-pub(super) fn nowhere(detail: &str) -> Error {
+/// An error about the whole pod, which upstream reports with an empty field path.
+pub(super) fn pod_error_without_field(detail: &str) -> Error {
     Error::forbidden(&Path::new(""), detail)
 }
 
-/// Checks where a pod is to run.
-pub fn validate_binding(binding: &View<'_>, errors: &mut ErrorList) {
+/// Validates a binding.
+pub fn validate_binding(binding: &FieldView<'_>, errors: &mut ErrorList) {
     let target = binding.field("target");
     let kind = target.field("kind");
     if !matches!(kind.str(), "" | "Node") {

@@ -1,16 +1,16 @@
-//! Pods for Windows, and what other pods must not have of theirs.
+//! Validation of `spec.os`, Windows security options and host process containers.
 
 use rhumb_meta::field::{Error, ErrorList};
 
-use super::{checks, each_container};
-use crate::View;
+use super::{checks, for_each_container};
+use crate::FieldView;
 
 const CREDENTIAL_SPEC_MAX_BYTES: usize = 64 * 1024;
 const DOMAIN_MAX_BYTES: usize = 256;
 const USER_MAX_BYTES: usize = 104;
 const FORBIDDEN: &str = "cannot be set for a windows pod";
 
-/// Fields of a pod's security context that Windows does not have.
+/// Fields of a pod security context that are forbidden on Windows.
 const POD_FIELDS: &[&str] = &[
     "appArmorProfile",
     "seLinuxOptions",
@@ -25,7 +25,7 @@ const POD_FIELDS: &[&str] = &[
     "seLinuxChangePolicy",
 ];
 
-/// Fields of a container's security context that Windows does not have.
+/// Fields of a container security context that are forbidden on Windows.
 const CONTAINER_FIELDS: &[&str] = &[
     "appArmorProfile",
     "seLinuxOptions",
@@ -39,8 +39,8 @@ const CONTAINER_FIELDS: &[&str] = &[
     "runAsGroup",
 ];
 
-/// Checks the operating system that a pod says it needs, and that it asks only for what that has.
-pub(super) fn validate_os(spec: &View<'_>, errors: &mut ErrorList) {
+/// Validates `spec.os`, and rejects fields that the operating system does not support.
+pub(super) fn validate_os(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let os = spec.field("os");
     if !os.exists() {
         return;
@@ -57,13 +57,13 @@ pub(super) fn validate_os(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_linux(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_linux(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let detail = "windows options cannot be set for a linux pod";
     let context = spec.field("securityContext");
     if context.has("windowsOptions") {
         context.field("windowsOptions").forbidden(errors, detail);
     }
-    each_container(spec, |container| {
+    for_each_container(spec, |container| {
         let context = container.field("securityContext");
         if context.has("windowsOptions") {
             context.field("windowsOptions").forbidden(errors, detail);
@@ -71,7 +71,7 @@ fn validate_linux(spec: &View<'_>, errors: &mut ErrorList) {
     });
 }
 
-fn validate_windows(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_windows(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let context = spec.field("securityContext");
     for name in POD_FIELDS {
         let field = context.field(name);
@@ -89,7 +89,7 @@ fn validate_windows(spec: &View<'_>, errors: &mut ErrorList) {
             spec.field(name).forbidden(errors, FORBIDDEN);
         }
     }
-    each_container(spec, |container| {
+    for_each_container(spec, |container| {
         let context = container.field("securityContext");
         for name in CONTAINER_FIELDS {
             if context.has(name) {
@@ -99,13 +99,13 @@ fn validate_windows(spec: &View<'_>, errors: &mut ErrorList) {
     });
 }
 
-/// Checks that containers are all processes of their host or none is.
-pub(super) fn validate_host_processes(spec: &View<'_>, errors: &mut ErrorList) {
+/// Requires all or none of the containers to be host process containers.
+pub(super) fn validate_host_processes(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let context = spec.field("securityContext");
     let options = context.field("windowsOptions");
     let of_pod = options.field("hostProcess").opt_bool();
     let (mut containers, mut host_processes) = (0_usize, 0_usize);
-    each_container(spec, |container| {
+    for_each_container(spec, |container| {
         containers += 1;
         let context = container.field("securityContext");
         let options = context.field("windowsOptions");
@@ -136,7 +136,7 @@ pub(super) fn validate_host_processes(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-pub(super) fn validate_options(options: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_options(options: &FieldView<'_>, errors: &mut ErrorList) {
     let name = options.field("gmsaCredentialSpecName");
     if name.exists() {
         checks::dns_subdomain(&name, errors);
@@ -153,8 +153,8 @@ pub(super) fn validate_options(options: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A user, or a domain, a backslash and a user.
-fn user_name(view: &View<'_>, errors: &mut ErrorList) {
+/// Validates `user` or `domain\user`.
+fn user_name(view: &FieldView<'_>, errors: &mut ErrorList) {
     let name = view.str();
     let refused = if name.is_empty() {
         "runAsUserName cannot be an empty string"
@@ -168,7 +168,7 @@ fn user_name(view: &View<'_>, errors: &mut ErrorList) {
     view.invalid(errors, refused);
 }
 
-fn domain_and_user(view: &View<'_>, errors: &mut ErrorList) {
+fn domain_and_user(view: &FieldView<'_>, errors: &mut ErrorList) {
     let (domain, user) = match view.str().split_once('\\') {
         Some((domain, user)) => (Some(domain), user),
         None => (None, view.str()),

@@ -1,14 +1,14 @@
-//! Webhooks and policies that look at requests.
+//! Printers of the admissionregistration group: webhook configurations and admission policies.
 
 use rhumb_meta::Timestamp;
 use serde_json::{Value, json};
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{AGE, NAME, age, name};
-use crate::Object;
-use crate::table::{Column, Printer};
+use crate::JsonObject;
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     Some(match kind {
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => WEBHOOKS,
         "MutatingAdmissionPolicy" => MUTATING_POLICY,
@@ -18,50 +18,51 @@ pub(super) fn of(kind: &str) -> Option<Printer> {
     })
 }
 
-const PARAM_KIND: Column = Column::text("ParamKind", "The kind of objects that tune the policy.");
+const PARAM_KIND: TableColumn =
+    TableColumn::text("ParamKind", "The kind of the policy's parameters.");
 
-const WEBHOOKS: Printer = Printer::new(
+const WEBHOOKS: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::integer("Webhooks", "How many webhooks it declares."),
+        TableColumn::integer("Webhooks", "How many webhooks it declares."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
-        let webhooks = object.key("webhooks").len();
+        let object = JsonRef::Root(object);
+        let webhooks = object.key("webhooks").item_count();
         vec![name(object), json!(webhooks), age(object, now)]
     },
 );
 
-const MUTATING_POLICY: Printer = Printer::new(
+const MUTATING_POLICY: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::integer("Mutations", "How many mutations it makes."),
+        TableColumn::integer("Mutations", "How many mutations it makes."),
         PARAM_KIND,
         AGE,
     ],
     |object, now| policy(object, "mutations", now),
 );
 
-const VALIDATING_POLICY: Printer = Printer::new(
+const VALIDATING_POLICY: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::integer("Validations", "How many rules it checks."),
+        TableColumn::integer("Validations", "How many rules it checks."),
         PARAM_KIND,
         AGE,
     ],
     |object, now| policy(object, "validations", now),
 );
 
-const BINDING: Printer = Printer::new(
+const BINDING: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("PolicyName", "The policy it puts to use."),
-        Column::text("ParamRef", "The objects that tune the policy."),
+        TableColumn::text("PolicyName", "The policy it binds."),
+        TableColumn::text("ParamRef", "The parameter objects of the policy."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         vec![
             name(object),
             json!(object.at("spec.policyName").str()),
@@ -71,8 +72,8 @@ const BINDING: Printer = Printer::new(
     },
 );
 
-fn policy(object: &Object, rules: &str, now: Timestamp) -> Vec<Value> {
-    let object = Part::Root(object);
+fn policy(object: &JsonObject, rules: &str, now: Timestamp) -> Vec<Value> {
+    let object = JsonRef::Root(object);
     let params = object.at("spec.paramKind");
     let params = if params.exists() {
         format!(
@@ -85,13 +86,13 @@ fn policy(object: &Object, rules: &str, now: Timestamp) -> Vec<Value> {
     };
     vec![
         name(object),
-        json!(object.key("spec").key(rules).len()),
+        json!(object.key("spec").key(rules).item_count()),
         params.into(),
         age(object, now),
     ]
 }
 
-fn params(reference: Part<'_>) -> String {
+fn params(reference: JsonRef<'_>) -> String {
     let name = reference.key("name").str();
     if !name.is_empty() {
         return format!("{}/{name}", reference.key("namespace").str_or("*"));
@@ -104,8 +105,8 @@ fn params(reference: Part<'_>) -> String {
     }
 }
 
-/// A label selector the way Go's generated code writes it.
-fn go_text(selector: Part<'_>) -> String {
+/// A label selector as Go's generated `String` method formats it.
+fn go_text(selector: JsonRef<'_>) -> String {
     let labels: String = selector
         .key("matchLabels")
         .object()

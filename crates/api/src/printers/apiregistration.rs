@@ -2,23 +2,23 @@
 
 use serde_json::json;
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{AGE, NAME, age, name};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     (kind == "APIService").then_some(API_SERVICE)
 }
 
-const API_SERVICE: Printer = Printer::new(
+const API_SERVICE: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Service", "The service that answers for the group."),
-        Column::text("Available", "Whether it answers."),
+        TableColumn::text("Service", "The service that serves the group."),
+        TableColumn::text("Available", "Whether the service is available."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let service = object.at("spec.service");
         let service = if service.exists() {
             format!(
@@ -38,7 +38,7 @@ const API_SERVICE: Printer = Printer::new(
     },
 );
 
-fn available(object: Part<'_>) -> String {
+fn available(object: JsonRef<'_>) -> String {
     let Some(condition) = object.at("status.conditions").condition("Available") else {
         return "Unknown".to_string();
     };

@@ -3,14 +3,14 @@
 use rhumb_meta::GroupVersion;
 use serde_json::{Value, json};
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{
     AGE, CONTAINERS, IMAGES, NAME, SELECTOR, age, containers, labels, name, none, selector,
     selector_or_none,
 };
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     Some(match kind {
         "ControllerRevision" => CONTROLLER_REVISION,
         "DaemonSet" => DAEMON_SET,
@@ -21,15 +21,18 @@ pub(super) fn of(kind: &str) -> Option<Printer> {
     })
 }
 
-const CONTROLLER_REVISION: Printer = Printer::new(
+const CONTROLLER_REVISION: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Controller", "Whose state it keeps."),
-        Column::text("Revision", "The number of that state."),
+        TableColumn::text(
+            "Controller",
+            "The controller whose state the revision holds.",
+        ),
+        TableColumn::text("Revision", "The revision number."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         vec![
             name(object),
             controller(object).into(),
@@ -39,28 +42,25 @@ const CONTROLLER_REVISION: Printer = Printer::new(
     },
 );
 
-const DAEMON_SET: Printer = Printer::new(
+const DAEMON_SET: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::integer("Desired", "How many nodes should run its pod."),
-        Column::integer("Current", "How many of these nodes do."),
-        Column::integer("Ready", "On how many its pod is ready."),
-        Column::integer(
-            "Up-to-date",
-            "On how many its pod is of the latest template.",
-        ),
-        Column::integer(
+        TableColumn::integer("Desired", "How many nodes should run its pod."),
+        TableColumn::integer("Current", "How many of these nodes do."),
+        TableColumn::integer("Ready", "On how many its pod is ready."),
+        TableColumn::integer("Up-to-date", "Nodes whose pod has the latest template."),
+        TableColumn::integer(
             "Available",
-            "On how many its pod has been ready for a while.",
+            "Nodes whose pod has been ready for minReadySeconds.",
         ),
-        Column::text("Node Selector", "Which nodes it is for."),
+        TableColumn::text("Node Selector", "The node selector of its pods."),
         AGE,
         CONTAINERS.wide(),
         IMAGES.wide(),
         SELECTOR,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let status = object.key("status");
         let (names, images) = containers(object.at("spec.template.spec"));
         vec![
@@ -79,19 +79,22 @@ const DAEMON_SET: Printer = Printer::new(
     },
 );
 
-const DEPLOYMENT: Printer = Printer::new(
+const DEPLOYMENT: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Ready", "How many pods are ready, of how many."),
-        Column::text("Up-to-date", "How many pods are of the latest template."),
-        Column::text("Available", "How many pods have been ready for a while."),
+        TableColumn::text("Ready", "How many pods are ready, of how many."),
+        TableColumn::text("Up-to-date", "How many pods are of the latest template."),
+        TableColumn::text(
+            "Available",
+            "Pods that have been ready for minReadySeconds.",
+        ),
         AGE,
         CONTAINERS.wide(),
         IMAGES.wide(),
         SELECTOR,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let (names, images) = containers(object.at("spec.template.spec"));
         let selector = selector(object.at("spec.selector"));
         vec![
@@ -107,19 +110,19 @@ const DEPLOYMENT: Printer = Printer::new(
     },
 );
 
-const REPLICA_SET: Printer = Printer::new(
+const REPLICA_SET: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::integer("Desired", "How many pods there should be."),
-        Column::integer("Current", "How many pods there are."),
-        Column::integer("Ready", "How many pods are ready."),
+        TableColumn::integer("Desired", "How many pods there should be."),
+        TableColumn::integer("Current", "How many pods there are."),
+        TableColumn::integer("Ready", "How many pods are ready."),
         AGE,
         CONTAINERS.wide(),
         IMAGES.wide(),
         SELECTOR,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let (names, images) = containers(object.at("spec.template.spec"));
         vec![
             name(object),
@@ -134,16 +137,16 @@ const REPLICA_SET: Printer = Printer::new(
     },
 );
 
-const STATEFUL_SET: Printer = Printer::new(
+const STATEFUL_SET: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Ready", "How many pods are ready, of how many."),
+        TableColumn::text("Ready", "How many pods are ready, of how many."),
         AGE,
         CONTAINERS.wide(),
         IMAGES.wide(),
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let (names, images) = containers(object.at("spec.template.spec"));
         vec![
             name(object),
@@ -155,13 +158,13 @@ const STATEFUL_SET: Printer = Printer::new(
     },
 );
 
-fn ready_of_desired(object: Part<'_>) -> Value {
+fn ready_of_desired(object: JsonRef<'_>) -> Value {
     let ready = object.at("status.readyReplicas").int();
     let desired = object.at("spec.replicas").int();
     format!("{ready}/{desired}").into()
 }
 
-fn controller(object: Part<'_>) -> String {
+fn controller(object: JsonRef<'_>) -> String {
     let owner = object
         .at("metadata.ownerReferences")
         .items()

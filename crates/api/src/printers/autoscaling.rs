@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{AGE, NAME, age, name, none};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     Some(match kind {
         "HorizontalPodAutoscaler" => HORIZONTAL_POD_AUTOSCALER,
         "Scale" => SCALE,
@@ -14,18 +14,18 @@ pub(super) fn of(kind: &str) -> Option<Printer> {
     })
 }
 
-const HORIZONTAL_POD_AUTOSCALER: Printer = Printer::new(
+const HORIZONTAL_POD_AUTOSCALER: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Reference", "What it scales."),
-        Column::text("Targets", "What is measured, and what should be."),
-        Column::text("MinPods", "The fewest pods it goes down to."),
-        Column::text("MaxPods", "The most pods it goes up to."),
-        Column::text("Replicas", "How many pods there are."),
+        TableColumn::text("Reference", "The scaled object."),
+        TableColumn::text("Targets", "Current / target metric values."),
+        TableColumn::text("MinPods", "Minimum number of pods."),
+        TableColumn::text("MaxPods", "Maximum number of pods."),
+        TableColumn::text("Replicas", "How many pods there are."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let spec = object.key("spec");
         let target = spec.key("scaleTargetRef");
         let min = spec.key("minReplicas").opt_int();
@@ -42,15 +42,15 @@ const HORIZONTAL_POD_AUTOSCALER: Printer = Printer::new(
     },
 );
 
-const SCALE: Printer = Printer::new(
+const SCALE: TablePrinter = TablePrinter::new(
     &[
-        Column::text("Name", "The name of what is scaled."),
-        Column::integer("Desired", "How many pods there should be."),
-        Column::integer("Available", "How many pods there are."),
+        TableColumn::text("Name", "The name of the scaled object."),
+        TableColumn::integer("Desired", "How many pods there should be."),
+        TableColumn::integer("Available", "How many pods there are."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         vec![
             name(object),
             json!(object.at("spec.replicas").int()),
@@ -60,26 +60,26 @@ const SCALE: Printer = Printer::new(
     },
 );
 
-/// The first two metrics: what is measured, and what should be.
-fn metrics(specs: Part<'_>, statuses: Part<'_>) -> String {
+/// The first two metrics, as current / target.
+fn metrics(specs: JsonRef<'_>, statuses: JsonRef<'_>) -> String {
     const SHOWN_MAX: usize = 2;
-    if specs.len() == 0 {
+    if specs.item_count() == 0 {
         return none();
     }
     let texts: Vec<String> = specs
         .items()
         .enumerate()
         .take(SHOWN_MAX)
-        .map(|(index, spec)| metric(spec, statuses.items().nth(index).unwrap_or(Part::Absent)))
+        .map(|(index, spec)| metric(spec, statuses.items().nth(index).unwrap_or(JsonRef::Absent)))
         .collect();
     let shown = texts.join(", ");
-    match specs.len().saturating_sub(SHOWN_MAX) {
+    match specs.item_count().saturating_sub(SHOWN_MAX) {
         0 => shown,
         more => format!("{shown} + {more} more..."),
     }
 }
 
-fn metric(spec: Part<'_>, status: Part<'_>) -> String {
+fn metric(spec: JsonRef<'_>, status: JsonRef<'_>) -> String {
     match spec.key("type").str() {
         "External" => of_object(spec.key("external"), status.key("external")),
         "Object" => of_object(spec.key("object"), status.key("object")),
@@ -96,7 +96,7 @@ fn metric(spec: Part<'_>, status: Part<'_>) -> String {
     }
 }
 
-fn of_object(spec: Part<'_>, status: Part<'_>) -> String {
+fn of_object(spec: JsonRef<'_>, status: JsonRef<'_>) -> String {
     let average = spec.at("target.averageValue");
     if average.exists() {
         let current = status.at("current.averageValue").opt_scalar();
@@ -107,21 +107,21 @@ fn of_object(spec: Part<'_>, status: Part<'_>) -> String {
     format!("{}/{target}", current(status, "value"))
 }
 
-fn of_resource(spec: Part<'_>, status: Part<'_>) -> String {
+fn of_resource(spec: JsonRef<'_>, status: JsonRef<'_>) -> String {
     let resource = spec.key("name").str();
     let average = spec.at("target.averageValue");
     if average.exists() {
         let current = current(status, "averageValue");
         return format!("{resource}: {current}/{}", quantity(average));
     }
-    let percent = |part: Part<'_>| part.opt_int().map(|percent| format!("{percent}%"));
+    let percent = |part: JsonRef<'_>| part.opt_int().map(|percent| format!("{percent}%"));
     let current = percent(status.at("current.averageUtilization")).unwrap_or_else(unknown);
     let target =
         percent(spec.at("target.averageUtilization")).unwrap_or_else(|| "<auto>".to_string());
     format!("{resource}: {current}/{target}")
 }
 
-fn current(status: Part<'_>, field: &str) -> String {
+fn current(status: JsonRef<'_>, field: &str) -> String {
     if status.exists() {
         quantity(status.key("current").key(field))
     } else {
@@ -129,8 +129,8 @@ fn current(status: Part<'_>, field: &str) -> String {
     }
 }
 
-/// A quantity that Go would reach through a pointer, which may be nil.
-fn quantity(part: Part<'_>) -> String {
+/// A quantity that is a pointer in Go; absent prints as nil.
+fn quantity(part: JsonRef<'_>) -> String {
     part.opt_scalar().unwrap_or_else(|| "<nil>".to_string())
 }
 

@@ -3,14 +3,14 @@
 use rhumb_meta::Timestamp;
 use serde_json::json;
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{
-    AGE, CONTAINERS, IMAGES, NAME, SELECTOR, age, containers, human, is_being_deleted, name, none,
-    selector_or_none, since,
+    AGE, CONTAINERS, IMAGES, NAME, SELECTOR, age, containers, human_duration, is_being_deleted,
+    name, none, selector_or_none, since,
 };
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     Some(match kind {
         "CronJob" => CRON_JOB,
         "Job" => JOB,
@@ -18,19 +18,19 @@ pub(super) fn of(kind: &str) -> Option<Printer> {
     })
 }
 
-const JOB: Printer = Printer::new(
+const JOB: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Status", "How far the job is."),
-        Column::text("Completions", "How many pods succeeded, of how many."),
-        Column::text("Duration", "How long it ran."),
+        TableColumn::text("Status", "The job status."),
+        TableColumn::text("Completions", "How many pods succeeded, of how many."),
+        TableColumn::text("Duration", "How long it ran."),
         AGE,
         CONTAINERS.wide(),
         IMAGES.wide(),
         SELECTOR,
     ],
     |object, now| {
-        let job = Part::Root(object);
+        let job = JsonRef::Root(object);
         let (names, images) = containers(job.at("spec.template.spec"));
         vec![
             name(job),
@@ -45,21 +45,21 @@ const JOB: Printer = Printer::new(
     },
 );
 
-const CRON_JOB: Printer = Printer::new(
+const CRON_JOB: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Schedule", "When it runs, as cron writes it."),
-        Column::text("Timezone", "The time zone of the schedule."),
-        Column::boolean("Suspend", "Whether it rests."),
-        Column::integer("Active", "How many of its jobs are running."),
-        Column::text("Last Schedule", "When it ran last."),
+        TableColumn::text("Schedule", "The schedule in cron format."),
+        TableColumn::text("Timezone", "The time zone of the schedule."),
+        TableColumn::boolean("Suspend", "Whether it is suspended."),
+        TableColumn::integer("Active", "How many of its jobs are running."),
+        TableColumn::text("Last Schedule", "When it ran last."),
         AGE,
         CONTAINERS.wide(),
         IMAGES.wide(),
         SELECTOR,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let job = object.at("spec.jobTemplate.spec");
         let (names, images) = containers(job.at("template.spec"));
         let last = object.at("status.lastScheduleTime");
@@ -73,7 +73,7 @@ const CRON_JOB: Printer = Printer::new(
             json!(object.at("spec.schedule").str()),
             json!(object.at("spec.timeZone").opt_str().unwrap_or("<none>")),
             json!(suspended),
-            json!(object.at("status.active").len()),
+            json!(object.at("status.active").item_count()),
             if last.exists() {
                 since(last, now)
             } else {
@@ -88,7 +88,7 @@ const CRON_JOB: Printer = Printer::new(
     },
 );
 
-fn status(job: Part<'_>) -> &'static str {
+fn status(job: JsonRef<'_>) -> &'static str {
     let has = |kind| {
         job.at("status.conditions")
             .condition(kind)
@@ -111,7 +111,7 @@ fn status(job: Part<'_>) -> &'static str {
     }
 }
 
-fn completions(job: Part<'_>) -> String {
+fn completions(job: JsonRef<'_>) -> String {
     let succeeded = job.at("status.succeeded").int();
     match (
         job.at("spec.completions").opt_int(),
@@ -123,10 +123,10 @@ fn completions(job: Part<'_>) -> String {
     }
 }
 
-fn duration(status: Part<'_>, now: Timestamp) -> String {
-    let Some(start) = human::parse(status.key("startTime").str()) else {
+fn duration(status: JsonRef<'_>, now: Timestamp) -> String {
+    let Some(start) = human_duration::parse(status.key("startTime").str()) else {
         return String::new();
     };
-    let end = human::parse(status.key("completionTime").str()).unwrap_or(now);
-    human::duration(human::seconds_between(start, end))
+    let end = human_duration::parse(status.key("completionTime").str()).unwrap_or(now);
+    human_duration::duration(human_duration::seconds_between(start, end))
 }

@@ -2,25 +2,28 @@
 
 use serde_json::json;
 
-use super::part::Part;
-use super::{AGE, NAME, age, human, name, none};
-use crate::table::{Column, Printer};
+use super::json_ref::JsonRef;
+use super::{AGE, NAME, age, human_duration, name, none};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     (kind == "CertificateSigningRequest").then_some(CERTIFICATE_SIGNING_REQUEST)
 }
 
-const CERTIFICATE_SIGNING_REQUEST: Printer = Printer::new(
+const CERTIFICATE_SIGNING_REQUEST: TablePrinter = TablePrinter::new(
     &[
         NAME,
         AGE,
-        Column::text("SignerName", "Who is asked to sign."),
-        Column::text("Requestor", "Who asks."),
-        Column::text("RequestedDuration", "For how long."),
-        Column::text("Condition", "What became of the request."),
+        TableColumn::text("SignerName", "The requested signer."),
+        TableColumn::text("Requestor", "The user who created the request."),
+        TableColumn::text("RequestedDuration", "The requested validity."),
+        TableColumn::text(
+            "Condition",
+            "Whether the request is pending, approved, denied, failed or issued.",
+        ),
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let spec = object.key("spec");
         let duration = spec.key("expirationSeconds").opt_int();
         vec![
@@ -28,13 +31,13 @@ const CERTIFICATE_SIGNING_REQUEST: Printer = Printer::new(
             age(object, now),
             json!(spec.key("signerName").str_or("<none>")),
             json!(spec.key("username").str()),
-            duration.map_or_else(none, human::duration).into(),
+            duration.map_or_else(none, human_duration::duration).into(),
             condition(object.key("status")).into(),
         ]
     },
 );
 
-fn condition(status: Part<'_>) -> String {
+fn condition(status: JsonRef<'_>) -> String {
     let has = |kind| status.key("conditions").condition(kind).is_some();
     let mut text = if has("Denied") {
         "Denied"

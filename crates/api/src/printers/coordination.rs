@@ -2,18 +2,18 @@
 
 use serde_json::json;
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{AGE, NAME, age, name};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     (kind == "Lease").then_some(LEASE)
 }
 
-const LEASE: Printer = Printer::new(
-    &[NAME, Column::text("Holder", "Who holds it."), AGE],
+const LEASE: TablePrinter = TablePrinter::new(
+    &[NAME, TableColumn::text("Holder", "Who holds it."), AGE],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let holder = object.at("spec.holderIdentity").str();
         vec![name(object), json!(holder), age(object, now)]
     },

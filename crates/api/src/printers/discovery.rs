@@ -2,31 +2,31 @@
 
 use serde_json::json;
 
-use super::part::Part;
-use super::{AGE, NAME, age, first_few, name};
-use crate::table::{Column, Printer};
+use super::json_ref::JsonRef;
+use super::{AGE, NAME, age, first_and_count, name};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     (kind == "EndpointSlice").then_some(ENDPOINT_SLICE)
 }
 
 const SHOWN_MAX: usize = 3;
 
-const ENDPOINT_SLICE: Printer = Printer::new(
+const ENDPOINT_SLICE: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("AddressType", "What its addresses are."),
-        Column::text("Ports", "The ports of every endpoint."),
-        Column::text("Endpoints", "The addresses of its endpoints."),
+        TableColumn::text("AddressType", "The type of its addresses."),
+        TableColumn::text("Ports", "The ports of every endpoint."),
+        TableColumn::text("Endpoints", "The addresses of its endpoints."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let ports: Vec<String> = object.key("ports").items().map(port).collect();
         let addresses: Vec<&str> = object
             .key("endpoints")
             .items()
-            .flat_map(|endpoint| endpoint.key("addresses").items().map(Part::str))
+            .flat_map(|endpoint| endpoint.key("addresses").items().map(JsonRef::str))
             .collect();
         vec![
             name(object),
@@ -38,7 +38,7 @@ const ENDPOINT_SLICE: Printer = Printer::new(
     },
 );
 
-fn port(port: Part<'_>) -> String {
+fn port(port: JsonRef<'_>) -> String {
     match (port.key("port").opt_int(), port.key("name").opt_str()) {
         (Some(number), _) => number.to_string(),
         (None, Some(name)) => name.to_string(),
@@ -47,7 +47,7 @@ fn port(port: Part<'_>) -> String {
 }
 
 fn few_or_unset<T: AsRef<str>>(all: &[T]) -> String {
-    let text = first_few(SHOWN_MAX, all);
+    let text = first_and_count(SHOWN_MAX, all);
     if text.is_empty() {
         "<unset>".to_string()
     } else {

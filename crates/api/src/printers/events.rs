@@ -1,35 +1,35 @@
-//! Events, in both of the groups they are served in.
+//! The printer of events, for the core and `events.k8s.io` groups.
 
 use rhumb_meta::Timestamp;
 use serde_json::{Value, json};
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{NAME, name, since};
-use crate::Object;
-use crate::table::{Column, Printer};
+use crate::JsonObject;
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     (kind == "Event").then_some(EVENT)
 }
 
-pub(super) const EVENT: Printer = Printer::new(
+pub(super) const EVENT: TablePrinter = TablePrinter::new(
     &[
-        Column::text("Last Seen", "When it was seen last."),
-        Column::text("Type", "Whether it is normal or a warning."),
-        Column::text("Reason", "Why it happened, in a word."),
-        Column::text("Object", "What it happened to."),
-        Column::text("Subobject", "The part of the object it happened to.").wide(),
-        Column::text("Source", "Who reported it.").wide(),
-        Column::text("Message", "What happened."),
-        Column::text("First Seen", "When it was seen first.").wide(),
-        Column::text("Count", "How often it was seen.").wide(),
+        TableColumn::text("Last Seen", "When it was seen last."),
+        TableColumn::text("Type", "Whether it is normal or a warning."),
+        TableColumn::text("Reason", "The reason, in one word."),
+        TableColumn::text("Object", "The object the event is about."),
+        TableColumn::text("Subobject", "The part of the object the event is about.").wide(),
+        TableColumn::text("Source", "The reporting component.").wide(),
+        TableColumn::text("Message", "What happened."),
+        TableColumn::text("First Seen", "When it was seen first.").wide(),
+        TableColumn::text("Count", "How often it was seen.").wide(),
         NAME.wide(),
     ],
     cells,
 );
 
-fn cells(object: &Object, now: Timestamp) -> Vec<Value> {
-    let event = Part::Root(object);
+fn cells(object: &JsonObject, now: Timestamp) -> Vec<Value> {
+    let event = JsonRef::Root(object);
     let series = event.key("series");
     let first_seen = since(
         first_present(event.key("firstTimestamp"), event.key("eventTime")),
@@ -42,7 +42,7 @@ fn cells(object: &Object, now: Timestamp) -> Vec<Value> {
     } else {
         first_seen.clone()
     };
-    // Events that happened once have no count in the newer of the two groups.
+    // Single events of `events.k8s.io` have no count.
     let count = if series.exists() {
         series.key("count").int()
     } else {
@@ -62,11 +62,11 @@ fn cells(object: &Object, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-fn first_present<'a>(first: Part<'a>, second: Part<'a>) -> Part<'a> {
+fn first_present<'a>(first: JsonRef<'a>, second: JsonRef<'a>) -> JsonRef<'a> {
     if first.exists() { first } else { second }
 }
 
-fn target(object: Part<'_>) -> String {
+fn target(object: JsonRef<'_>) -> String {
     let kind = object.key("kind").str().to_lowercase();
     match object.key("name").str() {
         "" => kind,
@@ -74,7 +74,7 @@ fn target(object: Part<'_>) -> String {
     }
 }
 
-fn source(event: Part<'_>) -> String {
+fn source(event: JsonRef<'_>) -> String {
     let component = event
         .at("source.component")
         .str_or(event.key("reportingComponent").str());

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{AGE, NAME, age, name};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     Some(match kind {
         "FlowSchema" => FLOW_SCHEMA,
         "PriorityLevelConfiguration" => PRIORITY_LEVEL,
@@ -14,17 +14,20 @@ pub(super) fn of(kind: &str) -> Option<Printer> {
     })
 }
 
-const FLOW_SCHEMA: Printer = Printer::new(
+const FLOW_SCHEMA: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("PriorityLevel", "The level its requests belong to."),
-        Column::text("MatchingPrecedence", "Lower ones are asked first."),
-        Column::text("DistinguisherMethod", "What tells its flows apart."),
+        TableColumn::text("PriorityLevel", "The level its requests belong to."),
+        TableColumn::text(
+            "MatchingPrecedence",
+            "Schemas with lower values match first.",
+        ),
+        TableColumn::text("DistinguisherMethod", "How requests are assigned to flows."),
         AGE,
-        Column::text("MissingPL", "Whether its level is not there."),
+        TableColumn::text("MissingPL", "Whether its priority level is missing."),
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let spec = object.key("spec");
         let method = spec.key("distinguisherMethod");
         let method = if method.exists() {
@@ -45,21 +48,21 @@ const FLOW_SCHEMA: Printer = Printer::new(
     },
 );
 
-const PRIORITY_LEVEL: Printer = Printer::new(
+const PRIORITY_LEVEL: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Type", "Whether its requests are limited."),
-        Column::text(
+        TableColumn::text("Type", "Whether its requests are limited."),
+        TableColumn::text(
             "NominalConcurrencyShares",
-            "Its share of what runs at once.",
+            "Its share of the concurrency limit.",
         ),
-        Column::text("Queues", "How many queues it has."),
-        Column::text("HandSize", "How many queues a flow may use."),
-        Column::text("QueueLengthLimit", "How many requests may wait in a queue."),
+        TableColumn::text("Queues", "How many queues it has."),
+        TableColumn::text("HandSize", "How many queues a flow may use."),
+        TableColumn::text("QueueLengthLimit", "How many requests may wait in a queue."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let limited = object.at("spec.limited");
         let queuing = limited.at("limitResponse.queuing");
         vec![
@@ -74,7 +77,7 @@ const PRIORITY_LEVEL: Printer = Printer::new(
     },
 );
 
-fn number_or_none(part: Part<'_>, field: &str) -> Value {
+fn number_or_none(part: JsonRef<'_>, field: &str) -> Value {
     if part.exists() {
         json!(part.key(field).int())
     } else {

@@ -1,6 +1,6 @@
-//! The columns and cells of every built-in kind, by group.
+//! Table printers of the built-in kinds, one module per API group (upstream: `pkg/printers/internalversion`).
 //!
-//! A server shows all columns; which of them a person sees is kubectl's choice.
+//! The server returns all columns; kubectl chooses which to show. Entry point: [`for_kind`].
 
 mod admissionregistration;
 mod apiregistration;
@@ -13,11 +13,11 @@ mod core;
 mod discovery;
 mod events;
 mod flowcontrol;
-mod human;
-mod network_policy;
+mod human_duration;
+mod json_ref;
+mod network_policy_state;
 mod networking;
 mod node;
-mod part;
 mod policy;
 mod rbac;
 mod resource;
@@ -32,79 +32,84 @@ use rhumb_meta::Timestamp;
 use rhumb_meta::labels::{LabelSelector, Selector};
 use serde_json::{Value, json};
 
-use self::part::Part;
-use crate::table::{Column, Printer};
+use self::json_ref::JsonRef;
+use crate::table::{TableColumn, TablePrinter};
 
-/// The printer of a kind; `None` for kinds that are shown by the generic one.
-pub fn of(group: &str, kind: &str) -> Option<Printer> {
+/// The printer of a built-in kind; `None` for kinds that use [`GENERIC`].
+pub fn for_kind(group: &str, kind: &str) -> Option<TablePrinter> {
     match group {
-        "" => core::of(kind),
-        "admissionregistration.k8s.io" => admissionregistration::of(kind),
-        "apiregistration.k8s.io" => apiregistration::of(kind),
-        "apps" => apps::of(kind),
-        "autoscaling" => autoscaling::of(kind),
-        "batch" => batch::of(kind),
-        "certificates.k8s.io" => certificates::of(kind),
-        "coordination.k8s.io" => coordination::of(kind),
-        "discovery.k8s.io" => discovery::of(kind),
-        "events.k8s.io" => events::of(kind),
-        "flowcontrol.apiserver.k8s.io" => flowcontrol::of(kind),
-        "networking.k8s.io" => networking::of(kind),
-        "networking.rhumb.dev" => rhumb_networking::of(kind),
-        "node.k8s.io" => node::of(kind),
-        "policy" => policy::of(kind),
-        "rbac.authorization.k8s.io" => rbac::of(kind),
-        "resource.k8s.io" => resource::of(kind),
-        "scheduling.k8s.io" => scheduling::of(kind),
-        "storage.k8s.io" => storage::of(kind),
+        "" => core::for_kind(kind),
+        "admissionregistration.k8s.io" => admissionregistration::for_kind(kind),
+        "apiregistration.k8s.io" => apiregistration::for_kind(kind),
+        "apps" => apps::for_kind(kind),
+        "autoscaling" => autoscaling::for_kind(kind),
+        "batch" => batch::for_kind(kind),
+        "certificates.k8s.io" => certificates::for_kind(kind),
+        "coordination.k8s.io" => coordination::for_kind(kind),
+        "discovery.k8s.io" => discovery::for_kind(kind),
+        "events.k8s.io" => events::for_kind(kind),
+        "flowcontrol.apiserver.k8s.io" => flowcontrol::for_kind(kind),
+        "networking.k8s.io" => networking::for_kind(kind),
+        "networking.rhumb.dev" => rhumb_networking::for_kind(kind),
+        "node.k8s.io" => node::for_kind(kind),
+        "policy" => policy::for_kind(kind),
+        "rbac.authorization.k8s.io" => rbac::for_kind(kind),
+        "resource.k8s.io" => resource::for_kind(kind),
+        "scheduling.k8s.io" => scheduling::for_kind(kind),
+        "storage.k8s.io" => storage::for_kind(kind),
         _ => None,
     }
 }
 
-/// The printer of kinds that have none of their own.
-pub const GENERIC: Printer = Printer::new(
-    &[NAME, Column::new("Created At", "date", "When it was made.")],
+/// The printer of kinds without one of their own.
+pub const GENERIC: TablePrinter = TablePrinter::new(
+    &[
+        NAME,
+        TableColumn::new("Created At", "date", "Creation time."),
+    ],
     |object, _| {
-        let metadata = Part::Root(object).key("metadata");
-        let created = metadata.key("creationTimestamp").str_or(NEVER);
+        let metadata = JsonRef::Root(object).key("metadata");
+        let created = metadata.key("creationTimestamp").str_or(ZERO_TIME);
         vec![json!(metadata.key("name").str()), json!(created)]
     },
 );
 
-/// How the zero of time is written.
-const NEVER: &str = "0001-01-01T00:00:00Z";
+/// Go's zero time.
+const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
-const NAME: Column =
-    Column::text("Name", "The name, unique among its kind in a namespace.").names();
-const AGE: Column = Column::text("Age", "How long ago it was made.");
-const CONTAINERS: Column = Column::text("Containers", "The names of the template's containers.");
-const IMAGES: Column = Column::text("Images", "The images of the template's containers.");
-const SELECTOR: Column = Column::text("Selector", "Which pods belong to it.").wide();
+const NAME: TableColumn =
+    TableColumn::text("Name", "The name, unique for the kind within a namespace.").name_format();
+const AGE: TableColumn = TableColumn::text("Age", "Time since creation.");
+const CONTAINERS: TableColumn =
+    TableColumn::text("Containers", "The names of the template's containers.");
+const IMAGES: TableColumn = TableColumn::text("Images", "The images of the template's containers.");
+const SELECTOR: TableColumn =
+    TableColumn::text("Selector", "The label selector of its pods.").wide();
 
-/// What is shown for most kinds that have nothing else to tell.
-const NAME_AND_AGE: Printer = Printer::new(&[NAME, AGE], |object, now| {
-    let object = Part::Root(object);
+/// The printer of kinds without further columns.
+const NAME_AND_AGE: TablePrinter = TablePrinter::new(&[NAME, AGE], |object, now| {
+    let object = JsonRef::Root(object);
     vec![name(object), age(object, now)]
 });
 
-fn name(object: Part<'_>) -> Value {
+fn name(object: JsonRef<'_>) -> Value {
     json!(object.at("metadata.name").str())
 }
 
-fn age(object: Part<'_>, now: Timestamp) -> Value {
+fn age(object: JsonRef<'_>, now: Timestamp) -> Value {
     since(object.at("metadata.creationTimestamp"), now).into()
 }
 
-fn since(time: Part<'_>, now: Timestamp) -> String {
-    human::since(time.str(), now)
+fn since(time: JsonRef<'_>, now: Timestamp) -> String {
+    human_duration::since(time.str(), now)
 }
 
-fn is_being_deleted(object: Part<'_>) -> bool {
+fn is_being_deleted(object: JsonRef<'_>) -> bool {
     object.at("metadata.deletionTimestamp").exists()
 }
 
 /// The names and the images of a pod template's containers.
-fn containers(pod_spec: Part<'_>) -> (Value, Value) {
+fn containers(pod_spec: JsonRef<'_>) -> (Value, Value) {
     let containers = pod_spec.key("containers");
     (
         containers.join(Some("name"), ",").into(),
@@ -113,7 +118,7 @@ fn containers(pod_spec: Part<'_>) -> (Value, Value) {
 }
 
 /// A map of labels, as `a=b,c=d`.
-fn labels(map: Part<'_>) -> String {
+fn labels(map: JsonRef<'_>) -> String {
     let text = map
         .object()
         .into_iter()
@@ -124,8 +129,8 @@ fn labels(map: Part<'_>) -> String {
     if text.is_empty() { none() } else { text }
 }
 
-/// A label selector in its one-line form; `None` if it makes no sense.
-fn selector(selector: Part<'_>) -> Option<String> {
+/// A label selector as a string; `None` if invalid.
+fn selector(selector: JsonRef<'_>) -> Option<String> {
     let selector: Option<LabelSelector> = match selector.object() {
         None => None,
         Some(object) => Some(serde_json::from_value(Value::Object(object.clone())).ok()?),
@@ -134,7 +139,7 @@ fn selector(selector: Part<'_>) -> Option<String> {
     Some(selector.to_string())
 }
 
-fn selector_or_none(part: Part<'_>) -> String {
+fn selector_or_none(part: JsonRef<'_>) -> String {
     match selector(part) {
         None => "<error>".to_string(),
         Some(text) if text.is_empty() => none(),
@@ -142,8 +147,8 @@ fn selector_or_none(part: Part<'_>) -> String {
     }
 }
 
-/// At most `max` of some texts, and how many more there are.
-fn first_few<T: AsRef<str>>(max: usize, all: &[T]) -> String {
+/// The first `max` strings, and the number of remaining ones.
+fn first_and_count<T: AsRef<str>>(max: usize, all: &[T]) -> String {
     let shown = all[..all.len().min(max)]
         .iter()
         .map(AsRef::as_ref)

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::core::load_balancer;
-use super::part::Part;
-use super::{AGE, NAME, age, name, network_policy, selector_or_none};
-use crate::table::{Column, Printer};
+use super::json_ref::JsonRef;
+use super::{AGE, NAME, age, name, network_policy_state, selector_or_none};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     Some(match kind {
         "IPAddress" => IP_ADDRESS,
         "Ingress" => INGRESS,
@@ -18,31 +18,31 @@ pub(super) fn of(kind: &str) -> Option<Printer> {
     })
 }
 
-/// Its age is no column, as upstream has it: kubectl has never shown one.
-const IP_ADDRESS: Printer = Printer::new(
+/// Like upstream, without an age column.
+const IP_ADDRESS: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("ParentRef", "What the address was given to."),
+        TableColumn::text("ParentRef", "The object the address is allocated to."),
     ],
     |object, _| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         vec![name(object), parent(object.at("spec.parentRef")).into()]
     },
 );
 
-const INGRESS: Printer = Printer::new(
+const INGRESS: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Class", "The class that serves it."),
-        Column::text("Hosts", "The names it answers to."),
-        Column::text("Address", "Where it is reached."),
-        Column::text("Ports", "The ports it listens on."),
+        TableColumn::text("Class", "The class that serves it."),
+        TableColumn::text("Hosts", "The host names of its rules."),
+        TableColumn::text("Address", "Where it is reached."),
+        TableColumn::text("Ports", "The ports it listens on."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let spec = object.key("spec");
-        let ports = if spec.key("tls").len() > 0 {
+        let ports = if spec.key("tls").item_count() > 0 {
             "80, 443"
         } else {
             "80"
@@ -58,15 +58,15 @@ const INGRESS: Printer = Printer::new(
     },
 );
 
-const INGRESS_CLASS: Printer = Printer::new(
+const INGRESS_CLASS: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Controller", "Who serves ingresses of this class."),
-        Column::text("Parameters", "An object with more settings."),
+        TableColumn::text("Controller", "The controller of the class."),
+        TableColumn::text("Parameters", "An object with more settings."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let is_default = object
             .at("metadata.annotations")
             .key("ingressclass.kubernetes.io/is-default-class")
@@ -82,33 +82,34 @@ const INGRESS_CLASS: Printer = Printer::new(
     },
 );
 
-const NETWORK_POLICY: Printer = Printer::new(
+const NETWORK_POLICY: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Pod-Selector", "Which pods it is about."),
-        Column::text(
-            "Status",
-            "What became of it, as far as those who enforce it have told.",
-        ),
+        TableColumn::text("Pod-Selector", "The label selector of its pods."),
+        TableColumn::text("Status", "Enforcement status, from the conditions."),
         AGE,
-        Column::text("Policy-Types", "The directions of traffic it is about.").wide(),
-        Column::text("Min-Version", "The version one must know to enforce it.").wide(),
-        Column::text("Message", "More about its status.").wide(),
+        TableColumn::text("Policy-Types", "The directions of traffic it applies to.").wide(),
+        TableColumn::text(
+            "Min-Version",
+            "The minimum version an implementation must support.",
+        )
+        .wide(),
+        TableColumn::text("Message", "The message of the status.").wide(),
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let selector = object.at("spec.podSelector");
-        // A policy without a selector has an empty one, which is about all pods.
+        // A missing selector counts as empty, which selects all pods.
         let selector = if selector.exists() {
             selector_or_none(selector)
         } else {
             "<none>".to_string()
         };
-        let state = network_policy::state(object);
+        let state = network_policy_state::state(object);
         vec![
             name(object),
             selector.into(),
-            json!(state.word),
+            json!(state.label),
             age(object, now),
             object.at("spec.policyTypes").join(None, ",").into(),
             json!(object.at("spec.minVersion").str()),
@@ -117,21 +118,21 @@ const NETWORK_POLICY: Printer = Printer::new(
     },
 );
 
-const SERVICE_CIDR: Printer = Printer::new(
+const SERVICE_CIDR: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("CIDRs", "Where addresses of services come from."),
+        TableColumn::text("CIDRs", "The ranges that service IPs are allocated from."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let cidrs = object.at("spec.cidrs").join(None, ",");
         vec![name(object), cidrs.into(), age(object, now)]
     },
 );
 
-/// The first three hosts. Rules without a host are counted among those that are left out, but only then.
-fn hosts(rules: Part<'_>) -> String {
+/// The first three hosts. As upstream, rules without a host count as omitted only if hosts are omitted.
+fn hosts(rules: JsonRef<'_>) -> String {
     const SHOWN_MAX: usize = 3;
     let mut hosts = Vec::new();
     let mut has_more = false;
@@ -146,12 +147,16 @@ fn hosts(rules: Part<'_>) -> String {
         (true, _) => "*".to_string(),
         (false, false) => hosts.join(","),
         (false, true) => {
-            format!("{} + {} more...", hosts.join(","), rules.len() - SHOWN_MAX)
+            format!(
+                "{} + {} more...",
+                hosts.join(","),
+                rules.item_count() - SHOWN_MAX
+            )
         }
     }
 }
 
-fn parameters(reference: Part<'_>) -> String {
+fn parameters(reference: JsonRef<'_>) -> String {
     if !reference.exists() {
         return "<none>".to_string();
     }
@@ -163,7 +168,7 @@ fn parameters(reference: Part<'_>) -> String {
     }
 }
 
-fn parent(reference: Part<'_>) -> String {
+fn parent(reference: JsonRef<'_>) -> String {
     if !reference.exists() {
         return "<none>".to_string();
     }

@@ -2,22 +2,22 @@
 
 use serde_json::json;
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{AGE, NAME, age, name};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     (kind == "RuntimeClass").then_some(RUNTIME_CLASS)
 }
 
-const RUNTIME_CLASS: Printer = Printer::new(
+const RUNTIME_CLASS: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Handler", "What a node's runtime calls it."),
+        TableColumn::text("Handler", "The runtime handler name."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let handler = object.key("handler").str();
         vec![name(object), json!(handler), age(object, now)]
     },

@@ -2,24 +2,30 @@
 
 use serde_json::json;
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{AGE, NAME, age, name};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     (kind == "PodDisruptionBudget").then_some(POD_DISRUPTION_BUDGET)
 }
 
-const POD_DISRUPTION_BUDGET: Printer = Printer::new(
+const POD_DISRUPTION_BUDGET: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Min Available", "How many pods must stay."),
-        Column::text("Max Unavailable", "How many pods may be missing."),
-        Column::integer("Allowed Disruptions", "How many pods may be evicted now."),
+        TableColumn::text(
+            "Min Available",
+            "The number of pods that must stay available.",
+        ),
+        TableColumn::text(
+            "Max Unavailable",
+            "The number of pods that may be unavailable.",
+        ),
+        TableColumn::integer("Allowed Disruptions", "How many pods may be evicted now."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let limit = |field| {
             let limit = object.key("spec").key(field).opt_scalar();
             limit.unwrap_or_else(|| "N/A".to_string())

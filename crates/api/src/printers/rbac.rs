@@ -1,24 +1,24 @@
-//! Printers of the rbac group. Roles are shown by the generic one.
+//! Printers of the rbac group. Roles use the generic printer.
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{AGE, NAME, age, name};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     matches!(kind, "ClusterRoleBinding" | "RoleBinding").then_some(BINDING)
 }
 
-const BINDING: Printer = Printer::new(
+const BINDING: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Role", "The role that is given."),
+        TableColumn::text("Role", "The referenced role."),
         AGE,
-        Column::text("Users", "The users it is given to.").wide(),
-        Column::text("Groups", "The groups it is given to.").wide(),
-        Column::text("ServiceAccounts", "The service accounts it is given to.").wide(),
+        TableColumn::text("Users", "The users it is bound to.").wide(),
+        TableColumn::text("Groups", "The groups it is bound to.").wide(),
+        TableColumn::text("ServiceAccounts", "The service accounts it is bound to.").wide(),
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let role = object.key("roleRef");
         vec![
             name(object),
@@ -31,7 +31,7 @@ const BINDING: Printer = Printer::new(
     },
 );
 
-fn subjects(binding: Part<'_>, kind: &str) -> String {
+fn subjects(binding: JsonRef<'_>, kind: &str) -> String {
     binding
         .key("subjects")
         .items()

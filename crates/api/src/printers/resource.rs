@@ -1,12 +1,12 @@
-//! Printers of the resource group: devices and the claims on them.
+//! Printers of the `resource.k8s.io` group (dynamic resource allocation).
 
 use serde_json::json;
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{AGE, NAME, NAME_AND_AGE, age, is_being_deleted, name};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     Some(match kind {
         "DeviceClass" | "ResourceClaimTemplate" => NAME_AND_AGE,
         "ResourceClaim" => RESOURCE_CLAIM,
@@ -15,28 +15,28 @@ pub(super) fn of(kind: &str) -> Option<Printer> {
     })
 }
 
-const RESOURCE_CLAIM: Printer = Printer::new(
+const RESOURCE_CLAIM: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("State", "Whether it has a device, and is in use."),
+        TableColumn::text("State", "Whether the claim is allocated and reserved."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         vec![name(object), json!(state(object)), age(object, now)]
     },
 );
 
-const RESOURCE_SLICE: Printer = Printer::new(
+const RESOURCE_SLICE: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Node", "The node that has the devices."),
-        Column::text("Driver", "Who manages the devices."),
-        Column::text("Pool", "The pool the devices belong to."),
+        TableColumn::text("Node", "The node that has the devices."),
+        TableColumn::text("Driver", "The driver that manages the devices."),
+        TableColumn::text("Pool", "The pool the devices belong to."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let spec = object.key("spec");
         vec![
             name(object),
@@ -48,9 +48,9 @@ const RESOURCE_SLICE: Printer = Printer::new(
     },
 );
 
-fn state(claim: Part<'_>) -> &'static str {
+fn state(claim: JsonRef<'_>) -> &'static str {
     let is_allocated = claim.at("status.allocation").exists();
-    let is_reserved = claim.at("status.reservedFor").len() > 0;
+    let is_reserved = claim.at("status.reservedFor").item_count() > 0;
     match (is_being_deleted(claim), is_allocated, is_reserved) {
         (false, false, _) => "pending",
         (false, true, false) => "allocated",

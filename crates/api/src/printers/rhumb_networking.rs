@@ -2,37 +2,37 @@
 
 use serde_json::json;
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{AGE, NAME, age, name};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     (kind == "NetworkPolicyNode").then_some(NETWORK_POLICY_NODE)
 }
 
-const NETWORK_POLICY_NODE: Printer = Printer::new(
+const NETWORK_POLICY_NODE: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text(
+        TableColumn::text(
             "Versions",
-            "The versions of network policies that are understood on the node.",
+            "The network policy versions that the node supports.",
         ),
-        Column::integer("Policies", "How many policies are in force on the node."),
-        Column::text("Problem", "Why the node is not up to date."),
+        TableColumn::integer("Policies", "Number of policies programmed on the node."),
+        TableColumn::text("Problem", "Why the programmed policies are not up to date."),
         AGE,
-        Column::text("Agent", "Who enforces policies on the node.").wide(),
-        Column::text(
+        TableColumn::text("Agent", "The agent that enforces policies on the node.").wide(),
+        TableColumn::text(
             "Unimplemented",
-            "Features that are understood but cannot be had on the node.",
+            "Supported features that the node cannot implement.",
         )
         .wide(),
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         vec![
             name(object),
             json!(object.key("versions").join(None, ",")),
-            json!(object.key("applied").len()),
+            json!(object.key("applied").item_count()),
             json!(object.key("problem").str()),
             age(object, now),
             json!(object.key("agent").str()),

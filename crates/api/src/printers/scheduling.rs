@@ -2,24 +2,24 @@
 
 use serde_json::json;
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{AGE, NAME, age, name};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     (kind == "PriorityClass").then_some(PRIORITY_CLASS)
 }
 
-const PRIORITY_CLASS: Printer = Printer::new(
+const PRIORITY_CLASS: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::integer("Value", "The priority that pods of the class get."),
-        Column::boolean("Global-Default", "Whether pods without a class get it."),
+        TableColumn::integer("Value", "The priority that pods of the class get."),
+        TableColumn::boolean("Global-Default", "Whether pods without a class get it."),
         AGE,
-        Column::text("PreemptionPolicy", "Whether its pods may push others out."),
+        TableColumn::text("PreemptionPolicy", "Whether its pods may preempt others."),
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         vec![
             name(object),
             json!(object.key("value").int()),

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{AGE, NAME, age, name, none};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     Some(match kind {
         "CSIDriver" => CSI_DRIVER,
         "CSINode" => CSI_NODE,
@@ -18,19 +18,28 @@ pub(super) fn of(kind: &str) -> Option<Printer> {
     })
 }
 
-const CSI_DRIVER: Printer = Printer::new(
+const CSI_DRIVER: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::boolean("AttachRequired", "Whether volumes must be attached."),
-        Column::boolean("PodInfoOnMount", "Whether it is told of the pod."),
-        Column::boolean("StorageCapacity", "Whether it tells how much room it has."),
-        Column::text("TokenRequests", "The audiences of tokens it asks for."),
-        Column::boolean("RequiresRepublish", "Whether it is called again and again."),
-        Column::text("Modes", "What kinds of volumes it makes."),
+        TableColumn::boolean("AttachRequired", "Whether volumes must be attached."),
+        TableColumn::boolean(
+            "PodInfoOnMount",
+            "Whether pod information is passed on mount.",
+        ),
+        TableColumn::boolean(
+            "StorageCapacity",
+            "Whether it reports its storage capacity.",
+        ),
+        TableColumn::text("TokenRequests", "The audiences of tokens it asks for."),
+        TableColumn::boolean(
+            "RequiresRepublish",
+            "Whether NodePublishVolume is called periodically.",
+        ),
+        TableColumn::text("Modes", "The volume lifecycle modes it supports."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let spec = object.key("spec");
         let tokens = spec.key("tokenRequests");
         let tokens = if tokens.exists() {
@@ -52,27 +61,27 @@ const CSI_DRIVER: Printer = Printer::new(
     },
 );
 
-const CSI_NODE: Printer = Printer::new(
+const CSI_NODE: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::integer("Drivers", "How many drivers the node has."),
+        TableColumn::integer("Drivers", "How many drivers the node has."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
-        let drivers = object.at("spec.drivers").len();
+        let object = JsonRef::Root(object);
+        let drivers = object.at("spec.drivers").item_count();
         vec![name(object), json!(drivers), age(object, now)]
     },
 );
 
-const CSI_STORAGE_CAPACITY: Printer = Printer::new(
+const CSI_STORAGE_CAPACITY: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("StorageClassName", "The class it is about."),
-        Column::text("Capacity", "How much room is left."),
+        TableColumn::text("StorageClassName", "The class it is about."),
+        TableColumn::text("Capacity", "The available capacity."),
     ],
     |object, _| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let capacity = object.key("capacity").opt_scalar();
         vec![
             name(object),
@@ -82,20 +91,20 @@ const CSI_STORAGE_CAPACITY: Printer = Printer::new(
     },
 );
 
-const STORAGE_CLASS: Printer = Printer::new(
+const STORAGE_CLASS: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Provisioner", "Who makes its volumes."),
-        Column::text(
+        TableColumn::text("Provisioner", "The provisioner of its volumes."),
+        TableColumn::text(
             "ReclaimPolicy",
             "What happens to volumes that are released.",
         ),
-        Column::text("VolumeBindingMode", "When volumes are made and bound."),
-        Column::text("AllowVolumeExpansion", "Whether volumes can grow."),
+        TableColumn::text("VolumeBindingMode", "When volumes are made and bound."),
+        TableColumn::text("AllowVolumeExpansion", "Whether volumes can grow."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let mark = if is_default(object) { " (default)" } else { "" };
         vec![
             format!("{}{mark}", object.at("metadata.name").str()).into(),
@@ -113,17 +122,17 @@ const STORAGE_CLASS: Printer = Printer::new(
     },
 );
 
-const VOLUME_ATTACHMENT: Printer = Printer::new(
+const VOLUME_ATTACHMENT: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Attacher", "The driver that attaches it.").names(),
-        Column::text("PV", "The volume."),
-        Column::text("Node", "The node it is attached to."),
-        Column::boolean("Attached", "Whether it is attached."),
+        TableColumn::text("Attacher", "The driver that attaches it.").name_format(),
+        TableColumn::text("PV", "The volume."),
+        TableColumn::text("Node", "The node it is attached to."),
+        TableColumn::boolean("Attached", "Whether it is attached."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let spec = object.key("spec");
         vec![
             name(object),
@@ -136,20 +145,20 @@ const VOLUME_ATTACHMENT: Printer = Printer::new(
     },
 );
 
-const VOLUME_ATTRIBUTES_CLASS: Printer = Printer::new(
+const VOLUME_ATTRIBUTES_CLASS: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("DriverName", "The driver it is for."),
+        TableColumn::text("DriverName", "The driver it is for."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let driver = object.key("driverName").str();
         vec![name(object), json!(driver), age(object, now)]
     },
 );
 
-fn is_default(class: Part<'_>) -> bool {
+fn is_default(class: JsonRef<'_>) -> bool {
     let annotations = class.at("metadata.annotations");
     [
         "storageclass.kubernetes.io/is-default-class",

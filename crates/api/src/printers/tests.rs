@@ -1,57 +1,59 @@
-//! Every printer beside what kube-apiserver v1.36 answered for the same objects, which `recorded.json` holds.
+//! Compares every printer with the tables that kube-apiserver v1.36 returned for the same objects (`recorded.json`).
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-use super::{GENERIC, of};
-use crate::table::Column;
-use crate::{Object, kinds};
+use super::{GENERIC, for_kind};
+use crate::table::TableColumn;
+use crate::{JsonObject, kinds};
 
+/// The contents of `recorded.json`.
 #[derive(Deserialize)]
-struct Recorded {
+struct RecordedTables {
     now: String,
     /// `name|type|format|priority` of each column, by group and kind.
     columns: BTreeMap<String, Vec<String>>,
-    cases: Vec<Case>,
+    cases: Vec<RecordedRow>,
 }
 
+/// An object and the cells that kube-apiserver returned for it.
 #[derive(Deserialize)]
-struct Case {
+struct RecordedRow {
     what: String,
-    object: Object,
+    object: JsonObject,
     cells: Vec<Value>,
 }
 
-/// Columns that upstream does not have, by group and kind. All others are compared.
+/// Columns that upstream lacks, by group and kind. All others are compared.
 const BEYOND_UPSTREAM: &[(&str, &[&str])] = &[(
     "networking.k8s.io/NetworkPolicy",
     &["Status", "Policy-Types", "Min-Version", "Message"],
 )];
 
-/// Which of the columns of a kind upstream has too.
-fn is_recorded(name: &str, column: &Column) -> bool {
+/// Whether upstream has this column of the kind.
+fn is_recorded(name: &str, column: &TableColumn) -> bool {
     let beyond = BEYOND_UPSTREAM.iter().find(|(kind, _)| *kind == name);
     beyond.is_none_or(|(_, columns)| !columns.contains(&column.name))
 }
 
-fn recorded() -> Recorded {
+fn recorded() -> RecordedTables {
     serde_json::from_str(include_str!("recorded.json")).unwrap()
 }
 
-fn group_and_kind(object: &Object) -> (&str, &str) {
+fn group_and_kind(object: &JsonObject) -> (&str, &str) {
     let version = object["apiVersion"].as_str().unwrap();
     let group = version.split_once('/').map_or("", |(group, _)| group);
     (group, object["kind"].as_str().unwrap())
 }
 
 #[test]
-fn the_cells_are_those_that_were_recorded() {
+fn cells_match_the_recording() {
     let recorded = recorded();
     let now = recorded.now.parse().unwrap();
     for case in recorded.cases {
         let (group, kind) = group_and_kind(&case.object);
-        let printer = of(group, kind).unwrap();
+        let printer = for_kind(group, kind).unwrap();
         let cells = printer.cells(&case.object, now);
         assert_eq!(cells.len(), printer.columns().len(), "{kind}");
         let name = format!("{group}/{kind}");
@@ -67,16 +69,16 @@ fn the_cells_are_those_that_were_recorded() {
 }
 
 #[test]
-fn the_columns_are_those_that_were_recorded() {
+fn columns_match_the_recording() {
     for (name, expected) in recorded().columns {
         let (group, kind) = name.split_once('/').unwrap();
-        let printer = of(group, kind).unwrap();
+        let printer = for_kind(group, kind).unwrap();
         let columns: Vec<String> = printer
             .columns()
             .iter()
             .filter(|column| is_recorded(&name, column))
             .map(
-                |Column {
+                |TableColumn {
                      name,
                      kind,
                      format,
@@ -96,21 +98,21 @@ fn the_columns_are_those_that_were_recorded() {
 }
 
 #[test]
-fn columns_beyond_upstream_are_there() {
+fn columns_beyond_upstream_are_present() {
     for (name, columns) in BEYOND_UPSTREAM {
         let (group, kind) = name.split_once('/').unwrap();
-        let printer = of(group, kind).unwrap();
+        let printer = for_kind(group, kind).unwrap();
         let has = |wanted: &str| printer.columns().iter().any(|column| column.name == wanted);
         assert!(columns.iter().all(|column| has(column)), "{name}");
     }
 }
 
 #[test]
-fn every_kind_with_a_printer_was_recorded() {
+fn every_kind_with_a_printer_has_a_recording() {
     let columns = recorded().columns;
     for kind in kinds::all() {
         let name = format!("{}/{}", kind.group, kind.name);
-        // The printer of these lives outside of the code that was recorded.
+        // Upstream's printers of these kinds are not part of the recorded code.
         if kind.name == "APIService" || (kind.group == "events.k8s.io" && kind.name == "Event") {
             continue;
         }
@@ -119,7 +121,7 @@ fn every_kind_with_a_printer_was_recorded() {
             continue;
         }
         assert_eq!(
-            of(&kind.group, &kind.name).is_some(),
+            for_kind(&kind.group, &kind.name).is_some(),
             columns.contains_key(&name),
             "{name}"
         );
@@ -127,7 +129,7 @@ fn every_kind_with_a_printer_was_recorded() {
 }
 
 #[test]
-fn no_object_is_too_strange_to_be_printed() {
+fn malformed_objects_are_printed_without_panic() {
     let strange = [
         json!({}),
         json!({"metadata": 1, "spec": [], "status": "s"}),
@@ -143,8 +145,8 @@ fn no_object_is_too_strange_to_be_printed() {
 }
 
 #[test]
-fn an_api_service_says_whether_it_answers() {
-    let printer = of("apiregistration.k8s.io", "APIService").unwrap();
+fn api_service_row_shows_availability() {
+    let printer = for_kind("apiregistration.k8s.io", "APIService").unwrap();
     let service = json!({"namespace": "ns", "name": "s"});
     for (spec, conditions, expected) in [
         (
@@ -175,8 +177,8 @@ fn an_api_service_says_whether_it_answers() {
 }
 
 #[test]
-fn a_network_policy_shows_its_state_in_a_word() {
-    let printer = of("networking.k8s.io", "NetworkPolicy").unwrap();
+fn network_policy_row_shows_its_state() {
+    let printer = for_kind("networking.k8s.io", "NetworkPolicy").unwrap();
     let condition = |kind: &str, status: &str, observed: i64| json!({"type": kind, "status": status, "observedGeneration": observed, "message": kind});
     let supported = |status: &str| condition("Supported", status, 2);
     let (problem, old_problem) = (
@@ -245,8 +247,8 @@ fn a_network_policy_shows_its_state_in_a_word() {
 }
 
 #[test]
-fn a_report_of_a_node_shows_what_it_knows_and_how_much_it_enforces() {
-    let printer = of("networking.rhumb.dev", "NetworkPolicyNode").unwrap();
+fn network_policy_node_row_shows_versions_and_applied_policies() {
+    let printer = for_kind("networking.rhumb.dev", "NetworkPolicyNode").unwrap();
     let report = json!({
         "metadata": {"name": "n"}, "agent": "rhumb 0.1.0", "versions": ["1.3", "1.8"], "problem": "nft: busy",
         "unimplemented": [{"feature": "SCTP"}], "applied": [{"name": "a"}, {"name": "b"}],
@@ -268,7 +270,7 @@ fn a_report_of_a_node_shows_what_it_knows_and_how_much_it_enforces() {
 }
 
 #[test]
-fn kinds_without_a_printer_show_when_they_were_made() {
+fn kinds_without_a_printer_show_name_and_creation_time() {
     for (metadata, expected) in [
         (
             json!({"name": "x", "creationTimestamp": "2026-01-01T00:00:00Z"}),
@@ -285,8 +287,8 @@ fn kinds_without_a_printer_show_when_they_were_made() {
 }
 
 #[test]
-fn the_row_of_a_pod_that_ended_says_so() {
-    let printer = of("", "Pod").unwrap();
+fn terminated_pod_rows_have_a_condition() {
+    let printer = for_kind("", "Pod").unwrap();
     for (phase, expected) in [
         ("Succeeded", Some("Succeeded")),
         ("Failed", Some("Failed")),

@@ -1,50 +1,51 @@
-//! Reading cases, and objects as the server has them once all that was left out is filled in.
+//! Parses the case files and applies defaults to their objects.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-use rhumb_api::defaults::{self, Fill};
+use rhumb_api::defaults::{self, DefaultingFn};
 use serde_json::{Map, Value};
 
-pub(crate) struct Case {
+/// A case of a validation test file.
+pub(crate) struct ValidationCase {
     pub(crate) title: String,
     pub(crate) new: Value,
     pub(crate) old: Value,
     /// Errors in order, then warnings.
-    pub(crate) says: Vec<String>,
+    pub(crate) expected: Vec<String>,
 }
 
-/// The cases of a file: a title after `# `, one or two lines of JSON, and what is said of it.
-pub(crate) fn cases(file: &str) -> Vec<Case> {
+/// Parses a file: each case has a title after `# `, one or two lines of JSON, and the expected errors.
+pub(crate) fn cases(file: &str) -> Vec<ValidationCase> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/pods")
         .join(file);
     let text = std::fs::read_to_string(&path).expect(file);
-    let mut cases: Vec<Case> = Vec::new();
+    let mut cases: Vec<ValidationCase> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
         if let Some(title) = line.strip_prefix("# ") {
-            cases.push(Case {
+            cases.push(ValidationCase {
                 title: title.to_owned(),
                 new: Value::Object(Map::new()),
                 old: Value::Object(Map::new()),
-                says: Vec::new(),
+                expected: Vec::new(),
             });
             continue;
         }
-        let case = cases.last_mut().expect("a title comes first");
+        let case = cases.last_mut().expect("a case begins with a title line");
         if let Some(json) = line.strip_prefix("new ") {
             case.new = serde_json::from_str(json).expect(line);
         } else if let Some(json) = line.strip_prefix("old ") {
             case.old = serde_json::from_str(json).expect(line);
         } else {
-            case.says.push(line.to_owned());
+            case.expected.push(line.to_owned());
         }
     }
     assert!(!cases.is_empty(), "{file} has no cases");
     cases
 }
 
-/// A merge patch: null removes, objects are merged, all else takes the place of what was there.
+/// Applies a JSON merge patch: null removes, objects merge, other values replace.
 pub(crate) fn merged(base: Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else {
         return patch.clone();
@@ -64,7 +65,7 @@ pub(crate) fn merged(base: Value, patch: &Value) -> Value {
     Value::Object(object)
 }
 
-/// Which fields of a type hold which other types, alone or in lists.
+/// The nested types: owner type, field, type of the field or of its list items.
 const FIELDS: &[(&str, &str, &str)] = &[
     ("Pod", "spec", "PodSpec"),
     ("PodTemplate", "template", "PodTemplateSpec"),
@@ -120,23 +121,25 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("DownwardAPIProjection", "items", "DownwardAPIVolumeFile"),
 ];
 
-/// Applies the defaults of a kind and of everything in it.
-pub(crate) fn filled(kind: &str, mut object: Value) -> Value {
-    let fills: HashMap<&str, Fill> = defaults::by_type().collect();
-    fill(kind, &mut object, &fills);
+/// Applies the defaults of a kind and of its nested types.
+pub(crate) fn with_defaults(kind: &str, mut object: Value) -> Value {
+    let fills: HashMap<&str, DefaultingFn> = defaults::by_type().collect();
+    apply_defaults(kind, &mut object, &fills);
     object
 }
 
-fn fill(kind: &str, value: &mut Value, fills: &HashMap<&str, Fill>) {
+fn apply_defaults(kind: &str, value: &mut Value, fills: &HashMap<&str, DefaultingFn>) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| fill(kind, item, fills)),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| apply_defaults(kind, item, fills)),
         Value::Object(object) => {
             if let Some(defaults) = fills.get(format!("io.k8s.api.core.v1.{kind}").as_str()) {
                 defaults(object);
             }
             for (_, field, child) in FIELDS.iter().filter(|(owner, ..)| *owner == kind) {
                 if let Some(value) = object.get_mut(*field) {
-                    fill(child, value, fills);
+                    apply_defaults(child, value, fills);
                 }
             }
         }
@@ -144,7 +147,7 @@ fn fill(kind: &str, value: &mut Value, fills: &HashMap<&str, Fill>) {
     }
 }
 
-/// Where the values of an object are, as JSON pointers.
+/// The JSON pointers of all values of an object.
 pub(crate) fn pointers(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect(value, String::new(), &mut found);

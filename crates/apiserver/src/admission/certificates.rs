@@ -1,45 +1,46 @@
-//! Who may approve and sign certificates, and what may not be asked for.
+//! The plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction for
+//! CertificateSigningRequests.
 
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rhumb_api::{Object, fields};
+use rhumb_api::{JsonObject, fields};
 use rhumb_auth::Authorizer as _;
 use rhumb_meta::Status;
 
-use super::{Attributes, Operation, Plugin, Step};
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const MASTERS: &str = "system:masters";
 
-/// Approval needs a right to approve for the signer.
+/// Requires permission to `approve` for the signer of the request.
 #[derive(Debug)]
-pub(super) struct CertificateApproval;
+pub(super) struct CertificateApprovalPlugin;
 
-/// So does signing.
+/// Requires permission to `sign` for the signer of the request.
 #[derive(Debug)]
-pub(super) struct CertificateSigning;
+pub(super) struct CertificateSigningPlugin;
 
-/// Nobody asks for a certificate of those who may do everything.
+/// Rejects requests for client certificates of the group `system:masters`.
 #[derive(Debug)]
-pub(super) struct CertificateSubjectRestriction;
+pub(super) struct CertificateSubjectRestrictionPlugin;
 
 #[async_trait]
-impl Plugin for CertificateApproval {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        step == Step::Validation && attributes.is_below(GROUP, REQUESTS)
+impl AdmissionPlugin for CertificateApprovalPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Validation && attributes.is_resource_or_subresource(GROUP, REQUESTS)
     }
 
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
-        match attributes.old {
+        match attributes.old_object {
             Some(old) if is_update_of(attributes, "approval") => {
-                require(attributes, object, old, "approve")
+                require_signer_permission(attributes, object, old, "approve")
             }
             _ => Ok(()),
         }
@@ -47,17 +48,17 @@ impl Plugin for CertificateApproval {
 }
 
 #[async_trait]
-impl Plugin for CertificateSigning {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        step == Step::Validation && attributes.is_below(GROUP, REQUESTS)
+impl AdmissionPlugin for CertificateSigningPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Validation && attributes.is_resource_or_subresource(GROUP, REQUESTS)
     }
 
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
-        let (Some(old), Some(new)) = (attributes.old, object) else {
+        let (Some(old), Some(new)) = (attributes.old_object, object) else {
             return Ok(());
         };
         if !is_update_of(attributes, "status") {
@@ -67,23 +68,23 @@ impl Plugin for CertificateSigning {
         if is_same("status.certificate") && is_same("status.conditions") {
             return Ok(());
         }
-        require(attributes, object, old, "sign")
+        require_signer_permission(attributes, object, old, "sign")
     }
 }
 
 #[async_trait]
-impl Plugin for CertificateSubjectRestriction {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        step == Step::Validation && attributes.is_below(GROUP, REQUESTS)
+impl AdmissionPlugin for CertificateSubjectRestrictionPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Validation && attributes.is_resource_or_subresource(GROUP, REQUESTS)
     }
 
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
         let is_create = attributes.operation == Operation::Create;
-        let Some(request) = object.filter(|_| is_create && attributes.is_about(GROUP, REQUESTS))
+        let Some(request) = object.filter(|_| is_create && attributes.is_resource(GROUP, REQUESTS))
         else {
             return Ok(());
         };
@@ -91,29 +92,32 @@ impl Plugin for CertificateSubjectRestriction {
     }
 }
 
-fn is_update_of(attributes: &Attributes<'_>, subresource: &str) -> bool {
+fn is_update_of(attributes: &AdmissionAttributes<'_>, subresource: &str) -> bool {
     attributes.operation == Operation::Update
         && attributes.subresource() == subresource
-        && attributes.is_below(GROUP, REQUESTS)
+        && attributes.is_resource_or_subresource(GROUP, REQUESTS)
 }
 
-/// The right is to the signer of the request as it was: a client must not change that on the way.
-fn require(
-    attributes: &Attributes<'_>,
-    object: Option<&Object>,
-    old: &Object,
+/// Checks the permission for the signer of the stored request, so that an update cannot change the signer to pass.
+fn require_signer_permission(
+    attributes: &AdmissionAttributes<'_>,
+    object: Option<&JsonObject>,
+    old: &JsonObject,
     verb: &str,
 ) -> Result<(), Status> {
     let signer = fields::str(old, "spec.signerName");
     let domain = signer.split('/').next().unwrap_or_default();
-    let policy = attributes.call.api.policy.policy();
+    let policy = attributes.context.state.policy.policy();
     let may = |name: &str| {
-        let question = rhumb_auth::Attributes {
+        let attributes_to_authorize = rhumb_auth::Attributes {
             api_version: "*",
             name,
-            ..rhumb_auth::Attributes::resource(attributes.call.user, verb, GROUP, "signers")
+            ..rhumb_auth::Attributes::resource(attributes.context.user, verb, GROUP, "signers")
         };
-        policy.authorize(&question).require(&question).is_ok()
+        policy
+            .authorize(&attributes_to_authorize)
+            .require(&attributes_to_authorize)
+            .is_ok()
     };
     if may(signer) || may(&format!("{domain}/*")) {
         return Ok(());
@@ -122,7 +126,7 @@ fn require(
     Err(attributes.forbidden(object, reason))
 }
 
-fn check_subject(request: &Object) -> Result<(), String> {
+fn check_subject(request: &JsonObject) -> Result<(), String> {
     if fields::str(request, "spec.signerName") != CLIENT_SIGNER {
         return Ok(());
     }
@@ -146,34 +150,34 @@ mod tests {
     use super::*;
     use crate::testing::object;
 
-    fn request(signer: &str, groups: &[&str]) -> Object {
+    fn request(signer: &str, groups: &[&str]) -> JsonObject {
         let mut name = rcgen::DistinguishedName::new();
         for &group in groups {
             name.push(rcgen::DnType::OrganizationName, group);
         }
         let mut params = rcgen::CertificateParams::default();
         params.distinguished_name = name;
-        let key = rcgen::KeyPair::generate().expect("a key");
+        let key = rcgen::KeyPair::generate().expect("a key pair");
         let pem = params
             .serialize_request(&key)
             .and_then(|request| request.pem())
-            .expect("a request");
+            .expect("a certificate request");
         object(json!({"spec": {"signerName": signer, "request": STANDARD.encode(pem)}}))
     }
 
     #[test]
-    fn nobody_becomes_a_master_by_a_certificate() {
-        let refusal = "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed";
+    fn certificates_cannot_grant_system_masters() {
+        let message = "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed";
         let table = [
             (request(CLIENT_SIGNER, &["dev"]), Ok(())),
-            (request(CLIENT_SIGNER, &[MASTERS]), Err(refusal)),
+            (request(CLIENT_SIGNER, &[MASTERS]), Err(message)),
             (request("example.com/own", &[MASTERS]), Ok(())),
         ];
         for (request, want) in table {
             assert_eq!(check_subject(&request), want.map_err(str::to_owned));
         }
         let broken = object(json!({"spec": {"signerName": CLIENT_SIGNER, "request": "AAAA"}}));
-        let got = check_subject(&broken).expect_err("it is no request");
+        let got = check_subject(&broken).expect_err("it is not a certificate request");
         assert!(got.starts_with("failed to parse CSR: "), "{got}");
     }
 }

@@ -1,45 +1,49 @@
-//! What an operator configures of plugins: for now, what may be consumed only where a quota covers it.
+//! Reads the plugin configuration of operators: for now, the limited resources of ResourceQuota.
 
-use rhumb_admission::{Configured, configuration_of};
-use rhumb_meta::{FileError, read_file};
-use rhumb_quota::{Limited, LimitedForm};
+use rhumb_admission::{PluginConfigSource, plugin_configuration};
+use rhumb_meta::{ConfigFileError, read_file};
+use rhumb_quota::{LimitedResource, ResourceQuotaConfiguration};
 
-use super::selection;
+use super::plugin_list;
 
-/// Reads a file in which plugins are configured.
-pub fn read_configuration(text: &str) -> Result<Configured<Vec<Limited>>, FileError> {
-    let configured = configuration_of(text, "ResourceQuota", selection::is_known)?;
+/// Reads the file of `--admission-control-config-file`.
+pub fn read_admission_configuration(
+    text: &str,
+) -> Result<PluginConfigSource<Vec<LimitedResource>>, ConfigFileError> {
+    let configured = plugin_configuration(text, "ResourceQuota", plugin_list::is_known_plugin)?;
     Ok(match configured {
-        None => Configured::Here(Vec::new()),
-        Some(Configured::Here(form)) => Configured::Here(LimitedForm::check(form)?),
-        Some(Configured::In(path)) => Configured::In(path),
+        None => PluginConfigSource::Inline(Vec::new()),
+        Some(PluginConfigSource::Inline(configuration)) => PluginConfigSource::Inline(
+            ResourceQuotaConfiguration::into_limited_resources(configuration)?,
+        ),
+        Some(PluginConfigSource::Path(path)) => PluginConfigSource::Path(path),
     })
 }
 
-/// Reads the file that such a file names for quotas.
-pub fn read_limited(text: &str) -> Result<Vec<Limited>, FileError> {
-    read_file::<LimitedForm>(text)?.check()
+/// Reads the ResourceQuota configuration file that it references.
+pub fn read_limited_resources(text: &str) -> Result<Vec<LimitedResource>, ConfigFileError> {
+    read_file::<ResourceQuotaConfiguration>(text)?.into_limited_resources()
 }
 
 #[cfg(test)]
 mod tests {
-    use rhumb_quota::{Requirement, Scope};
+    use rhumb_quota::{QuotaScope, ScopeRequirement};
 
     use super::*;
 
     #[test]
-    fn the_example_limits_affinity_across_namespaces() {
+    fn the_example_limits_cross_namespace_affinity() {
         let example = include_str!("../../../../examples/admission/limited-resources.yaml");
-        let Ok(Configured::Here(limited)) = read_configuration(example) else {
-            panic!("the example is no configuration");
+        let Ok(PluginConfigSource::Inline(limited)) = read_admission_configuration(example) else {
+            panic!("the example is not a valid configuration");
         };
         let [pods] = &limited[..] else {
             panic!("{limited:?}");
         };
         assert_eq!((&*pods.group, &*pods.resource), ("", "pods"));
-        let scope = Requirement::exists("CrossNamespacePodAffinity");
-        assert_eq!(scope.scope, Scope::CrossNamespacePodAffinity);
-        assert_eq!(pods.scopes, [scope]);
+        let scope = ScopeRequirement::exists("CrossNamespacePodAffinity");
+        assert_eq!(scope.scope, QuotaScope::CrossNamespacePodAffinity);
+        assert_eq!(pods.match_scopes, [scope]);
     }
 
     #[test]
@@ -55,9 +59,10 @@ mod tests {
                     "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- {entry}\n"
                 )
             };
-            let bare = read_configuration(&file(&format!("name: {plugin}")));
-            assert_eq!(bare, Ok(Configured::Here(Vec::new())));
-            let error = read_configuration(&file(&format!("{{name: {plugin}, path: a.yaml}}")));
+            let bare = read_admission_configuration(&file(&format!("name: {plugin}")));
+            assert_eq!(bare, Ok(PluginConfigSource::Inline(Vec::new())));
+            let error =
+                read_admission_configuration(&file(&format!("{{name: {plugin}, path: a.yaml}}")));
             let want = format!(
                 "line 4, column 10: {plugin} cannot be configured in rhumb: only ResourceQuota can"
             );

@@ -1,82 +1,87 @@
-//! Claims and ingresses without a class get the default one.
+//! The plugins DefaultStorageClass and DefaultIngressClass: set the default class of claims and ingresses without one.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rhumb_api::{Object, fields};
+use rhumb_api::{JsonObject, fields};
 use rhumb_meta::{Status, Timestamp};
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin, Step, lookup};
-use crate::objects::Metadata;
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation, object_lookup};
+use crate::objects::ObjectMetadata;
 
-/// One kind of objects, and the classes that they may have.
+/// Sets the default class of one resource; instantiated for claims and ingresses.
 #[derive(Debug)]
-pub(super) struct DefaultClass {
-    of: (&'static str, &'static str),
-    classes: (&'static str, &'static str),
-    /// Annotations of a class that make it the default.
-    marks: &'static [&'static str],
-    field: &'static str,
-    /// The annotation by which old clients name a class.
-    annotation: &'static str,
+pub(super) struct DefaultClassPlugin {
+    resource: (&'static str, &'static str),
+    class_resource: (&'static str, &'static str),
+    /// Annotations that mark a class as the default.
+    default_annotations: &'static [&'static str],
+    class_field: &'static str,
+    /// The annotation by which older clients name a class.
+    legacy_annotation: &'static str,
 }
 
-pub(super) const STORAGE: DefaultClass = DefaultClass {
-    of: ("", "persistentvolumeclaims"),
-    classes: ("storage.k8s.io", "storageclasses"),
-    marks: &[
+pub(super) const DEFAULT_STORAGE_CLASS: DefaultClassPlugin = DefaultClassPlugin {
+    resource: ("", "persistentvolumeclaims"),
+    class_resource: ("storage.k8s.io", "storageclasses"),
+    default_annotations: &[
         "storageclass.kubernetes.io/is-default-class",
         "storageclass.beta.kubernetes.io/is-default-class",
     ],
-    field: "spec.storageClassName",
-    annotation: "volume.beta.kubernetes.io/storage-class",
+    class_field: "spec.storageClassName",
+    legacy_annotation: "volume.beta.kubernetes.io/storage-class",
 };
 
-pub(super) const INGRESS: DefaultClass = DefaultClass {
-    of: ("networking.k8s.io", "ingresses"),
-    classes: ("networking.k8s.io", "ingressclasses"),
-    marks: &["ingressclass.kubernetes.io/is-default-class"],
-    field: "spec.ingressClassName",
-    annotation: "kubernetes.io/ingress.class",
+pub(super) const DEFAULT_INGRESS_CLASS: DefaultClassPlugin = DefaultClassPlugin {
+    resource: ("networking.k8s.io", "ingresses"),
+    class_resource: ("networking.k8s.io", "ingressclasses"),
+    default_annotations: &["ingressclass.kubernetes.io/is-default-class"],
+    class_field: "spec.ingressClassName",
+    legacy_annotation: "kubernetes.io/ingress.class",
 };
 
 #[async_trait]
-impl Plugin for DefaultClass {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        step == Step::Mutation && attributes.is_about(self.of.0, self.of.1)
+impl AdmissionPlugin for DefaultClassPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Mutation && attributes.is_resource(self.resource.0, self.resource.1)
     }
 
     async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
         let is_create = attributes.operation == Operation::Create;
-        let is_ours = is_create && attributes.is_about(self.of.0, self.of.1);
-        let Some(object) = object.filter(|object| is_ours && !self.has_class(object)) else {
+        let is_handled = is_create && attributes.is_resource(self.resource.0, self.resource.1);
+        let Some(object) = object.filter(|object| is_handled && !self.has_class(object)) else {
             return Ok(());
         };
-        let classes = lookup::all(attributes.call, self.classes.0, self.classes.1)?;
+        let classes = object_lookup::list_cached(
+            attributes.context,
+            self.class_resource.0,
+            self.class_resource.1,
+        )?;
         if let Some(class) = self.default_of(&classes) {
-            fields::set(object, self.field, class.name());
+            fields::set(object, self.class_field, class.name());
         }
         Ok(())
     }
 }
 
-impl DefaultClass {
-    /// An empty class is a class too: the client wants none.
-    fn has_class(&self, object: &Object) -> bool {
-        fields::get(object, self.field).is_some() || annotation(object, self.annotation).is_some()
+impl DefaultClassPlugin {
+    /// An empty class counts as a class: the client wants none.
+    fn has_class(&self, object: &JsonObject) -> bool {
+        fields::get(object, self.class_field).is_some()
+            || annotation(object, self.legacy_annotation).is_some()
     }
 
-    /// The newest one that is marked.
-    fn default_of<'a>(&self, classes: &'a [Arc<Object>]) -> Option<&'a Object> {
-        let is_marked = |class: &&Object| {
-            let mut marks = self.marks.iter();
-            marks.any(|mark| annotation(class, mark) == Some("true"))
+    /// The newest class that is marked as default.
+    fn default_of<'a>(&self, classes: &'a [Arc<JsonObject>]) -> Option<&'a JsonObject> {
+        let is_marked = |class: &&JsonObject| {
+            let mut annotations = self.default_annotations.iter();
+            annotations.any(|key| annotation(class, key) == Some("true"))
         };
         let classes = classes.iter().map(|class| &**class);
         classes.filter(is_marked).min_by_key(|class| {
@@ -86,7 +91,7 @@ impl DefaultClass {
     }
 }
 
-fn annotation<'a>(object: &'a Object, name: &str) -> Option<&'a str> {
+fn annotation<'a>(object: &'a JsonObject, name: &str) -> Option<&'a str> {
     object
         .metadata()?
         .get("annotations")?
@@ -102,7 +107,7 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn whoever_names_a_class_keeps_it() {
+    fn a_named_class_is_kept() {
         let table = [
             (json!({"spec": {}}), false),
             (json!({"spec": {"storageClassName": ""}}), true),
@@ -113,17 +118,21 @@ mod tests {
             ),
         ];
         for (claim, want) in table {
-            assert_eq!(STORAGE.has_class(&object(claim.clone())), want, "{claim}");
+            assert_eq!(
+                DEFAULT_STORAGE_CLASS.has_class(&object(claim.clone())),
+                want,
+                "{claim}"
+            );
         }
     }
 
     #[test]
-    fn the_newest_default_counts() {
-        let class = |name: &str, created: &str, mark: &str| {
+    fn the_newest_default_class_wins() {
+        let class = |name: &str, created: &str, is_default: &str| {
             Arc::new(object(json!({"metadata": {
                 "name": name,
                 "creationTimestamp": created,
-                "annotations": {"storageclass.kubernetes.io/is-default-class": mark},
+                "annotations": {"storageclass.kubernetes.io/is-default-class": is_default},
             }})))
         };
         let classes = [
@@ -132,8 +141,8 @@ mod tests {
             class("a", "2021-01-01T00:00:00Z", "true"),
             class("newer", "2022-01-01T00:00:00Z", "false"),
         ];
-        let name = |classes: &[Arc<Object>]| {
-            STORAGE
+        let name = |classes: &[Arc<JsonObject>]| {
+            DEFAULT_STORAGE_CLASS
                 .default_of(classes)
                 .map(|class| class.name().to_owned())
         };

@@ -1,42 +1,43 @@
-//! Pods stay for five minutes on a node that is not ready, unless they say otherwise.
+//! The DefaultTolerationSeconds plugin: pods tolerate a not-ready or unreachable node for 300 seconds unless they say
+//! otherwise.
 
 use async_trait::async_trait;
-use rhumb_api::{Object, fields};
+use rhumb_api::{JsonObject, fields};
 use rhumb_meta::Status;
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin, Step};
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
 
-const SECONDS: i64 = 300;
+const TOLERATION_SECONDS: i64 = 300;
 const TAINTS: [&str; 2] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
 ];
 
 #[derive(Debug)]
-pub(super) struct DefaultTolerations;
+pub(super) struct DefaultTolerationSecondsPlugin;
 
 #[async_trait]
-impl Plugin for DefaultTolerations {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        step == Step::Mutation && attributes.is_about("", "pods")
+impl AdmissionPlugin for DefaultTolerationSecondsPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Mutation && attributes.is_resource("", "pods")
     }
 
     async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
         let is_write = matches!(attributes.operation, Operation::Create | Operation::Update);
-        if let Some(pod) = object.filter(|_| is_write && attributes.is_about("", "pods")) {
+        if let Some(pod) = object.filter(|_| is_write && attributes.is_resource("", "pods")) {
             tolerate(pod);
         }
         Ok(())
     }
 }
 
-fn tolerate(pod: &mut Object) {
-    let Some(spec) = fields::object_at(pod, "spec") else {
+fn tolerate(pod: &mut JsonObject) {
+    let Some(spec) = fields::object_or_insert(pod, "spec") else {
         return;
     };
     let list = spec.entry("tolerations").or_insert(Value::Null);
@@ -57,11 +58,11 @@ fn tolerate(pod: &mut Object) {
 }
 
 fn toleration(taint: &str) -> Value {
-    let mut toleration = Object::new();
+    let mut toleration = JsonObject::new();
     toleration.insert("effect".to_owned(), "NoExecute".into());
     toleration.insert("key".to_owned(), taint.into());
     toleration.insert("operator".to_owned(), "Exists".into());
-    toleration.insert("tolerationSeconds".to_owned(), SECONDS.into());
+    toleration.insert("tolerationSeconds".to_owned(), TOLERATION_SECONDS.into());
     Value::Object(toleration)
 }
 
@@ -79,7 +80,7 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn only_what_is_missing_is_added() {
+    fn only_missing_tolerations_are_added() {
         let table = [
             (json!([]), 2),
             (json!(null), 2),
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_what_upstream_adds() {
+    fn default_tolerations_equal_upstreams() {
         let mut pod = object(json!({"spec": {}}));
         tolerate(&mut pod);
         let want = |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});

@@ -1,51 +1,52 @@
-//! Nobody grants through roles and bindings what they do not have.
+//! RBAC escalation check: users cannot grant permissions that they do not have. Upstream does this in the storage of
+//! roles and bindings (`policybased`), not in a plugin.
 
 use async_trait::async_trait;
-use rhumb_api::Object;
-use rhumb_auth::rbac::{Kind, Write, check_escalation};
+use rhumb_api::JsonObject;
+use rhumb_auth::rbac::{RbacKind, RbacWrite, check_escalation};
 use rhumb_meta::Status;
 
-use super::{Attributes, Operation, Plugin, Step};
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 #[derive(Debug)]
-pub(super) struct Escalation;
+pub(super) struct RbacEscalationPlugin;
 
 #[async_trait]
-impl Plugin for Escalation {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        step == Step::Validation && attributes.call.resource.kind.group == GROUP
+impl AdmissionPlugin for RbacEscalationPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Validation && attributes.context.resource.kind.group == GROUP
     }
 
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
-        let call = attributes.call;
+        let context = attributes.context;
         let is_write = matches!(attributes.operation, Operation::Create | Operation::Update);
         let (true, Some(object)) = (is_write, object) else {
             return Ok(());
         };
-        if call.resource.kind.group != GROUP || call.subresource.is_some() {
+        if context.resource.kind.group != GROUP || context.subresource.is_some() {
             return Ok(());
         }
-        let Some(kind) = Kind::from_resource(&call.resource.kind.plural) else {
+        let Some(kind) = RbacKind::from_resource(&context.resource.kind.plural) else {
             return Ok(());
         };
-        let write = Write {
-            user: call.user,
+        let write = RbacWrite {
+            user: context.user,
             kind,
-            namespace: call.namespace().unwrap_or_default(),
+            namespace: context.namespace().unwrap_or_default(),
             request_name: if attributes.operation == Operation::Create {
                 ""
             } else {
-                call.name()
+                context.name()
             },
             object,
-            old: attributes.old,
+            old: attributes.old_object,
         };
-        check_escalation(&call.api.policy.policy(), &write)
+        check_escalation(&context.state.policy.policy(), &write)
     }
 }

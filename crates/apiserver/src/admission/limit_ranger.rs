@@ -1,69 +1,81 @@
-//! Pods and claims stay within the limit ranges of their namespace; containers that say nothing get their defaults.
+//! The LimitRanger plugin: checks pods and PersistentVolumeClaims against the LimitRanges of their namespace, and sets
+//! default requests and limits of containers.
 
+use parking_lot::RwLock;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use rhumb_api::{Object, fields};
-use rhumb_cache::{Cache, Entry, Snapshot};
+use rhumb_api::{JsonObject, fields};
+use rhumb_cache::{CacheEntry, CacheSnapshot, ResourceCache};
 use rhumb_meta::{Revision, Status};
 use rhumb_quota::LimitRange;
 
-use super::{Attributes, Operation, Plugin, Step};
-use crate::objects::Metadata;
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
+use crate::objects::ObjectMetadata;
 
 #[derive(Debug, Default)]
-pub(super) struct LimitRanger {
-    /// Of the limit ranges; nothing where they are not served.
-    cache: OnceLock<Option<Cache>>,
-    ranges: Ranges,
+pub(super) struct LimitRangerPlugin {
+    /// The cache of LimitRanges; `None` if they are not served.
+    cache: OnceLock<Option<ResourceCache>>,
+    ranges: LimitRangeCache,
 }
 
-/// What a write is about, if limit ranges concern it.
+/// The kinds that LimitRanges apply to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Concern {
+enum LimitedObjectKind {
     Pod,
     Claim,
 }
 
-impl Concern {
-    /// A pod's containers change after its creation by a resize only. Whoever is being deleted may do as they like.
-    fn of(attributes: &Attributes<'_>) -> Option<Concern> {
-        let concern = match (attributes.operation, attributes.subresource()) {
-            (Operation::Create, "") if attributes.is_below("", "pods") => Concern::Pod,
-            (Operation::Update, "resize") if attributes.is_below("", "pods") => Concern::Pod,
+impl LimitedObjectKind {
+    /// The kind to check, if the request must be checked. The resources of existing pods change only by a resize.
+    /// Objects that are being deleted are not checked.
+    fn for_request(attributes: &AdmissionAttributes<'_>) -> Option<LimitedObjectKind> {
+        let kind = match (attributes.operation, attributes.subresource()) {
+            (Operation::Create, "") if attributes.is_resource_or_subresource("", "pods") => {
+                LimitedObjectKind::Pod
+            }
+            (Operation::Update, "resize") if attributes.is_resource_or_subresource("", "pods") => {
+                LimitedObjectKind::Pod
+            }
             (Operation::Create | Operation::Update, "")
-                if attributes.is_below("", "persistentvolumeclaims") =>
+                if attributes.is_resource_or_subresource("", "persistentvolumeclaims") =>
             {
-                Concern::Claim
+                LimitedObjectKind::Claim
             }
             _ => return None,
         };
-        let is_going = attributes.old.is_some_and(Metadata::is_deleting);
-        (!is_going).then_some(concern)
+        let is_deleting = attributes
+            .old_object
+            .is_some_and(ObjectMetadata::is_deleting);
+        (!is_deleting).then_some(kind)
     }
 }
 
-impl LimitRanger {
-    /// The limit ranges of the namespace, in the order of their names.
-    fn ranges(&self, attributes: &Attributes<'_>) -> Result<Option<Arc<[Known]>>, Status> {
-        let registry = &attributes.call.api.registry;
+impl LimitRangerPlugin {
+    /// The LimitRanges of the namespace, by name.
+    fn ranges(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+    ) -> Result<Option<Arc<[CachedLimitRange]>>, Status> {
+        let registry = &attributes.context.state.registry;
         let cache = self.cache.get_or_init(|| {
             let resource = registry.find("", "limitranges")?;
             Some(resource.storage.as_ref()?.cache.clone())
         });
-        let (Some(cache), Some(namespace)) = (cache, attributes.call.namespace()) else {
+        let (Some(cache), Some(namespace)) = (cache, attributes.context.namespace()) else {
             return Ok(None);
         };
-        self.ranges.of(&cache.snapshot(), namespace).map_err(|error| {
-            tracing::error!(namespace, error, "a limit range cannot be read");
+        self.ranges.for_namespace(&cache.snapshot(), namespace).map_err(|error| {
+            tracing::error!(namespace, error, "failed to parse limit range; rejecting the request");
             let operation = attributes.operation.as_str();
-            match attributes.asked() {
-                Ok(asked) => attributes.forbidden(
+            match attributes.equivalent_resources() {
+                Ok(request) => attributes.forbidden(
                     None,
                     format_args!(
                         "unable to {operation} {} at this time because there was an error enforcing limit ranges",
-                        asked.names.resource
+                        request.names.resource
                     ),
                 ),
                 Err(status) => status,
@@ -73,25 +85,27 @@ impl LimitRanger {
 }
 
 #[async_trait]
-impl Plugin for LimitRanger {
-    fn takes_part(&self, _step: Step, attributes: &Attributes<'_>) -> bool {
-        Concern::of(attributes).is_some()
+impl AdmissionPlugin for LimitRangerPlugin {
+    fn handles(&self, _step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        LimitedObjectKind::for_request(attributes).is_some()
     }
 
     async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
-        if let (Some(Concern::Pod), Some(pod)) = (Concern::of(attributes), object) {
+        if let (Some(LimitedObjectKind::Pod), Some(pod)) =
+            (LimitedObjectKind::for_request(attributes), object)
+        {
             let ranges = self.ranges(attributes)?;
-            for known in ranges.iter().flat_map(|all| all.iter()) {
-                known.range.fill(pod);
+            for limit_range in ranges.iter().flat_map(|all| all.iter()) {
+                limit_range.range.apply_defaults(pod);
             }
-            // What a pod says as a whole follows from what its containers say.
+            // Pod-level resources are defaulted from those of the containers, which may have changed.
             if ranges.is_some() && fields::get(pod, "spec.resources").is_some() {
-                let call = attributes.call;
-                call.api.defaults.apply(call.storage()?.schema, pod);
+                let context = attributes.context;
+                context.state.defaults.apply(context.storage()?.schema, pod);
             }
         }
         Ok(())
@@ -99,16 +113,17 @@ impl Plugin for LimitRanger {
 
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
-        let (Some(concern), Some(it)) = (Concern::of(attributes), object) else {
+        let (Some(kind), Some(new_object)) = (LimitedObjectKind::for_request(attributes), object)
+        else {
             return Ok(());
         };
-        for known in self.ranges(attributes)?.iter().flat_map(|all| all.iter()) {
-            let checked = match concern {
-                Concern::Pod => known.range.check_pod(it),
-                Concern::Claim => known.range.check_claim(it),
+        for limit_range in self.ranges(attributes)?.iter().flat_map(|all| all.iter()) {
+            let checked = match kind {
+                LimitedObjectKind::Pod => limit_range.range.check_pod(new_object),
+                LimitedObjectKind::Claim => limit_range.range.check_claim(new_object),
             };
             checked.map_err(|violations| attributes.forbidden(object, violations))?;
         }
@@ -116,79 +131,90 @@ impl Plugin for LimitRanger {
     }
 }
 
-/// The limit ranges of namespaces, each read when it is first asked for. A change is noticed by the next who asks
-/// for that namespace, and costs nobody else anything.
+/// Parsed LimitRanges by namespace. A change is noticed on the next access to that namespace; other namespaces are
+/// unaffected.
 #[derive(Debug, Default)]
-struct Ranges(RwLock<HashMap<Box<str>, Arc<[Known]>>>);
+struct LimitRangeCache(RwLock<HashMap<Box<str>, Arc<[CachedLimitRange]>>>);
 
+/// A parsed LimitRange and the revision that it was parsed from.
 #[derive(Debug)]
-struct Known {
+struct CachedLimitRange {
     name: Box<str>,
     revision: Revision,
     range: Arc<LimitRange>,
 }
 
-impl Known {
-    fn is(&self, entry: &Entry) -> bool {
+impl CachedLimitRange {
+    fn is_current(&self, entry: &CacheEntry) -> bool {
         self.revision == entry.revision() && *self.name == *entry.key().name()
     }
 }
 
-impl Ranges {
-    /// `None` if the namespace has none.
-    fn of(&self, snapshot: &Snapshot, namespace: &str) -> Result<Option<Arc<[Known]>>, String> {
+impl LimitRangeCache {
+    /// The LimitRanges of a namespace; `None` if it has none.
+    fn for_namespace(
+        &self,
+        snapshot: &CacheSnapshot,
+        namespace: &str,
+    ) -> Result<Option<Arc<[CachedLimitRange]>>, String> {
         let entries = || snapshot.range(Some(namespace), None);
         if entries().next().is_none() {
             return Ok(None);
         }
-        let known = self.known(namespace);
-        if let Some(known) = known.as_ref()
-            && entries().count() == known.len()
+        let cached = self.cached(namespace);
+        if let Some(cached) = cached.as_ref()
+            && entries().count() == cached.len()
             && entries()
-                .zip(known.iter())
-                .all(|(entry, known)| known.is(entry))
+                .zip(cached.iter())
+                .all(|(entry, cached)| cached.is_current(entry))
         {
-            return Ok(Some(known.clone()));
+            return Ok(Some(cached.clone()));
         }
-        let before = known.as_deref().unwrap_or_default();
-        let read: Result<Arc<[Known]>, String> = entries().map(|it| again(it, before)).collect();
-        let read = read?;
-        self.keep(snapshot, namespace, read.clone());
-        Ok(Some(read))
+        let previous = cached.as_deref().unwrap_or_default();
+        let parsed: Result<Arc<[CachedLimitRange]>, String> = entries()
+            .map(|entry| reuse_or_parse(entry, previous))
+            .collect();
+        let parsed = parsed?;
+        self.store(snapshot, namespace, parsed.clone());
+        Ok(Some(parsed))
     }
 
-    fn known(&self, namespace: &str) -> Option<Arc<[Known]>> {
-        let ranges = self.0.read().unwrap_or_else(PoisonError::into_inner);
+    fn cached(&self, namespace: &str) -> Option<Arc<[CachedLimitRange]>> {
+        let ranges = self.0.read();
         ranges.get(namespace).cloned()
     }
 
-    /// Once most of what is kept must be of namespaces that have no ranges any more, those are forgotten.
-    fn keep(&self, snapshot: &Snapshot, namespace: &str, read: Arc<[Known]>) {
-        let mut ranges = self.0.write().unwrap_or_else(PoisonError::into_inner);
+    /// Stores parsed ranges. Once most entries must belong to namespaces without ranges, those are pruned.
+    fn store(&self, snapshot: &CacheSnapshot, namespace: &str, parsed: Arc<[CachedLimitRange]>) {
+        let mut ranges = self.0.write();
         if ranges.len() > 2 * snapshot.len() {
             ranges.retain(|namespace, _| snapshot.range(Some(namespace), None).next().is_some());
         }
-        ranges.insert(namespace.into(), read);
+        ranges.insert(namespace.into(), parsed);
     }
 }
 
-/// What an entry says; what was read of it before is not read again.
-fn again(entry: &Arc<Entry>, before: &[Known]) -> Result<Known, String> {
-    let range = match before.iter().find(|known| known.is(entry)) {
-        Some(known) => known.range.clone(),
-        None => Arc::new(read(entry)?),
+/// Parses an entry, or reuses the previous result if the revision is the same.
+fn reuse_or_parse(
+    entry: &Arc<CacheEntry>,
+    previous: &[CachedLimitRange],
+) -> Result<CachedLimitRange, String> {
+    let range = match previous.iter().find(|cached| cached.is_current(entry)) {
+        Some(cached) => cached.range.clone(),
+        None => Arc::new(parse(entry)?),
     };
-    Ok(Known {
+    Ok(CachedLimitRange {
         name: entry.key().name().into(),
         revision: entry.revision(),
         range,
     })
 }
 
-fn read(entry: &Entry) -> Result<LimitRange, String> {
-    let why = |error: &dyn std::fmt::Display| format!("{}: {error}", entry.key().name());
-    let object: Object = serde_json::from_slice(entry.json_slice()).map_err(|error| why(&error))?;
-    LimitRange::read(&object).map_err(|error| why(&error))
+fn parse(entry: &CacheEntry) -> Result<LimitRange, String> {
+    let message = |error: &dyn std::fmt::Display| format!("{}: {error}", entry.key().name());
+    let object: JsonObject =
+        serde_json::from_slice(entry.json_slice()).map_err(|error| message(&error))?;
+    LimitRange::read(&object).map_err(|error| message(&error))
 }
 
 #[cfg(test)]
@@ -196,9 +222,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{Server, Setup};
+    use crate::testing::{TestServer, TestServerOptions};
 
-    async fn put(server: &Server, namespace: &str, name: &str) {
+    async fn put(server: &TestServer, namespace: &str, name: &str) {
         let range = json!({
             "apiVersion": "v1",
             "kind": "LimitRange",
@@ -210,29 +236,41 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_changes_is_read_again_and_nothing_else() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let server = Server::open(directory.path(), Setup::default()).await;
-        let resource = server.api.registry.find("", "limitranges").expect("served");
-        let cache = &resource.storage.as_ref().expect("stored").cache;
-        let ranges = Ranges::default();
-        let of = |namespace: &str| ranges.of(&cache.snapshot(), namespace).expect("readable");
-        assert!(of("default").is_none());
+    async fn only_changed_limit_ranges_are_parsed_again() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
+        let resource = server
+            .state
+            .registry
+            .find("", "limitranges")
+            .expect("limit ranges are served");
+        let cache = &resource
+            .storage
+            .as_ref()
+            .expect("limit ranges are stored")
+            .cache;
+        let ranges = LimitRangeCache::default();
+        let ranges_of = |namespace: &str| {
+            ranges
+                .for_namespace(&cache.snapshot(), namespace)
+                .expect("limit ranges can be parsed")
+        };
+        assert!(ranges_of("default").is_none());
         for namespace in ["default", "kube-system", "kube-public"] {
             put(&server, namespace, "b").await;
         }
-        let before = of("default").expect("a range");
-        assert!(of("kube-system").is_some());
-        assert!(of("kube-public").is_some());
+        let before = ranges_of("default").expect("a limit range");
+        assert!(ranges_of("kube-system").is_some());
+        assert!(ranges_of("kube-public").is_some());
         put(&server, "kube-system", "c").await;
-        let unchanged = of("default").expect("a range");
+        let unchanged = ranges_of("default").expect("a limit range");
         assert!(Arc::ptr_eq(&before, &unchanged));
         put(&server, "default", "a").await;
-        let now = of("default").expect("ranges");
-        let names: Vec<&str> = now.iter().map(|known| &*known.name).collect();
+        let now = ranges_of("default").expect("limit ranges");
+        let names: Vec<&str> = now.iter().map(|range| &*range.name).collect();
         assert_eq!(names, ["a", "b"]);
         assert!(Arc::ptr_eq(&now[1].range, &before[0].range));
-        // What nobody has any more is forgotten.
+        // Namespaces without ranges are pruned.
         for path in [
             "kube-system/limitranges/b",
             "kube-system/limitranges/c",
@@ -242,9 +280,9 @@ mod tests {
             let (code, _) = server.delete(&format!("/api/v1/namespaces/{path}")).await;
             assert_eq!(code, 200);
         }
-        assert!(of("kube-system").is_none());
-        assert_eq!(of("default").map(|all| all.len()), Some(1));
-        let kept: Vec<Box<str>> = ranges.0.read().expect("no panic").keys().cloned().collect();
-        assert_eq!(kept, ["default".into()]);
+        assert!(ranges_of("kube-system").is_none());
+        assert_eq!(ranges_of("default").map(|all| all.len()), Some(1));
+        let cached_namespaces: Vec<Box<str>> = ranges.0.read().keys().cloned().collect();
+        assert_eq!(cached_namespaces, ["default".into()]);
     }
 }

@@ -1,37 +1,39 @@
-//! What may stop or change a write between its decoding and its commit.
+//! Admission control: plugins that may change or reject a write between decoding and commit.
 //!
-//! A chain of small plugins with one trait, in upstream's order (`selection.rs`). All may change the object, then
-//! it is prepared and validated, then all may refuse it. Each says which requests concern it. What a plugin
-//! decides is a pure function of the object and of what it looked up (`lookup.rs`).
+//! [`AdmissionChain`] runs the plugins ([`AdmissionPlugin`]) in upstream's order (`plugin_list.rs`): all may mutate the
+//! object, then it is prepared and validated by its strategy, then all may reject it. [`AdmissionAttributes`] describes
+//! the request. Plugins look up other objects with `object_lookup.rs`. Right before the commit the chain acquires
+//! [`CommitGuards`]: preconditions of the transaction and quota reservations. Upstream counterpart:
+//! `k8s.io/apiserver/pkg/admission`.
 
+mod cache_derived_value;
+mod cel_inputs;
 mod certificates;
 mod configuration;
-mod counts;
-mod critical;
+mod conversion;
+mod critical_webhooks;
 mod default_classes;
 mod default_tolerations;
-mod derived;
 mod escalation;
-mod exclusions;
-mod facts;
+mod exclusion_counters;
+mod guards;
 mod limit_ranger;
-mod lookup;
+mod metrics;
+mod namespace_labels;
 mod namespace_lifecycle;
-mod namespaces;
 mod node_taint;
+mod object_lookup;
+mod plugin_list;
 mod policies;
 mod priority;
 mod quota;
-mod rounds;
+mod reinvocation;
+mod request_attributes;
 mod runtime_class;
-mod secured;
-mod seen;
-mod selection;
 mod service_account;
 mod storage_protection;
 #[cfg(test)]
 mod tests;
-mod versioned;
 mod volume_resize;
 mod webhooks;
 
@@ -41,86 +43,86 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rhumb_admission::critical::CriticalResources;
-pub use rhumb_admission::{Configured, Operation};
-use rhumb_api::Object;
+pub use rhumb_admission::{Operation, PluginConfigSource};
+use rhumb_api::JsonObject;
 use rhumb_meta::Status;
-pub use rhumb_quota::Limited;
-use rhumb_store::Expect;
+pub use rhumb_quota::LimitedResource;
+use rhumb_store::ExpectedRevision;
 use tokio::time::Instant;
 
-use crate::objects::Metadata;
-use crate::quota::Room;
+use crate::objects::ObjectMetadata;
+use crate::quota::QuotaGrant;
 use crate::request::DeleteOptions;
-use crate::resources::{Call, Registry};
-use rounds::Rounds;
-use webhooks::Services;
+use crate::resources::{RequestContext, ResourceRegistry};
+use reinvocation::ReinvocationState;
+use webhooks::ClusterServiceResolver;
 
-pub use configuration::{read_configuration, read_limited};
-pub use counts::Counts;
-pub use critical::read_critical_resources;
-pub use secured::Secured;
-pub use selection::{Selection, SelectionError};
+pub use configuration::{read_admission_configuration, read_limited_resources};
+pub use critical_webhooks::read_critical_resources;
+pub use guards::CommitGuards;
+pub use metrics::AdmissionMetrics;
+pub use plugin_list::{EnabledPlugins, PluginFlagError};
 
-/// How long a write is tried that others keep from being committed.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long the commit of a write is retried while concurrent writes conflict with it.
+pub(crate) const COMMIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A write that asks for admission.
+/// The request that is being admitted (upstream: `admission.Attributes`).
 #[derive(Debug)]
-pub struct Attributes<'a> {
-    pub call: &'a Call<'a>,
+pub struct AdmissionAttributes<'a> {
+    pub context: &'a RequestContext<'a>,
     pub operation: Operation,
-    /// The state before; absent for a creation.
-    pub old: Option<&'a Object>,
+    /// The stored object; `None` for a creation.
+    pub old_object: Option<&'a JsonObject>,
     pub dry_run: bool,
-    /// The options of a deletion.
-    deletion: Option<&'a DeleteOptions>,
-    rounds: Rounds,
-    /// When it was first asked for, however often it is tried.
-    began: Instant,
+    /// The `DeleteOptions` of a deletion.
+    delete_options: Option<&'a DeleteOptions>,
+    reinvocation: ReinvocationState,
+    /// When this attempt started: a retry that builds new attributes resets it.
+    started_at: Instant,
 }
 
-impl<'a> Attributes<'a> {
-    pub fn with_deletion(mut self, options: &'a DeleteOptions) -> Attributes<'a> {
-        self.deletion = Some(options);
+impl<'a> AdmissionAttributes<'a> {
+    pub fn with_delete_options(mut self, options: &'a DeleteOptions) -> AdmissionAttributes<'a> {
+        self.delete_options = Some(options);
         self
     }
 }
 
-impl Attributes<'_> {
-    /// Whether it has been tried for so long that the client should come back later.
-    pub fn is_late(&self) -> bool {
-        self.began.elapsed() > WAIT_MAX
+impl AdmissionAttributes<'_> {
+    /// Whether it was retried for so long that the client should retry later.
+    pub fn deadline_exceeded(&self) -> bool {
+        self.started_at.elapsed() > COMMIT_TIMEOUT
     }
 
-    /// Whether it is about objects of this resource themselves, not about a subresource.
-    // Inlined, because nearly every plugin asks for names that are constants.
+    /// Whether the request is for this resource itself, not for a subresource.
+    // Inlined because most callers pass constants.
     #[inline]
-    pub fn is_about(&self, group: &str, plural: &str) -> bool {
-        self.subresource().is_empty() && self.is_below(group, plural)
+    pub fn is_resource(&self, group: &str, plural: &str) -> bool {
+        self.subresource().is_empty() && self.is_resource_or_subresource(group, plural)
     }
 
-    /// Whether it is about this resource or any of its subresources.
+    /// Whether the request is for this resource or any of its subresources.
     #[inline]
-    pub fn is_below(&self, group: &str, plural: &str) -> bool {
-        let kind = &self.call.resource.kind;
+    pub fn is_resource_or_subresource(&self, group: &str, plural: &str) -> bool {
+        let kind = &self.context.resource.kind;
         kind.group == group && kind.plural == plural
     }
 
-    /// Empty for the object itself.
+    /// Empty for the resource itself.
     #[inline]
     pub fn subresource(&self) -> &str {
-        self.call
+        self.context
             .subresource
             .map_or("", |subresource| subresource.name)
     }
 
-    /// The name in the path, or the object's own, or what its name will begin with.
-    pub fn name<'a>(&'a self, object: Option<&'a Object>) -> &'a str {
-        let known = object.or(self.old);
+    /// The name in the path, else the object's name, else its `generateName`.
+    pub fn name<'a>(&'a self, object: Option<&'a JsonObject>) -> &'a str {
+        let named_object = object.or(self.old_object);
         let candidates = [
-            self.call.name(),
-            known.map_or("", Metadata::name),
-            known.map_or("", |object| object.meta_str("generateName")),
+            self.context.name(),
+            named_object.map_or("", ObjectMetadata::name),
+            named_object.map_or("", |object| object.meta_str("generateName")),
         ];
         candidates
             .into_iter()
@@ -128,155 +130,162 @@ impl Attributes<'_> {
             .unwrap_or("Unknown")
     }
 
-    /// A refusal in the words of upstream's plugins.
-    pub fn forbidden(&self, object: Option<&Object>, reason: impl std::fmt::Display) -> Status {
-        let resource = &self.call.resource.group_resource;
+    /// A `Forbidden` error worded like those of upstream's plugins.
+    pub fn forbidden(&self, object: Option<&JsonObject>, reason: impl std::fmt::Display) -> Status {
+        let resource = &self.context.resource.group_resource;
         Status::forbidden(resource, self.name(object), reason)
     }
 }
 
-/// What a plugin is asked for.
+/// The two passes over the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum AdmissionPass {
     Mutation,
     Validation,
 }
 
-/// One rule about writes. Every method lets everything pass unless it says otherwise.
+/// An admission plugin. The default implementations admit everything (upstream: `MutationInterface`,
+/// `ValidationInterface`).
 #[async_trait]
-pub trait Plugin: Debug + Send + Sync {
-    /// Whether it has anything to do with such a write in that step. Most plugins are about few writes, and to ask one
-    /// for more than this takes memory.
-    fn takes_part(&self, _step: Step, _attributes: &Attributes<'_>) -> bool {
+pub trait AdmissionPlugin: Debug + Send + Sync {
+    /// Whether the plugin handles such a request in this step. Cheap pre-check: calling `mutate` or `validate`
+    /// allocates a boxed future.
+    fn handles(&self, _step: AdmissionPass, _attributes: &AdmissionAttributes<'_>) -> bool {
         true
     }
 
-    /// May change the object (there is none in a deletion), or refuse it. Asked once for each write, or twice if a
-    /// webhook or a policy changed what others had seen; in an update again whenever somebody else was quicker.
+    /// May change the object (`None` for a deletion), or reject the request. Called once per write, twice on
+    /// reinvocation (a webhook or policy changed the object after others had seen it), and again when an update is
+    /// retried after a conflict.
     async fn mutate(
         &self,
-        _attributes: &Attributes<'_>,
-        _object: Option<&mut Object>,
+        _attributes: &AdmissionAttributes<'_>,
+        _object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Sees the final object (none in a deletion), and may refuse it.
+    /// May reject the final object (`None` for a deletion).
     async fn validate(
         &self,
-        _attributes: &Attributes<'_>,
-        _object: Option<&Object>,
+        _attributes: &AdmissionAttributes<'_>,
+        _object: Option<&JsonObject>,
     ) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Brings up to date what it counts, before somebody reads it.
-    fn gather(&self) {}
+    /// Adds buffered counts to the metrics, before they are read.
+    fn flush_metrics(&self) {}
 
-    /// The object without a namespace that a creation rests on. It is looked at again right before the commit, which
-    /// fails if it is another by then; so the answer of `still_admits` holds for the moment of the commit.
-    fn rests_on(&self, _attributes: &Attributes<'_>) -> Option<On> {
+    /// The cluster-scoped object that admitting a creation depends on. It is read again right before the commit, which
+    /// fails if it has changed by then; so the result of `check_guarded_object` is valid at the moment of the commit.
+    fn guarded_object(&self, _attributes: &AdmissionAttributes<'_>) -> Option<GuardedObject> {
         None
     }
 
-    /// Whether it holds something for a write until that is committed.
-    fn reserves(&self, _attributes: &Attributes<'_>) -> bool {
+    /// Whether the plugin reserves something until the write is committed.
+    fn needs_reservation(&self, _attributes: &AdmissionAttributes<'_>) -> bool {
         false
     }
 
-    /// Holds what the write needs. Asked right before each attempt to commit it.
+    /// Makes the reservation. Called right before each attempt to commit.
     async fn reserve(
         &self,
-        _attributes: &Attributes<'_>,
-        _object: &Object,
-    ) -> Result<Room, Status> {
-        Ok(Room::default())
+        _attributes: &AdmissionAttributes<'_>,
+        _object: &JsonObject,
+    ) -> Result<QuotaGrant, Status> {
+        Ok(QuotaGrant::default())
     }
 
-    /// Whether the final object is still let in, with what it rests on as it is now.
-    fn still_admits(
+    /// Checks the final object against the current state of the guarded object.
+    fn check_guarded_object(
         &self,
-        _attributes: &Attributes<'_>,
-        _object: &Object,
-        _now: Option<&Object>,
+        _attributes: &AdmissionAttributes<'_>,
+        _object: &JsonObject,
+        _now: Option<&JsonObject>,
     ) -> Result<(), Status> {
         Ok(())
     }
 }
 
-/// An object that a decision rests on.
+/// A cluster-scoped object that an admission decision depends on.
 #[derive(Debug)]
-pub struct On {
+pub struct GuardedObject {
     pub group: &'static str,
     pub plural: &'static str,
     pub name: String,
 }
 
-/// What lets a write in only as long as it is so: checked again as the write is committed.
+/// A key and its expected state, checked in the transaction that commits the write.
 #[derive(Debug)]
-pub struct Premise {
+pub struct Precondition {
     pub key: String,
-    pub expect: Expect,
+    pub expect: ExpectedRevision,
 }
 
-/// The plugins in their order.
+/// The enabled plugins, in order.
 #[derive(Debug)]
-pub struct Chain {
-    plugins: Vec<Box<dyn Plugin>>,
-    counts: Arc<Counts>,
-    services: Arc<Services>,
+pub struct AdmissionChain {
+    plugins: Vec<Box<dyn AdmissionPlugin>>,
+    metrics: Arc<AdmissionMetrics>,
+    service_resolver: Arc<ClusterServiceResolver>,
     critical: Arc<CriticalResources>,
-    limited: Arc<[Limited]>,
+    limited_resources: Arc<[LimitedResource]>,
 }
 
-impl Default for Chain {
-    /// The plugins that are on when nobody says anything.
+impl Default for AdmissionChain {
+    /// The plugins that are enabled by default.
     fn default() -> Self {
-        Selection::default().chain()
+        EnabledPlugins::default().chain()
     }
 }
 
-impl Chain {
-    /// Adds a plugin that comes after all others.
+impl AdmissionChain {
+    /// Appends a plugin.
     #[must_use]
-    pub fn with(mut self, plugin: impl Plugin + 'static) -> Chain {
+    pub fn with_plugin(mut self, plugin: impl AdmissionPlugin + 'static) -> AdmissionChain {
         self.plugins.push(Box::new(plugin));
         self
     }
 
-    /// Webhooks of services are found from now on.
-    pub(crate) fn follow(&self, registry: &Registry) {
-        self.services.follow(registry);
-        critical::tell_of_idle_rules(&self.critical, registry);
-        quota::tell_of_idle_limits(&self.limited, registry);
+    /// Gives the chain access to the resource registry: webhook Services can be resolved from now on. Logs configured
+    /// rules that match no served resource.
+    pub(crate) fn attach_registry(&self, registry: &ResourceRegistry) {
+        self.service_resolver.attach_registry(registry);
+        critical_webhooks::warn_unserved_rules(&self.critical, registry);
+        quota::warn_uncounted_limits(&self.limited_resources, registry);
     }
 
-    /// What is counted of webhooks and policies.
-    pub fn counts(&self) -> &Counts {
-        self.plugins.iter().for_each(|plugin| plugin.gather());
-        &self.counts
+    /// The admission metrics, up to date.
+    pub fn metrics(&self) -> &AdmissionMetrics {
+        self.plugins
+            .iter()
+            .for_each(|plugin| plugin.flush_metrics());
+        &self.metrics
     }
 
-    /// Asks all in their order; once more, if somebody outside changed what others had seen before.
+    /// Runs the mutating pass, and a second time for reinvocation if a webhook or policy changed the object after
+    /// others had seen it.
     pub async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        mut object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        mut object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
-        self.round(attributes, object.as_deref_mut()).await?;
-        if attributes.rounds.begin_second() {
-            self.round(attributes, object).await?;
+        self.mutation_round(attributes, object.as_deref_mut())
+            .await?;
+        if attributes.reinvocation.begin_reinvocation() {
+            self.mutation_round(attributes, object).await?;
         }
         Ok(())
     }
 
-    async fn round(
+    async fn mutation_round(
         &self,
-        attributes: &Attributes<'_>,
-        mut object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        mut object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
         for plugin in &self.plugins {
-            if plugin.takes_part(Step::Mutation, attributes) {
+            if plugin.handles(AdmissionPass::Mutation, attributes) {
                 plugin.mutate(attributes, object.as_deref_mut()).await?;
             }
         }
@@ -285,70 +294,71 @@ impl Chain {
 
     pub async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
         for plugin in &self.plugins {
-            if plugin.takes_part(Step::Validation, attributes) {
+            if plugin.handles(AdmissionPass::Validation, attributes) {
                 plugin.validate(attributes, object).await?;
             }
         }
         Ok(())
     }
 
-    /// What must be so as the object is committed, and what is held for it until then.
-    pub async fn secure(
+    /// Acquires the preconditions and reservations for committing the object.
+    pub async fn acquire_guards(
         &self,
-        attributes: &Attributes<'_>,
-        object: &Object,
-    ) -> Result<Secured, Status> {
-        let mut secured = Secured::default();
+        attributes: &AdmissionAttributes<'_>,
+        object: &JsonObject,
+    ) -> Result<CommitGuards, Status> {
+        let mut guards = CommitGuards::default();
         for plugin in &self.plugins {
-            if let Some(on) = plugin.rests_on(attributes) {
-                let found = lookup::with_revision(attributes.call, &on).await?;
-                let (now, premise) = found.unzip();
-                plugin.still_admits(attributes, object, now.as_deref())?;
-                secured.premises.extend(premise);
+            if let Some(guarded_object) = plugin.guarded_object(attributes) {
+                let current =
+                    object_lookup::with_precondition(attributes.context, &guarded_object).await?;
+                let (now, precondition) = current.unzip();
+                plugin.check_guarded_object(attributes, object, now.as_deref())?;
+                guards.preconditions.extend(precondition);
             }
-            if plugin.reserves(attributes) {
-                let Room {
-                    premise,
+            if plugin.needs_reservation(attributes) {
+                let QuotaGrant {
+                    precondition,
                     reservation,
                 } = plugin.reserve(attributes, object).await?;
-                secured.premises.extend(premise);
-                secured.reservations.extend(reservation);
+                guards.preconditions.extend(precondition);
+                guards.reservations.extend(reservation);
             }
         }
-        Ok(secured)
+        Ok(guards)
     }
 
-    /// Both, for what is asked and not stored.
+    /// Runs both passes, for requests that are not stored (reviews, subresource requests).
     pub async fn admit(
         &self,
-        attributes: &Attributes<'_>,
-        mut object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        mut object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
         self.mutate(attributes, object.as_deref_mut()).await?;
         self.validate(attributes, object.as_deref()).await
     }
 }
 
-impl Call<'_> {
-    /// This request as admission sees it.
-    pub fn attributes<'a>(
+impl RequestContext<'_> {
+    /// The admission attributes of this request.
+    pub fn admission_attributes<'a>(
         &'a self,
         operation: Operation,
-        old: Option<&'a Object>,
+        old: Option<&'a JsonObject>,
         dry_run: bool,
-    ) -> Attributes<'a> {
-        Attributes {
-            call: self,
+    ) -> AdmissionAttributes<'a> {
+        AdmissionAttributes {
+            context: self,
             operation,
-            old,
+            old_object: old,
             dry_run,
-            deletion: None,
-            rounds: Rounds::default(),
-            began: Instant::now(),
+            delete_options: None,
+            reinvocation: ReinvocationState::default(),
+            started_at: Instant::now(),
         }
     }
 }

@@ -1,76 +1,81 @@
-//! Nothing is created in a namespace that is not there or is going, and the first namespaces stay.
+//! The NamespaceLifecycle plugin: rejects creations in missing or terminating namespaces, and the deletion of built-in
+//! namespaces.
 
 use async_trait::async_trait;
-use rhumb_api::{Object, fields};
+use rhumb_api::{JsonObject, fields};
 use rhumb_meta::status::{CauseType, StatusCause};
 use rhumb_meta::{GroupResource, Status};
 
-use super::{Attributes, On, Operation, Plugin, Step, lookup};
+use super::{
+    AdmissionAttributes, AdmissionPass, AdmissionPlugin, GuardedObject, Operation, object_lookup,
+};
 
-/// Namespaces that no one may delete.
-const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+/// Namespaces that cannot be deleted.
+const IMMORTAL_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public"];
 
 #[derive(Debug)]
-pub(super) struct NamespaceLifecycle;
+pub(super) struct NamespaceLifecyclePlugin;
 
 #[async_trait]
-impl Plugin for NamespaceLifecycle {
-    fn takes_part(&self, step: Step, _attributes: &Attributes<'_>) -> bool {
-        step == Step::Mutation
+impl AdmissionPlugin for NamespaceLifecyclePlugin {
+    fn handles(&self, step: AdmissionPass, _attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Mutation
     }
 
     async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
         let object = object.as_deref();
-        if attributes.is_below("", "namespaces") {
+        if attributes.is_resource_or_subresource("", "namespaces") {
             return check_immortal(attributes);
         }
-        // Access reviews ask about namespaces that may not be there; the answer must not tell.
+        // Access reviews may name namespaces that do not exist; the response must not reveal that.
         if attributes.operation == Operation::Delete
-            || attributes.is_below("authorization.k8s.io", "localsubjectaccessreviews")
+            || attributes
+                .is_resource_or_subresource("authorization.k8s.io", "localsubjectaccessreviews")
         {
             return Ok(());
         }
-        let Some(name) = attributes.call.namespace() else {
+        let Some(name) = attributes.context.namespace() else {
             return Ok(());
         };
-        let namespace = lookup::named_anywhere(attributes.call, "", "namespaces", name)
-            .await?
-            .ok_or_else(|| not_found(name))?;
-        if attributes.operation == Operation::Create && is_going(&namespace) {
-            return Err(terminating(attributes, object, name));
+        let namespace =
+            object_lookup::find_cluster_object(attributes.context, "", "namespaces", name)
+                .await?
+                .ok_or_else(|| not_found(name))?;
+        if attributes.operation == Operation::Create && is_terminating(&namespace) {
+            return Err(terminating_error(attributes, object, name));
         }
         Ok(())
     }
 
-    /// The namespace that it is let into: one that begins to end meanwhile is emptied once, and what came later
-    /// would stay for ever.
-    fn rests_on(&self, attributes: &Attributes<'_>) -> Option<On> {
+    /// The namespace of a creation. If it starts terminating before the commit, its content is deleted once, and an
+    /// object created later would stay forever.
+    fn guarded_object(&self, attributes: &AdmissionAttributes<'_>) -> Option<GuardedObject> {
         if attributes.operation != Operation::Create {
             return None;
         }
-        let namespace = attributes.call.namespace()?;
-        Some(On {
+        let namespace = attributes.context.namespace()?;
+        Some(GuardedObject {
             group: "",
             plural: "namespaces",
             name: namespace.to_owned(),
         })
     }
 
-    fn still_admits(
+    fn check_guarded_object(
         &self,
-        attributes: &Attributes<'_>,
-        object: &Object,
-        now: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: &JsonObject,
+        now: Option<&JsonObject>,
     ) -> Result<(), Status> {
-        let name = attributes.call.namespace().unwrap_or_default();
+        let name = attributes.context.namespace().unwrap_or_default();
         match now {
             None => Err(not_found(name)),
-            Some(namespace) if is_going(namespace) => {
-                Err(terminating(attributes, Some(object), name))
+            Some(namespace) if is_terminating(namespace) => {
+                Err(terminating_error(attributes, Some(object), name))
             }
             Some(_) => Ok(()),
         }
@@ -81,19 +86,23 @@ fn not_found(namespace: &str) -> Status {
     Status::not_found(&GroupResource::new("", "namespaces"), namespace)
 }
 
-fn is_going(namespace: &Object) -> bool {
+fn is_terminating(namespace: &JsonObject) -> bool {
     fields::str(namespace, "status.phase") == "Terminating"
 }
 
-fn check_immortal(attributes: &Attributes<'_>) -> Result<(), Status> {
+fn check_immortal(attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
     let name = attributes.name(None);
-    if attributes.operation == Operation::Delete && IMMORTAL.contains(&name) {
+    if attributes.operation == Operation::Delete && IMMORTAL_NAMESPACES.contains(&name) {
         return Err(attributes.forbidden(None, "this namespace may not be deleted"));
     }
     Ok(())
 }
 
-fn terminating(attributes: &Attributes<'_>, object: Option<&Object>, namespace: &str) -> Status {
+fn terminating_error(
+    attributes: &AdmissionAttributes<'_>,
+    object: Option<&JsonObject>,
+    namespace: &str,
+) -> Status {
     let reason = format_args!(
         "unable to create new content in namespace {namespace} because it is being terminated"
     );

@@ -1,42 +1,42 @@
-//! A new node gets no pods before somebody has found it ready.
+//! The TaintNodesByCondition plugin: taints new nodes as not ready, so that no pods are scheduled before they are.
 
 use async_trait::async_trait;
-use rhumb_api::{Object, fields};
+use rhumb_api::{JsonObject, fields};
 use rhumb_meta::Status;
 use serde_json::json;
 
-use super::{Attributes, Operation, Plugin, Step};
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 #[derive(Debug)]
-pub(super) struct TaintNodesByCondition;
+pub(super) struct TaintNodesByConditionPlugin;
 
 #[async_trait]
-impl Plugin for TaintNodesByCondition {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        step == Step::Mutation && attributes.is_about("", "nodes")
+impl AdmissionPlugin for TaintNodesByConditionPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Mutation && attributes.is_resource("", "nodes")
     }
 
     async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
         let is_create = attributes.operation == Operation::Create;
-        if let Some(node) = object.filter(|_| is_create && attributes.is_about("", "nodes")) {
+        if let Some(node) = object.filter(|_| is_create && attributes.is_resource("", "nodes")) {
             taint(node);
         }
         Ok(())
     }
 }
 
-fn taint(node: &mut Object) {
+fn taint(node: &mut JsonObject) {
     let mut taints = fields::items(node, "spec.taints").to_vec();
-    let is_there = taints
+    let has_taint = taints
         .iter()
         .any(|taint| taint["key"] == NOT_READY && taint["effect"] == "NoSchedule");
-    if !is_there {
+    if !has_taint {
         taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
         fields::set(node, "spec.taints", taints);
     }
@@ -48,13 +48,16 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn a_new_node_is_not_ready() {
-        let ours = json!({"key": NOT_READY, "effect": "NoSchedule"});
+    fn new_nodes_get_the_not_ready_taint() {
+        let not_ready = json!({"key": NOT_READY, "effect": "NoSchedule"});
         let other = json!({"key": NOT_READY, "effect": "NoExecute"});
         let table = [
-            (json!({}), json!([ours])),
-            (json!({"spec": {"taints": [ours]}}), json!([ours])),
-            (json!({"spec": {"taints": [other]}}), json!([other, ours])),
+            (json!({}), json!([not_ready])),
+            (json!({"spec": {"taints": [not_ready]}}), json!([not_ready])),
+            (
+                json!({"spec": {"taints": [other]}}),
+                json!([other, not_ready]),
+            ),
         ];
         for (node, want) in table {
             let mut node = object(node);

@@ -1,35 +1,40 @@
-//! How important a pod is, from the name of its class.
+//! The Priority plugin: resolves a pod's `priorityClassName` to `priority` and `preemptionPolicy`, and allows only one
+//! default PriorityClass.
 
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use rhumb_api::{Object, fields};
-use rhumb_cache::{Cache, Snapshot};
+use rhumb_api::{JsonObject, fields};
+use rhumb_cache::{CacheSnapshot, ResourceCache};
 use rhumb_meta::Status;
 
-use super::derived::Derived;
-use super::{Attributes, Operation, Plugin, Step, lookup};
-use crate::objects::Metadata;
+use super::cache_derived_value::CacheDerivedValue;
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation, object_lookup};
+use crate::objects::ObjectMetadata;
 
 const GROUP: &str = "scheduling.k8s.io";
 const CLASSES: &str = "priorityclasses";
 
 #[derive(Debug, Default)]
-pub(super) struct Priority {
-    /// Of the classes; nothing where they are not served.
-    cache: OnceLock<Option<Cache>>,
-    /// What pods get that name no class.
-    fallback: Derived<Result<Arc<Class>, Status>>,
+pub(super) struct PriorityPlugin {
+    /// The cache of PriorityClasses; `None` if they are not served.
+    cache: OnceLock<Option<ResourceCache>>,
+    /// The class of pods that name none.
+    default_priority: CacheDerivedValue<Result<Arc<ResolvedPriorityClass>, Status>>,
 }
 
-impl Priority {
-    fn class_of(&self, attributes: &Attributes<'_>, pod: &Object) -> Result<Arc<Class>, Status> {
+impl PriorityPlugin {
+    fn class_of(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        pod: &JsonObject,
+    ) -> Result<Arc<ResolvedPriorityClass>, Status> {
         let name = fields::str(pod, "spec.priorityClassName");
         if name.is_empty() {
             return self.fallback(attributes);
         }
-        match lookup::named(attributes.call, GROUP, CLASSES, name)? {
-            Some(class) => Ok(Arc::new(Class::of(&class))),
+        match object_lookup::cached_cluster_object(attributes.context, GROUP, CLASSES, name)? {
+            Some(class) => Ok(Arc::new(ResolvedPriorityClass::from_object(&class))),
             None => Err(attributes.forbidden(
                 Some(pod),
                 format_args!("no PriorityClass with name {name} was found"),
@@ -37,54 +42,63 @@ impl Priority {
         }
     }
 
-    fn fallback(&self, attributes: &Attributes<'_>) -> Result<Arc<Class>, Status> {
-        let registry = &attributes.call.api.registry;
+    fn fallback(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+    ) -> Result<Arc<ResolvedPriorityClass>, Status> {
+        let registry = &attributes.context.state.registry;
         let cache = self.cache.get_or_init(|| {
             let resource = registry.find(GROUP, CLASSES)?;
             Some(resource.storage.as_ref()?.cache.clone())
         });
         match cache {
-            Some(cache) => (*self.fallback.get(cache, |classes, _| fallback_of(classes))).clone(),
-            None => Ok(Arc::new(Class::none())),
+            Some(cache) => (*self
+                .default_priority
+                .get(cache, |classes, _| default_priority_of(classes)))
+            .clone(),
+            None => Ok(Arc::new(ResolvedPriorityClass::without_class())),
         }
     }
 }
 
-fn fallback_of(classes: &Snapshot) -> Result<Arc<Class>, Status> {
+fn default_priority_of(classes: &CacheSnapshot) -> Result<Arc<ResolvedPriorityClass>, Status> {
     let classes = classes.range(None, None);
     let classes = classes.map(|entry| serde_json::from_slice(entry.json_slice()).map(Arc::new));
-    let classes: Vec<Arc<Object>> = classes
+    let classes: Vec<Arc<JsonObject>> = classes
         .collect::<Result<_, _>>()
         .map_err(Status::internal_error)?;
-    let class = default_class(&classes).map_or_else(Class::none, Class::of);
+    let class = default_class(&classes).map_or_else(
+        ResolvedPriorityClass::without_class,
+        ResolvedPriorityClass::from_object,
+    );
     Ok(Arc::new(class))
 }
 
 #[async_trait]
-impl Plugin for Priority {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+impl AdmissionPlugin for PriorityPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
         match step {
-            Step::Mutation => attributes.is_about("", "pods"),
-            Step::Validation => attributes.is_about(GROUP, CLASSES),
+            AdmissionPass::Mutation => attributes.is_resource("", "pods"),
+            AdmissionPass::Validation => attributes.is_resource(GROUP, CLASSES),
         }
     }
 
     async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
-        let Some(pod) = object.filter(|_| attributes.is_about("", "pods")) else {
+        let Some(pod) = object.filter(|_| attributes.is_resource("", "pods")) else {
             return Ok(());
         };
-        match (attributes.operation, attributes.old) {
+        match (attributes.operation, attributes.old_object) {
             (Operation::Update, Some(old)) => {
-                keep(pod, old);
+                keep_priority_fields(pod, old);
                 Ok(())
             }
             (Operation::Create, _) => {
                 let class = self.class_of(attributes, pod)?;
-                set(pod, &class).map_err(|reason| attributes.forbidden(Some(pod), reason))
+                apply_class(pod, &class).map_err(|reason| attributes.forbidden(Some(pod), reason))
             }
             _ => Ok(()),
         }
@@ -92,17 +106,18 @@ impl Plugin for Priority {
 
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
         let is_write = matches!(attributes.operation, Operation::Create | Operation::Update);
-        let Some(class) = object.filter(|_| is_write && attributes.is_about(GROUP, CLASSES)) else {
+        let Some(class) = object.filter(|_| is_write && attributes.is_resource(GROUP, CLASSES))
+        else {
             return Ok(());
         };
         if !is_default(class) {
             return Ok(());
         }
-        let classes = lookup::all(attributes.call, GROUP, CLASSES)?;
+        let classes = object_lookup::list_cached(attributes.context, GROUP, CLASSES)?;
         match default_class(&classes) {
             Some(other)
                 if attributes.operation == Operation::Create || other.name() != class.name() =>
@@ -120,17 +135,17 @@ impl Plugin for Priority {
     }
 }
 
-/// What a class says of its pods.
+/// The fields of a PriorityClass that are copied to pods.
 #[derive(Debug, PartialEq, Eq)]
-struct Class {
+struct ResolvedPriorityClass {
     name: String,
     value: i64,
     preemption_policy: Option<String>,
 }
 
-impl Class {
-    fn of(class: &Object) -> Class {
-        Class {
+impl ResolvedPriorityClass {
+    fn from_object(class: &JsonObject) -> ResolvedPriorityClass {
+        ResolvedPriorityClass {
             name: class.name().to_owned(),
             value: fields::int(class, "value").unwrap_or(0),
             preemption_policy: Some(fields::text(class, "preemptionPolicy"))
@@ -138,9 +153,9 @@ impl Class {
         }
     }
 
-    /// Of pods without a class, where no class is the default.
-    fn none() -> Class {
-        Class {
+    /// For pods without a class, if there is no default class.
+    fn without_class() -> ResolvedPriorityClass {
+        ResolvedPriorityClass {
             name: String::new(),
             value: 0,
             preemption_policy: Some("PreemptLowerPriority".to_owned()),
@@ -148,12 +163,12 @@ impl Class {
     }
 }
 
-fn is_default(class: &Object) -> bool {
+fn is_default(class: &JsonObject) -> bool {
     fields::get(class, "globalDefault") == Some(&true.into())
 }
 
-/// Two servers may let in one default each at the same time; the least important one counts then.
-fn default_class(classes: &[Arc<Object>]) -> Option<&Object> {
+/// The default PriorityClass. Two servers may admit one each at the same time; the lowest value wins then.
+fn default_class(classes: &[Arc<JsonObject>]) -> Option<&JsonObject> {
     classes
         .iter()
         .map(|class| &**class)
@@ -161,13 +176,15 @@ fn default_class(classes: &[Arc<Object>]) -> Option<&Object> {
         .min_by_key(|class| fields::int(class, "value").unwrap_or(0))
 }
 
-fn set(pod: &mut Object, class: &Class) -> Result<(), String> {
-    let Some(spec) = fields::object_at(pod, "spec") else {
+fn apply_class(pod: &mut JsonObject, class: &ResolvedPriorityClass) -> Result<(), String> {
+    let Some(spec) = fields::object_or_insert(pod, "spec") else {
         return Ok(());
     };
-    if let Some(given) = fields::int(spec, "priority").filter(|&given| given != class.value) {
+    if let Some(requested) =
+        fields::int(spec, "priority").filter(|&requested| requested != class.value)
+    {
         return Err(format!(
-            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
+            "the integer value of priority ({requested}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
             class.value
         ));
     }
@@ -178,21 +195,21 @@ fn set(pod: &mut Object, class: &Class) -> Result<(), String> {
     let Some(policy) = &class.preemption_policy else {
         return Ok(());
     };
-    let given = fields::str(spec, "preemptionPolicy");
-    if !given.is_empty() && given != policy {
+    let requested = fields::str(spec, "preemptionPolicy");
+    if !requested.is_empty() && requested != policy {
         return Err(format!(
-            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
+            "the string value of PreemptionPolicy ({requested}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
         ));
     }
     fields::set(spec, "preemptionPolicy", policy.as_str());
     Ok(())
 }
 
-/// A client that does not know these fields must not take them away.
-fn keep(pod: &mut Object, old: &Object) {
+/// Keeps the fields on update, for clients that do not know them.
+fn keep_priority_fields(pod: &mut JsonObject, old: &JsonObject) {
     for path in ["spec.priority", "spec.preemptionPolicy"] {
         if fields::get(pod, path).is_none() && fields::get(old, path).is_some() {
-            fields::keep(pod, old, path);
+            fields::restore_from(pod, old, path);
         }
     }
 }
@@ -205,16 +222,16 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn the_class_says_how_important_a_pod_is() {
-        let class = |policy: Option<&str>| Class {
+    fn pods_get_priority_from_their_class() {
+        let class = |policy: Option<&str>| ResolvedPriorityClass {
             name: "high".into(),
             value: 1000,
             preemption_policy: policy.map(str::to_owned),
         };
-        let table: [(Value, Class, Result<Value, &str>); 5] = [
+        let table: [(Value, ResolvedPriorityClass, Result<Value, &str>); 5] = [
             (
                 json!({}),
-                Class::none(),
+                ResolvedPriorityClass::without_class(),
                 Ok(json!({"priority": 0, "preemptionPolicy": "PreemptLowerPriority"})),
             ),
             (
@@ -238,7 +255,7 @@ mod tests {
             ),
             (
                 json!({"preemptionPolicy": "Never"}),
-                Class::none(),
+                ResolvedPriorityClass::without_class(),
                 Err(
                     "the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission controller computed PreemptLowerPriority from the given PriorityClass name",
                 ),
@@ -246,7 +263,7 @@ mod tests {
         ];
         for (spec, class, want) in table {
             let mut pod = object(json!({"spec": spec}));
-            match (set(&mut pod, &class), want) {
+            match (apply_class(&mut pod, &class), want) {
                 (Ok(()), Ok(want)) => assert_eq!(pod["spec"], want),
                 (got, want) => assert_eq!(got, want.map(|_| ()).map_err(str::to_owned)),
             }
@@ -254,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_important_of_several_defaults_counts() {
+    fn the_lowest_of_several_default_classes_wins() {
         let class = |name: &str, value: i64, is_default: bool| {
             let class =
                 json!({"metadata": {"name": name}, "value": value, "globalDefault": is_default});
@@ -265,15 +282,15 @@ mod tests {
             class("b", 3, true),
             class("c", 1, false),
         ];
-        assert_eq!(default_class(&classes).map(Metadata::name), Some("b"));
+        assert_eq!(default_class(&classes).map(ObjectMetadata::name), Some("b"));
         assert!(default_class(&classes[2..]).is_none());
     }
 
     #[test]
-    fn an_update_keeps_what_it_leaves_out() {
+    fn an_update_keeps_unset_priority_fields() {
         let old = object(json!({"spec": {"priority": 5, "preemptionPolicy": "Never"}}));
         let mut pod = object(json!({"spec": {"priority": 6}}));
-        keep(&mut pod, &old);
+        keep_priority_fields(&mut pod, &old);
         assert_eq!(
             pod["spec"],
             json!({"priority": 6, "preemptionPolicy": "Never"})

@@ -1,109 +1,132 @@
-//! What namespaces may use: see [`crate::quota`].
+//! The ResourceQuota plugin: reserves quota for a write, or rejects it. Enforcement is in [`crate::quota`].
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_meta::Status;
-use rhumb_quota::{Limited, Meter};
+use rhumb_quota::{Evaluator, LimitedResource};
 
-use super::{Attributes, Operation, Plugin, Step};
-use crate::quota::{NoRoom, Room, Wish};
-use crate::resources::Registry;
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
+use crate::quota::{QuotaGrant, QuotaRequest, ReservationError};
+use crate::resources::ResourceRegistry;
 
-/// Comes last: only what all others let in takes room.
+/// Runs last, so that only otherwise admitted requests reserve quota.
 #[derive(Debug)]
-pub(super) struct ResourceQuota {
-    limited: Arc<[Limited]>,
+pub(super) struct ResourceQuotaPlugin {
+    limited: Arc<[LimitedResource]>,
 }
 
-impl ResourceQuota {
-    pub(super) fn new(limited: Arc<[Limited]>) -> ResourceQuota {
-        ResourceQuota { limited }
+impl ResourceQuotaPlugin {
+    pub(super) fn new(limited: Arc<[LimitedResource]>) -> ResourceQuotaPlugin {
+        ResourceQuotaPlugin { limited }
     }
 
-    fn wish<'a>(&'a self, attributes: &'a Attributes<'_>, object: &'a Object) -> Option<Wish<'a>> {
-        let meter = meter(attributes)?;
-        let old = attributes.old;
+    fn quota_request<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'_>,
+        object: &'a JsonObject,
+    ) -> Option<QuotaRequest<'a>> {
+        let evaluator = evaluator(attributes)?;
+        let old = attributes.old_object;
         let subresource = attributes.subresource();
-        let is_minded = match old {
-            Some(old) => meter.minds_update(subresource, old, object),
+        let is_counted = match old {
+            Some(old) => evaluator.handles_update(subresource, old, object),
             None => subresource.is_empty(),
         };
-        is_minded.then_some(Wish {
-            call: attributes.call,
-            namespace: attributes.call.namespace()?,
-            meter,
+        is_counted.then_some(QuotaRequest {
+            context: attributes.context,
+            namespace: attributes.context.namespace()?,
+            evaluator,
             object,
             old,
-            limited: &self.limited,
-            began: attributes.began,
+            limited_resources: &self.limited,
+            started: attributes.started_at,
         })
     }
 }
 
-/// What no quota can cover here is likely a slip, but may be about what is still to come.
-pub(super) fn tell_of_idle_limits(limited: &[Limited], registry: &Registry) {
-    for Limited {
+/// Warns about limited resources that no quota can count: likely a typo, but possibly a resource that is added later.
+pub(super) fn warn_uncounted_limits(limited: &[LimitedResource], registry: &ResourceRegistry) {
+    for LimitedResource {
         group, resource, ..
     } in limited
     {
-        let found = registry.find(group, resource);
-        if found.is_none_or(|found| found.meter.is_none()) {
+        let served = registry.find(group, resource);
+        if served.is_none_or(|served| served.quota_evaluator.is_none()) {
             tracing::warn!(
                 group,
                 resource,
-                "the limited resources name something that no quota counts: it must be in a namespace, and served"
+                "limited resource is not countable by quotas (not served, or not namespaced); it has no effect"
             );
         }
     }
 }
 
-/// How the objects of a write are measured. Status says what was given, and what was given is not refused.
-fn meter<'a>(attributes: &Attributes<'a>) -> Option<&'a Meter> {
+/// The quota evaluator for the request's resource. Status updates are not counted: they report what was already
+/// granted.
+fn evaluator<'a>(attributes: &AdmissionAttributes<'a>) -> Option<&'a Evaluator> {
     let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
-    let meter = attributes.call.resource.meter.as_ref();
-    meter.filter(|_| writes && attributes.subresource() != "status")
+    let quota_evaluator = attributes.context.resource.quota_evaluator.as_ref();
+    quota_evaluator.filter(|_| writes && attributes.subresource() != "status")
 }
 
-fn refused(attributes: &Attributes<'_>, object: &Object, why: NoRoom) -> Status {
-    match why {
-        NoRoom::Refused(refusal) => attributes.forbidden(Some(object), refusal),
-        NoRoom::Failed(status) => status,
+fn denial_status(
+    attributes: &AdmissionAttributes<'_>,
+    object: &JsonObject,
+    error: ReservationError,
+) -> Status {
+    match error {
+        ReservationError::Denied(denial) => attributes.forbidden(Some(object), denial),
+        ReservationError::Failed(status) => status,
     }
 }
 
 #[async_trait]
-impl Plugin for ResourceQuota {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        step == Step::Validation && attributes.dry_run
+impl AdmissionPlugin for ResourceQuotaPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Validation && attributes.dry_run
     }
 
-    /// What is only tried out takes no room; it is told whether there is some.
+    /// A dry run reserves nothing; it only checks whether the quota suffices.
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
         let (true, Some(object)) = (attributes.dry_run, object) else {
             return Ok(());
         };
-        let Some(wish) = self.wish(attributes, object) else {
+        let Some(request) = self.quota_request(attributes, object) else {
             return Ok(());
         };
-        let checked = attributes.call.api.tills.check(&wish).await;
-        checked.map_err(|why| refused(attributes, object, why))
+        let checked = attributes
+            .context
+            .state
+            .quota_enforcer
+            .check_dry_run(&request)
+            .await;
+        checked.map_err(|error| denial_status(attributes, object, error))
     }
 
-    fn reserves(&self, attributes: &Attributes<'_>) -> bool {
-        meter(attributes).is_some() && attributes.call.namespace().is_some()
+    fn needs_reservation(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        evaluator(attributes).is_some() && attributes.context.namespace().is_some()
     }
 
-    async fn reserve(&self, attributes: &Attributes<'_>, object: &Object) -> Result<Room, Status> {
-        let Some(wish) = self.wish(attributes, object) else {
-            return Ok(Room::default());
+    async fn reserve(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &JsonObject,
+    ) -> Result<QuotaGrant, Status> {
+        let Some(request) = self.quota_request(attributes, object) else {
+            return Ok(QuotaGrant::default());
         };
-        let room = attributes.call.api.tills.reserve(&wish).await;
-        room.map_err(|why| refused(attributes, object, why))
+        let grant = attributes
+            .context
+            .state
+            .quota_enforcer
+            .reserve(&request)
+            .await;
+        grant.map_err(|error| denial_status(attributes, object, error))
     }
 }

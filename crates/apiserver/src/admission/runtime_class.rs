@@ -1,47 +1,47 @@
-//! What a runtime costs and where it runs goes from its class to the pod.
+//! The RuntimeClass plugin: copies overhead, node selector and tolerations from a pod's RuntimeClass.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rhumb_api::{Object, fields};
+use rhumb_api::{JsonObject, fields};
 use rhumb_meta::{Quantity, Status};
 use serde_json::{Map, Value};
 
-use super::{Attributes, Operation, Plugin, Step, lookup};
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation, object_lookup};
 
-const OTHER_OVERHEAD: &str =
+const OVERHEAD_MISMATCH: &str =
     "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
-const NO_OVERHEAD: &str =
+const UNEXPECTED_OVERHEAD: &str =
     "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
 
 #[derive(Debug)]
-pub(super) struct RuntimeClass;
+pub(super) struct RuntimeClassPlugin;
 
 #[async_trait]
-impl Plugin for RuntimeClass {
-    fn takes_part(&self, _step: Step, attributes: &Attributes<'_>) -> bool {
+impl AdmissionPlugin for RuntimeClassPlugin {
+    fn handles(&self, _step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
         is_new_pod(attributes)
     }
 
     async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
         let Some(pod) = object.filter(|_| is_new_pod(attributes)) else {
             return Ok(());
         };
         if let Some(class) = class_of(attributes, pod).await? {
-            let done = set_overhead(pod, &class).and_then(|()| set_scheduling(pod, &class));
-            done.map_err(|reason| attributes.forbidden(Some(pod), reason))?;
+            let applied = set_overhead(pod, &class).and_then(|()| set_scheduling(pod, &class));
+            applied.map_err(|reason| attributes.forbidden(Some(pod), reason))?;
         }
         Ok(())
     }
 
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
         let Some(pod) = object.filter(|_| is_new_pod(attributes)) else {
             return Ok(());
@@ -51,19 +51,24 @@ impl Plugin for RuntimeClass {
     }
 }
 
-fn is_new_pod(attributes: &Attributes<'_>) -> bool {
-    attributes.operation == Operation::Create && attributes.is_about("", "pods")
+fn is_new_pod(attributes: &AdmissionAttributes<'_>) -> bool {
+    attributes.operation == Operation::Create && attributes.is_resource("", "pods")
 }
 
 async fn class_of(
-    attributes: &Attributes<'_>,
-    pod: &Object,
-) -> Result<Option<Arc<Object>>, Status> {
+    attributes: &AdmissionAttributes<'_>,
+    pod: &JsonObject,
+) -> Result<Option<Arc<JsonObject>>, Status> {
     let Some(Value::String(name)) = fields::get(pod, "spec.runtimeClassName") else {
         return Ok(None);
     };
-    let class =
-        lookup::named_anywhere(attributes.call, "node.k8s.io", "runtimeclasses", name).await?;
+    let class = object_lookup::find_cluster_object(
+        attributes.context,
+        "node.k8s.io",
+        "runtimeclasses",
+        name,
+    )
+    .await?;
     if class.is_some() {
         return Ok(class);
     }
@@ -71,19 +76,19 @@ async fn class_of(
     Err(attributes.forbidden(Some(pod), reason))
 }
 
-/// What pods of the class cost; `None` if it does not say.
-fn overhead_of(class: &Object) -> Option<Map<String, Value>> {
+/// The pod overhead of the class; `None` if it has none.
+fn overhead_of(class: &JsonObject) -> Option<Map<String, Value>> {
     fields::get(class, "overhead")?;
     let fixed = fields::get(class, "overhead.podFixed").and_then(Value::as_object);
     Some(fixed.cloned().unwrap_or_default())
 }
 
-fn pod_overhead(pod: &Object) -> Map<String, Value> {
+fn pod_overhead(pod: &JsonObject) -> Map<String, Value> {
     let overhead = fields::get(pod, "spec.overhead").and_then(Value::as_object);
     overhead.cloned().unwrap_or_default()
 }
 
-fn is_same(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
+fn is_same_overhead(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
     let same_quantity =
         |one: &Value, other: &Value| match (Quantity::from_json(one), Quantity::from_json(other)) {
             (Ok(one), Ok(other)) => one == other,
@@ -97,36 +102,38 @@ fn is_same(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
         })
 }
 
-fn set_overhead(pod: &mut Object, class: &Object) -> Result<(), String> {
+fn set_overhead(pod: &mut JsonObject, class: &JsonObject) -> Result<(), String> {
     let Some(overhead) = overhead_of(class) else {
         return Ok(());
     };
-    let given = pod_overhead(pod);
-    if !given.is_empty() && !is_same(&given, &overhead) {
-        return Err(OTHER_OVERHEAD.to_owned());
+    let requested = pod_overhead(pod);
+    if !requested.is_empty() && !is_same_overhead(&requested, &overhead) {
+        return Err(OVERHEAD_MISMATCH.to_owned());
     }
     fields::set(pod, "spec.overhead", overhead);
     Ok(())
 }
 
-fn check_overhead(pod: &Object, class: Option<&Object>) -> Result<(), &'static str> {
+fn check_overhead(pod: &JsonObject, class: Option<&JsonObject>) -> Result<(), &'static str> {
     match class.and_then(overhead_of) {
-        Some(overhead) if !is_same(&pod_overhead(pod), &overhead) => Err(OTHER_OVERHEAD),
-        None if fields::get(pod, "spec.overhead").is_some() => Err(NO_OVERHEAD),
+        Some(overhead) if !is_same_overhead(&pod_overhead(pod), &overhead) => {
+            Err(OVERHEAD_MISMATCH)
+        }
+        None if fields::get(pod, "spec.overhead").is_some() => Err(UNEXPECTED_OVERHEAD),
         _ => Ok(()),
     }
 }
 
-fn set_scheduling(pod: &mut Object, class: &Object) -> Result<(), String> {
+fn set_scheduling(pod: &mut JsonObject, class: &JsonObject) -> Result<(), String> {
     if fields::get(class, "scheduling").is_none() {
         return Ok(());
     }
-    let wanted = fields::get(class, "scheduling.nodeSelector").and_then(Value::as_object);
+    let class_selector = fields::get(class, "scheduling.nodeSelector").and_then(Value::as_object);
     let mut selector = fields::get(pod, "spec.nodeSelector")
         .and_then(Value::as_object)
         .cloned()
         .unwrap_or_default();
-    for (key, value) in wanted.into_iter().flatten() {
+    for (key, value) in class_selector.into_iter().flatten() {
         if let Some(other) = selector.get(key).filter(|&other| other != value) {
             return Err(format!(
                 "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {}; pod.spec.nodeSelector[{key}] = {}",
@@ -148,7 +155,7 @@ fn set_scheduling(pod: &mut Object, class: &Object) -> Result<(), String> {
     Ok(())
 }
 
-/// Leaves out tolerations that others cover.
+/// Drops tolerations that others cover.
 fn merge_tolerations(all: &[Value]) -> Vec<Value> {
     let mut merged: Vec<Value> = Vec::new();
     for (index, toleration) in all.iter().enumerate() {
@@ -163,7 +170,7 @@ fn merge_tolerations(all: &[Value]) -> Vec<Value> {
     merged
 }
 
-/// Whether all taints that the other toleration tolerates are tolerated by this one.
+/// Whether this toleration tolerates all taints that the other one tolerates.
 fn covers(this: &Value, other: &Value) -> bool {
     fn text<'a>(toleration: &'a Value, field: &str) -> &'a str {
         toleration[field].as_str().unwrap_or_default()
@@ -204,7 +211,7 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn overhead_comes_from_the_class_alone() {
+    fn overhead_comes_only_from_the_runtime_class() {
         let class = object(json!({"overhead": {"podFixed": {"cpu": "250m"}}}));
         let bare = object(json!({}));
         let table = [
@@ -213,14 +220,18 @@ mod tests {
             (
                 json!({"overhead": {"cpu": "1"}}),
                 Some(&class),
-                Err(OTHER_OVERHEAD),
+                Err(OVERHEAD_MISMATCH),
             ),
             (
                 json!({"overhead": {"cpu": "1"}}),
                 Some(&bare),
-                Err(NO_OVERHEAD),
+                Err(UNEXPECTED_OVERHEAD),
             ),
-            (json!({"overhead": {"cpu": "1"}}), None, Err(NO_OVERHEAD)),
+            (
+                json!({"overhead": {"cpu": "1"}}),
+                None,
+                Err(UNEXPECTED_OVERHEAD),
+            ),
             (json!({}), None, Ok(())),
         ];
         for (spec, class, want) in table {
@@ -232,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_run_where_their_class_does() {
+    fn pods_get_scheduling_from_their_runtime_class() {
         let class = object(json!({"scheduling": {
             "nodeSelector": {"runtime": "gvisor"},
             "tolerations": [{"key": "gvisor", "operator": "Exists"}],
@@ -255,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerations_that_others_cover_are_left_out() {
+    fn covered_tolerations_are_dropped() {
         let everything = json!({"operator": "Exists"});
         let one = json!({"key": "a", "operator": "Equal", "value": "1", "effect": "NoSchedule"});
         let any_value = json!({"key": "a", "operator": "Exists"});

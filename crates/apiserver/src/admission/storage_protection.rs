@@ -1,11 +1,12 @@
-//! What stores data is not removed while it is in use: a finalizer holds it.
+//! The StorageObjectInUseProtection plugin: adds a finalizer to volumes, claims and volume attributes classes, so that
+//! they are not removed while in use.
 
 use async_trait::async_trait;
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 
-use super::{Attributes, Operation, Plugin, Step};
-use crate::objects::{Metadata, MetadataMut};
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
+use crate::objects::{ObjectMetadata, ObjectMetadataMut};
 
 const FINALIZERS: [(&str, &str, &str); 3] = [
     ("", "persistentvolumes", "kubernetes.io/pv-protection"),
@@ -18,24 +19,24 @@ const FINALIZERS: [(&str, &str, &str); 3] = [
 ];
 
 #[derive(Debug)]
-pub(super) struct StorageProtection;
+pub(super) struct StorageObjectInUseProtectionPlugin;
 
 #[async_trait]
-impl Plugin for StorageProtection {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        step == Step::Mutation && attributes.operation == Operation::Create
+impl AdmissionPlugin for StorageObjectInUseProtectionPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Mutation && attributes.operation == Operation::Create
     }
 
     async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
         let (Operation::Create, Some(object)) = (attributes.operation, object) else {
             return Ok(());
         };
         for (group, plural, finalizer) in FINALIZERS {
-            if attributes.is_about(group, plural) {
+            if attributes.is_resource(group, plural) {
                 protect(object, finalizer);
             }
         }
@@ -43,9 +44,9 @@ impl Plugin for StorageProtection {
     }
 }
 
-fn protect(object: &mut Object, finalizer: &str) {
+fn protect(object: &mut JsonObject, finalizer: &str) {
     let mut finalizers: Vec<String> = object.finalizers().into_iter().map(str::to_owned).collect();
-    if !finalizers.iter().any(|own| own == finalizer) {
+    if !finalizers.iter().any(|existing| existing == finalizer) {
         finalizers.push(finalizer.to_owned());
         object.set_finalizers(finalizers);
     }

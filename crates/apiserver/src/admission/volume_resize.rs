@@ -1,33 +1,33 @@
-//! A claim grows only where its class says that volumes can grow.
+//! The PersistentVolumeClaimResize plugin: a claim can grow only if its StorageClass allows volume expansion.
 
 use async_trait::async_trait;
-use rhumb_api::{Object, fields};
+use rhumb_api::{JsonObject, fields};
 use rhumb_meta::{Quantity, Status};
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin, Step, lookup};
-use crate::objects::Metadata;
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation, object_lookup};
+use crate::objects::ObjectMetadata;
 
 #[derive(Debug)]
-pub(super) struct VolumeResize;
+pub(super) struct PersistentVolumeClaimResizePlugin;
 
 #[async_trait]
-impl Plugin for VolumeResize {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        step == Step::Validation && attributes.operation == Operation::Update
+impl AdmissionPlugin for PersistentVolumeClaimResizePlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Validation && attributes.operation == Operation::Update
     }
 
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
         let (Operation::Update, Some(old), Some(claim)) =
-            (attributes.operation, attributes.old, object)
+            (attributes.operation, attributes.old_object, object)
         else {
             return Ok(());
         };
-        if !attributes.is_about("", "persistentvolumeclaims") || size(claim) <= size(old) {
+        if !attributes.is_resource("", "persistentvolumeclaims") || size(claim) <= size(old) {
             return Ok(());
         }
         if fields::str(old, "status.phase") != "Bound" {
@@ -36,7 +36,12 @@ impl Plugin for VolumeResize {
         }
         let class = match class_of(claim) {
             name if name.is_empty() || name != class_of(old) => None,
-            name => lookup::named(attributes.call, "storage.k8s.io", "storageclasses", name)?,
+            name => object_lookup::cached_cluster_object(
+                attributes.context,
+                "storage.k8s.io",
+                "storageclasses",
+                name,
+            )?,
         };
         let can_grow = class
             .is_some_and(|class| fields::get(&class, "allowVolumeExpansion") == Some(&true.into()));
@@ -50,13 +55,13 @@ impl Plugin for VolumeResize {
     }
 }
 
-/// What the claim asks for; nothing is less than anything.
-fn size(claim: &Object) -> Option<Quantity> {
+/// The requested storage; `None` compares as less than any size.
+fn size(claim: &JsonObject) -> Option<Quantity> {
     let size = fields::get(claim, "spec.resources.requests.storage")?;
     Quantity::from_json(size).ok()
 }
 
-fn class_of(claim: &Object) -> &str {
+fn class_of(claim: &JsonObject) -> &str {
     claim
         .metadata()
         .and_then(|metadata| metadata.get("annotations"))

@@ -1,4 +1,4 @@
-//! Bodies in the log: only of requests whose rule asks for them.
+//! Request and response bodies in audit events, for the levels `Request` and `RequestResponse`.
 
 use std::sync::OnceLock;
 
@@ -6,35 +6,36 @@ use bytes::Bytes;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::Level;
+use super::AuditLevel;
 use crate::http::BODY_BYTES_MAX;
 
-/// Longer answers are not logged, and the event says so: lists have no end. No body of a request is longer.
-pub const ANSWER_BYTES_MAX: usize = BODY_BYTES_MAX;
+/// Longer response bodies (lists) are omitted, and the event is marked as truncated. Request bodies are limited to the
+/// same size.
+pub const RESPONSE_BYTES_MAX: usize = BODY_BYTES_MAX;
 
-/// Keeps what a request sent until its event is written. Only requests whose body is logged have one.
+/// Keeps the body of a request until its event is written. Exists only for requests whose body is logged.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct AuditBodyRecorder {
     request: OnceLock<Bytes>,
-    wants_answer: bool,
+    records_response: bool,
 }
 
-impl Recorder {
+impl AuditBodyRecorder {
     /// `None` if no body is logged at this level.
-    pub fn of(level: Level) -> Option<Recorder> {
-        (level >= Level::Request).then(|| Recorder {
+    pub fn for_level(level: AuditLevel) -> Option<AuditBodyRecorder> {
+        (level >= AuditLevel::Request).then(|| AuditBodyRecorder {
             request: OnceLock::new(),
-            wants_answer: level == Level::RequestResponse,
+            records_response: level == AuditLevel::RequestResponse,
         })
     }
 
-    /// The first that is recorded counts: what came in, and not what was made of it.
+    /// Only the first call counts: the body as received, before defaulting and admission.
     pub fn record(&self, request: impl FnOnce() -> Bytes) {
         self.request.get_or_init(request);
     }
 
-    pub fn wants_answer(&self) -> bool {
-        self.wants_answer
+    pub fn records_response(&self) -> bool {
+        self.records_response
     }
 
     pub fn into_request(self) -> Option<Bytes> {
@@ -42,10 +43,13 @@ impl Recorder {
     }
 }
 
-/// A body as a part of one line. What is no JSON becomes a text, so that the line is.
-pub(super) fn in_line(body: &[u8], omit_managed_fields: bool) -> serde_json::Result<Box<RawValue>> {
+/// A body as JSON without line breaks. A body that is not JSON becomes a JSON string.
+pub(super) fn to_single_line_json(
+    body: &[u8],
+    omit_managed_fields: bool,
+) -> serde_json::Result<Box<RawValue>> {
     let body = body.trim_ascii();
-    // Only between its tokens can JSON have line breaks.
+    // In JSON, line breaks occur only between tokens.
     let is_one_line = !body.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
     if is_one_line
         && !omit_managed_fields
@@ -61,7 +65,7 @@ pub(super) fn in_line(body: &[u8], omit_managed_fields: bool) -> serde_json::Res
     to_raw_value(&value)
 }
 
-/// From an object, the items of a list and the rows of a table.
+/// Removes `metadata.managedFields` from an object, the items of a list or the rows of a table.
 fn drop_managed_fields(value: &mut Value) {
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         metadata.remove("managedFields");
@@ -89,10 +93,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bodies_become_parts_of_one_line() {
+    fn bodies_are_embedded_in_the_event_line() {
         let check = |body: &str, omit: bool, expect: &str| {
             assert_eq!(
-                in_line(body.as_bytes(), omit).unwrap().get(),
+                to_single_line_json(body.as_bytes(), omit).unwrap().get(),
                 expect,
                 "{body}"
             );
@@ -111,7 +115,7 @@ mod tests {
             true,
             r#"{"items":[{"metadata":{}},7],"rows":[{"object":{"metadata":{}}},{"object":null}]}"#,
         );
-        // A field of that name elsewhere is somebody's data.
+        // A field of that name elsewhere is user data.
         check(
             r#"{"data":{"managedFields":"x"}}"#,
             true,
@@ -120,14 +124,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_depends_on_the_level() {
-        assert!(Recorder::of(Level::None).is_none());
-        assert!(Recorder::of(Level::Metadata).is_none());
-        let recorder = Recorder::of(Level::Request).unwrap();
-        assert!(!recorder.wants_answer());
+    fn recorded_bodies_depend_on_the_audit_level() {
+        assert!(AuditBodyRecorder::for_level(AuditLevel::None).is_none());
+        assert!(AuditBodyRecorder::for_level(AuditLevel::Metadata).is_none());
+        let recorder = AuditBodyRecorder::for_level(AuditLevel::Request).unwrap();
+        assert!(!recorder.records_response());
         recorder.record(|| Bytes::from_static(b"first"));
         recorder.record(|| Bytes::from_static(b"second"));
         assert_eq!(recorder.into_request().unwrap(), "first");
-        assert!(Recorder::of(Level::RequestResponse).unwrap().wants_answer());
+        assert!(
+            AuditBodyRecorder::for_level(AuditLevel::RequestResponse)
+                .unwrap()
+                .records_response()
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What a line of the log says.
+//! Audit events and their JSON (upstream: `audit.k8s.io/v1` `Event`).
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::body::in_line;
-use super::notes::{DECISION, REASON, TRUNCATED};
-use super::{Level, Terms};
+use super::annotations::{DECISION_KEY, REASON_KEY, TRUNCATED_KEY};
+use super::body::to_single_line_json;
+use super::{AuditLevel, RequestAuditConfig};
 use crate::request::RequestInfo;
 
-/// Longer names of clients are cut, as upstream cuts them.
+/// Longer user agents are truncated, as upstream does.
 const USER_AGENT_BYTES_MAX: usize = 1024;
 
-/// When in the life of a request an event is written.
+/// Stage of the request at which an event is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Stage {
-    /// The headers of a stream are sent, its body is not.
+pub enum AuditStage {
+    /// The response headers of a long-running request were sent, the body was not.
     ResponseStarted,
     ResponseComplete,
     Panic,
 }
 
-/// What is known of a request as it comes in.
+/// The part of an event that is known when the request is received.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RequestFacts {
+pub struct AuditedRequest {
     #[serde(rename = "auditID", serialize_with = "header_text")]
     pub audit_id: HeaderValue,
     #[serde(rename = "requestURI")]
@@ -47,7 +47,7 @@ pub struct RequestFacts {
     pub received: Timestamp,
 }
 
-/// The object that a request is about.
+/// The object that a request targets.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference {
@@ -63,31 +63,31 @@ pub struct ObjectReference {
     pub subresource: Option<String>,
 }
 
-/// One line of the log.
+/// One event of the audit log.
 #[derive(Debug, Clone)]
-pub struct Event {
-    /// What the rule that fits the request says.
-    pub terms: Terms,
-    pub facts: RequestFacts,
-    pub stage: Stage,
+pub struct AuditEvent {
+    /// Result of the audit policy for the request.
+    pub config: RequestAuditConfig,
+    pub audited_request: AuditedRequest,
+    pub stage: AuditStage,
     pub stage_time: Timestamp,
     pub user: Option<Arc<User>>,
     pub impersonated: Option<Arc<User>>,
     pub code: u16,
     pub failure: Option<Box<Status>>,
-    /// What admission had to say.
-    pub notes: Vec<(String, String)>,
-    /// Whether the request was allowed, and why; `None` if nobody asked.
-    pub decision: Option<(bool, String)>,
-    /// What was sent, if the level asks for it: JSON, or a patch as it came.
+    /// Annotations added by webhooks and policies.
+    pub admission_annotations: Vec<(String, String)>,
+    /// Whether the request was allowed, and the reason; `None` if it failed before authorization.
+    pub authorization: Option<(bool, String)>,
+    /// The request body, if the level includes it: JSON, or a patch as received.
     pub request: Option<Bytes>,
-    /// The answer in JSON, if the level asks for it.
-    pub answer: Option<Bytes>,
-    /// Whether the answer was too long to be logged.
+    /// The response body in JSON, if the level includes it.
+    pub response: Option<Bytes>,
+    /// Whether the response body was omitted because of its length.
     pub truncated: bool,
 }
 
-impl RequestFacts {
+impl AuditedRequest {
     pub fn new(
         audit_id: HeaderValue,
         uri: &http::Uri,
@@ -95,8 +95,8 @@ impl RequestFacts {
         source: &str,
         headers: &HeaderMap,
         received: Timestamp,
-    ) -> RequestFacts {
-        let object_ref = info.target.as_ref().map(|target| ObjectReference {
+    ) -> AuditedRequest {
+        let object_ref = info.resource_path.as_ref().map(|target| ObjectReference {
             resource: target.resource.clone(),
             namespace: target.namespace.clone(),
             name: target.name.clone(),
@@ -104,7 +104,7 @@ impl RequestFacts {
             api_version: target.version.clone(),
             subresource: target.subresource.clone(),
         });
-        RequestFacts {
+        AuditedRequest {
             audit_id,
             uri: uri
                 .path_and_query()
@@ -138,15 +138,16 @@ fn microseconds<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok,
     serializer.collect_str(&time.rfc3339_micro())
 }
 
+/// JSON of an event, in upstream's order of fields.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
+struct AuditEventLine<'a> {
     kind: &'static str,
     api_version: &'static str,
-    level: Level,
-    stage: Stage,
+    level: AuditLevel,
+    stage: AuditStage,
     #[serde(flatten)]
-    facts: &'a RequestFacts,
+    request: &'a AuditedRequest,
     user: &'a User,
     #[serde(skip_serializing_if = "Option::is_none")]
     impersonated_user: Option<&'a User>,
@@ -161,67 +162,72 @@ struct Line<'a> {
     annotations: Option<Value>,
 }
 
-impl Event {
-    /// The line without its end.
+impl AuditEvent {
+    /// The event as one line of JSON, without a newline.
     pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
-        let nobody = User::default();
+        let anonymous = User::default();
         let body = |body: &Option<Bytes>| {
             body.as_deref()
-                .map(|body| in_line(body, self.terms.omit_managed_fields))
+                .map(|body| to_single_line_json(body, self.config.omit_managed_fields))
                 .transpose()
         };
-        serde_json::to_vec(&Line {
+        serde_json::to_vec(&AuditEventLine {
             kind: "Event",
             api_version: "audit.k8s.io/v1",
-            level: self.terms.level,
+            level: self.config.level,
             stage: self.stage,
-            facts: &self.facts,
-            user: self.user.as_deref().unwrap_or(&nobody),
+            request: &self.audited_request,
+            user: self.user.as_deref().unwrap_or(&anonymous),
             impersonated_user: self.impersonated.as_deref(),
             response_status: self.response_status(),
             request_object: body(&self.request)?,
-            response_object: body(&self.answer)?,
+            response_object: body(&self.response)?,
             stage_timestamp: self.stage_time,
             annotations: self.annotations(),
         })
     }
 
-    /// About how much memory it takes.
-    pub fn bytes(&self) -> usize {
+    /// Approximate memory of the event.
+    pub fn estimated_bytes(&self) -> usize {
         let body = |body: &Option<Bytes>| body.as_ref().map_or(0, Bytes::len);
-        let message = self.failure.as_ref().map_or(0, |it| it.message.len());
-        size_of::<Event>()
-            + 2 * self.facts.uri.len()
-            + self.facts.user_agent.len()
+        let message = self
+            .failure
+            .as_ref()
+            .map_or(0, |status| status.message.len());
+        size_of::<AuditEvent>()
+            + 2 * self.audited_request.uri.len()
+            + self.audited_request.user_agent.len()
             + message
-            + self.notes_bytes()
+            + self.annotation_bytes()
             + body(&self.request)
-            + body(&self.answer)
+            + body(&self.response)
     }
 
-    fn notes_bytes(&self) -> usize {
-        let notes = self.notes.iter();
-        notes.map(|(key, value)| key.len() + value.len()).sum()
+    fn annotation_bytes(&self) -> usize {
+        let annotations = self.admission_annotations.iter();
+        annotations
+            .map(|(key, value)| key.len() + value.len())
+            .sum()
     }
 
     fn annotations(&self) -> Option<Value> {
-        // What the server says itself comes last, and so stays whatever others say.
-        let notes = self.notes.iter();
-        let mut annotations: Map<String, Value> = notes
+        // The server's own annotations are inserted last, so that webhooks cannot override them.
+        let admission_annotations = self.admission_annotations.iter();
+        let mut annotations: Map<String, Value> = admission_annotations
             .map(|(key, value)| (key.clone(), value.clone().into()))
             .collect();
         if self.truncated {
-            annotations.insert(TRUNCATED.into(), "true".into());
+            annotations.insert(TRUNCATED_KEY.into(), "true".into());
         }
-        if let Some((allowed, reason)) = &self.decision {
+        if let Some((allowed, reason)) = &self.authorization {
             let decision = if *allowed { "allow" } else { "forbid" };
-            annotations.insert(DECISION.into(), decision.into());
-            annotations.insert(REASON.into(), reason.clone().into());
+            annotations.insert(DECISION_KEY.into(), decision.into());
+            annotations.insert(REASON_KEY.into(), reason.clone().into());
         }
         (!annotations.is_empty()).then_some(Value::Object(annotations))
     }
 
-    /// A failure without its details: those name fields and values of the object.
+    /// A failure without its details, which contain fields and values of the object.
     fn response_status(&self) -> Value {
         match &self.failure {
             None => json!({"metadata": {}, "code": self.code}),
@@ -239,16 +245,16 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Query;
+    use crate::request::QueryParameters;
 
     #[test]
-    fn nobody_speaks_for_the_server() {
+    fn plugins_cannot_set_the_servers_own_annotations() {
         let now = Timestamp::from_unix(1_800_000_000, 0);
-        let info = RequestInfo::new(&http::Method::GET, "/version", &Query::default());
-        let note = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        let event = Event {
-            terms: Terms::default(),
-            facts: RequestFacts::new(
+        let info = RequestInfo::new(&http::Method::GET, "/version", &QueryParameters::default());
+        let annotation = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let event = AuditEvent {
+            config: RequestAuditConfig::default(),
+            audited_request: AuditedRequest::new(
                 HeaderValue::from_static("id"),
                 &http::Uri::from_static("/version"),
                 &info,
@@ -256,25 +262,25 @@ mod tests {
                 &HeaderMap::new(),
                 now,
             ),
-            stage: Stage::ResponseComplete,
+            stage: AuditStage::ResponseComplete,
             stage_time: now,
             user: None,
             impersonated: None,
             code: 200,
             failure: None,
-            notes: vec![
-                note(DECISION, "forbid"),
-                note(REASON, "forged"),
-                note(TRUNCATED, "false"),
-                note("w.example.com/key", "kept"),
+            admission_annotations: vec![
+                annotation(DECISION_KEY, "forbid"),
+                annotation(REASON_KEY, "forged"),
+                annotation(TRUNCATED_KEY, "false"),
+                annotation("w.example.com/key", "kept"),
             ],
-            decision: Some((true, "a role".to_owned())),
+            authorization: Some((true, "a role".to_owned())),
             request: None,
-            answer: None,
+            response: None,
             truncated: true,
         };
-        let line = event.to_json().expect("a line");
-        let line: Value = serde_json::from_slice(&line).expect("JSON");
+        let line = event.to_json().expect("event is serialized");
+        let line: Value = serde_json::from_slice(&line).expect("valid JSON");
         assert_eq!(
             line["annotations"],
             json!({

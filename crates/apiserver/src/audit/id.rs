@@ -1,4 +1,4 @@
-//! The id of a request, by which the answer that a client has and the line in the log find each other.
+//! Audit IDs, which connect a response (header `Audit-Id`) with its events in the audit log.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,23 +7,25 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// Longer ids of clients are replaced by ours.
+/// Longer IDs sent by clients are replaced.
 const BYTES_MAX: usize = 64;
 
-/// Makes ids. They need not be secret, only different: a counter behind two keyed hashes costs no system call.
+/// Generates IDs. They must be unique, not secret: hashing a counter with two keys needs no system call.
 #[derive(Debug, Default)]
-pub struct AuditIds {
+pub struct AuditIdGenerator {
     count: AtomicU64,
     high: RandomState,
     low: RandomState,
 }
 
-impl AuditIds {
-    /// The id that the client gave, or a new one.
-    pub fn of(&self, headers: &HeaderMap) -> HeaderValue {
+impl AuditIdGenerator {
+    /// The ID that the client sent, or a new one.
+    pub fn id_for(&self, headers: &HeaderMap) -> HeaderValue {
         match headers.get(AUDIT_ID) {
-            Some(given) if (1..=BYTES_MAX).contains(&given.len()) && given.to_str().is_ok() => {
-                given.clone()
+            Some(client_id)
+                if (1..=BYTES_MAX).contains(&client_id.len()) && client_id.to_str().is_ok() =>
+            {
+                client_id.clone()
             }
             _ => self.next(),
         }
@@ -48,15 +50,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_differ_and_those_of_clients_are_kept_if_they_are_short() {
-        let ids = AuditIds::default();
-        let made: HashSet<HeaderValue> = (0..1000).map(|_| ids.of(&HeaderMap::new())).collect();
-        assert_eq!(made.len(), 1000);
-        assert!(made.iter().all(|id| id.len() == 36));
+    fn generated_ids_are_unique_and_short_client_ids_are_kept() {
+        let ids = AuditIdGenerator::default();
+        let generated: HashSet<HeaderValue> =
+            (0..1000).map(|_| ids.id_for(&HeaderMap::new())).collect();
+        assert_eq!(generated.len(), 1000);
+        assert!(generated.iter().all(|id| id.len() == 36));
         let long = "x".repeat(BYTES_MAX + 1);
-        for (given, kept) in [("mine", true), ("", false), (long.as_str(), false)] {
-            let headers = HeaderMap::from_iter([(AUDIT_ID, HeaderValue::from_str(given).unwrap())]);
-            assert_eq!(ids.of(&headers) == given, kept, "{given:?}");
+        for (client_id, is_kept) in [("mine", true), ("", false), (long.as_str(), false)] {
+            let headers =
+                HeaderMap::from_iter([(AUDIT_ID, HeaderValue::from_str(client_id).unwrap())]);
+            assert_eq!(ids.id_for(&headers) == client_id, is_kept, "{client_id:?}");
         }
     }
 }

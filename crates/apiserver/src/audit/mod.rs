@@ -1,15 +1,16 @@
-//! Who did what, and when: one line of JSON for each request, in upstream's form.
+//! Audit log: one line of JSON per request and stage, in the format of `audit.k8s.io/v1` (upstream: the log backend of
+//! `k8s.io/apiserver/plugin/pkg/audit`).
 
+mod annotations;
 mod body;
 mod event;
 mod id;
-mod notes;
 mod policy;
 mod writer;
 
-pub use body::{ANSWER_BYTES_MAX, Recorder};
-pub use event::{Event, ObjectReference, RequestFacts, Stage};
-pub use id::{AUDIT_ID, AuditIds};
-pub use notes::Notes;
-pub use policy::{Level, Policy, Terms};
-pub use writer::{AuditLog, Options};
+pub use annotations::AuditAnnotations;
+pub use body::{AuditBodyRecorder, RESPONSE_BYTES_MAX};
+pub use event::{AuditEvent, AuditStage, AuditedRequest, ObjectReference};
+pub use id::{AUDIT_ID, AuditIdGenerator};
+pub use policy::{AuditLevel, AuditPolicy, RequestAuditConfig};
+pub use writer::{AuditLog, AuditLogOptions};

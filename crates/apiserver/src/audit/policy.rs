@@ -1,31 +1,31 @@
-//! Which requests are logged, and how much of them: upstream's policy files.
+//! The audit policy file (`audit.k8s.io/v1` `Policy`): which requests are logged, and at which level.
 
 use rhumb_auth::User;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ObjectReference, RequestFacts, Stage};
+use super::{AuditStage, AuditedRequest, ObjectReference};
 
-/// Rules in order; the first that fits a request decides. The default logs all requests, and no bodies.
+/// Ordered rules; the first that matches a request decides. The default logs all requests at level `Metadata`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Policy {
+pub struct AuditPolicy {
     api_version: String,
     kind: String,
     #[serde(default, rename = "metadata")]
     _metadata: Value,
     #[serde(default)]
-    rules: Vec<Rule>,
+    rules: Vec<AuditPolicyRule>,
     #[serde(default)]
-    omit_stages: Vec<StageName>,
+    omit_stages: Vec<AuditStageName>,
     #[serde(default)]
     omit_managed_fields: bool,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Rule {
-    level: Level,
+struct AuditPolicyRule {
+    level: AuditLevel,
     #[serde(default)]
     users: Vec<String>,
     #[serde(default)]
@@ -39,7 +39,7 @@ struct Rule {
     #[serde(default, rename = "nonResourceURLs")]
     paths: Vec<String>,
     #[serde(default)]
-    omit_stages: Vec<StageName>,
+    omit_stages: Vec<AuditStageName>,
     #[serde(default)]
     omit_managed_fields: Option<bool>,
 }
@@ -55,65 +55,67 @@ struct GroupResources {
     resource_names: Vec<String>,
 }
 
-/// How much of a request is logged; each has all that those before it have.
+/// How much of a request is logged; each level includes the previous ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Level {
+pub enum AuditLevel {
     None,
     #[default]
     Metadata,
-    /// With the object, the patch or the options that were sent.
+    /// With the request body: object, patch or options.
     Request,
-    /// And with the answer.
+    /// With request and response body.
     RequestResponse,
 }
 
+/// Stages as named in a policy file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-enum StageName {
+enum AuditStageName {
     RequestReceived,
     ResponseStarted,
     ResponseComplete,
     Panic,
 }
 
-/// How a request is logged.
+/// How a request is logged: the result of evaluating the policy.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Terms {
-    pub level: Level,
+pub struct RequestAuditConfig {
+    pub level: AuditLevel,
     pub omit_managed_fields: bool,
-    /// Stages that are not logged, a bit each.
-    omitted: u8,
+    /// Bit set of stages that are not logged.
+    omitted_stages: u8,
 }
 
-impl Terms {
-    pub fn has(&self, stage: Stage) -> bool {
-        self.omitted & StageName::from(stage).bit() == 0
+impl RequestAuditConfig {
+    pub fn logs_stage(&self, stage: AuditStage) -> bool {
+        self.omitted_stages & AuditStageName::from(stage).bit() == 0
     }
 }
 
-impl StageName {
+impl AuditStageName {
     fn bit(self) -> u8 {
         1 << self as u8
     }
 }
 
-impl Default for Policy {
+impl Default for AuditPolicy {
     fn default() -> Self {
-        Policy {
+        AuditPolicy {
             api_version: "audit.k8s.io/v1".to_owned(),
             kind: "Policy".to_owned(),
             _metadata: Value::Null,
-            rules: vec![Rule::default()],
+            rules: vec![AuditPolicyRule::default()],
             omit_stages: Vec::new(),
             omit_managed_fields: false,
         }
     }
 }
 
-impl Policy {
-    /// Reads a policy file, in YAML or JSON.
-    pub fn parse(text: &str) -> Result<Policy, String> {
+impl AuditPolicy {
+    /// Parses a policy file in YAML or JSON.
+    pub fn parse(text: &str) -> Result<AuditPolicy, String> {
         let value = rhumb_schema::read_yaml(text.as_bytes()).map_err(|error| error.to_string())?;
-        let policy: Policy = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        let policy: AuditPolicy =
+            serde_json::from_value(value).map_err(|error| error.to_string())?;
         if policy.kind != "Policy" || policy.api_version != "audit.k8s.io/v1" {
             return Err(format!(
                 "it is a {} of {}, and must be a Policy of audit.k8s.io/v1",
@@ -126,64 +128,74 @@ impl Policy {
         Ok(policy)
     }
 
-    /// How a request is logged; `None` if it is not. Its user is who sent it, whomever they act for.
-    pub fn terms(&self, request: &RequestFacts, user: Option<&User>) -> Option<Terms> {
-        let rule = self.rules.iter().find(|rule| rule.fits(request, user))?;
+    /// How a request is logged; `None` if it is not. `user` is the authenticated user, not the impersonated one.
+    pub fn evaluate(
+        &self,
+        request: &AuditedRequest,
+        user: Option<&User>,
+    ) -> Option<RequestAuditConfig> {
+        let rule = self.rules.iter().find(|rule| rule.matches(request, user))?;
         let omitted = self.omit_stages.iter().chain(&rule.omit_stages);
-        (rule.level != Level::None).then(|| Terms {
+        (rule.level != AuditLevel::None).then(|| RequestAuditConfig {
             level: rule.level,
             omit_managed_fields: rule.omit_managed_fields.unwrap_or(self.omit_managed_fields),
-            omitted: omitted.fold(0, |bits, stage| bits | stage.bit()),
+            omitted_stages: omitted.fold(0, |bits, stage| bits | stage.bit()),
         })
     }
 }
 
-impl From<Stage> for StageName {
-    fn from(stage: Stage) -> StageName {
+impl From<AuditStage> for AuditStageName {
+    fn from(stage: AuditStage) -> AuditStageName {
         match stage {
-            Stage::ResponseStarted => StageName::ResponseStarted,
-            Stage::ResponseComplete => StageName::ResponseComplete,
-            Stage::Panic => StageName::Panic,
+            AuditStage::ResponseStarted => AuditStageName::ResponseStarted,
+            AuditStage::ResponseComplete => AuditStageName::ResponseComplete,
+            AuditStage::Panic => AuditStageName::Panic,
         }
     }
 }
 
-/// An empty list stands for everything.
-fn has(list: &[String], wanted: &str) -> bool {
-    list.is_empty() || list.iter().any(|one| one == wanted)
+/// An empty list matches everything.
+fn is_empty_or_contains(list: &[String], value: &str) -> bool {
+    list.is_empty() || list.iter().any(|item| item == value)
 }
 
-impl Rule {
-    fn fits(&self, request: &RequestFacts, user: Option<&User>) -> bool {
+impl AuditPolicyRule {
+    fn matches(&self, request: &AuditedRequest, user: Option<&User>) -> bool {
         let name = user.map_or("", |user| user.name.as_str());
-        let in_group =
-            || user.is_some_and(|user| self.user_groups.iter().any(|it| user.groups.contains(it)));
-        has(&self.users, name)
+        let in_group = || {
+            user.is_some_and(|user| {
+                self.user_groups
+                    .iter()
+                    .any(|group| user.groups.contains(group))
+            })
+        };
+        is_empty_or_contains(&self.users, name)
             && (self.user_groups.is_empty() || in_group())
-            && has(&self.verbs, request.verb)
-            && self.fits_target(request)
+            && is_empty_or_contains(&self.verbs, request.verb)
+            && self.matches_target(request)
     }
 
-    fn fits_target(&self, request: &RequestFacts) -> bool {
+    fn matches_target(&self, request: &AuditedRequest) -> bool {
         if !self.namespaces.is_empty() || !self.resources.is_empty() {
             return request.object_ref.as_ref().is_some_and(|object| {
-                has(
+                is_empty_or_contains(
                     &self.namespaces,
                     object.namespace.as_deref().unwrap_or_default(),
-                ) && (self.resources.is_empty() || self.resources.iter().any(|it| it.fits(object)))
+                ) && (self.resources.is_empty()
+                    || self.resources.iter().any(|rule| rule.matches(object)))
             });
         }
         if !self.paths.is_empty() {
             let uri = &request.uri;
             let path = uri.split('?').next().unwrap_or_default();
             return request.object_ref.is_none()
-                && self.paths.iter().any(|pattern| path_fits(pattern, path));
+                && self.paths.iter().any(|pattern| path_matches(pattern, path));
         }
         true
     }
 }
 
-fn path_fits(pattern: &str, path: &str) -> bool {
+fn path_matches(pattern: &str, path: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),
         None => pattern == path,
@@ -191,7 +203,7 @@ fn path_fits(pattern: &str, path: &str) -> bool {
 }
 
 impl GroupResources {
-    fn fits(&self, object: &ObjectReference) -> bool {
+    fn matches(&self, object: &ObjectReference) -> bool {
         if self.group != object.api_group {
             return false;
         }
@@ -200,14 +212,16 @@ impl GroupResources {
         }
         let name = object.name.as_deref().unwrap_or_default();
         let subresource = object.subresource.as_deref().unwrap_or_default();
-        has(&self.resource_names, name)
+        is_empty_or_contains(&self.resource_names, name)
             && self.resources.iter().any(|pattern| {
                 match (pattern.as_str(), pattern.split_once('/')) {
                     ("*", _) => true,
-                    (_, Some(("*", below))) => !subresource.is_empty() && subresource == below,
+                    (_, Some(("*", rule_subresource))) => {
+                        !subresource.is_empty() && subresource == rule_subresource
+                    }
                     (_, Some((resource, "*"))) => resource == object.resource,
-                    (_, Some((resource, below))) => {
-                        resource == object.resource && below == subresource
+                    (_, Some((resource, rule_subresource))) => {
+                        resource == object.resource && rule_subresource == subresource
                     }
                     (resource, None) => resource == object.resource && subresource.is_empty(),
                 }
@@ -222,16 +236,21 @@ mod tests {
     use rhumb_meta::Timestamp;
 
     use super::*;
-    use crate::request::{Query, RequestInfo};
+    use crate::request::{QueryParameters, RequestInfo};
 
-    /// How a policy logs a request of a user in the group `system:nodes`.
-    fn terms(policy: &Policy, user: &str, method: &Method, path: &str) -> Option<Terms> {
-        let info = RequestInfo::new(method, path, &Query::default());
+    /// Evaluates a policy for a request of a user in the group `system:nodes`.
+    fn evaluate(
+        policy: &AuditPolicy,
+        user: &str,
+        method: &Method,
+        path: &str,
+    ) -> Option<RequestAuditConfig> {
+        let info = RequestInfo::new(method, path, &QueryParameters::default());
         let now = Timestamp::from_unix(0, 0);
         let id = HeaderValue::from_static("id");
         let uri = path.parse().unwrap();
-        let facts = RequestFacts::new(id, &uri, &info, "::1", &HeaderMap::new(), now);
-        policy.terms(&facts, Some(&User::new(user, &["system:nodes"])))
+        let request = AuditedRequest::new(id, &uri, &info, "::1", &HeaderMap::new(), now);
+        policy.evaluate(&request, Some(&User::new(user, &["system:nodes"])))
     }
 
     const POLICY: &str = r#"
@@ -263,43 +282,43 @@ rules:
 "#;
 
     #[test]
-    fn the_first_rule_that_fits_decides() {
-        let policy = Policy::parse(POLICY).unwrap();
-        let started = Stage::ResponseStarted;
+    fn the_first_matching_rule_applies() {
+        let policy = AuditPolicy::parse(POLICY).unwrap();
+        let started = AuditStage::ResponseStarted;
         for (user, method, path, stage, want) in [
             (
                 "system:kube-proxy",
                 Method::GET,
                 "/api/v1/pods",
-                Stage::ResponseComplete,
+                AuditStage::ResponseComplete,
                 false,
             ),
             (
                 "system:kube-proxy",
                 Method::POST,
                 "/api/v1/nodes",
-                Stage::ResponseComplete,
+                AuditStage::ResponseComplete,
                 true,
             ),
             (
                 "a",
                 Method::GET,
                 "/healthz/ping?x=y",
-                Stage::ResponseComplete,
+                AuditStage::ResponseComplete,
                 false,
             ),
             (
                 "a",
                 Method::GET,
                 "/version/x",
-                Stage::ResponseComplete,
+                AuditStage::ResponseComplete,
                 true,
             ),
             (
                 "a",
                 Method::GET,
                 "/api/v1/namespaces/n/pods/p/log",
-                Stage::ResponseComplete,
+                AuditStage::ResponseComplete,
                 true,
             ),
             (
@@ -313,54 +332,58 @@ rules:
                 "a",
                 Method::GET,
                 "/api/v1/namespaces/n/pods/p/exec",
-                Stage::ResponseComplete,
+                AuditStage::ResponseComplete,
                 false,
             ),
             (
                 "a",
                 Method::GET,
                 "/api/v1/namespaces/n/pods/p/status",
-                Stage::ResponseComplete,
+                AuditStage::ResponseComplete,
                 true,
             ),
             (
                 "a",
                 Method::GET,
                 "/api/v1/namespaces/n/secrets/s",
-                Stage::ResponseComplete,
+                AuditStage::ResponseComplete,
                 true,
             ),
             (
                 "a",
                 Method::GET,
                 "/api/v1/namespaces/kube-system/configmaps/lock",
-                Stage::ResponseComplete,
+                AuditStage::ResponseComplete,
                 false,
             ),
             (
                 "a",
                 Method::GET,
                 "/api/v1/namespaces/kube-system/configmaps/x",
-                Stage::ResponseComplete,
+                AuditStage::ResponseComplete,
                 true,
             ),
             (
                 "a",
                 Method::GET,
                 "/api/v1/namespaces/other/configmaps/x",
-                Stage::ResponseComplete,
+                AuditStage::ResponseComplete,
                 false,
             ),
         ] {
-            let shown = format!("{user} {method} {path} {stage:?}");
-            let terms = terms(&policy, user, &method, path);
-            assert_eq!(terms.is_some_and(|it| it.has(stage)), want, "{shown}");
+            let case = format!("{user} {method} {path} {stage:?}");
+            let config = evaluate(&policy, user, &method, path);
+            assert_eq!(
+                config.is_some_and(|config| config.logs_stage(stage)),
+                want,
+                "{case}"
+            );
         }
     }
 
     #[test]
-    fn levels_and_managed_fields_are_those_of_the_rule() {
-        let policy = Policy::parse(
+    fn level_and_managed_fields_come_from_the_rule() {
+        let policy = AuditPolicy::parse(
             r#"
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -376,19 +399,24 @@ rules:
         )
         .unwrap();
         for (method, path, level, omits) in [
-            (Method::GET, "/api/v1/secrets", Level::Metadata, true),
-            (Method::POST, "/api/v1/nodes", Level::Request, true),
-            (Method::GET, "/api/v1/nodes", Level::RequestResponse, false),
+            (Method::GET, "/api/v1/secrets", AuditLevel::Metadata, true),
+            (Method::POST, "/api/v1/nodes", AuditLevel::Request, true),
+            (
+                Method::GET,
+                "/api/v1/nodes",
+                AuditLevel::RequestResponse,
+                false,
+            ),
         ] {
-            let terms = terms(&policy, "a", &method, path).unwrap();
-            assert_eq!((terms.level, terms.omit_managed_fields), (level, omits));
+            let config = evaluate(&policy, "a", &method, path).unwrap();
+            assert_eq!((config.level, config.omit_managed_fields), (level, omits));
         }
-        let terms = terms(&Policy::default(), "a", &Method::GET, "/api/v1/nodes").unwrap();
-        assert_eq!(terms.level, Level::Metadata);
+        let config = evaluate(&AuditPolicy::default(), "a", &Method::GET, "/api/v1/nodes").unwrap();
+        assert_eq!(config.level, AuditLevel::Metadata);
     }
 
     #[test]
-    fn what_is_no_policy_is_refused() {
+    fn invalid_policies_are_rejected() {
         for text in [
             "",
             "kind: Policy",
@@ -397,7 +425,7 @@ rules:
             "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None, user: x}]",
             "apiVersion: v1\nkind: ConfigMap\nrules: [{level: None}]",
         ] {
-            assert!(Policy::parse(text).is_err(), "{text:?}");
+            assert!(AuditPolicy::parse(text).is_err(), "{text:?}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! One thread writes the log. Requests never wait for it: when it falls behind, events are dropped and counted.
+//! Writes audit events to a file or standard output in a thread of its own, with rotation. Requests never wait for it:
+//! when it falls behind, events are dropped and counted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -9,97 +10,102 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use super::{Event, Policy};
+use super::{AuditEvent, AuditPolicy};
 
-/// What may wait to be written.
+/// Limits of the queue.
 const QUEUE_EVENTS_MAX: usize = 10_000;
 const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Where the log goes, and how much of it is kept.
+/// Destination and rotation of the audit log (upstream: the `--audit-log-*` flags).
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct AuditLogOptions {
     /// `-` is standard output.
     pub path: PathBuf,
-    /// When the file is put aside for a new one; 0 is never.
+    /// Size at which the file is rotated; 0 disables rotation.
     pub bytes_max: u64,
-    /// How many files that were put aside are kept; 0 keeps all.
+    /// Number of rotated files to keep; 0 keeps all.
     pub backups_max: usize,
-    pub policy: Policy,
+    pub policy: AuditPolicy,
 }
 
-/// The log, for those who have something to say.
+/// Handle of the audit log: queues events for the writer thread.
 #[derive(Debug)]
 pub struct AuditLog {
-    /// `None` only while it is dropped.
-    queue: Option<SyncSender<Event>>,
-    counts: Arc<Counts>,
+    /// `None` only during drop.
+    queue: Option<SyncSender<AuditEvent>>,
+    counters: Arc<AuditLogCounters>,
     thread: Option<JoinHandle<()>>,
-    policy: Policy,
+    policy: AuditPolicy,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct AuditLogCounters {
     bytes_queued: AtomicUsize,
     written: AtomicU64,
     dropped: AtomicU64,
 }
 
 impl AuditLog {
-    pub fn open(options: Options) -> io::Result<AuditLog> {
+    pub fn open(options: AuditLogOptions) -> io::Result<AuditLog> {
         let policy = options.policy.clone();
-        let output = Output::open(options)?;
+        let output = AuditLogOutput::open(options)?;
         let (queue, events) = sync_channel(QUEUE_EVENTS_MAX);
-        let counts = Arc::new(Counts::default());
-        let writer = Writer {
+        let counters = Arc::new(AuditLogCounters::default());
+        let writer = AuditLogWriter {
             output,
-            counts: counts.clone(),
-            dropped_told: 0,
+            counters: counters.clone(),
+            dropped_reported: 0,
         };
         let thread = std::thread::Builder::new()
             .name("audit".to_owned())
             .spawn(move || writer.run(&events))?;
         Ok(AuditLog {
             queue: Some(queue),
-            counts,
+            counters,
             thread: Some(thread),
             policy,
         })
     }
 
-    pub fn policy(&self) -> &Policy {
+    pub fn policy(&self) -> &AuditPolicy {
         &self.policy
     }
 
-    /// Puts an event into the queue if its stage is logged, or drops it if there is no room.
-    pub fn record(&self, event: Event) {
-        if !event.terms.has(event.stage) {
+    /// Queues an event if its stage is logged; drops it if the queue is full.
+    pub fn record(&self, event: AuditEvent) {
+        if !event.config.logs_stage(event.stage) {
             return;
         }
-        let bytes = event.bytes();
-        let before = self.counts.bytes_queued.fetch_add(bytes, Ordering::Relaxed);
-        let room = before + bytes <= QUEUE_BYTES_MAX;
-        let queued = room
+        let bytes = event.estimated_bytes();
+        let queued_before = self
+            .counters
+            .bytes_queued
+            .fetch_add(bytes, Ordering::Relaxed);
+        let fits = queued_before + bytes <= QUEUE_BYTES_MAX;
+        let queued = fits
             && self
                 .queue
                 .as_ref()
                 .is_some_and(|queue| queue.try_send(event).is_ok());
         if !queued {
-            self.counts.bytes_queued.fetch_sub(bytes, Ordering::Relaxed);
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            self.counters
+                .bytes_queued
+                .fetch_sub(bytes, Ordering::Relaxed);
+            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     pub fn written(&self) -> u64 {
-        self.counts.written.load(Ordering::Relaxed)
+        self.counters.written.load(Ordering::Relaxed)
     }
 
     pub fn dropped(&self) -> u64 {
-        self.counts.dropped.load(Ordering::Relaxed)
+        self.counters.dropped.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for AuditLog {
-    /// What is queued is written before the server ends.
+    /// Waits until all queued events are written.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
@@ -108,74 +114,76 @@ impl Drop for AuditLog {
     }
 }
 
-struct Writer {
-    output: Output,
-    counts: Arc<Counts>,
-    dropped_told: u64,
+/// The writer thread.
+struct AuditLogWriter {
+    output: AuditLogOutput,
+    counters: Arc<AuditLogCounters>,
+    dropped_reported: u64,
 }
 
-impl Writer {
-    fn run(mut self, events: &Receiver<Event>) {
+impl AuditLogWriter {
+    fn run(mut self, events: &Receiver<AuditEvent>) {
         while let Ok(event) = events.recv() {
             self.write(&event);
-            // What is there is written together; then it can be read.
+            // Write all queued events before flushing.
             while let Ok(event) = events.try_recv() {
                 self.write(&event);
             }
             if let Err(error) = self.output.flush() {
-                tracing::error!(%error, "the audit log cannot be written");
+                tracing::error!(%error, "failed to flush the audit log");
             }
-            self.tell_dropped();
+            self.report_dropped();
         }
-        self.tell_dropped();
+        self.report_dropped();
     }
 
-    fn write(&mut self, event: &Event) {
+    fn write(&mut self, event: &AuditEvent) {
         let result = event
             .to_json()
             .map_err(io::Error::from)
             .and_then(|line| self.output.write_line(line));
         match result {
-            Ok(()) => self.counts.written.fetch_add(1, Ordering::Relaxed),
+            Ok(()) => self.counters.written.fetch_add(1, Ordering::Relaxed),
             Err(error) => {
-                tracing::error!(%error, "an audit event cannot be written");
-                self.counts.dropped.fetch_add(1, Ordering::Relaxed)
+                tracing::error!(%error, "failed to write an audit event; dropping it");
+                self.counters.dropped.fetch_add(1, Ordering::Relaxed)
             }
         };
-        // It takes room until it is written, however slow the disk is.
-        self.counts
+        // An event counts against the queue limit until it is written.
+        self.counters
             .bytes_queued
-            .fetch_sub(event.bytes(), Ordering::Relaxed);
+            .fetch_sub(event.estimated_bytes(), Ordering::Relaxed);
     }
 
-    fn tell_dropped(&mut self) {
-        let dropped = self.counts.dropped.load(Ordering::Relaxed);
-        if dropped > self.dropped_told {
+    fn report_dropped(&mut self) {
+        let dropped = self.counters.dropped.load(Ordering::Relaxed);
+        if dropped > self.dropped_reported {
             tracing::warn!(
-                "{} audit events were dropped: they come faster than they can be written",
-                dropped - self.dropped_told
+                events = dropped - self.dropped_reported,
+                "dropped audit events: the queue is full or writing failed"
             );
-            self.dropped_told = dropped;
+            self.dropped_reported = dropped;
         }
     }
 }
 
-enum Output {
+/// Destination of the log.
+enum AuditLogOutput {
     Standard(BufWriter<io::Stdout>),
     File {
-        options: Options,
+        options: AuditLogOptions,
         file: BufWriter<File>,
         bytes: u64,
     },
 }
 
-impl Output {
-    fn open(options: Options) -> io::Result<Output> {
+impl AuditLogOutput {
+    fn open(options: AuditLogOptions) -> io::Result<AuditLogOutput> {
         if options.path == Path::new("-") {
-            return Ok(Output::Standard(BufWriter::new(io::stdout())));
+            return Ok(AuditLogOutput::Standard(BufWriter::new(io::stdout())));
         }
         let (file, bytes) = open_file(&options.path)?;
-        Ok(Output::File {
+        Ok(AuditLogOutput::File {
             options,
             file,
             bytes,
@@ -185,8 +193,8 @@ impl Output {
     fn write_line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
         match self {
-            Output::Standard(out) => out.write_all(&line),
-            Output::File {
+            AuditLogOutput::Standard(stdout) => stdout.write_all(&line),
+            AuditLogOutput::File {
                 options,
                 file,
                 bytes,
@@ -194,7 +202,7 @@ impl Output {
                 let length = line.len() as u64;
                 if options.bytes_max > 0 && *bytes > 0 && *bytes + length > options.bytes_max {
                     file.flush()?;
-                    put_aside(options)?;
+                    rotate(options)?;
                     (*file, *bytes) = open_file(&options.path)?;
                 }
                 *bytes += length;
@@ -205,13 +213,13 @@ impl Output {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Output::Standard(out) => out.flush(),
-            Output::File { file, .. } => file.flush(),
+            AuditLogOutput::Standard(stdout) => stdout.flush(),
+            AuditLogOutput::File { file, .. } => file.flush(),
         }
     }
 }
 
-/// Only its owner may read it.
+/// Opens the log for appending, readable only by its owner; returns its current size too.
 fn open_file(path: &Path) -> io::Result<(BufWriter<File>, u64)> {
     let file = OpenOptions::new()
         .create(true)
@@ -222,18 +230,20 @@ fn open_file(path: &Path) -> io::Result<(BufWriter<File>, u64)> {
     Ok((BufWriter::new(file), bytes))
 }
 
-/// `audit.log` becomes `audit.log.1`, that becomes `audit.log.2`, and so on; the oldest goes.
-fn put_aside(options: &Options) -> io::Result<()> {
+/// Renames `audit.log` to `audit.log.1`, that to `audit.log.2`, and so on; the oldest is overwritten.
+fn rotate(options: &AuditLogOptions) -> io::Result<()> {
     let numbered = |number: usize| {
         let mut name = options.path.clone().into_os_string();
         name.push(format!(".{number}"));
         PathBuf::from(name)
     };
-    let mut last = 1;
-    while numbered(last).exists() && (options.backups_max == 0 || last < options.backups_max) {
-        last += 1;
+    let mut last_index = 1;
+    while numbered(last_index).exists()
+        && (options.backups_max == 0 || last_index < options.backups_max)
+    {
+        last_index += 1;
     }
-    for number in (1..last).rev() {
+    for number in (1..last_index).rev() {
         std::fs::rename(numbered(number), numbered(number + 1))?;
     }
     std::fs::rename(&options.path, numbered(1))
@@ -248,15 +258,15 @@ mod tests {
     use rhumb_meta::Timestamp;
 
     use super::*;
-    use crate::audit::{RequestFacts, Stage, Terms};
-    use crate::request::{Query, RequestInfo};
+    use crate::audit::{AuditStage, AuditedRequest, RequestAuditConfig};
+    use crate::request::{QueryParameters, RequestInfo};
 
-    fn event(path: &str) -> Event {
+    fn event(path: &str) -> AuditEvent {
         let now = Timestamp::from_unix(1_800_000_000, 123_456_789);
-        let info = RequestInfo::new(&http::Method::GET, path, &Query::default());
-        Event {
-            terms: Terms::default(),
-            facts: RequestFacts::new(
+        let info = RequestInfo::new(&http::Method::GET, path, &QueryParameters::default());
+        AuditEvent {
+            config: RequestAuditConfig::default(),
+            audited_request: AuditedRequest::new(
                 HeaderValue::from_static("id"),
                 &path.parse().unwrap(),
                 &info,
@@ -264,16 +274,16 @@ mod tests {
                 &HeaderMap::new(),
                 now,
             ),
-            stage: Stage::ResponseComplete,
+            stage: AuditStage::ResponseComplete,
             stage_time: now,
             user: None,
             impersonated: None,
             code: 200,
             failure: None,
-            notes: Vec::new(),
-            decision: Some((true, String::new())),
+            admission_annotations: Vec::new(),
+            authorization: Some((true, String::new())),
             request: None,
-            answer: None,
+            response: None,
             truncated: false,
         }
     }
@@ -286,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn everything_queued_is_written_before_the_end_in_upstreams_form() {
+    fn queued_events_are_written_at_shutdown_in_upstreams_format() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.log");
-        let log = AuditLog::open(Options {
+        let log = AuditLog::open(AuditLogOptions {
             path: path.clone(),
             bytes_max: 0,
             backups_max: 0,
-            policy: Policy::default(),
+            policy: AuditPolicy::default(),
         })
         .unwrap();
         for _ in 0..100 {
@@ -321,14 +331,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_is_put_aside_and_the_oldest_goes() {
+    fn full_files_are_rotated_and_the_oldest_is_deleted() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.log");
-        let log = AuditLog::open(Options {
+        let log = AuditLog::open(AuditLogOptions {
             path: path.clone(),
             bytes_max: 1000,
             backups_max: 2,
-            policy: Policy::default(),
+            policy: AuditPolicy::default(),
         })
         .unwrap();
         for _ in 0..50 {
@@ -349,47 +359,53 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_disk_costs_events_and_no_memory() {
+    fn a_slow_disk_drops_events_instead_of_buffering_them() {
         const BODY_BYTES: usize = 1024 * 1024;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&path).status();
-        assert!(made.unwrap().success());
-        // Opened in both directions, it waits for nobody.
+        let mkfifo = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(mkfifo.unwrap().success());
+        // Opened for reading and writing, a FIFO does not block.
         let mut pipe = OpenOptions::new()
             .read(true)
             .write(true)
             .open(&path)
             .unwrap();
-        let log = AuditLog::open(Options {
+        let log = AuditLog::open(AuditLogOptions {
             path,
             bytes_max: 0,
             backups_max: 0,
-            policy: Policy::default(),
+            policy: AuditPolicy::default(),
         })
         .unwrap();
         let body = Bytes::from(format!("\"{}\"", "x".repeat(BODY_BYTES)));
         let events = 2 * QUEUE_BYTES_MAX / BODY_BYTES;
         for _ in 0..events {
-            log.record(Event {
+            log.record(AuditEvent {
                 request: Some(body.clone()),
                 ..event("/version")
             });
         }
-        let queued = log.counts.bytes_queued.load(Ordering::Relaxed);
-        let kept = events as u64 - log.dropped();
-        let counts = log.counts.clone();
+        let queued = log.counters.bytes_queued.load(Ordering::Relaxed);
+        let written_count = events as u64 - log.dropped();
+        let counters = log.counters.clone();
         let end = std::thread::spawn(move || drop(log));
         let mut buffer = vec![0; 64 * 1024];
-        let mut lines = 0;
-        while lines < kept {
-            let read = pipe.read(&mut buffer).unwrap();
-            lines += buffer[..read].iter().filter(|&&it| it == b'\n').count() as u64;
+        let mut line_count = 0;
+        while line_count < written_count {
+            let bytes_read = pipe.read(&mut buffer).unwrap();
+            line_count += buffer[..bytes_read]
+                .iter()
+                .filter(|&&byte| byte == b'\n')
+                .count() as u64;
         }
         end.join().unwrap();
         assert!(queued <= QUEUE_BYTES_MAX, "{queued}");
-        assert!(kept as usize * BODY_BYTES <= QUEUE_BYTES_MAX, "{kept}");
-        assert_eq!(counts.written.load(Ordering::Relaxed), kept);
-        assert_eq!(counts.bytes_queued.load(Ordering::Relaxed), 0);
+        assert!(
+            written_count as usize * BODY_BYTES <= QUEUE_BYTES_MAX,
+            "{written_count}"
+        );
+        assert_eq!(counters.written.load(Ordering::Relaxed), written_count);
+        assert_eq!(counters.bytes_queued.load(Ordering::Relaxed), 0);
     }
 }

@@ -1,21 +1,25 @@
-//! Discovery in one document: `apidiscovery.k8s.io/v2`.
+//! Aggregated discovery: all groups, versions and resources in one `apidiscovery.k8s.io/v2` document.
 
 use serde_json::{Value, json};
 
-use super::{group_names, resources_of, verb_names, versions};
-use crate::resources::{Registry, Resource};
+use super::{group_names, group_versions, resources_of, verb_names};
+use crate::resources::{Resource, ResourceRegistry};
 
 pub(super) const CONTENT_TYPE: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Whether a client asks for this form before any other that it would get.
-pub(super) fn is_wanted(accept: &str) -> bool {
+/// Whether the Accept header prefers aggregated discovery to plain JSON.
+pub(super) fn is_requested(accept: &str) -> bool {
     for clause in accept.split(',') {
         let mut parts = clause.split(';').map(str::trim);
         let json = parts.next() == Some("application/json");
         let parameters: Vec<&str> = parts.collect();
-        let has = |parameter: &str| parameters.contains(&parameter);
-        if json && has("g=apidiscovery.k8s.io") && has("v=v2") && has("as=APIGroupDiscoveryList") {
+        let has_parameter = |parameter: &str| parameters.contains(&parameter);
+        if json
+            && has_parameter("g=apidiscovery.k8s.io")
+            && has_parameter("v=v2")
+            && has_parameter("as=APIGroupDiscoveryList")
+        {
             return true;
         }
         if json
@@ -29,7 +33,7 @@ pub(super) fn is_wanted(accept: &str) -> bool {
     false
 }
 
-pub(super) fn document(registry: &Registry, legacy: bool) -> Value {
+pub(super) fn document(registry: &ResourceRegistry, legacy: bool) -> Value {
     let groups = if legacy {
         vec![""]
     } else {
@@ -37,7 +41,7 @@ pub(super) fn document(registry: &Registry, legacy: bool) -> Value {
     };
     let items: Vec<Value> = groups
         .into_iter()
-        .map(|group| describe(registry, group))
+        .map(|group| describe_group(registry, group))
         .collect();
     json!({
         "kind": "APIGroupDiscoveryList",
@@ -47,8 +51,8 @@ pub(super) fn document(registry: &Registry, legacy: bool) -> Value {
     })
 }
 
-fn describe(registry: &Registry, group: &str) -> Value {
-    let versions: Vec<Value> = versions(registry, group)
+fn describe_group(registry: &ResourceRegistry, group: &str) -> Value {
+    let versions: Vec<Value> = group_versions(registry, group)
         .into_iter()
         .map(|version| {
             let resources: Vec<Value> = resources_of(registry, group, version)

@@ -1,13 +1,13 @@
-//! Discovery in its old form: one document a level.
+//! Unaggregated discovery: APIVersions, APIGroupList, APIGroup and APIResourceList documents.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::{group_names, resources_of, sha256, verb_names, versions};
-use crate::resources::{Registry, Resource};
+use super::{group_names, group_versions, resources_of, sha256, verb_names};
+use crate::resources::{Resource, ResourceRegistry};
 
-pub(super) fn legacy_versions(server_address: &str) -> Value {
+pub(super) fn api_versions(server_address: &str) -> Value {
     json!({
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -15,38 +15,42 @@ pub(super) fn legacy_versions(server_address: &str) -> Value {
     })
 }
 
-pub(super) fn all(registry: &Registry) -> Value {
+pub(super) fn group_list(registry: &ResourceRegistry) -> Value {
     let groups: Vec<Value> = group_names(registry)
         .into_iter()
-        .map(|group| describe(registry, group))
+        .map(|group| describe_group(registry, group))
         .collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-pub(super) fn one(registry: &Registry, group: &str) -> Option<Value> {
+pub(super) fn single_group(registry: &ResourceRegistry, group: &str) -> Option<Value> {
     if !group_names(registry).contains(&group) {
         return None;
     }
-    let mut document = describe(registry, group);
+    let mut document = describe_group(registry, group);
     document["kind"] = "APIGroup".into();
     document["apiVersion"] = "v1".into();
     Some(document)
 }
 
-fn describe(registry: &Registry, group: &str) -> Value {
-    let versions: Vec<Value> = versions(registry, group)
+fn describe_group(registry: &ResourceRegistry, group: &str) -> Value {
+    let versions: Vec<Value> = group_versions(registry, group)
         .into_iter()
         .map(|version| json!({"groupVersion": format!("{group}/{version}"), "version": version}))
         .collect();
     json!({"name": group, "versions": versions, "preferredVersion": versions.first()})
 }
 
-pub(super) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+pub(super) fn resource_list(
+    registry: &ResourceRegistry,
+    group: &str,
+    version: &str,
+) -> Option<Value> {
     let resources = resources_of(registry, group, version);
     let first = resources.first()?;
     let listed: Vec<Value> = resources
         .iter()
-        .flat_map(|resource| entries(resource))
+        .flat_map(|resource| resource_entries(resource))
         .collect();
     let group_version = &first.version(version)?.api_version;
     let mut document = json!({
@@ -54,17 +58,17 @@ pub(super) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
         "groupVersion": group_version,
         "resources": listed,
     });
-    // Upstream leaves the version out of the one document that is older than the rule to have it.
+    // Upstream omits apiVersion in the resource list of the core group.
     if !group.is_empty() {
         document["apiVersion"] = "v1".into();
     }
     Some(document)
 }
 
-/// A resource and its subresources.
-fn entries(resource: &Resource) -> Vec<Value> {
+/// The APIResource entries of a resource and its subresources.
+fn resource_entries(resource: &Resource) -> Vec<Value> {
     let kind = &resource.kind;
-    let mut own = json!({
+    let mut main_entry = json!({
         "name": kind.plural,
         "singularName": kind.singular,
         "namespaced": kind.is_namespaced(),
@@ -72,10 +76,10 @@ fn entries(resource: &Resource) -> Vec<Value> {
         "verbs": verb_names(kind.verbs),
     });
     if !kind.short_names.is_empty() {
-        own["shortNames"] = json!(kind.short_names);
+        main_entry["shortNames"] = json!(kind.short_names);
     }
     if !kind.categories.is_empty() {
-        own["categories"] = json!(kind.categories);
+        main_entry["categories"] = json!(kind.categories);
     }
     if let Some(storage) = &resource.storage {
         let stored = format!("{}/{}", storage.api_version, kind.name);
@@ -84,9 +88,9 @@ fn entries(resource: &Resource) -> Vec<Value> {
         } else {
             format!("/{stored}")
         };
-        own["storageVersionHash"] = STANDARD.encode(&sha256(stored.as_bytes())[..8]).into();
+        main_entry["storageVersionHash"] = STANDARD.encode(&sha256(stored.as_bytes())[..8]).into();
     }
-    let mut entries = vec![own];
+    let mut entries = vec![main_entry];
     let mut subresources: Vec<_> = kind.subresources.iter().collect();
     subresources.sort_by_key(|subresource| subresource.name);
     for subresource in subresources {

@@ -1,4 +1,5 @@
-//! What the server has: groups, versions and resources, in the old form and in the aggregated one.
+//! Discovery: `/api`, `/apis`, `/apis/<group>` and `/apis/<group>/<version>`, aggregated (`apidiscovery.k8s.io/v2`) and
+//! unaggregated. Entry point: `discover`.
 
 mod aggregated;
 mod groups;
@@ -9,68 +10,77 @@ use rhumb_meta::Status;
 use rhumb_schema::{Table, protobuf};
 use serde_json::Value;
 
-use crate::http::{Body, Reply, generic};
-use crate::request::{Accept, ApiPath, Form, MEDIA_NAMES, Media, is_acceptable};
-use crate::resources::{Registry, Resource};
+use crate::http::{Reply, ResponseBody, generic_status};
+use crate::request::{
+    DiscoveryPath, MEDIA_TYPE_NAMES, MediaType, NegotiatedAccept, ObjectRepresentation,
+    accepts_any_media_type,
+};
+use crate::resources::{Resource, ResourceRegistry};
 
-/// The answer to a discovery request; `None` if there is no such group or version.
+/// Handles a discovery request; `None` if there is no such group or version.
 pub fn discover(
-    registry: &Registry,
-    path: &ApiPath<'_>,
+    registry: &ResourceRegistry,
+    path: &DiscoveryPath<'_>,
     headers: &http::HeaderMap,
     server_address: &str,
 ) -> Option<Result<Reply, Status>> {
     let accept = header(headers, http::header::ACCEPT);
-    if let ApiPath::LegacyRoot | ApiPath::GroupsRoot = path
-        && aggregated::is_wanted(accept)
+    if let DiscoveryPath::LegacyRoot | DiscoveryPath::GroupsRoot = path
+        && aggregated::is_requested(accept)
     {
-        let document = aggregated::document(registry, *path == ApiPath::LegacyRoot);
+        let document = aggregated::document(registry, *path == DiscoveryPath::LegacyRoot);
         return Some(Ok(aggregated_reply(
             &document,
             header(headers, IF_NONE_MATCH),
         )));
     }
     let document = match path {
-        ApiPath::LegacyRoot => groups::legacy_versions(server_address),
-        ApiPath::GroupsRoot => groups::all(registry),
-        ApiPath::Group(group) => groups::one(registry, group)?,
-        ApiPath::GroupVersion(group, version) => groups::resources(registry, group, version)?,
+        DiscoveryPath::LegacyRoot => groups::api_versions(server_address),
+        DiscoveryPath::GroupsRoot => groups::group_list(registry),
+        DiscoveryPath::Group(group) => groups::single_group(registry, group)?,
+        DiscoveryPath::GroupVersion(group, version) => {
+            groups::resource_list(registry, group, version)?
+        }
     };
-    Some(reply(path, &document, accept))
+    Some(document_reply(path, &document, accept))
 }
 
-/// A document in the form that the client wants.
-fn reply(path: &ApiPath<'_>, document: &Value, accept: &str) -> Result<Reply, Status> {
-    // The list of groups is not below any of the paths where this is looked at first.
-    if *path != ApiPath::GroupsRoot && !is_acceptable(Some(accept)) {
-        return Err(generic::not_acceptable(&MEDIA_NAMES));
+/// The response with a document in the negotiated media type.
+fn document_reply(
+    path: &DiscoveryPath<'_>,
+    document: &Value,
+    accept: &str,
+) -> Result<Reply, Status> {
+    // As upstream does, `/apis` skips the generic check of the Accept header.
+    if *path != DiscoveryPath::GroupsRoot && !accepts_any_media_type(Some(accept)) {
+        return Err(generic_status::not_acceptable(&MEDIA_TYPE_NAMES));
     }
-    let accept = Accept::negotiate(Some(accept), &[Form::Object])?;
+    let accept = NegotiatedAccept::negotiate(Some(accept), &[ObjectRepresentation::Object])?;
     let body = match (accept.media, document) {
-        (Media::Yaml, document) => rhumb_schema::write_yaml(document)
+        (MediaType::Yaml, document) => rhumb_schema::write_yaml(document)
             .map_err(Status::internal_error)?
             .into_bytes(),
-        (Media::Protobuf, Value::Object(object)) => in_protobuf(object)?,
+        (MediaType::Protobuf, Value::Object(object)) => encode_protobuf(object)?,
         _ => return Ok(Reply::json(StatusCode::OK, document)),
     };
     Ok(Reply::new(
         StatusCode::OK,
         accept.media.name(),
-        Body::full(body),
+        ResponseBody::full(body),
     ))
 }
 
-fn in_protobuf(document: &rhumb_schema::Object) -> Result<Vec<u8>, Status> {
+fn encode_protobuf(document: &rhumb_schema::Object) -> Result<Vec<u8>, Status> {
     let kind = document
         .get("kind")
         .and_then(Value::as_str)
         .unwrap_or_default();
     let table = Table::builtin();
     let name = format!("io.k8s.apimachinery.pkg.apis.meta.v1.{kind}");
-    let of = table.named(&name).ok_or_else(|| {
+    let message_type = table.type_id(&name).ok_or_else(|| {
         Status::internal_error(format_args!("the schema table has no type {name}"))
     })?;
-    protobuf::seal(table, of, document).map_err(Status::internal_error)
+    protobuf::encode_with_envelope(table, message_type, document).map_err(Status::internal_error)
 }
 
 fn header(headers: &http::HeaderMap, name: http::header::HeaderName) -> &str {
@@ -80,18 +90,22 @@ fn header(headers: &http::HeaderMap, name: http::header::HeaderName) -> &str {
         .unwrap_or_default()
 }
 
-/// kubectl keeps the document and asks only whether it is still the same.
-fn aggregated_reply(document: &Value, known: &str) -> Reply {
+/// The response with an ETag, so that kubectl can revalidate its cached document.
+fn aggregated_reply(document: &Value, if_none_match: &str) -> Reply {
     let body = document.to_string();
     let etag = format!("\"{}\"", hex(&sha256(body.as_bytes())).to_ascii_uppercase());
-    let reply = if known == etag {
+    let reply = if if_none_match == etag {
         Reply::new(
             StatusCode::NOT_MODIFIED,
             aggregated::CONTENT_TYPE,
-            Body::empty(),
+            ResponseBody::empty(),
         )
     } else {
-        Reply::new(StatusCode::OK, aggregated::CONTENT_TYPE, Body::full(body))
+        Reply::new(
+            StatusCode::OK,
+            aggregated::CONTENT_TYPE,
+            ResponseBody::full(body),
+        )
     };
     reply.header(ETAG, &etag).header(VARY, "Accept")
 }
@@ -106,7 +120,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The groups in the order in which upstream lists them. A group that is not here comes after, by name.
+/// Groups in the order of upstream's discovery. Other groups follow, sorted by name.
 const GROUP_ORDER: &[&str] = &[
     "apiregistration.k8s.io",
     "apps",
@@ -130,26 +144,26 @@ const GROUP_ORDER: &[&str] = &[
     "flowcontrol.apiserver.k8s.io",
 ];
 
-/// The names of all groups but the one without a name.
-fn group_names(registry: &Registry) -> Vec<&str> {
+/// The names of all groups, without the legacy core group.
+fn group_names(registry: &ResourceRegistry) -> Vec<&str> {
     let mut names: Vec<&str> = registry
         .iter()
         .map(|resource| &*resource.kind.group)
         .filter(|group| !group.is_empty())
         .collect();
-    let place = |group: &str| {
+    let rank = |group: &str| {
         GROUP_ORDER
             .iter()
             .position(|&known| known == group)
             .unwrap_or(GROUP_ORDER.len())
     };
-    names.sort_by(|a, b| (place(a), a).cmp(&(place(b), b)));
+    names.sort_by(|a, b| (rank(a), a).cmp(&(rank(b), b)));
     names.dedup();
     names
 }
 
 /// The versions of a group, the preferred one first.
-fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
+fn group_versions<'a>(registry: &'a ResourceRegistry, group: &str) -> Vec<&'a str> {
     let mut versions: Vec<&str> = Vec::new();
     for resource in registry
         .iter()
@@ -165,8 +179,12 @@ fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
     versions
 }
 
-/// The resources of a version, by name.
-fn resources_of<'a>(registry: &'a Registry, group: &str, version: &str) -> Vec<&'a Resource> {
+/// The resources of a version, sorted by name.
+fn resources_of<'a>(
+    registry: &'a ResourceRegistry,
+    group: &str,
+    version: &str,
+) -> Vec<&'a Resource> {
     let mut resources: Vec<&Resource> = registry
         .iter()
         .map(|resource| &**resource)

@@ -1,129 +1,129 @@
-//! The body of an answer: bytes at hand, bytes made as they are sent, or a stream without end.
+//! Response bodies: bytes in memory, chunks produced on demand, or an endless stream (watch).
 
 use std::any::Any;
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 
-use crate::server::Activity;
+use super::connection_activity::ActiveRequest;
 
-/// Makes the next piece of a body whose length is known before it is made.
-pub trait Chunks: Send {
-    fn next(&mut self) -> Option<Bytes>;
+/// Produces a body in chunks, on demand.
+pub trait BodyChunks: Send {
+    fn next_chunk(&mut self) -> Option<Bytes>;
 }
 
-/// The body of an answer.
-pub struct Body {
-    kind: Kind,
-    /// Dropped with the body, which is when the answer is over.
-    _held: Option<Box<dyn Any + Send>>,
-    /// Shows the connection that it is in use.
-    _connection: Option<Arc<Activity>>,
+/// The body of a response.
+pub struct ResponseBody {
+    kind: BodyKind,
+    /// Dropped with the body, when the response is complete.
+    _guard: Option<Box<dyn Any + Send>>,
+    /// Marks the connection as active.
+    _active_request: Option<ActiveRequest>,
 }
 
-enum Kind {
+/// The source of the bytes of a body.
+enum BodyKind {
     Full(Option<Bytes>),
-    /// Made piece by piece; the length is what is still to come, if that is known.
-    Chunks(Box<dyn Chunks>, Option<u64>),
+    /// Produced on demand, with the number of remaining bytes, if known.
+    Chunks(Box<dyn BodyChunks>, Option<u64>),
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
 
-impl Body {
-    fn new(kind: Kind) -> Body {
-        Body {
+impl ResponseBody {
+    fn new(kind: BodyKind) -> ResponseBody {
+        ResponseBody {
             kind,
-            _held: None,
-            _connection: None,
+            _guard: None,
+            _active_request: None,
         }
     }
 
-    pub fn empty() -> Body {
-        Body::new(Kind::Full(None))
+    pub fn empty() -> ResponseBody {
+        ResponseBody::new(BodyKind::Full(None))
     }
 
-    pub fn full(bytes: impl Into<Bytes>) -> Body {
+    pub fn full(bytes: impl Into<Bytes>) -> ResponseBody {
         let bytes = bytes.into();
-        Body::new(Kind::Full((!bytes.is_empty()).then_some(bytes)))
+        ResponseBody::new(BodyKind::Full((!bytes.is_empty()).then_some(bytes)))
     }
 
-    pub fn chunks(chunks: impl Chunks + 'static, bytes_total: Option<u64>) -> Body {
-        Body::new(Kind::Chunks(Box::new(chunks), bytes_total))
+    pub fn chunks(chunks: impl BodyChunks + 'static, bytes_total: Option<u64>) -> ResponseBody {
+        ResponseBody::new(BodyKind::Chunks(Box::new(chunks), bytes_total))
     }
 
-    pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
-        Body::new(Kind::Stream(Box::pin(stream)))
+    pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> ResponseBody {
+        ResponseBody::new(BodyKind::Stream(Box::pin(stream)))
     }
 
-    /// Keeps something as long as the body lives.
-    pub fn holding(self, held: Box<dyn Any + Send>) -> Body {
-        Body {
-            _held: Some(held),
+    /// Keeps a value alive as long as the body.
+    pub fn with_guard(self, held: Box<dyn Any + Send>) -> ResponseBody {
+        ResponseBody {
+            _guard: Some(held),
             ..self
         }
     }
 
-    /// The body of an answer on this connection.
-    pub(crate) fn of(self, connection: Arc<Activity>) -> Body {
-        Body {
-            _connection: Some(connection),
+    /// Marks the connection as active as long as the body lives.
+    pub(crate) fn with_active_request(self, request: ActiveRequest) -> ResponseBody {
+        ResponseBody {
+            _active_request: Some(request),
             ..self
         }
     }
 
-    /// How long it is, if that is known.
+    /// The remaining length, if known.
     pub fn bytes_total(&self) -> Option<u64> {
         match &self.kind {
-            Kind::Full(bytes) => Some(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Kind::Chunks(_, total) => *total,
-            Kind::Stream(_) => None,
+            BodyKind::Full(bytes) => Some(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            BodyKind::Chunks(_, total) => *total,
+            BodyKind::Stream(_) => None,
         }
     }
 
     pub fn is_stream(&self) -> bool {
-        matches!(self.kind, Kind::Stream(_))
+        matches!(self.kind, BodyKind::Stream(_))
     }
 
-    /// All of a body that is not a stream; it is sent all the same. `None` if it is empty.
-    pub fn whole(&mut self) -> Option<Bytes> {
+    /// Copies a whole body that is not a stream, which can still be sent afterwards. `None` if it is empty.
+    pub fn collect(&mut self) -> Option<Bytes> {
         if self.is_stream() {
             return None;
         }
         let mut whole = self.next_chunk()?;
-        if let Some(more) = self.next_chunk() {
+        if let Some(chunk) = self.next_chunk() {
             let mut chunks = BytesMut::from(whole);
-            chunks.extend_from_slice(&more);
-            while let Some(more) = self.next_chunk() {
-                chunks.extend_from_slice(&more);
+            chunks.extend_from_slice(&chunk);
+            while let Some(chunk) = self.next_chunk() {
+                chunks.extend_from_slice(&chunk);
             }
             whole = chunks.freeze();
         }
-        self.kind = Kind::Full(Some(whole.clone()));
+        self.kind = BodyKind::Full(Some(whole.clone()));
         Some(whole)
     }
 
-    /// The next piece of a body that is not a stream.
+    /// The next chunk of a body that is not a stream.
     pub fn next_chunk(&mut self) -> Option<Bytes> {
         match &mut self.kind {
-            Kind::Full(bytes) => bytes.take(),
-            Kind::Chunks(chunks, total) => {
-                let chunk = chunks.next()?;
+            BodyKind::Full(bytes) => bytes.take(),
+            BodyKind::Chunks(chunks, total) => {
+                let chunk = chunks.next_chunk()?;
                 if let Some(total) = total {
                     *total = total.saturating_sub(chunk.len() as u64);
                 }
                 Some(chunk)
             }
-            Kind::Stream(_) => None,
+            BodyKind::Stream(_) => None,
         }
     }
 }
 
-impl fmt::Debug for Body {
+impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bytes_total() {
             Some(total) => write!(f, "Body({total} bytes)"),
@@ -132,7 +132,7 @@ impl fmt::Debug for Body {
     }
 }
 
-impl http_body::Body for Body {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -141,7 +141,7 @@ impl http_body::Body for Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let next = match &mut self.kind {
-            Kind::Stream(stream) => match stream.as_mut().poll_next(context) {
+            BodyKind::Stream(stream) => match stream.as_mut().poll_next(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(next) => next,
             },
@@ -151,7 +151,7 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.kind, Kind::Full(None))
+        matches!(self.kind, BodyKind::Full(None))
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -1,4 +1,4 @@
-//! Long answers are compressed for clients that can read that.
+//! Gzip compression of long responses.
 
 use std::io::Write;
 
@@ -7,12 +7,12 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue, VARY};
 
-use super::{Body, Chunks, Reply};
+use super::{BodyChunks, Reply, ResponseBody};
 
-/// Shorter answers are not worth it; upstream draws the line here.
+/// The minimum size of a response to compress, as upstream has it.
 const BYTES_MIN: u64 = 128 * 1024;
 
-/// Compresses the answer if the client accepts it and it is long enough.
+/// Compresses the response if the client accepts gzip and the response is long enough.
 pub fn compress_if_long(reply: Reply, accepted: bool) -> Reply {
     let long = reply
         .body
@@ -26,29 +26,29 @@ pub fn compress_if_long(reply: Reply, accepted: bool) -> Reply {
         mut headers,
         body,
         failure,
-        logged,
-        keeper,
+        audited_body: logged,
+        guard_sender: keeper,
         annotations,
     } = reply;
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    let compressed = Compressed {
+    let compressed = GzipChunks {
         body,
-        // The fastest level: the network is rarely slower.
+        // The fastest level: CPU time is usually scarcer than bandwidth.
         encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())),
     };
     Reply {
         code,
         headers,
-        body: Body::chunks(compressed, None),
+        body: ResponseBody::chunks(compressed, None),
         failure,
-        logged,
-        keeper,
+        audited_body: logged,
+        guard_sender: keeper,
         annotations,
     }
 }
 
-/// Whether a client can read compressed answers.
+/// Whether the Accept-Encoding header allows gzip.
 pub fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT_ENCODING)
@@ -61,30 +61,30 @@ pub fn accepts_gzip(headers: &HeaderMap) -> bool {
         })
 }
 
-/// A body that is compressed while it is sent.
-struct Compressed {
-    body: Body,
+/// Compresses the chunks of a body as they are sent.
+struct GzipChunks {
+    body: ResponseBody,
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
-impl Chunks for Compressed {
-    fn next(&mut self) -> Option<Bytes> {
-        let mut out = BytesMut::new();
-        while out.is_empty() {
+impl BodyChunks for GzipChunks {
+    fn next_chunk(&mut self) -> Option<Bytes> {
+        let mut compressed = BytesMut::new();
+        while compressed.is_empty() {
             let encoder = self.encoder.as_mut()?;
             // Writing to memory cannot fail.
             match self.body.next_chunk() {
                 Some(chunk) => {
                     let _ = encoder.write_all(&chunk);
-                    out.extend_from_slice(&std::mem::take(encoder.get_mut()));
+                    compressed.extend_from_slice(&std::mem::take(encoder.get_mut()));
                 }
                 None => {
-                    let rest = self.encoder.take()?.finish().unwrap_or_default();
-                    out.extend_from_slice(&rest);
+                    let trailer = self.encoder.take()?.finish().unwrap_or_default();
+                    compressed.extend_from_slice(&trailer);
                 }
             }
         }
-        Some(out.freeze())
+        Some(compressed.freeze())
     }
 }
 
@@ -105,23 +105,23 @@ mod tests {
     }
 
     #[test]
-    fn a_long_answer_is_compressed_and_can_be_read_again() {
+    fn a_long_response_is_compressed_and_decompresses() {
         let mut reply = compress_if_long(reply(600_000), accepts_gzip(&accepting("deflate, gzip")));
         assert_eq!(reply.headers[CONTENT_ENCODING], "gzip");
-        let mut sent = Vec::new();
+        let mut body_bytes = Vec::new();
         while let Some(chunk) = reply.body.next_chunk() {
-            sent.extend_from_slice(&chunk);
+            body_bytes.extend_from_slice(&chunk);
         }
-        assert!(sent.len() < 10_000);
+        assert!(body_bytes.len() < 10_000);
         let mut text = String::new();
-        flate2::read::GzDecoder::new(sent.as_slice())
+        flate2::read::GzDecoder::new(body_bytes.as_slice())
             .read_to_string(&mut text)
             .unwrap();
         assert_eq!(text.len(), 600_000);
     }
 
     #[test]
-    fn short_answers_and_other_clients_are_left_alone() {
+    fn short_responses_and_clients_without_gzip_are_not_compressed() {
         for (bytes, accept) in [(6000, "gzip"), (600_000, "deflate"), (600_000, "gzip;q=0")] {
             let reply = compress_if_long(reply(bytes), accepts_gzip(&accepting(accept)));
             assert!(

@@ -1,12 +1,14 @@
-//! The edge: bodies, answers, connections.
+//! HTTP responses and bodies: reading request bodies, building and compressing responses.
 
 mod body;
-pub mod generic;
+mod connection_activity;
+pub mod generic_status;
 mod gzip;
-mod read;
 mod reply;
+mod request_body;
 
-pub use body::{Body, Chunks};
+pub use body::{BodyChunks, ResponseBody};
+pub(crate) use connection_activity::ConnectionActivity;
 pub use gzip::{accepts_gzip, compress_if_long};
-pub use read::{BODY_BYTES_MAX, read_body};
-pub use reply::{Logged, Reply, protobuf_status};
+pub use reply::{AuditedBody, Reply, protobuf_status};
+pub use request_body::{BODY_BYTES_MAX, read_body};

@@ -1,4 +1,4 @@
-//! An answer on its way out.
+//! An HTTP response of the API server, before it is sent: code, headers, body, and what the audit log records of it.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -13,46 +13,46 @@ use rhumb_schema::{Table, protobuf};
 use serde_json::Value;
 use tokio::sync::oneshot::Sender;
 
-use super::Body;
-use crate::audit::ANSWER_BYTES_MAX;
-use crate::request::{ALL_FORMS, Accept, Media};
+use super::ResponseBody;
+use crate::audit::RESPONSE_BYTES_MAX;
+use crate::request::{ALL_REPRESENTATIONS, MediaType, NegotiatedAccept};
 
-/// How long all warnings may be together, in characters. If they are longer, each is cut, as upstream cuts them.
+/// The maximum length of all warnings together, in characters. Above it, each is truncated, as upstream does.
 const WARNINGS_MAX: usize = 4 * 1024;
 const CUT_WARNING_MAX: usize = 256;
-/// How many there may be. Upstream has no such limit, but hyper, and with it kube-rs, reads no more than a hundred
-/// headers, and would not read the answer at all.
+/// The maximum number of warnings. Upstream has no such limit, but hyper, and thus kube-rs, rejects responses with more
+/// than a hundred headers.
 const WARNING_COUNT_MAX: usize = 64;
 
-/// What the audit log shows as the answer, where it is asked to.
+/// What the audit log records as the response object, if the policy asks for it.
 #[derive(Debug, Default)]
-pub enum Logged {
+pub enum AuditedBody {
     /// The body, if that is JSON.
     #[default]
     Body,
     Nothing,
-    /// The same in JSON, where the body is something else.
+    /// The response as JSON, if the body has another media type.
     Json(Bytes),
     TooLong,
 }
 
-/// An answer: code, headers, body.
+/// An HTTP response and its audit data.
 #[derive(Debug)]
 pub struct Reply {
     pub code: StatusCode,
     pub headers: HeaderMap,
-    pub body: Body,
-    /// What failed, for the audit log.
+    pub body: ResponseBody,
+    /// The error Status, for the audit log.
     pub failure: Option<Box<Status>>,
-    /// What the audit log is to know beside that.
+    /// Audit annotations.
     pub annotations: Vec<(String, String)>,
-    pub logged: Logged,
-    /// Takes over what lives as long as the answer, where that is longer than the body: a WebSocket.
-    pub keeper: Option<Sender<Box<dyn Any + Send>>>,
+    pub audited_body: AuditedBody,
+    /// Receives the guards that must live as long as the response, if it outlives its body: a WebSocket.
+    pub guard_sender: Option<Sender<Box<dyn Any + Send>>>,
 }
 
 impl Reply {
-    pub fn new(code: StatusCode, content_type: &'static str, body: Body) -> Reply {
+    pub fn new(code: StatusCode, content_type: &'static str, body: ResponseBody) -> Reply {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         Reply {
@@ -61,14 +61,14 @@ impl Reply {
             body,
             failure: None,
             annotations: Vec::new(),
-            logged: Logged::Body,
-            keeper: None,
+            audited_body: AuditedBody::Body,
+            guard_sender: None,
         }
     }
 
     pub fn json(code: StatusCode, value: &impl serde::Serialize) -> Reply {
         match serde_json::to_vec(value) {
-            Ok(bytes) => Reply::new(code, "application/json", Body::full(bytes)),
+            Ok(bytes) => Reply::new(code, "application/json", ResponseBody::full(bytes)),
             Err(error) => Reply::status(&Status::internal_error(error)),
         }
     }
@@ -80,17 +80,21 @@ impl Reply {
     }
 
     pub fn text(code: StatusCode, text: impl Into<String>) -> Reply {
-        Reply::new(code, "text/plain; charset=utf-8", Body::full(text.into()))
+        Reply::new(
+            code,
+            "text/plain; charset=utf-8",
+            ResponseBody::full(text.into()),
+        )
     }
 
-    /// A failure as its Status object.
+    /// The response with an error Status, as JSON.
     pub fn status(status: &Status) -> Reply {
         let code = u16::try_from(status.code)
             .ok()
             .and_then(|code| StatusCode::from_u16(code).ok())
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(status).unwrap_or_default();
-        let mut reply = Reply::new(code, Media::Json.name(), Body::full(body));
+        let mut reply = Reply::new(code, MediaType::Json.name(), ResponseBody::full(body));
         reply.failure = Some(Box::new(status.clone()));
         if let Some(seconds) = status.retry_after_seconds() {
             reply
@@ -100,23 +104,24 @@ impl Reply {
         reply
     }
 
-    /// A failure, in the form that the client likes best.
+    /// The response with an error Status, in the media type of the Accept header.
     pub fn status_for(status: &Status, accept: Option<&HeaderValue>) -> Reply {
         let mut reply = Reply::status(status);
         let header = accept.and_then(|accept| accept.to_str().ok());
-        let media = Accept::negotiate(header, ALL_FORMS).map_or(Media::Json, |accept| accept.media);
+        let media = NegotiatedAccept::negotiate(header, ALL_REPRESENTATIONS)
+            .map_or(MediaType::Json, |accept| accept.media);
         let body = match media {
-            Media::Json => None,
-            Media::Yaml => serde_json::to_value(status)
+            MediaType::Json => None,
+            MediaType::Yaml => serde_json::to_value(status)
                 .ok()
                 .and_then(|value| rhumb_schema::write_yaml(&value).ok())
                 .map(String::into_bytes),
-            Media::Protobuf => protobuf_status(status),
+            MediaType::Protobuf => protobuf_status(status),
         };
         if let Some(body) = body {
             let media = HeaderValue::from_static(media.name());
             reply.headers.insert(CONTENT_TYPE, media);
-            reply.body = Body::full(body);
+            reply.body = ResponseBody::full(body);
         }
         reply
     }
@@ -128,76 +133,81 @@ impl Reply {
         self
     }
 
-    /// Adds `299` warnings, each text once, until the limit is reached.
-    pub fn warn<'a>(mut self, warnings: impl IntoIterator<Item = &'a str>) -> Reply {
-        let mut known = HashSet::new();
+    /// Adds `Warning: 299` headers, without duplicates, up to the limits.
+    pub fn with_warnings<'a>(mut self, warnings: impl IntoIterator<Item = &'a str>) -> Reply {
+        let mut seen = HashSet::new();
         let mut texts: Vec<&str> = warnings.into_iter().collect();
-        texts.retain(|text| known.insert(*text));
+        texts.retain(|text| seen.insert(*text));
         texts.truncate(WARNING_COUNT_MAX);
         let length = |text: &str| text.chars().count();
-        let mut room = WARNINGS_MAX;
-        let cut = texts.iter().map(|text| length(text)).sum::<usize>() > room;
+        let mut remaining = WARNINGS_MAX;
+        let must_truncate = texts.iter().map(|text| length(text)).sum::<usize>() > remaining;
         for text in texts {
-            let text: String = match cut {
+            let text: String = match must_truncate {
                 true => text.chars().take(CUT_WARNING_MAX).collect(),
                 false => text.to_owned(),
             };
-            let Some(left) = room.checked_sub(length(&text)) else {
+            let Some(left_after) = remaining.checked_sub(length(&text)) else {
                 break;
             };
-            if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(&text))) {
-                room = left;
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote_header_text(&text)))
+            {
+                remaining = left_after;
                 self.headers.append(WARNING, value);
             }
         }
         self
     }
 
-    /// The answer as the audit log shows it: an object or a Status, and nothing of a stream.
-    pub fn take_logged(&mut self) -> Logged {
+    /// The response for the audit log: an object or a Status, but nothing for streams.
+    pub fn take_audited_body(&mut self) -> AuditedBody {
         if self.is_long_running() {
-            return Logged::Nothing;
+            return AuditedBody::Nothing;
         }
         if let Some(status) = &self.failure {
             let json = serde_json::to_vec(status);
-            return json.map_or(Logged::Nothing, |json| Logged::Json(json.into()));
+            return json.map_or(AuditedBody::Nothing, |json| AuditedBody::Json(json.into()));
         }
-        match std::mem::take(&mut self.logged) {
-            Logged::Body if self.has_json() => match self.body.bytes_total() {
-                Some(total) if total <= ANSWER_BYTES_MAX as u64 => {
-                    self.body.whole().map_or(Logged::Nothing, Logged::Json)
-                }
-                _ => Logged::TooLong,
+        match std::mem::take(&mut self.audited_body) {
+            AuditedBody::Body if self.is_json() => match self.body.bytes_total() {
+                Some(total) if total <= RESPONSE_BYTES_MAX as u64 => self
+                    .body
+                    .collect()
+                    .map_or(AuditedBody::Nothing, AuditedBody::Json),
+                _ => AuditedBody::TooLong,
             },
-            Logged::Body => Logged::Nothing,
-            Logged::Json(json) if json.len() > ANSWER_BYTES_MAX => Logged::TooLong,
+            AuditedBody::Body => AuditedBody::Nothing,
+            AuditedBody::Json(json) if json.len() > RESPONSE_BYTES_MAX => AuditedBody::TooLong,
             logged => logged,
         }
     }
 
-    fn has_json(&self) -> bool {
+    fn is_json(&self) -> bool {
         let content_type = self.headers.get(CONTENT_TYPE);
-        content_type.is_some_and(|it| it.as_bytes().starts_with(Media::Json.name().as_bytes()))
-            && !self.headers.contains_key(CONTENT_ENCODING)
+        content_type.is_some_and(|value| {
+            value
+                .as_bytes()
+                .starts_with(MediaType::Json.name().as_bytes())
+        }) && !self.headers.contains_key(CONTENT_ENCODING)
     }
 
-    /// Whether it is a stream, which ends when its source or its reader does.
+    /// Whether the response is a stream, such as a watch or a WebSocket.
     pub fn is_long_running(&self) -> bool {
-        self.body.is_stream() || self.keeper.is_some()
+        self.body.is_stream() || self.guard_sender.is_some()
     }
 
-    /// Keeps something until the answer is over.
-    pub fn holding(mut self, held: impl Any + Send) -> Reply {
+    /// Keeps a value alive until the response is complete.
+    pub fn with_guard(mut self, held: impl Any + Send) -> Reply {
         let held = Box::new(held);
-        match self.keeper.take() {
-            // A keeper that is gone has ended already.
+        match self.guard_sender.take() {
+            // If the receiver is dropped, the response is over already.
             Some(keeper) => drop(keeper.send(held)),
-            None => self.body = self.body.holding(held),
+            None => self.body = self.body.with_guard(held),
         }
         self
     }
 
-    pub fn into_response(self) -> Response<Body> {
+    pub fn into_response(self) -> Response<ResponseBody> {
         let mut response = Response::new(self.body);
         *response.status_mut() = self.code;
         *response.headers_mut() = self.headers;
@@ -211,18 +221,20 @@ impl From<Status> for Reply {
     }
 }
 
-/// A Status as protobuf, with its envelope.
+/// Encodes a Status as protobuf, with its envelope.
 pub fn protobuf_status(status: &Status) -> Option<Vec<u8>> {
     let table = Table::builtin();
-    let of = table.named(protobuf::STATUS)?;
+    let status_type = table.type_id(protobuf::STATUS_TYPE)?;
     match serde_json::to_value(status) {
-        Ok(Value::Object(object)) => protobuf::seal(table, of, &object).ok(),
+        Ok(Value::Object(object)) => {
+            protobuf::encode_with_envelope(table, status_type, &object).ok()
+        }
         _ => None,
     }
 }
 
-/// A text in quotes as headers write it; control characters become spaces.
-fn quoted(text: &str) -> String {
+/// Quotes a text as an HTTP quoted-string; control characters become spaces.
+fn quote_header_text(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for character in text.chars() {
@@ -244,12 +256,12 @@ mod tests {
     use super::*;
 
     fn warnings_of<'a>(warnings: impl IntoIterator<Item = &'a str>) -> Vec<HeaderValue> {
-        let reply = Reply::text(StatusCode::OK, "").warn(warnings);
+        let reply = Reply::text(StatusCode::OK, "").with_warnings(warnings);
         reply.headers.get_all(WARNING).iter().cloned().collect()
     }
 
     #[test]
-    fn warnings_are_quoted_and_told_once() {
+    fn warnings_are_quoted_and_deduplicated() {
         let field = "unknown field \"spec.a\"";
         assert_eq!(
             warnings_of([field, field, "two\nlines"]),
@@ -261,24 +273,27 @@ mod tests {
     }
 
     #[test]
-    fn warnings_are_cut_only_if_they_are_too_long_together() {
+    fn warnings_are_truncated_only_above_the_total_limit() {
         let long = "x".repeat(WARNINGS_MAX - 5);
         assert_eq!(warnings_of([&*long, "short"]).len(), 2);
         assert_eq!(warnings_of([&*long])[0].len(), long.len() + 8);
-        let cut = format!("299 - \"{}\"", &long[..CUT_WARNING_MAX]);
-        assert_eq!(warnings_of([&*long, "longer"]), [&*cut, "299 - \"longer\""]);
+        let truncated = format!("299 - \"{}\"", &long[..CUT_WARNING_MAX]);
+        assert_eq!(
+            warnings_of([&*long, "longer"]),
+            [&*truncated, "299 - \"longer\""]
+        );
 
         let many: Vec<String> = (0..10_000).map(|number| format!("{number:0256}")).collect();
-        let told = warnings_of(many.iter().map(String::as_str));
-        assert_eq!(told.len(), WARNINGS_MAX / CUT_WARNING_MAX);
+        let warnings = warnings_of(many.iter().map(String::as_str));
+        assert_eq!(warnings.len(), WARNINGS_MAX / CUT_WARNING_MAX);
 
         let short: Vec<String> = (0..100).map(|number| number.to_string()).collect();
-        let told = warnings_of(short.iter().map(String::as_str));
-        assert_eq!(told.len(), WARNING_COUNT_MAX);
+        let warnings = warnings_of(short.iter().map(String::as_str));
+        assert_eq!(warnings.len(), WARNING_COUNT_MAX);
     }
 
     #[test]
-    fn failures_are_told_in_the_form_that_a_client_likes_best() {
+    fn errors_are_encoded_in_the_negotiated_media_type() {
         let check = |accept: &str, expect: &str| {
             let accept = HeaderValue::from_str(accept).unwrap();
             let mut reply = Reply::status_for(&Status::bad_request("no"), Some(&accept));

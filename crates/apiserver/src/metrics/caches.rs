@@ -1,4 +1,4 @@
-//! What the caches did: who watches, what a change costs, and what lists look at. Asked for when somebody looks.
+//! Metrics of the watch caches: watchers, dispatch, lists and list indexes. Collected at scrape time.
 
 use std::collections::BTreeMap;
 use std::fmt::Error;
@@ -10,82 +10,86 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use rhumb_cache::{Attribute, Cache, Distribution, IndexStats, ListCount, Origin, Stats};
+use rhumb_cache::{
+    CacheStats, HistogramSnapshot, IndexOrigin, IndexStats, IndexUsage, IndexedAttribute,
+    ResourceCache,
+};
 
-use crate::Api;
+use crate::ServerState;
 use crate::resources::Resource;
 
+/// Statistics of all caches with activity, encoded as metrics.
 #[derive(Debug)]
-pub(super) struct Caches(Vec<Figures>);
+pub(super) struct WatchCacheCollector(Vec<ResourceCacheStats>);
 
-/// The numbers of one resource.
+/// Statistics of the cache of one resource.
 #[derive(Debug)]
-struct Figures {
-    resource: Name,
-    /// The type of its objects, which the proposal names resources by.
-    go_type: GoType,
-    stats: Stats,
+struct ResourceCacheStats {
+    resource: ResourceLabels,
+    /// Go type of its objects, which upstream's watch cache metrics use as resource label.
+    go_type: GoTypeLabels,
+    stats: CacheStats,
     watchers: Vec<(String, usize)>,
-    watchers_asked: Distribution,
-    dispatch: Distribution,
+    watchers_per_event: HistogramSnapshot,
+    dispatch_latency: HistogramSnapshot,
     indexes: Vec<(String, IndexStats)>,
-    lists: Vec<(String, ListCount)>,
+    lists: Vec<(String, IndexUsage)>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Name {
+struct ResourceLabels {
     group: String,
     resource: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct GoType {
+struct GoTypeLabels {
     resource: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Watched {
+struct WatcherIndexLabels {
     index: String,
     resource: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Listed {
+struct ListIndexLabels {
     group: String,
     resource: String,
     index: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Indexed {
+struct IndexStatsLabels {
     group: String,
     resource: String,
     index: String,
     origin: &'static str,
 }
 
-impl Caches {
-    /// Resources that nothing happened to are left out: most have neither watchers nor lists.
-    pub(super) fn of(api: &Api) -> Caches {
-        let stored = api.registry.iter().filter_map(|resource| {
-            // Those of another kind are counted with it.
+impl WatchCacheCollector {
+    /// Omits resources without activity: most have neither watchers nor lists.
+    pub(super) fn collect(state: &ServerState) -> WatchCacheCollector {
+        let stored = state.registry.iter().filter_map(|resource| {
+            // Resources that share the storage of another kind are counted there.
             let storage = resource.storage.as_ref()?;
             resource.kind.stored_as.is_none().then_some(())?;
             Some((resource, &storage.cache))
         });
-        let mut figures: Vec<_> = stored
-            .map(|(resource, cache)| Figures::of(resource, cache))
+        let mut cache_stats: Vec<_> = stored
+            .map(|(resource, cache)| ResourceCacheStats::collect(resource, cache))
             .collect();
-        figures.retain(Figures::is_of_note);
-        Caches(figures)
+        cache_stats.retain(ResourceCacheStats::has_activity);
+        WatchCacheCollector(cache_stats)
     }
 }
 
-impl Figures {
-    fn of(resource: &Resource, cache: &Cache) -> Figures {
-        let index_name = |attribute: &Attribute| match attribute {
-            Attribute::Label(key) => key.to_string(),
-            Attribute::Field(index) => {
+impl ResourceCacheStats {
+    fn collect(resource: &Resource, cache: &ResourceCache) -> ResourceCacheStats {
+        let index_name = |attribute: &IndexedAttribute| match attribute {
+            IndexedAttribute::Label(key) => key.to_string(),
+            IndexedAttribute::Field(index) => {
                 let field = resource.kind.selectable.get(*index);
                 field.map_or_else(String::new, |field| field.name.to_owned())
             }
@@ -93,18 +97,18 @@ impl Figures {
         let watchers = cache.watchers_by_index().into_iter();
         let indexes = cache.index_stats().into_iter();
         let lists = cache.lists_by_index().into_iter();
-        Figures {
-            resource: Name {
+        ResourceCacheStats {
+            resource: ResourceLabels {
                 group: resource.kind.group.to_string(),
                 resource: resource.kind.plural.to_string(),
             },
-            go_type: GoType {
+            go_type: GoTypeLabels {
                 resource: format!("*{}", resource.go_type()),
             },
             stats: cache.stats(),
             watchers: watchers.map(|(name, count)| (name.into(), count)).collect(),
-            watchers_asked: cache.watchers_asked(),
-            dispatch: cache.dispatch_lag(),
+            watchers_per_event: cache.watchers_evaluated(),
+            dispatch_latency: cache.dispatch_lag(),
             indexes: indexes
                 .map(|stats| (index_name(&stats.attribute), stats))
                 .collect(),
@@ -114,13 +118,13 @@ impl Figures {
         }
     }
 
-    fn is_of_note(&self) -> bool {
+    fn has_activity(&self) -> bool {
         let stats = &self.stats;
-        stats.changes > 0 || stats.list_looked_at > 0 || !self.watchers.is_empty()
+        stats.changes > 0 || stats.list_examined > 0 || !self.watchers.is_empty()
     }
 
-    fn listed(&self, index: &str) -> Listed {
-        Listed {
+    fn list_index_labels(&self, index: &str) -> ListIndexLabels {
+        ListIndexLabels {
             group: self.resource.group.clone(),
             resource: self.resource.resource.clone(),
             index: index.to_owned(),
@@ -128,7 +132,7 @@ impl Figures {
     }
 }
 
-impl Collector for Caches {
+impl Collector for WatchCacheCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         self.encode_watches(&mut encoder)?;
         self.encode_lists(&mut encoder)?;
@@ -136,67 +140,67 @@ impl Collector for Caches {
     }
 }
 
-impl Caches {
+impl WatchCacheCollector {
     fn encode_watches(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let mut family = Family::gauge(
+        let mut family = MetricFamilyEncoder::gauge(
             encoder,
             "apiserver_watch_cache_watcher_counter",
-            "Watchers, by the label or field that changes find them by; without one, every change is shown to them",
+            "Watchers, by the label or field they are indexed by; watchers without an index are shown every event",
         )?;
-        for figures in &self.0 {
-            for (index, count) in &figures.watchers {
-                let labels = Watched {
+        for cache_stats in &self.0 {
+            for (index, count) in &cache_stats.watchers {
+                let labels = WatcherIndexLabels {
                     index: index.clone(),
-                    resource: figures.go_type.resource.clone(),
+                    resource: cache_stats.go_type.resource.clone(),
                 };
                 family.put(&labels, &ConstGauge::new(super::count(*count)))?;
             }
         }
-        let mut family = Family::histogram(
+        let mut family = MetricFamilyEncoder::histogram(
             encoder,
             "apiserver_watch_cache_dispatch_event_num_watchers",
-            "How many watchers an event was shown to",
+            "Number of watchers whose selectors were evaluated for an event",
         )?;
-        for figures in &self.0 {
-            family.put_distribution(&figures.go_type, &figures.watchers_asked, 1.0)?;
+        for cache_stats in &self.0 {
+            family.put_distribution(&cache_stats.go_type, &cache_stats.watchers_per_event, 1.0)?;
         }
-        let mut family = Family::histogram(
+        let mut family = MetricFamilyEncoder::histogram(
             encoder,
             "rhumb_watch_cache_dispatch_duration_seconds",
-            "From the arrival of a change to the queue of the last watcher that it concerns",
+            "Time from receiving a change until the last interested watcher has it in its queue",
         )?;
-        for figures in &self.0 {
-            family.put_distribution(&figures.resource, &figures.dispatch, 1e6)?;
+        for cache_stats in &self.0 {
+            family.put_distribution(&cache_stats.resource, &cache_stats.dispatch_latency, 1e6)?;
         }
         self.counters(
             encoder,
             "apiserver_watch_cache_events_dispatched",
-            "Changes that were dispatched to watchers",
+            "Events dispatched to watchers",
             |stats| stats.changes,
         )?;
         self.counters(
             encoder,
             "rhumb_watch_cache_deliveries",
-            "Events that were put into the queues of watchers",
-            |stats| stats.deliveries,
+            "Events added to the queues of watchers",
+            |stats| stats.delivered_events,
         )?;
         self.counters(
             encoder,
             "rhumb_watch_cache_overflows",
-            "How often a watcher was slow and had to catch up from the history",
-            |stats| stats.overflows,
+            "How often the queue of a slow watcher overflowed, so that it had to catch up from the event history",
+            |stats| stats.queue_overflows,
         )?;
         self.counters(
             encoder,
             "apiserver_terminated_watchers",
-            "Watchers that were ended because they fell out of the history",
-            |stats| stats.terminated,
+            "Watchers terminated because their position was no longer in the event history",
+            |stats| stats.expired_watchers,
         )
     }
 
     fn encode_lists(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        type Number = fn(u64, u64) -> u64;
-        let both: [(&str, &str, Number); 2] = [
+        type ListStatGetter = fn(u64, u64) -> u64;
+        let metrics: [(&str, &str, ListStatGetter); 2] = [
             (
                 "apiserver_cache_list",
                 "Lists with selectors, by the index that served them",
@@ -204,57 +208,60 @@ impl Caches {
             ),
             (
                 "apiserver_cache_list_fetched_objects",
-                "Objects that lists with selectors looked at",
-                |_, looked_at| looked_at,
+                "Objects examined by lists with selectors",
+                |_, scanned| scanned,
             ),
         ];
-        for (name, help, number) in both {
-            let mut family = Family::counter(encoder, name, help)?;
-            for figures in &self.0 {
-                let stats = &figures.stats;
-                let scans = number(stats.scans, stats.scan_looked_at);
-                // A label may be called as a field is.
+        for (name, help, number) in metrics {
+            let mut family = MetricFamilyEncoder::counter(encoder, name, help)?;
+            for cache_stats in &self.0 {
+                let stats = &cache_stats.stats;
+                let scans = number(stats.full_scans, stats.full_scan_examined);
+                // A label and a field may have the same name.
                 let mut by_name = BTreeMap::from([("", scans)]);
-                for (index, count) in &figures.lists {
-                    *by_name.entry(index).or_default() += number(count.lists, count.looked_at);
+                for (index, count) in &cache_stats.lists {
+                    *by_name.entry(index).or_default() += number(count.lists, count.examined);
                 }
                 for (index, count) in by_name {
-                    family.put(&figures.listed(index), &ConstCounter::new(count))?;
+                    family.put(
+                        &cache_stats.list_index_labels(index),
+                        &ConstCounter::new(count),
+                    )?;
                 }
             }
         }
         self.counters(
             encoder,
             "apiserver_cache_list_returned_objects",
-            "Objects that lists with selectors returned",
-            |stats| stats.list_picked,
+            "Objects returned by lists with selectors",
+            |stats| stats.list_matched,
         )
     }
 
     fn encode_indexes(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        type Number = fn(&IndexStats) -> usize;
-        let both: [(&str, &str, Number); 2] = [
+        type IndexStatGetter = fn(&IndexStats) -> usize;
+        let metrics: [(&str, &str, IndexStatGetter); 2] = [
             ("rhumb_list_index_entries", "Objects in an index", |stats| {
                 stats.entries
             }),
             (
                 "rhumb_list_index_bytes",
-                "About what an index takes in memory",
+                "Approximate memory of an index",
                 |stats| stats.bytes,
             ),
         ];
-        for (name, help, number) in both {
-            let mut family = Family::gauge(encoder, name, help)?;
-            for figures in &self.0 {
-                for (index, stats) in &figures.indexes {
-                    let labels = Indexed {
-                        group: figures.resource.group.clone(),
-                        resource: figures.resource.resource.clone(),
+        for (name, help, number) in metrics {
+            let mut family = MetricFamilyEncoder::gauge(encoder, name, help)?;
+            for cache_stats in &self.0 {
+                for (index, stats) in &cache_stats.indexes {
+                    let labels = IndexStatsLabels {
+                        group: cache_stats.resource.group.clone(),
+                        resource: cache_stats.resource.resource.clone(),
                         index: index.clone(),
                         origin: match (stats.origin, &stats.attribute) {
-                            (Origin::Adaptive, _) => "adaptive",
-                            (Origin::Configured, Attribute::Label(_)) => "configured",
-                            (Origin::Configured, Attribute::Field(_)) => "built-in",
+                            (IndexOrigin::Adaptive, _) => "adaptive",
+                            (IndexOrigin::Configured, IndexedAttribute::Label(_)) => "configured",
+                            (IndexOrigin::Configured, IndexedAttribute::Field(_)) => "built-in",
                         },
                     };
                     family.put(&labels, &ConstGauge::new(super::count(number(stats))))?;
@@ -269,27 +276,27 @@ impl Caches {
         encoder: &mut DescriptorEncoder<'_>,
         name: &str,
         help: &str,
-        number: fn(&Stats) -> u64,
+        number: fn(&CacheStats) -> u64,
     ) -> Result<(), Error> {
-        let mut family = Family::counter(encoder, name, help)?;
-        for figures in &self.0 {
-            let counter = ConstCounter::new(number(&figures.stats));
-            family.put(&figures.resource, &counter)?;
+        let mut family = MetricFamilyEncoder::counter(encoder, name, help)?;
+        for cache_stats in &self.0 {
+            let counter = ConstCounter::new(number(&cache_stats.stats));
+            family.put(&cache_stats.resource, &counter)?;
         }
         Ok(())
     }
 }
 
-/// The numbers of one name.
-struct Family<'e>(MetricEncoder<'e>);
+/// Encodes all samples of one metric name.
+struct MetricFamilyEncoder<'e>(MetricEncoder<'e>);
 
-impl<'e> Family<'e> {
+impl<'e> MetricFamilyEncoder<'e> {
     fn gauge(
         encoder: &'e mut DescriptorEncoder<'_>,
         name: &'e str,
         help: &str,
     ) -> Result<Self, Error> {
-        Family::new(encoder, name, help, MetricType::Gauge)
+        MetricFamilyEncoder::new(encoder, name, help, MetricType::Gauge)
     }
 
     fn counter(
@@ -297,7 +304,7 @@ impl<'e> Family<'e> {
         name: &'e str,
         help: &str,
     ) -> Result<Self, Error> {
-        Family::new(encoder, name, help, MetricType::Counter)
+        MetricFamilyEncoder::new(encoder, name, help, MetricType::Counter)
     }
 
     fn histogram(
@@ -305,7 +312,7 @@ impl<'e> Family<'e> {
         name: &'e str,
         help: &str,
     ) -> Result<Self, Error> {
-        Family::new(encoder, name, help, MetricType::Histogram)
+        MetricFamilyEncoder::new(encoder, name, help, MetricType::Histogram)
     }
 
     fn new(
@@ -314,7 +321,9 @@ impl<'e> Family<'e> {
         help: &str,
         kind: MetricType,
     ) -> Result<Self, Error> {
-        Ok(Family(encoder.encode_descriptor(name, help, None, kind)?))
+        Ok(MetricFamilyEncoder(
+            encoder.encode_descriptor(name, help, None, kind)?,
+        ))
     }
 
     fn put(
@@ -325,19 +334,19 @@ impl<'e> Family<'e> {
         metric.encode(self.0.encode_family(labels)?)
     }
 
-    /// Sizes are shown in other units: so many of them are one.
+    /// Encodes a histogram with bounds and sum divided by `unit`.
     fn put_distribution(
         &mut self,
         labels: &impl EncodeLabelSet,
-        distribution: &Distribution,
+        distribution: &HistogramSnapshot,
         unit: f64,
     ) -> Result<(), Error> {
         let buckets = distribution.buckets.iter();
         let mut buckets: Vec<_> = buckets
             .map(|(bound, count)| (*bound as f64 / unit, *count))
             .collect();
-        let within: u64 = buckets.iter().map(|(_, count)| count).sum();
-        buckets.push((f64::MAX, distribution.count - within));
+        let in_buckets: u64 = buckets.iter().map(|(_, count)| count).sum();
+        buckets.push((f64::MAX, distribution.count - in_buckets));
         let sum = distribution.sum as f64 / unit;
         self.0
             .encode_family(labels)?

@@ -1,4 +1,5 @@
-//! What the server counts, for Prometheus; names and labels are upstream's where upstream has them.
+//! Prometheus metrics of the API server. Names and labels are upstream's where upstream has the metric.
+//! Entry point: [`ServerMetrics::serve`], which serves `/metrics`.
 
 mod caches;
 mod features;
@@ -18,62 +19,62 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry as Exposition;
 
-use caches::Caches;
-pub use requests::{Requests, Series};
+use caches::WatchCacheCollector;
+pub use requests::{RequestMetrics, RequestSeries};
 
-use crate::Api;
+use crate::ServerState;
 use crate::audit::AuditLog;
-use crate::http::{Body, Reply};
-use crate::server::InFlight;
+use crate::http::{Reply, ResponseBody};
+use crate::server::InFlightLimits;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Something beside the server, in the same process, that counts on its own.
-pub trait Beside: fmt::Debug + Send + Sync {
-    /// Adds what it counts, without an end.
-    fn write(&self, text: &mut String) -> fmt::Result;
+/// Another component in the process with metrics of its own, such as the scheduler.
+pub trait MetricsSource: fmt::Debug + Send + Sync {
+    /// Appends its metrics as OpenMetrics text, without the final `# EOF`.
+    fn encode(&self, text: &mut String) -> fmt::Result;
 }
 
-/// Everything that is counted.
+/// All metrics of the server.
 #[derive(Debug)]
-pub struct Metrics {
-    exposition: Exposition,
-    beside: Vec<Arc<dyn Beside>>,
-    pub requests: Requests,
+pub struct ServerMetrics {
+    registry: Exposition,
+    extra_sources: Vec<Arc<dyn MetricsSource>>,
+    pub requests: RequestMetrics,
     pub connections: Gauge,
     pub connections_max: Gauge,
     pub tls_handshake_errors: Counter,
-    inflight: Family<RequestKind, Gauge>,
-    inflight_max: Family<RequestKind, Gauge>,
-    objects: Family<GroupResource, Gauge>,
-    watchers: Family<GroupResource, Gauge>,
+    inflight: Family<RequestKindLabels, Gauge>,
+    inflight_max: Family<RequestKindLabels, Gauge>,
+    objects: Family<GroupResourceLabels, Gauge>,
+    watchers: Family<GroupResourceLabels, Gauge>,
     cache_bytes: Gauge,
     audit_events: Counter,
     audit_dropped: Counter,
-    features: features::Features,
-    process: process::Process,
-    watches: watches::Watches,
+    features: features::FeatureGateMetrics,
+    process: process::ProcessMetrics,
+    watches: watches::WatchEventMetrics,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RequestKind {
+struct RequestKindLabels {
     request_kind: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct GroupResource {
+struct GroupResourceLabels {
     group: String,
     resource: String,
 }
 
-impl Default for Metrics {
+impl Default for ServerMetrics {
     fn default() -> Self {
         let mut exposition = Exposition::default();
-        let requests = Requests::register(&mut exposition);
-        let features = features::Features::register(&mut exposition);
-        let process = process::Process::register(&mut exposition);
-        let watches = watches::Watches::register(&mut exposition);
-        let metrics = Metrics {
+        let requests = RequestMetrics::register(&mut exposition);
+        let features = features::FeatureGateMetrics::register(&mut exposition);
+        let process = process::ProcessMetrics::register(&mut exposition);
+        let watches = watches::WatchEventMetrics::register(&mut exposition);
+        let metrics = ServerMetrics {
             requests,
             features,
             process,
@@ -88,27 +89,27 @@ impl Default for Metrics {
             cache_bytes: Gauge::default(),
             audit_events: Counter::default(),
             audit_dropped: Counter::default(),
-            exposition: Exposition::default(),
-            beside: Vec::new(),
+            registry: Exposition::default(),
+            extra_sources: Vec::new(),
         };
         metrics.register_own(&mut exposition);
-        Metrics {
-            exposition,
+        ServerMetrics {
+            registry: exposition,
             ..metrics
         }
     }
 }
 
-impl Metrics {
+impl ServerMetrics {
     fn register_own(&self, exposition: &mut Exposition) {
         exposition.register(
             "apiserver_current_inflight_requests",
-            "Requests being handled, by kind",
+            "Requests in flight, by kind",
             self.inflight.clone(),
         );
         exposition.register(
             "rhumb_inflight_requests_max",
-            "How many requests may be handled at a time, by kind; 0 is no limit",
+            "Limit on requests in flight, by kind; 0 is unlimited",
             self.inflight_max.clone(),
         );
         exposition.register(
@@ -118,12 +119,12 @@ impl Metrics {
         );
         exposition.register(
             "rhumb_connections_max",
-            "How many connections may be open at a time",
+            "Limit on open connections",
             self.connections_max.clone(),
         );
         exposition.register(
             "apiserver_tls_handshake_errors",
-            "TLS handshakes that failed",
+            "Failed TLS handshakes",
             self.tls_handshake_errors.clone(),
         );
         exposition.register(
@@ -138,7 +139,7 @@ impl Metrics {
         );
         exposition.register(
             "rhumb_cache_bytes",
-            "Bytes of the JSON of all cached objects",
+            "JSON bytes of all cached objects",
             self.cache_bytes.clone(),
         );
         exposition.register(
@@ -153,45 +154,52 @@ impl Metrics {
         );
     }
 
-    /// Has what somebody else counts shown with what the server counts.
-    pub fn show_beside(&mut self, beside: Arc<dyn Beside>) {
-        self.beside.push(beside);
+    /// Adds the metrics of another component to `/metrics`.
+    pub fn add_source(&mut self, source: Arc<dyn MetricsSource>) {
+        self.extra_sources.push(source);
     }
 
-    /// The answer to `/metrics`.
-    pub fn answer(&self, api: &Api, inflight: &InFlight, audit: Option<&AuditLog>) -> Reply {
-        self.gather(api, inflight, audit);
+    /// Serves `/metrics`.
+    pub fn serve(
+        &self,
+        state: &ServerState,
+        inflight: &InFlightLimits,
+        audit: Option<&AuditLog>,
+    ) -> Reply {
+        self.gather(state, inflight, audit);
         let mut text = String::new();
         let mut caches = Exposition::default();
-        caches.register_collector(Box::new(Caches::of(api)));
-        let encoded = encode_registry(&mut text, &self.exposition)
+        caches.register_collector(Box::new(WatchCacheCollector::collect(state)));
+        let encoded = encode_registry(&mut text, &self.registry)
             .and_then(|()| encode_registry(&mut text, &caches))
-            .and_then(|()| encode_registry(&mut text, api.admission.counts().exposition()))
-            .and_then(|()| encode_registry(&mut text, api.tills.counts().exposition()))
+            .and_then(|()| encode_registry(&mut text, state.admission.metrics().exposition()))
+            .and_then(|()| encode_registry(&mut text, state.quota_enforcer.metrics().registry()))
             .and_then(|()| {
-                let mut beside = self.beside.iter();
-                beside.try_for_each(|beside| beside.write(&mut text))
+                let mut sources = self.extra_sources.iter();
+                sources.try_for_each(|sources| sources.encode(&mut text))
             })
             .and_then(|()| encode_eof(&mut text));
         match encoded {
-            Ok(()) => Reply::new(StatusCode::OK, CONTENT_TYPE, Body::full(text)),
+            Ok(()) => Reply::new(StatusCode::OK, CONTENT_TYPE, ResponseBody::full(text)),
             Err(error) => Reply::status(&rhumb_meta::Status::internal_error(error)),
         }
     }
 
-    /// What others count is asked for only when somebody looks.
-    fn gather(&self, api: &Api, inflight: &InFlight, audit: Option<&AuditLog>) {
-        for (request_kind, room) in inflight.rooms() {
-            let kind = RequestKind { request_kind };
-            self.inflight.get_or_create(&kind).set(count(room.taken()));
-            self.inflight_max.get_or_create(&kind).set(count(room.max));
+    /// Updates the metrics that are read from other components at scrape time.
+    fn gather(&self, state: &ServerState, inflight: &InFlightLimits, audit: Option<&AuditLog>) {
+        for (request_kind, limit) in inflight.limits() {
+            let kind = RequestKindLabels { request_kind };
+            self.inflight
+                .get_or_create(&kind)
+                .set(count(limit.in_use()));
+            self.inflight_max.get_or_create(&kind).set(count(limit.max));
         }
         let mut bytes = 0;
-        for resource in api.registry.iter() {
+        for resource in state.registry.iter() {
             let Some(storage) = &resource.storage else {
                 continue;
             };
-            let labels = GroupResource {
+            let labels = GroupResourceLabels {
                 group: resource.kind.group.to_string(),
                 resource: resource.kind.plural.to_string(),
             };
@@ -206,11 +214,11 @@ impl Metrics {
         }
         self.cache_bytes.set(count(bytes));
         if let Some(audit) = audit {
-            set(&self.audit_events, audit.written());
-            set(&self.audit_dropped, audit.dropped());
+            set_counter(&self.audit_events, audit.written());
+            set_counter(&self.audit_dropped, audit.dropped());
         }
-        self.features.gather(&api.gates);
-        self.watches.gather(&api.registry);
+        self.features.gather(&state.gates);
+        self.watches.gather(&state.registry);
         self.process.gather();
     }
 }
@@ -219,8 +227,8 @@ fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A counter that somebody else keeps.
-fn set(counter: &Counter<u64, AtomicU64>, value: u64) {
+/// Sets a counter whose value is maintained elsewhere.
+fn set_counter(counter: &Counter<u64, AtomicU64>, value: u64) {
     counter
         .inner()
         .store(value, std::sync::atomic::Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What the process takes of the machine, as the kernel tells it.
+//! Process metrics from `/proc/self`: memory, CPU time and open files.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,19 +6,19 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry as Exposition;
 
-/// How the kernel counts processor time for programs, on every platform that Linux has today.
+/// `USER_HZ`, the unit of CPU times in `/proc`: 100 on every platform that Linux supports.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug, Default)]
-pub(super) struct Process {
+pub(super) struct ProcessMetrics {
     memory_bytes: Gauge,
     cpu_seconds: Counter<f64, AtomicU64>,
     open_files: Gauge,
 }
 
-impl Process {
-    pub(super) fn register(exposition: &mut Exposition) -> Process {
-        let process = Process::default();
+impl ProcessMetrics {
+    pub(super) fn register(exposition: &mut Exposition) -> ProcessMetrics {
+        let process = ProcessMetrics::default();
         exposition.register(
             "process_resident_memory_bytes",
             "Resident memory",
@@ -26,7 +26,7 @@ impl Process {
         );
         exposition.register(
             "process_cpu_seconds",
-            "Processor time",
+            "CPU time, user and system",
             process.cpu_seconds.clone(),
         );
         exposition.register(
@@ -37,7 +37,7 @@ impl Process {
         process
     }
 
-    /// What cannot be read stays as it was.
+    /// Values that cannot be read keep their last state.
     pub(super) fn gather(&self) {
         if let Some(bytes) = resident_bytes() {
             self.memory_bytes.set(bytes);
@@ -62,7 +62,7 @@ fn resident_bytes() -> Option<i64> {
 
 fn cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the process is in brackets and may hold anything; times are counted from its end.
+    // The process name is in parentheses and may contain anything; fields are counted from its end.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let user: f64 = fields.next()?.parse().ok()?;
     let system: f64 = fields.next()?.parse().ok()?;
@@ -72,7 +72,7 @@ fn cpu_seconds() -> Option<f64> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_kernel_tells_what_this_process_takes() {
+    fn process_metrics_are_read_from_procfs() {
         assert!(super::resident_bytes().unwrap() > 1024 * 1024);
         assert!(super::cpu_seconds().unwrap() >= 0.0);
     }

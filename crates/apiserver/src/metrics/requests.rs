@@ -1,9 +1,11 @@
-//! Requests: how many, how long, how large. Label sets are made once and then found by hash, without making a
-//! string; and only from names that the server knows, so that no client can make them without end.
+//! Request metrics: count, duration, response size. Series are created once and then found by the hash of borrowed
+//! labels, without allocating. Only names that the server serves become labels, so that clients cannot create series
+//! without bound.
 
+use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -13,19 +15,19 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry as Exposition;
 
-use crate::request::{Query, RequestInfo, Target};
-use crate::resources::Registry;
+use crate::request::{QueryParameters, RequestInfo, ResourcePath};
+use crate::resources::ResourceRegistry;
 
-const SECONDS: [f64; 24] = [
+const DURATION_BUCKETS: [f64; 24] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
     10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0,
 ];
 
-/// What is said of anything that the server does not know.
+/// Label value for names that the server does not serve.
 const OTHER: &str = "other";
 
-/// The first parts of paths that are told apart.
-const PATHS: [&str; 10] = [
+/// First path segments of non-resource requests that get a label value of their own.
+const KNOWN_PATH_PREFIXES: [&str; 10] = [
     "api",
     "apis",
     "healthz",
@@ -39,7 +41,7 @@ const PATHS: [&str; 10] = [
 ];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Labels {
+struct RequestLabels {
     verb: &'static str,
     group: String,
     version: String,
@@ -50,35 +52,35 @@ struct Labels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct DryRun {
+struct DryRunLabels {
     dry_run: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct DryRunAndCode {
+struct DryRunAndCodeLabels {
     dry_run: &'static str,
     code: u16,
 }
 
-type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+type HistogramFamily<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// The counters of all requests.
+/// Metrics of all requests.
 #[derive(Debug)]
-pub struct Requests {
-    total: Family<(Labels, DryRunAndCode), Counter>,
-    durations: Histograms<(Labels, DryRun)>,
-    sizes: Histograms<Labels>,
-    long_running: Family<Labels, Gauge>,
-    known: RwLock<HashMap<u64, Arc<Series>>>,
+pub struct RequestMetrics {
+    total: Family<(RequestLabels, DryRunAndCodeLabels), Counter>,
+    durations: HistogramFamily<(RequestLabels, DryRunLabels)>,
+    sizes: HistogramFamily<RequestLabels>,
+    long_running: Family<RequestLabels, Gauge>,
+    series_by_hash: RwLock<HashMap<u64, Arc<RequestSeries>>>,
     hasher: RandomState,
 }
 
-/// The counters of requests with the same labels.
+/// Metrics of requests with the same labels.
 #[derive(Debug)]
-pub struct Series {
-    labels: Labels,
+pub struct RequestSeries {
+    labels: RequestLabels,
     dry_run: &'static str,
-    total: Family<(Labels, DryRunAndCode), Counter>,
+    total: Family<(RequestLabels, DryRunAndCodeLabels), Counter>,
     by_code: RwLock<Vec<(u16, Counter)>>,
     duration: Histogram,
     size: Histogram,
@@ -87,7 +89,7 @@ pub struct Series {
 
 /// The labels of a request, borrowed from it.
 #[derive(Hash)]
-struct Names<'a> {
+struct BorrowedRequestLabels<'a> {
     verb: &'static str,
     group: &'a str,
     version: &'a str,
@@ -97,127 +99,131 @@ struct Names<'a> {
     dry_run: &'static str,
 }
 
-impl Requests {
-    pub(super) fn register(exposition: &mut Exposition) -> Requests {
-        let requests = Requests {
+impl RequestMetrics {
+    pub(super) fn register(exposition: &mut Exposition) -> RequestMetrics {
+        let requests = RequestMetrics {
             total: Family::default(),
-            durations: Family::new_with_constructor(|| Histogram::new(SECONDS)),
+            durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
             sizes: Family::new_with_constructor(|| {
                 Histogram::new(exponential_buckets(1000.0, 10.0, 7))
             }),
             long_running: Family::default(),
-            known: RwLock::default(),
+            series_by_hash: RwLock::default(),
             hasher: RandomState::new(),
         };
         exposition.register(
             "apiserver_request",
-            "Requests, by what was asked and how it ended",
+            "Requests, by verb, resource, dry run and response code",
             requests.total.clone(),
         );
         exposition.register(
             "apiserver_request_duration_seconds",
-            "How long requests took",
+            "Duration of requests",
             requests.durations.clone(),
         );
         exposition.register(
             "apiserver_response_sizes",
-            "Bytes of answers",
+            "Size of responses in bytes",
             requests.sizes.clone(),
         );
         exposition.register(
             "apiserver_longrunning_requests",
-            "Watches and other requests without an end of their own",
+            "Open watches and other long-running requests",
             requests.long_running.clone(),
         );
         requests
     }
 
-    /// The counters for a request.
-    pub fn series(&self, info: &RequestInfo, query: &Query, registry: &Registry) -> Arc<Series> {
-        let names = Names::of(info, query);
+    /// The series of a request.
+    pub fn series(
+        &self,
+        info: &RequestInfo,
+        query: &QueryParameters,
+        registry: &ResourceRegistry,
+    ) -> Arc<RequestSeries> {
+        let names = BorrowedRequestLabels::new(info, query);
         if let Some(series) = self.find(&names) {
             return series;
         }
-        let names = names.bounded(info.target.as_ref(), registry);
+        let names = names.with_known_names(info.resource_path.as_ref(), registry);
         self.find(&names).unwrap_or_else(|| self.add(&names))
     }
 
-    fn find(&self, names: &Names<'_>) -> Option<Arc<Series>> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let series = known.get(&self.hasher.hash_one(names))?;
-        names.are_of(series).then(|| series.clone())
+    fn find(&self, names: &BorrowedRequestLabels<'_>) -> Option<Arc<RequestSeries>> {
+        let existing = self.series_by_hash.read();
+        let series = existing.get(&self.hasher.hash_one(names))?;
+        names.matches(series).then(|| series.clone())
     }
 
-    fn add(&self, names: &Names<'_>) -> Arc<Series> {
+    fn add(&self, names: &BorrowedRequestLabels<'_>) -> Arc<RequestSeries> {
         let labels = names.labels();
         let dry_run = names.dry_run;
-        let series = Arc::new(Series {
+        let series = Arc::new(RequestSeries {
             total: self.total.clone(),
             by_code: RwLock::default(),
             duration: self
                 .durations
-                .get_or_create_owned(&(labels.clone(), DryRun { dry_run })),
+                .get_or_create_owned(&(labels.clone(), DryRunLabels { dry_run })),
             size: self.sizes.get_or_create_owned(&labels),
             long_running: self.long_running.get_or_create_owned(&labels),
             labels,
             dry_run,
         });
-        self.known
+        self.series_by_hash
             .write()
-            .unwrap_or_else(PoisonError::into_inner)
             .insert(self.hasher.hash_one(names), series.clone());
         series
     }
 }
 
-impl Series {
-    /// Counts a request that has ended.
-    pub fn ended(&self, code: u16, took: Duration, bytes: Option<u64>) {
-        self.of_code(code);
-        self.duration.observe(took.as_secs_f64());
+impl RequestSeries {
+    /// Records a completed request.
+    pub fn record(&self, code: u16, elapsed: Duration, bytes: Option<u64>) {
+        self.count_code(code);
+        self.duration.observe(elapsed.as_secs_f64());
         if let Some(bytes) = bytes {
             self.size.observe(bytes as f64);
         }
     }
 
-    fn of_code(&self, code: u16) {
-        let known = self.by_code.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, counter)) = known.iter().find(|(known, _)| *known == code) {
+    fn count_code(&self, code: u16) {
+        let counters = self.by_code.read();
+        if let Some((_, counter)) = counters.iter().find(|(counters, _)| *counters == code) {
             counter.inc();
             return;
         }
-        drop(known);
+        drop(counters);
         let dry_run = self.dry_run;
         let counter = self
             .total
-            .get_or_create_owned(&(self.labels.clone(), DryRunAndCode { dry_run, code }));
+            .get_or_create_owned(&(self.labels.clone(), DryRunAndCodeLabels { dry_run, code }));
         counter.inc();
-        let mut known = self.by_code.write().unwrap_or_else(PoisonError::into_inner);
-        if !known.iter().any(|(other, _)| *other == code) {
-            known.push((code, counter));
+        let mut counters = self.by_code.write();
+        if !counters.iter().any(|(other, _)| *other == code) {
+            counters.push((code, counter));
         }
     }
 }
 
-impl<'a> Names<'a> {
-    fn of(info: &'a RequestInfo, query: &Query) -> Names<'a> {
+impl<'a> BorrowedRequestLabels<'a> {
+    fn new(info: &'a RequestInfo, query: &QueryParameters) -> BorrowedRequestLabels<'a> {
         let dry_run = match query.get("dryRun") {
             None | Some("") => "",
             Some("All") => "All",
             Some(_) => "invalid",
         };
-        let Some(target) = &info.target else {
-            return Names {
+        let Some(target) = &info.resource_path else {
+            return BorrowedRequestLabels {
                 verb: verb(info.verb),
                 group: "",
                 version: "",
                 resource: "",
-                subresource: first_part(&info.path),
+                subresource: path_prefix(&info.path),
                 scope: "",
                 dry_run,
             };
         };
-        Names {
+        BorrowedRequestLabels {
             verb: verb(info.verb),
             group: &target.group,
             version: &target.version,
@@ -232,12 +238,16 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Itself, if the server serves what it names.
-    fn bounded(self, target: Option<&Target>, registry: &Registry) -> Names<'a> {
+    /// Replaces names that the server does not serve by `other`.
+    fn with_known_names(
+        self,
+        target: Option<&ResourcePath>,
+        registry: &ResourceRegistry,
+    ) -> BorrowedRequestLabels<'a> {
         let Some(target) = target else {
             return self;
         };
-        let known = registry
+        let is_known = registry
             .find(&target.group, &target.resource)
             .is_some_and(|resource| {
                 resource.version(&target.version).is_some()
@@ -248,10 +258,10 @@ impl<'a> Names<'a> {
                             .iter()
                             .any(|it| it.name == self.subresource))
             });
-        if known {
+        if is_known {
             return self;
         }
-        Names {
+        BorrowedRequestLabels {
             group: "",
             version: "",
             resource: OTHER,
@@ -260,7 +270,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn are_of(&self, series: &Series) -> bool {
+    fn matches(&self, series: &RequestSeries) -> bool {
         let labels = &series.labels;
         self.verb == labels.verb
             && self.group == labels.group
@@ -271,8 +281,8 @@ impl<'a> Names<'a> {
             && self.dry_run == series.dry_run
     }
 
-    fn labels(&self) -> Labels {
-        Labels {
+    fn labels(&self) -> RequestLabels {
+        RequestLabels {
             verb: self.verb,
             group: self.group.to_owned(),
             version: self.version.to_owned(),
@@ -300,13 +310,13 @@ fn verb(verb: &str) -> &'static str {
     }
 }
 
-fn first_part(path: &str) -> &'static str {
+fn path_prefix(path: &str) -> &'static str {
     let first = path.trim_start_matches('/').split('/').next();
     match first {
         None | Some("") => "",
-        Some(first) => PATHS
+        Some(first) => KNOWN_PATH_PREFIXES
             .into_iter()
-            .find(|known| *known == first)
+            .find(|prefix| *prefix == first)
             .unwrap_or(OTHER),
     }
 }
@@ -319,24 +329,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_cannot_make_labels() {
+    fn unknown_names_do_not_create_label_values() {
         let mut exposition = Exposition::default();
-        let requests = Requests::register(&mut exposition);
-        let registry = Registry::default();
+        let requests = RequestMetrics::register(&mut exposition);
+        let registry = ResourceRegistry::default();
         for number in 0..1000 {
             for path in [
                 format!("/apis/g{number}/v1/things"),
                 format!("/p{number}"),
                 format!("/api/v1/namespaces/n{number}/x{number}/y/z"),
             ] {
-                let query = Query::parse(&format!("dryRun={number}")).unwrap();
+                let query = QueryParameters::parse(&format!("dryRun={number}")).unwrap();
                 let info = RequestInfo::new(&Method::GET, &path, &query);
                 requests
                     .series(&info, &query, &registry)
-                    .ended(404, Duration::ZERO, None);
+                    .record(404, Duration::ZERO, None);
             }
         }
-        assert_eq!(requests.known.read().unwrap().len(), 3);
+        assert_eq!(requests.series_by_hash.read().len(), 3);
         let mut text = String::new();
         encode(&mut text, &exposition).unwrap();
         assert!(

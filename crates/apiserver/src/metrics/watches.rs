@@ -1,7 +1,8 @@
-//! What watches were sent, by what they watch.
+//! Metrics of events sent to watches, by resource.
 
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::counter::Counter;
@@ -9,25 +10,25 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry as Exposition;
 
-use super::set;
-use crate::resources::{Registry, SIZES, Sent};
+use super::set_counter;
+use crate::resources::{EVENT_SIZE_BUCKETS, ResourceRegistry, WatchEventTotals};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Labels {
+struct WatchEventLabels {
     group: String,
     version: String,
     resource: String,
 }
 
 #[derive(Debug)]
-pub(super) struct Watches {
-    events: Family<Labels, Counter>,
-    sizes: Family<Labels, Sizes>,
+pub(super) struct WatchEventMetrics {
+    events: Family<WatchEventLabels, Counter>,
+    sizes: Family<WatchEventLabels, EventSizeHistogram>,
 }
 
-impl Watches {
-    pub(super) fn register(exposition: &mut Exposition) -> Watches {
-        let watches = Watches {
+impl WatchEventMetrics {
+    pub(super) fn register(exposition: &mut Exposition) -> WatchEventMetrics {
+        let watches = WatchEventMetrics {
             events: Family::default(),
             sizes: Family::default(),
         };
@@ -44,45 +45,48 @@ impl Watches {
         watches
     }
 
-    pub(super) fn gather(&self, registry: &Registry) {
+    pub(super) fn gather(&self, registry: &ResourceRegistry) {
         for resource in registry.iter() {
             for version in &resource.versions {
-                let sent = version.watch_events.sent();
-                if sent.events() == 0 {
+                let totals = version.watch_event_counters.totals();
+                if totals.events() == 0 {
                     continue;
                 }
-                let labels = Labels {
+                let labels = WatchEventLabels {
                     group: resource.kind.group.to_string(),
                     version: version.served.version.to_string(),
                     resource: resource.kind.plural.to_string(),
                 };
-                set(&self.events.get_or_create(&labels), sent.events());
-                self.sizes.get_or_create(&labels).set(sent);
+                set_counter(&self.events.get_or_create(&labels), totals.events());
+                self.sizes.get_or_create(&labels).set(totals);
             }
         }
     }
 }
 
-/// A histogram that somebody else keeps.
+/// A histogram whose values are maintained elsewhere.
 #[derive(Debug, Clone, Default)]
-struct Sizes(Arc<Mutex<Sent>>);
+struct EventSizeHistogram(Arc<Mutex<WatchEventTotals>>);
 
-impl Sizes {
-    fn set(&self, sent: Sent) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sent;
+impl EventSizeHistogram {
+    fn set(&self, totals: WatchEventTotals) {
+        *self.0.lock() = totals;
     }
 }
 
-impl TypedMetric for Sizes {
+impl TypedMetric for EventSizeHistogram {
     const TYPE: MetricType = MetricType::Histogram;
 }
 
-impl EncodeMetric for Sizes {
+impl EncodeMetric for EventSizeHistogram {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        let sent = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let limits = SIZES.iter().map(|&size| size as f64).chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = limits.zip(sent.by_size).collect();
-        encoder.encode_histogram::<NoLabelSet>(sent.bytes as f64, sent.events(), &buckets, None)
+        let totals = *self.0.lock();
+        let limits = EVENT_SIZE_BUCKETS
+            .iter()
+            .map(|&size| size as f64)
+            .chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = limits.zip(totals.by_size).collect();
+        encoder.encode_histogram::<NoLabelSet>(totals.bytes as f64, totals.events(), &buckets, None)
     }
 
     fn metric_type(&self) -> MetricType {

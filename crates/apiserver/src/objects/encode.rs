@@ -1,51 +1,51 @@
-//! The bytes of an object.
+//! The storage encoding of objects: JSON with `apiVersion`, `kind` and `metadata` first.
 //!
-//! An object is encoded once, when it is written, its type and metadata first. So every encoding of a kind begins
-//! with the same bytes, up to the opening brace of the metadata. Where those are found, a resourceVersion is put
-//! in and an item of a list is cut out without reading the rest.
+//! An object is encoded once, when it is written. All encodings of a kind start with the same bytes (the prefix), up to
+//! the opening brace of the metadata. So a resourceVersion can be inserted, and a list item cut out, without parsing.
 
 use bytes::{Bytes, BytesMut};
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_meta::Revision;
-use rhumb_schema::{InForm, Table, TypeId, json};
+use rhumb_schema::{CanonicalWriter, Table, TypeId, json};
 
-use super::MetadataMut;
+use super::ObjectMetadataMut;
 
-/// Knows how encodings of one kind in one version begin.
+/// Encodes objects of one kind in one version, and edits the prefix of encoded ones.
 #[derive(Debug, Clone)]
-pub struct Encoder {
+pub struct ObjectEncoder {
     /// `{"apiVersion":"v1","kind":"Pod","metadata":{`
-    head: Box<str>,
-    /// How much of the head names the kind: all but its first byte, up to `"metadata"`.
+    prefix: Box<str>,
+    /// The length of the prefix up to `"metadata"`.
     type_bytes: usize,
 }
 
-/// Room for most objects, so that few have to be moved while they are written.
-const ENCODED_BYTES: usize = 2048;
+/// Initial buffer size, enough for most objects to be encoded without reallocation.
+const INITIAL_CAPACITY_BYTES: usize = 2048;
 
 const HEAD_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 const RESOURCE_VERSION: &str = "\"resourceVersion\":\"";
 
-impl Encoder {
-    pub fn new(api_version: &str, kind: &str) -> Encoder {
+impl ObjectEncoder {
+    pub fn new(api_version: &str, kind: &str) -> ObjectEncoder {
         let types = format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{kind}\",");
-        Encoder {
+        ObjectEncoder {
             type_bytes: types.len(),
-            head: format!("{types}\"metadata\":{{").into(),
+            prefix: format!("{types}\"metadata\":{{").into(),
         }
     }
 
-    /// The bytes that are stored: without a resourceVersion, which the store gives.
-    pub fn stored(&self, object: &mut Object) -> Bytes {
+    /// Encodes an object for the store, without its resourceVersion, which is the revision of the commit.
+    pub fn encode_stored(&self, object: &mut JsonObject) -> Bytes {
         object.clear_meta("resourceVersion");
-        let mut bytes = Vec::with_capacity(ENCODED_BYTES);
-        bytes.extend_from_slice(self.head.as_bytes());
-        // The head has the metadata's opening brace already.
+        let mut bytes = Vec::with_capacity(INITIAL_CAPACITY_BYTES);
+        bytes.extend_from_slice(self.prefix.as_bytes());
+        // The prefix already has the opening brace of the metadata.
         bytes.pop();
         json::write(&object["metadata"], &mut bytes);
-        let others = object.iter();
-        for (name, value) in others.filter(|(name, _)| !HEAD_FIELDS.contains(&name.as_str())) {
+        let other_fields = object.iter();
+        for (name, value) in other_fields.filter(|(name, _)| !HEAD_FIELDS.contains(&name.as_str()))
+        {
             bytes.push(b',');
             json::write_field(name, value, &mut bytes);
         }
@@ -53,46 +53,52 @@ impl Encoder {
         bytes.into()
     }
 
-    /// The same of an object that is brought into upstream's form on the way.
-    pub fn stored_in_form(&self, table: &Table, of: TypeId, object: &mut Object) -> Bytes {
+    /// Encodes an object for the store, and canonicalizes it (as a Go round trip would) at the same time.
+    pub fn encode_canonical(
+        &self,
+        table: &Table,
+        object_type: TypeId,
+        object: &mut JsonObject,
+    ) -> Bytes {
         object.clear_meta("resourceVersion");
-        let in_form = InForm::new(table, of, object);
-        let mut bytes = Vec::with_capacity(ENCODED_BYTES);
-        bytes.extend_from_slice(&self.head.as_bytes()[..self.type_bytes]);
+        let canonical = CanonicalWriter::new(table, object_type, object);
+        let mut bytes = Vec::with_capacity(INITIAL_CAPACITY_BYTES);
+        bytes.extend_from_slice(&self.prefix.as_bytes()[..self.type_bytes]);
         let metadata = object.get_mut("metadata");
-        if !metadata.is_some_and(|it| in_form.write_field("metadata", it, &mut bytes)) {
+        if !metadata.is_some_and(|metadata| canonical.write_field("metadata", metadata, &mut bytes))
+        {
             bytes.extend_from_slice(b"\"metadata\":{}");
         }
-        let mut surplus = false;
+        let mut has_omitted = false;
         for (name, value) in object.iter_mut() {
             if HEAD_FIELDS.contains(&name.as_str()) {
                 continue;
             }
             let begin = bytes.len();
             bytes.push(b',');
-            if !in_form.write_field(name, value, &mut bytes) {
-                surplus = true;
+            if !canonical.write_field(name, value, &mut bytes) {
+                has_omitted = true;
                 bytes.truncate(begin);
             }
         }
         bytes.push(b'}');
-        if surplus {
-            in_form.leave_out(object);
+        if has_omitted {
+            canonical.remove_omitted(object);
             object.edit_metadata(|_| {});
         }
         bytes.into()
     }
 
-    /// Stored bytes with their revision in place; `None` if they do not begin as they should.
-    pub fn served(&self, stored: &[u8], revision: Revision) -> Option<Bytes> {
-        let rest = stored.strip_prefix(self.head.as_bytes())?;
+    /// Inserts the revision as resourceVersion into stored bytes; `None` if they do not start with the prefix.
+    pub fn insert_resource_version(&self, stored: &[u8], revision: Revision) -> Option<Bytes> {
+        let rest = stored.strip_prefix(self.prefix.as_bytes())?;
         if rest.starts_with(RESOURCE_VERSION.as_bytes()) {
             return None;
         }
         let number = revision.to_string();
         let mut bytes =
             BytesMut::with_capacity(stored.len() + RESOURCE_VERSION.len() + number.len() + 2);
-        bytes.extend_from_slice(self.head.as_bytes());
+        bytes.extend_from_slice(self.prefix.as_bytes());
         bytes.extend_from_slice(RESOURCE_VERSION.as_bytes());
         bytes.extend_from_slice(number.as_bytes());
         bytes.extend_from_slice(if rest.starts_with(b"}") {
@@ -104,9 +110,9 @@ impl Encoder {
         Some(bytes.freeze())
     }
 
-    /// What follows the opening brace of a served object without its apiVersion and kind: an item of a list.
-    pub fn item<'a>(&self, served: &'a [u8]) -> &'a [u8] {
-        if served.starts_with(&self.head.as_bytes()[..self.type_bytes]) {
+    /// A served object as a list item: without its opening brace, apiVersion and kind.
+    pub fn list_item<'a>(&self, served: &'a [u8]) -> &'a [u8] {
+        if served.starts_with(&self.prefix.as_bytes()[..self.type_bytes]) {
             &served[self.type_bytes..]
         } else {
             served.get(1..).unwrap_or_default()
@@ -114,15 +120,19 @@ impl Encoder {
     }
 }
 
-/// Served bytes with another revision: how a deleted object is told.
-pub fn with_revision(encoder: &Encoder, served: &[u8], revision: Revision) -> Option<Bytes> {
+/// Replaces the resourceVersion of served bytes, for the DELETED event of an object.
+pub fn replace_resource_version(
+    encoder: &ObjectEncoder,
+    served: &[u8],
+    revision: Revision,
+) -> Option<Bytes> {
     let rest = served
-        .strip_prefix(encoder.head.as_bytes())?
+        .strip_prefix(encoder.prefix.as_bytes())?
         .strip_prefix(RESOURCE_VERSION.as_bytes())?;
     let end = rest.iter().position(|&byte| byte == b'"')?;
     let number = revision.to_string();
     let mut bytes = BytesMut::with_capacity(served.len() + number.len());
-    bytes.extend_from_slice(encoder.head.as_bytes());
+    bytes.extend_from_slice(encoder.prefix.as_bytes());
     bytes.extend_from_slice(RESOURCE_VERSION.as_bytes());
     bytes.extend_from_slice(number.as_bytes());
     bytes.extend_from_slice(&rest[end..]);
@@ -135,33 +145,35 @@ mod tests {
 
     use super::*;
 
-    fn encoder() -> Encoder {
-        Encoder::new("v1", "Pod")
+    fn encoder() -> ObjectEncoder {
+        ObjectEncoder::new("v1", "Pod")
     }
 
     fn stored(value: Value) -> Bytes {
         let Value::Object(mut object) = value else {
             panic!()
         };
-        encoder().stored(&mut object)
+        encoder().encode_stored(&mut object)
     }
 
     #[test]
-    fn an_object_is_brought_into_form_as_it_is_stored() {
+    fn encoding_canonically_equals_canonicalizing_then_encoding() {
         let table = Table::builtin();
-        let of = table.named("io.k8s.api.core.v1.ConfigMap").expect("a type");
+        let object_type = table
+            .type_id("io.k8s.api.core.v1.ConfigMap")
+            .expect("schema type exists");
         for value in [
             json!({"data": {"a": "b"}, "kind": "ConfigMap", "metadata": {"name": "a", "labels": {}}}),
             json!({"binaryData": {}, "immutable": false, "metadata": {"resourceVersion": "3"}}),
             json!({"data": null, "other": [1]}),
         ] {
             let mut object = crate::testing::object(value);
-            let mut apart = object.clone();
-            let encoder = Encoder::new("v1", "ConfigMap");
-            let stored = encoder.stored_in_form(table, of, &mut object);
-            rhumb_schema::conform(table, of, &mut apart);
-            assert_eq!(stored, encoder.stored(&mut apart));
-            assert_eq!(object, apart);
+            let mut canonicalized = object.clone();
+            let encoder = ObjectEncoder::new("v1", "ConfigMap");
+            let stored = encoder.encode_canonical(table, object_type, &mut object);
+            rhumb_schema::canonicalize(table, object_type, &mut canonicalized);
+            assert_eq!(stored, encoder.encode_stored(&mut canonicalized));
+            assert_eq!(object, canonicalized);
         }
     }
 
@@ -170,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_is_put_in_and_replaced() {
+    fn a_resource_version_is_inserted_and_replaced() {
         for metadata in [
             json!({}),
             json!({"name": "a"}),
@@ -184,31 +196,38 @@ mod tests {
                     .windows(15)
                     .any(|window| window == b"resourceVersion")
             );
-            let served = encoder().served(&stored, Revision::new(7)).unwrap();
+            let served = encoder()
+                .insert_resource_version(&stored, Revision::new(7))
+                .unwrap();
             assert_eq!(parse(&served)["metadata"]["resourceVersion"], "7");
-            let later = with_revision(&encoder(), &served, Revision::new(123)).unwrap();
-            assert_eq!(parse(&later)["metadata"]["resourceVersion"], "123");
-            assert_eq!(parse(&later)["spec"], json!({}));
+            let replaced =
+                replace_resource_version(&encoder(), &served, Revision::new(123)).unwrap();
+            assert_eq!(parse(&replaced)["metadata"]["resourceVersion"], "123");
+            assert_eq!(parse(&replaced)["spec"], json!({}));
         }
     }
 
     #[test]
-    fn whatever_an_object_holds_it_begins_the_same() {
+    fn every_encoding_starts_with_the_same_prefix() {
         let stored =
             stored(json!({"aggregationRule": 1, "kind": "Pod", "apiVersion": "v1", "lead": 2}));
-        let served = encoder().served(&stored, Revision::new(7)).unwrap();
+        let served = encoder()
+            .insert_resource_version(&stored, Revision::new(7))
+            .unwrap();
         let metadata = json!({"resourceVersion": "7"});
         let expect = json!({"aggregationRule": 1, "kind": "Pod", "apiVersion": "v1", "lead": 2, "metadata": metadata});
         assert_eq!(parse(&served), expect);
     }
 
     #[test]
-    fn an_item_has_no_type() {
+    fn a_list_item_has_no_type_meta() {
         let stored = stored(
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}),
         );
-        let served = encoder().served(&stored, Revision::new(7)).unwrap();
-        let item = [b"{", encoder().item(&served)].concat();
+        let served = encoder()
+            .insert_resource_version(&stored, Revision::new(7))
+            .unwrap();
+        let item = [b"{", encoder().list_item(&served)].concat();
         assert_eq!(
             parse(&item),
             json!({"metadata": {"name": "a", "resourceVersion": "7"}, "spec": {}})
@@ -216,11 +235,15 @@ mod tests {
     }
 
     #[test]
-    fn foreign_bytes_are_not_touched() {
+    fn bytes_without_the_expected_prefix_are_declined() {
         assert_eq!(
-            encoder().served(br#"{"kind":"Pod","apiVersion":"v1"}"#, Revision::new(7)),
+            encoder()
+                .insert_resource_version(br#"{"kind":"Pod","apiVersion":"v1"}"#, Revision::new(7)),
             None
         );
-        assert_eq!(encoder().served(b"", Revision::new(7)), None);
+        assert_eq!(
+            encoder().insert_resource_version(b"", Revision::new(7)),
+            None
+        );
     }
 }

@@ -1,12 +1,12 @@
-//! The metadata of an object, read and written by name.
+//! Access to the metadata of an object by field name (upstream: `metav1.Object`, `meta.Accessor`).
 
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_meta::Timestamp;
 use serde_json::Value;
 
-/// Reads an object's metadata. What is absent reads as empty.
-pub trait Metadata {
-    fn metadata(&self) -> Option<&Object>;
+/// Reads the metadata of an object. Absent fields read as empty.
+pub trait ObjectMetadata {
+    fn metadata(&self) -> Option<&JsonObject>;
 
     fn meta_str(&self, field: &str) -> &str {
         self.metadata()
@@ -64,16 +64,16 @@ pub trait Metadata {
     }
 }
 
-impl Metadata for Object {
-    fn metadata(&self) -> Option<&Object> {
+impl ObjectMetadata for JsonObject {
+    fn metadata(&self) -> Option<&JsonObject> {
         self.get("metadata").and_then(Value::as_object)
     }
 }
 
-/// Writes an object's metadata.
-pub trait MetadataMut {
-    /// Changes the metadata, which is made if it is not there.
-    fn edit_metadata(&mut self, edit: impl FnOnce(&mut Object));
+/// Changes the metadata of an object.
+pub trait ObjectMetadataMut {
+    /// Changes the metadata, which is created if absent.
+    fn edit_metadata(&mut self, update: impl FnOnce(&mut JsonObject));
 
     fn set_meta(&mut self, field: &str, value: impl Into<Value>) {
         self.edit_metadata(|metadata| {
@@ -91,8 +91,8 @@ pub trait MetadataMut {
         self.set_meta(field, time.rfc3339().to_string());
     }
 
-    /// The old object's field, or none if the old one has none.
-    fn carry_meta(&mut self, old: &Object, field: &str) {
+    /// Copies a field from the old object, or removes it if the old object does not have it.
+    fn copy_meta_from(&mut self, old: &JsonObject, field: &str) {
         match old.metadata().and_then(|metadata| metadata.get(field)) {
             Some(value) => self.set_meta(field, value.clone()),
             None => self.clear_meta(field),
@@ -108,13 +108,13 @@ pub trait MetadataMut {
     }
 }
 
-impl MetadataMut for Object {
-    fn edit_metadata(&mut self, edit: impl FnOnce(&mut Object)) {
+impl ObjectMetadataMut for JsonObject {
+    fn edit_metadata(&mut self, update: impl FnOnce(&mut JsonObject)) {
         if let Some(Value::Object(metadata)) = self.get_mut("metadata") {
-            return edit(metadata);
+            return update(metadata);
         }
-        let mut metadata = Object::new();
-        edit(&mut metadata);
+        let mut metadata = JsonObject::new();
+        update(&mut metadata);
         self.insert("metadata".to_owned(), Value::Object(metadata));
     }
 }

@@ -1,15 +1,15 @@
-//! Objects as the server handles them: their metadata, and their bytes.
+//! Objects inside the server: metadata access, storage encoding and decoding, and projection into the watch cache.
 
-mod as_stored;
+mod api_object_projector;
+mod decoded_cache;
 mod encode;
-mod forms;
 mod metadata;
-mod projection;
-mod trees;
+mod raw_projector;
+mod stored_decoder;
 
-pub use as_stored::AsStored;
-pub use encode::{Encoder, with_revision};
-pub use forms::{Form, Forms};
-pub use metadata::{Metadata, MetadataMut};
-pub use projection::Projection;
-pub use trees::Trees;
+pub use api_object_projector::ApiObjectProjector;
+pub use decoded_cache::DecodedObjectCache;
+pub use encode::{ObjectEncoder, replace_resource_version};
+pub use metadata::{ObjectMetadata, ObjectMetadataMut};
+pub use raw_projector::RawProjector;
+pub use stored_decoder::{DecodableVersion, StoredDecoder};

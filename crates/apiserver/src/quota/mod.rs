@@ -1,134 +1,142 @@
-//! Quotas: what every namespace uses, kept exact whoever writes.
+//! ResourceQuota enforcement (upstream: the ResourceQuota admission plugin and the resource quota controller).
 //!
-//! Each namespace that has quotas has a [`Till`]: a book of what its objects use, which follows the caches, and of
-//! what is being written at the moment. A write finds room there, holds it, and lets go of it when the cache shows
-//! the object or when it has failed: nothing has to be counted back after a crash. That nobody else, on this server or
-//! on another, changes the rules or takes the same room meanwhile is part of the commit (`turns.rs`). What the book
-//! says is written into the status of the quotas a little later (`status.rs`).
+//! Entry point: [`QuotaEnforcer::reserve`]. Each namespace with quotas has a [`NamespaceQuota`]: usage computed from
+//! the caches plus reservations of writes in progress. A write reserves its usage before the commit and releases it
+//! once the cache shows the object or the write has failed, so a crash leaves nothing to correct. Every commit carries
+//! a precondition on the namespace's epoch key (`epoch.rs`), which fails if another server changed the quotas or took
+//! over admission. `status.used` is derived and written shortly afterwards (`status.rs`).
 
-mod counts;
-mod ledger;
+mod epoch;
+mod metrics;
+mod namespace_quota;
 mod reservation;
 mod status;
 #[cfg(test)]
 mod tests;
-mod till;
-mod turns;
+mod usage_tracker;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rhumb_cache::Cache;
+use rhumb_cache::ResourceCache;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::resources::{Call, Registry};
+use crate::resources::{RequestContext, ResourceRegistry};
 
-pub use counts::Counts;
-pub(crate) use reservation::Reservation;
-pub(crate) use status::keep;
-pub use till::Room;
-pub(crate) use till::{NoRoom, Wish};
-pub use turns::{TURNS, TurnKeys, Turns};
+pub use epoch::{EPOCHS_PATH, EpochSideEffects, QuotaEpochs};
+pub use metrics::QuotaMetrics;
+pub use namespace_quota::QuotaGrant;
+pub(crate) use namespace_quota::{QuotaRequest, ReservationError};
+pub(crate) use reservation::QuotaReservation;
+pub(crate) use status::spawn_status_tasks;
 
-use ledger::Ledger;
-use till::Till;
+use namespace_quota::NamespaceQuota;
+use usage_tracker::UsageTracker;
 
-/// How long a read waits for the status.
-const SETTLE_MAX: Duration = Duration::from_secs(1);
+/// How long a read of quotas waits for their status to be refreshed.
+const STATUS_REFRESH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How many books are begun anew at the same time.
-const BEGINNINGS_MAX: usize = 4;
+/// How many namespaces may recompute their usage concurrently.
+const CONCURRENT_REBUILDS_MAX: usize = 4;
 
-/// The tills of all namespaces that have quotas.
+/// Quota state of all namespaces that have quotas.
 #[derive(Debug)]
-pub struct Tills {
-    quotas: Option<Cache>,
-    tills: Mutex<HashMap<Box<str>, Arc<Till>>>,
-    turns: Arc<Turns>,
-    counts: Counts,
-    /// Books are begun anew by a few at a time: each reads all that its namespace has.
-    beginnings: Arc<Semaphore>,
-    /// Whether this server writes the status of quotas.
-    is_kept: AtomicBool,
+pub struct QuotaEnforcer {
+    quota_cache: Option<ResourceCache>,
+    namespaces: Mutex<HashMap<Box<str>, Arc<NamespaceQuota>>>,
+    epochs: Arc<QuotaEpochs>,
+    metrics: QuotaMetrics,
+    /// Limits concurrent rebuilds: each one reads all counted objects of its namespace.
+    rebuild_permits: Arc<Semaphore>,
+    /// Whether this server writes `status` of ResourceQuotas.
+    writes_status: AtomicBool,
 }
 
-impl Tills {
-    pub fn new(registry: &Registry, turns: Arc<Turns>) -> Tills {
+impl QuotaEnforcer {
+    pub fn new(registry: &ResourceRegistry, epochs: Arc<QuotaEpochs>) -> QuotaEnforcer {
         let quotas = registry
             .find("", "resourcequotas")
             .and_then(|resource| resource.storage.as_ref());
-        Tills {
-            quotas: quotas.map(|storage| storage.cache.clone()),
-            tills: Mutex::default(),
-            turns,
-            counts: Counts::default(),
-            beginnings: Arc::new(Semaphore::new(BEGINNINGS_MAX)),
-            is_kept: AtomicBool::new(false),
+        QuotaEnforcer {
+            quota_cache: quotas.map(|storage| storage.cache.clone()),
+            namespaces: Mutex::default(),
+            epochs,
+            metrics: QuotaMetrics::default(),
+            rebuild_permits: Arc::new(Semaphore::new(CONCURRENT_REBUILDS_MAX)),
+            writes_status: AtomicBool::new(false),
         }
     }
 
-    pub fn counts(&self) -> &Counts {
-        &self.counts
+    pub fn metrics(&self) -> &QuotaMetrics {
+        &self.metrics
     }
 
-    /// The till of a namespace; none if there are no quotas in it.
-    fn of(&self, namespace: &str) -> Option<Arc<Till>> {
-        let quotas = self.quotas.as_ref()?;
-        if let Some(till) = self.tills().get(namespace) {
-            return Some(Arc::clone(till));
+    /// The quota state of a namespace; `None` if the namespace has no quotas.
+    fn for_namespace(&self, namespace: &str) -> Option<Arc<NamespaceQuota>> {
+        let quotas = self.quota_cache.as_ref()?;
+        if let Some(namespace_quota) = self.lock_namespaces().get(namespace) {
+            return Some(Arc::clone(namespace_quota));
         }
         quotas.snapshot().range(Some(namespace), None).next()?;
-        let mut tills = self.tills();
-        let till = tills
+        let mut namespaces = self.lock_namespaces();
+        let namespace_quota = namespaces
             .entry(namespace.into())
-            .or_insert_with(|| Arc::new(Till::new(namespace, quotas.clone())));
-        Some(Arc::clone(till))
+            .or_insert_with(|| Arc::new(NamespaceQuota::new(namespace, quotas.clone())));
+        Some(Arc::clone(namespace_quota))
     }
 
-    /// Forgets a till without quotas where nothing is under way. Its ledger is open, so that this stays so.
-    fn forget(&self, namespace: &str, ledger: &Ledger) -> bool {
-        let is_idle = !ledger.has_quotas() && !ledger.book.has_holds();
+    /// Removes the state of a namespace that has neither quotas nor reservations. The caller holds the tracker's lock,
+    /// so no reservation can be added meanwhile.
+    fn remove_if_idle(&self, namespace: &str, tracker: &UsageTracker) -> bool {
+        let is_idle = !tracker.has_quotas() && !tracker.usage.has_reservations();
         if is_idle {
-            self.tills().remove(namespace);
+            self.lock_namespaces().remove(namespace);
         }
         is_idle
     }
 
-    /// Whether this is still the till of the namespace.
-    fn has(&self, namespace: &str, till: &Arc<Till>) -> bool {
-        let tills = self.tills();
-        tills.get(namespace).is_some_and(|it| Arc::ptr_eq(it, till))
+    /// Whether this is still the registered state of the namespace.
+    fn is_current(&self, namespace: &str, namespace_quota: &Arc<NamespaceQuota>) -> bool {
+        let namespaces = self.lock_namespaces();
+        namespaces
+            .get(namespace)
+            .is_some_and(|current| Arc::ptr_eq(current, namespace_quota))
     }
 
-    fn tills(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Till>>> {
-        self.tills.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_namespaces(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<NamespaceQuota>>> {
+        self.namespaces.lock()
     }
 
-    /// Brings the status of quotas up to date for somebody who is about to read them. Should that take too long, they
-    /// are read as they are.
-    pub(crate) async fn settle(&self, call: &Call<'_>) {
-        let resource = &call.resource.group_resource;
-        let is_theirs = resource.group.is_empty() && resource.resource == "resourcequotas";
-        let namespace = call.namespace().filter(|_| is_theirs && self.is_kept());
+    /// Refreshes the status of a namespace's quotas before a get or list of them. On timeout the stored status is
+    /// served.
+    pub(crate) async fn refresh_status(&self, context: &RequestContext<'_>) {
+        let resource = &context.resource.group_resource;
+        let is_quota = resource.group.is_empty() && resource.resource == "resourcequotas";
+        let namespace = context
+            .namespace()
+            .filter(|_| is_quota && self.writes_status());
         let Some(namespace) = namespace else {
             return;
         };
-        let asked = Instant::now();
-        let settled = async {
-            // Other servers may have let something in just now.
-            call.api.fresh(call).await?;
-            match self.of(namespace) {
-                Some(till) => status::settle(call.api, &till, asked).await,
+        let requested_at = Instant::now();
+        let refreshed = async {
+            // Other servers may have admitted writes that this cache does not show yet.
+            context.state.await_consistent(context).await?;
+            match self.for_namespace(namespace) {
+                Some(namespace_quota) => {
+                    status::refresh(context.state, &namespace_quota, requested_at).await
+                }
                 None => Ok(()),
             }
         };
-        let _ = timeout(SETTLE_MAX, settled).await;
+        let _ = timeout(STATUS_REFRESH_TIMEOUT, refreshed).await;
     }
 
-    fn is_kept(&self) -> bool {
-        self.is_kept.load(Ordering::Relaxed)
+    fn writes_status(&self) -> bool {
+        self.writes_status.load(Ordering::Relaxed)
     }
 }

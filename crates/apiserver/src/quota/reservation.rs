@@ -1,49 +1,49 @@
-//! Room that is held for one write.
+//! The quota reservation of one write, settled with the outcome of the commit.
 
 use std::sync::Arc;
 
 use rhumb_meta::Revision;
-use rhumb_quota::HoldId;
+use rhumb_quota::ReservationId;
 
-use super::till::{Ended, Till};
+use super::namespace_quota::{NamespaceQuota, WriteOutcome};
 
-/// Held until the write is known to have happened or to have failed. Where nobody can say, the room stays taken until
-/// the object shows up, or for a while.
+/// Usage reserved until the write is known to be committed or failed. If dropped before it is settled, the outcome of
+/// the write is unknown: the reservation stays until the object appears in the cache or a timeout has passed.
 #[derive(Debug)]
-pub(crate) struct Reservation {
-    till: Arc<Till>,
-    id: HoldId,
-    has_ended: bool,
+pub(crate) struct QuotaReservation {
+    namespace_quota: Arc<NamespaceQuota>,
+    id: ReservationId,
+    is_settled: bool,
 }
 
-impl Reservation {
-    pub(super) fn new(till: Arc<Till>, id: HoldId) -> Reservation {
-        Reservation {
-            till,
+impl QuotaReservation {
+    pub(super) fn new(namespace_quota: Arc<NamespaceQuota>, id: ReservationId) -> QuotaReservation {
+        QuotaReservation {
+            namespace_quota,
             id,
-            has_ended: false,
+            is_settled: false,
         }
     }
 
-    pub(crate) fn written(mut self, revision: Revision) {
-        self.end(Ended::Written(revision));
+    pub(crate) fn committed(mut self, revision: Revision) {
+        self.settle(WriteOutcome::Committed(revision));
     }
 
-    /// It did not happen, and will not.
+    /// The write was not committed, and never will be.
     pub(crate) fn failed(mut self) {
-        self.end(Ended::Failed);
+        self.settle(WriteOutcome::Failed);
     }
 
-    fn end(&mut self, how: Ended) {
-        self.has_ended = true;
-        self.till.end(self.id, how);
+    fn settle(&mut self, how: WriteOutcome) {
+        self.is_settled = true;
+        self.namespace_quota.settle(self.id, how);
     }
 }
 
-impl Drop for Reservation {
+impl Drop for QuotaReservation {
     fn drop(&mut self) {
-        if !self.has_ended {
-            self.end(Ended::Unknown);
+        if !self.is_settled {
+            self.settle(WriteOutcome::Unknown);
         }
     }
 }

@@ -1,7 +1,8 @@
-//! What quotas say is used.
+//! Writes `status.hard` and `status.used` of ResourceQuotas (upstream: the resource quota controller).
 //!
-//! Writes are judged by the book and not by the status, so the status may come a little later: soon after the first
-//! change, then at most once a second. Whoever reads quotas of a namespace has it brought up to date first.
+//! Entry point: [`spawn_status_tasks`]. Writes are checked against the tracked usage and not against the status, so the
+//! status may lag: it is written soon after the first change, then at most once a second. Reads of a namespace's
+//! quotas refresh it first.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,130 +10,140 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::select_all;
-use rhumb_api::Object;
-use rhumb_cache::{Bell, Cache, Message, Start, WatchEnd, WatchRequest};
+use rhumb_api::JsonObject;
+use rhumb_cache::{ResourceCache, WatchEnd, WatchMessage, WatchNotifier, WatchRequest, WatchStart};
 use rhumb_meta::{ObjectKey, Revision, Status, Timestamp};
-use rhumb_quota::Amounts;
+use rhumb_quota::ResourceQuantities;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::ledger::Ledger;
-use super::till::Till;
-use crate::Api;
-use crate::objects::Metadata;
-use crate::start::{Amended, amend_all};
+use super::namespace_quota::NamespaceQuota;
+use super::usage_tracker::UsageTracker;
+use crate::ServerState;
+use crate::objects::ObjectMetadata;
+use crate::start::{ServerWriteResult, update_objects};
 
 const RESOURCE: (&str, &str) = ("", "resourcequotas");
 
-/// Changes that come within this time of the first are written together.
-const GATHER: Duration = Duration::from_millis(30);
+/// Changes within this time of the first are written together.
+const BATCH_DELAY: Duration = Duration::from_millis(30);
 
-/// How far apart two writes of the same status are.
-const APART: Duration = Duration::from_secs(1);
+/// Minimum time between two writes of the same status.
+const WRITE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// How much later than the server whose turn it is others write what is still missing.
-const STAND_IN: Duration = Duration::from_secs(2);
+/// How long servers that do not hold the epoch wait before they write a status that is still stale.
+const NON_HOLDER_DELAY: Duration = Duration::from_secs(2);
 
-/// How often the status is looked at though nothing seems to have changed.
+/// How often the status is checked without a change.
 const RESYNC: Duration = Duration::from_secs(300);
 
-/// How many quotas are written in one transaction.
-const AT_ONCE: usize = 100;
+/// Maximum number of quotas written in one transaction.
+const BATCH_MAX: usize = 100;
 
-/// How often a status is computed anew because somebody else wrote it meanwhile.
+/// How often a status is recomputed after a conflicting write.
 const ATTEMPTS_MAX: usize = 4;
 
-/// How long is waited for what somebody else wrote.
+/// How long to wait until the cache shows a conflicting write.
 const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 
-/// Writes what the book says into the status of each quota that says something else. All who have asked by the time
-/// at which one begins are served by it.
-pub(super) async fn settle(api: &Arc<Api>, till: &Till, asked: Instant) -> Result<(), Status> {
-    let mut settled = till.settled.lock().await;
-    if settled.is_some_and(|began| began > asked) {
+/// Writes the tracked usage into each quota whose status differs. A refresh that started after `requested_at` serves all
+/// callers that were waiting for it.
+pub(super) async fn refresh(
+    state: &Arc<ServerState>,
+    namespace_quota: &NamespaceQuota,
+    requested_at: Instant,
+) -> Result<(), Status> {
+    let mut refreshed_at = namespace_quota.status_refreshed_at.lock().await;
+    if refreshed_at.is_some_and(|refresh_started| refresh_started > requested_at) {
         return Ok(());
     }
     for _ in 0..ATTEMPTS_MAX {
-        let began = Instant::now();
-        let counted = Counted::of(&*till.open(api).await?);
-        if counted.write(api).await? {
-            *settled = Some(began);
+        let refresh_started = Instant::now();
+        let snapshot = UsageSnapshot::from_tracker(&*namespace_quota.lock_tracker(state).await?);
+        if snapshot.write(state).await? {
+            *refreshed_at = Some(refresh_started);
             break;
         }
-        // What overtook it has to be here before it is changed.
-        let caught_up = api.hub.current(Instant::now() + CATCH_UP_MAX).await;
+        // Wait until the cache shows the conflicting write, then recompute.
+        let caught_up = state
+            .cache_manager
+            .wait_until_consistent(Instant::now() + CATCH_UP_MAX)
+            .await;
         caught_up.map_err(Status::internal_error)?;
     }
     Ok(())
 }
 
-/// What is used, by the quotas that count it.
-struct Counted {
-    used: Vec<(ObjectKey, Amounts)>,
+/// Usage of each quota of a namespace as of a revision.
+struct UsageSnapshot {
+    used: Vec<(ObjectKey, ResourceQuantities)>,
     as_of: Revision,
 }
 
-impl Counted {
-    fn of(ledger: &Ledger) -> Counted {
-        let used = |(place, key): (usize, &ObjectKey)| (key.clone(), ledger.book.used(place));
-        Counted {
-            used: ledger.quota_keys().enumerate().map(used).collect(),
-            as_of: ledger.shown(),
+impl UsageSnapshot {
+    fn from_tracker(tracker: &UsageTracker) -> UsageSnapshot {
+        let used = |(index, key): (usize, &ObjectKey)| (key.clone(), tracker.usage.used(index));
+        UsageSnapshot {
+            used: tracker.quota_keys().enumerate().map(used).collect(),
+            as_of: tracker.observed_revision(),
         }
     }
 
-    /// Whether all quotas say so now; else somebody else wrote one of them meanwhile.
-    async fn write(&self, api: &Arc<Api>) -> Result<bool, Status> {
+    /// Returns whether all quotas have this status now; `false` after a conflict with another write.
+    async fn write(&self, state: &Arc<ServerState>) -> Result<bool, Status> {
         let mut is_done = true;
-        for few in self.used.chunks(AT_ONCE) {
-            match self.write_few(api, few).await {
+        for batch in self.used.chunks(BATCH_MAX) {
+            match self.write_batch(state, batch).await {
                 Ok(is_written) => is_done &= is_written,
-                // One of them may be at fault, or all together are too large.
-                Err(_) if few.len() > 1 => {
-                    for one in few {
-                        let written = self.write_few(api, std::slice::from_ref(one)).await;
-                        is_done &= written.unwrap_or_else(|problem| {
+                // One quota may be at fault, or the transaction is too large: write them one by one.
+                Err(_) if batch.len() > 1 => {
+                    for quota_usage in batch {
+                        let written = self
+                            .write_batch(state, std::slice::from_ref(quota_usage))
+                            .await;
+                        is_done &= written.unwrap_or_else(|error| {
                             tracing::warn!(
-                                quota = one.0.name(),
-                                problem,
-                                "a quota cannot be told what is used"
+                                namespace = quota_usage.0.namespace(),
+                                quota = quota_usage.0.name(),
+                                error,
+                                "failed to write quota status; retrying with the next refresh"
                             );
                             true
                         });
                     }
                 }
-                Err(problem) => return Err(Status::internal_error(problem)),
+                Err(error) => return Err(Status::internal_error(error)),
             }
         }
         Ok(is_done)
     }
 
-    async fn write_few(
+    async fn write_batch(
         &self,
-        api: &Arc<Api>,
-        few: &[(ObjectKey, Amounts)],
+        state: &Arc<ServerState>,
+        batch: &[(ObjectKey, ResourceQuantities)],
     ) -> Result<bool, String> {
         let was_newer = AtomicBool::new(false);
-        let edits = few.iter().map(|(key, used)| {
+        let updates = batch.iter().map(|(key, used)| {
             let was_newer = &was_newer;
-            let edit = move |quota: Object| {
-                // Another server may have counted more than this one has seen.
+            let update = move |quota: JsonObject| {
+                // The stored quota is newer than this usage: another server may have counted more objects.
                 let version = quota.resource_version().parse::<u64>();
                 let is_newer = version.is_ok_and(|version| version > self.as_of.get());
                 was_newer.fetch_or(is_newer, Ordering::Relaxed);
-                amended(quota, used).filter(|_| !is_newer)
+                with_updated_status(quota, used).filter(|_| !is_newer)
             };
-            (key, edit)
+            (key, update)
         });
-        let written = amend_all(api, RESOURCE, edits);
+        let written = update_objects(state, RESOURCE, updates);
         let written = written.await?;
-        Ok(written != Amended::Overtaken && !was_newer.load(Ordering::Relaxed))
+        Ok(written != ServerWriteResult::Conflict && !was_newer.load(Ordering::Relaxed))
     }
 }
 
-/// The quota with another status, if it needs one.
-fn amended(mut quota: Object, used: &Amounts) -> Option<Object> {
+/// The quota with `used` in its status; `None` if the status is already right.
+fn with_updated_status(mut quota: JsonObject, used: &ResourceQuantities) -> Option<JsonObject> {
     let hard = quota.get("spec").map_or(&Value::Null, |spec| &spec["hard"]);
     let hard = if hard.is_object() {
         hard.clone()
@@ -151,38 +162,41 @@ fn amended(mut quota: Object, used: &Amounts) -> Option<Object> {
     Some(quota)
 }
 
-/// Keeps the books of all namespaces with quotas, and the status of the quotas if it is to, for as long as there is a
-/// server.
-pub(crate) fn keep(api: &Arc<Api>, writes_status: bool) {
-    if let Some(quotas) = api.tills.quotas.clone() {
-        api.tills.is_kept.store(writes_status, Ordering::Relaxed);
-        tokio::spawn(follow(Arc::downgrade(api), quotas));
+/// Spawns the tasks that track usage in all namespaces with quotas and, with `writes_status`, write the status of
+/// quotas. They end with the server.
+pub(crate) fn spawn_status_tasks(state: &Arc<ServerState>, writes_status: bool) {
+    if let Some(quotas) = state.quota_enforcer.quota_cache.clone() {
+        state
+            .quota_enforcer
+            .writes_status
+            .store(writes_status, Ordering::Relaxed);
+        tokio::spawn(watch_quotas(Arc::downgrade(state), quotas));
     }
 }
 
-/// What tells the task of each namespace with quotas that they have changed.
-type Tended = HashMap<Box<str>, Arc<Notify>>;
+/// The task of each namespace with quotas, by the notifier that signals changed quotas.
+type NamespaceTasks = HashMap<Box<str>, Arc<Notify>>;
 
-async fn follow(api: Weak<Api>, quotas: Cache) {
-    let (over, mut is_over) = mpsc::unbounded_channel();
-    let mut tended = Tended::new();
-    while let Ok(mut watcher) = quotas.watch(WatchRequest::everything(Start::List)) {
+async fn watch_quotas(state: Weak<ServerState>, quotas: ResourceCache) {
+    let (finished_sender, mut finished) = mpsc::unbounded_channel();
+    let mut tasks = NamespaceTasks::new();
+    while let Ok(mut watcher) = quotas.watch(WatchRequest::everything(WatchStart::InitialList)) {
         loop {
             tokio::select! {
                 message = watcher.next() => match message {
-                    Ok(Message::Event(event)) => {
+                    Ok(WatchMessage::Event(event)) => {
                         let namespace = event.entry().key().namespace().unwrap_or_default();
-                        tend(&api, &over, &mut tended, namespace);
+                        notify_or_spawn_task(&state, &finished_sender, &mut tasks, namespace);
                     }
-                    Ok(Message::InitialEnd(_)) => {}
+                    Ok(WatchMessage::InitialEventsEnd(_)) => {}
                     Err(WatchEnd::Expired) => break,
                     Err(WatchEnd::Closing | WatchEnd::Removed) => return,
                 },
-                Some(namespace) = is_over.recv() => {
-                    tended.remove::<str>(&namespace);
-                    // A quota may have come while its task was about to end.
+                Some(namespace) = finished.recv() => {
+                    tasks.remove::<str>(&namespace);
+                    // A quota may have been created while the task was about to end.
                     if quotas.snapshot().range(Some(&namespace), None).next().is_some() {
-                        tend(&api, &over, &mut tended, &namespace);
+                        notify_or_spawn_task(&state, &finished_sender, &mut tasks, &namespace);
                     }
                 }
             }
@@ -190,92 +204,101 @@ async fn follow(api: Weak<Api>, quotas: Cache) {
     }
 }
 
-fn tend(
-    api: &Weak<Api>,
-    over: &mpsc::UnboundedSender<Box<str>>,
-    tended: &mut Tended,
+fn notify_or_spawn_task(
+    state: &Weak<ServerState>,
+    finished_sender: &mpsc::UnboundedSender<Box<str>>,
+    tasks: &mut NamespaceTasks,
     namespace: &str,
 ) {
-    if let Some(changed) = tended.get(namespace) {
+    if let Some(changed) = tasks.get(namespace) {
         changed.notify_one();
         return;
     }
     let changed = Arc::new(Notify::new());
-    let task = keep_namespace(
-        api.clone(),
+    let task = run_namespace(
+        state.clone(),
         namespace.into(),
         Arc::clone(&changed),
-        over.clone(),
+        finished_sender.clone(),
     );
     tokio::spawn(task);
-    tended.insert(namespace.into(), changed);
+    tasks.insert(namespace.into(), changed);
 }
 
-/// What wakes whoever keeps a namespace.
-struct Wake {
-    bells: Vec<Bell>,
-    lapse: Option<Timestamp>,
+/// What wakes the task of a namespace.
+struct WakeConditions {
+    notifiers: Vec<WatchNotifier>,
+    next_lapse: Option<Timestamp>,
 }
 
-async fn keep_namespace(
-    api: Weak<Api>,
+async fn run_namespace(
+    state: Weak<ServerState>,
     namespace: Box<str>,
     changed: Arc<Notify>,
-    over: mpsc::UnboundedSender<Box<str>>,
+    finished_sender: mpsc::UnboundedSender<Box<str>>,
 ) {
-    while let Some(running) = api.upgrade().filter(|api| !api.is_closing()) {
-        let Some(till) = running.tills.of(&namespace) else {
+    while let Some(running) = state.upgrade().filter(|state| !state.is_shutting_down()) {
+        let Some(namespace_quota) = running.quota_enforcer.for_namespace(&namespace) else {
             break;
         };
-        let wake = match keep_once(&running, &namespace, &till).await {
+        let wake = match refresh_once(&running, &namespace, &namespace_quota).await {
             Ok(Some(wake)) => wake,
             Ok(None) => break,
-            Err(problem) => {
-                tracing::warn!(%namespace, problem = problem.message, "the status of quotas cannot be written");
-                sleep(STAND_IN).await;
+            Err(error) => {
+                tracing::warn!(%namespace, error = error.message, "failed to refresh quota status; retrying");
+                sleep(NON_HOLDER_DELAY).await;
                 continue;
             }
         };
-        let earliest = Instant::now() + APART;
-        let lapse = wake
-            .lapse
-            .map(|at| at.saturating_duration_since(running.clock.wall()));
-        let is_ours = running.tills.turns.is_ours(&namespace);
-        drop((running, till));
+        let earliest = Instant::now() + WRITE_INTERVAL_MIN;
+        let until_deadline = wake
+            .next_lapse
+            .map(|deadline| deadline.saturating_duration_since(running.clock.wall()));
+        let holds_epoch = running.quota_enforcer.epochs.is_held_here(&namespace);
+        drop((running, namespace_quota));
         tokio::select! {
-            () = any(&wake.bells) => {}
+            () = any_notified(&wake.notifiers) => {}
             () = changed.notified() => {}
-            () = sleep(lapse.unwrap_or(RESYNC).min(RESYNC)) => {}
+            () = sleep(until_deadline.unwrap_or(RESYNC).min(RESYNC)) => {}
         }
-        sleep(if is_ours { GATHER } else { STAND_IN }).await;
-        // The first change after a while is told at once, those that follow it together.
+        sleep(if holds_epoch {
+            BATCH_DELAY
+        } else {
+            NON_HOLDER_DELAY
+        })
+        .await;
+        // The first change after an idle period is written at once, later ones at most once per interval.
         sleep_until(earliest).await;
     }
-    let _ = over.send(namespace);
+    let _ = finished_sender.send(namespace);
 }
 
-/// Writes what is missing. If there are no quotas any more, and nothing is under way, the till is forgotten.
-async fn keep_once(api: &Arc<Api>, namespace: &str, till: &Till) -> Result<Option<Wake>, Status> {
-    if api.tills.is_kept() {
-        settle(api, till, Instant::now()).await?;
+/// Refreshes the status once. Returns `None` if the namespace's state was removed: no quotas and no reservations left.
+async fn refresh_once(
+    state: &Arc<ServerState>,
+    namespace: &str,
+    namespace_quota: &NamespaceQuota,
+) -> Result<Option<WakeConditions>, Status> {
+    if state.quota_enforcer.writes_status() {
+        refresh(state, namespace_quota, Instant::now()).await?;
     }
-    let ledger = till.open(api).await?;
-    if api.tills.forget(namespace, &ledger) {
+    let tracker = namespace_quota.lock_tracker(state).await?;
+    if state.quota_enforcer.remove_if_idle(namespace, &tracker) {
         return Ok(None);
     }
-    let lapse = match ledger.has_quotas() {
-        true => ledger.book.next_lapse(),
-        false => Some(api.clock.wall().saturating_add(APART)),
+    let until_deadline = match tracker.has_quotas() {
+        true => tracker.usage.next_lapse(),
+        false => Some(state.clock.wall().saturating_add(WRITE_INTERVAL_MIN)),
     };
-    Ok(Some(Wake {
-        bells: ledger.bells(),
-        lapse,
+    Ok(Some(WakeConditions {
+        notifiers: tracker.watch_notifiers(),
+        next_lapse: until_deadline,
     }))
 }
 
-async fn any(bells: &[Bell]) {
+async fn any_notified(bells: &[WatchNotifier]) {
     if bells.is_empty() {
         return std::future::pending().await;
     }
-    select_all(bells.iter().map(|bell| Box::pin(bell.rings()))).await;
+    select_all(bells.iter().map(|notifier| Box::pin(notifier.notified()))).await;
 }

@@ -1,128 +1,139 @@
-//! In which form an answer is wanted: JSON, YAML or protobuf, the object itself, its metadata or a table.
+//! Content negotiation by the Accept header: media type (JSON, YAML, protobuf) and representation (object, table,
+//! partial metadata) of a response (upstream: `handlers/negotiation`).
 
 use rhumb_meta::Status;
 
-/// How a body is written.
+/// The media type of a request or response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Media {
+pub enum MediaType {
     Json,
     Yaml,
     Protobuf,
 }
 
-/// All that can be read and written, as errors list them.
-pub const MEDIA_NAMES: [&str; 3] = [
+/// The supported media types, as errors list them.
+pub const MEDIA_TYPE_NAMES: [&str; 3] = [
     "application/json",
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
 ];
 
-impl Media {
+impl MediaType {
     pub fn name(self) -> &'static str {
         match self {
-            Media::Json => MEDIA_NAMES[0],
-            Media::Yaml => MEDIA_NAMES[1],
-            Media::Protobuf => MEDIA_NAMES[2],
+            MediaType::Json => MEDIA_TYPE_NAMES[0],
+            MediaType::Yaml => MEDIA_TYPE_NAMES[1],
+            MediaType::Protobuf => MEDIA_TYPE_NAMES[2],
         }
     }
 }
 
-/// What a stream of changes can be written in, as errors list them.
-pub const STREAM_NAMES: [&str; 2] = [
+/// The supported media types of watches, as errors list them.
+pub const STREAM_MEDIA_TYPE_NAMES: [&str; 2] = [
     "application/json;stream=watch",
     "application/vnd.kubernetes.protobuf;stream=watch",
 ];
 
-/// What of an object is written.
+/// How objects are represented in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ObjectRepresentation {
     Object,
     /// `as=Table;v=v1;g=meta.k8s.io`
     Table,
     /// `as=PartialObjectMetadata` or `as=PartialObjectMetadataList`
-    Metadata,
+    PartialObjectMetadata,
 }
 
-/// Whatever objects can be sent as.
-pub const ALL_FORMS: &[Form] = &[Form::Object, Form::Table, Form::Metadata];
+/// All representations of objects.
+pub const ALL_REPRESENTATIONS: &[ObjectRepresentation] = &[
+    ObjectRepresentation::Object,
+    ObjectRepresentation::Table,
+    ObjectRepresentation::PartialObjectMetadata,
+];
 
-/// The answer a client wants, of those that can be given.
+/// The negotiated media type and representation of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accept {
-    pub media: Media,
-    pub form: Form,
-    /// The apiVersion of tables and of metadata alone.
+pub struct NegotiatedAccept {
+    pub media: MediaType,
+    pub representation: ObjectRepresentation,
+    /// The apiVersion of Table and PartialObjectMetadata.
     pub meta_version: &'static str,
-    /// Whether metadata alone is wanted of a list.
-    pub of_list: bool,
+    /// Whether `PartialObjectMetadataList` was requested.
+    pub is_metadata_list: bool,
 }
 
 const META_V1: &str = "meta.k8s.io/v1";
 const META_V1BETA1: &str = "meta.k8s.io/v1beta1";
 
 /// One clause of an Accept header.
-struct Clause<'a> {
+struct AcceptClause<'a> {
     media: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
     quality_thousandths: u16,
 }
 
-/// More clauses than any client sends.
+/// The maximum number of clauses; more than any client sends.
 const CLAUSES_MAX: usize = 32;
 
-impl Accept {
-    /// The best of what the header asks for that `forms` allows; JSON when there is no header.
-    pub fn negotiate(header: Option<&str>, forms: &[Form]) -> Result<Accept, Status> {
+impl NegotiatedAccept {
+    /// The most preferred clause that is supported and allowed by `representations`; JSON without a header.
+    pub fn negotiate(
+        header: Option<&str>,
+        representations: &[ObjectRepresentation],
+    ) -> Result<NegotiatedAccept, Status> {
         let header = header.unwrap_or_default().trim();
         if header.is_empty() {
-            return Ok(Accept {
-                media: Media::Json,
-                form: Form::Object,
+            return Ok(NegotiatedAccept {
+                media: MediaType::Json,
+                representation: ObjectRepresentation::Object,
                 meta_version: META_V1,
-                of_list: false,
+                is_metadata_list: false,
             });
         }
-        let mut clauses: Vec<Clause<'_>> = header
+        let mut clauses: Vec<AcceptClause<'_>> = header
             .split(',')
             .take(CLAUSES_MAX)
-            .map(Clause::parse)
+            .map(AcceptClause::parse)
             .collect();
-        // The sort is stable: among equals the client's order counts.
+        // The sort is stable, so clauses of equal quality keep their order.
         clauses.sort_by_key(|clause| std::cmp::Reverse(clause.quality_thousandths));
         clauses
             .iter()
-            .find_map(|clause| clause.answer(forms))
-            .ok_or_else(|| Status::not_acceptable(&MEDIA_NAMES))
+            .find_map(|clause| clause.negotiate(representations))
+            .ok_or_else(|| Status::not_acceptable(&MEDIA_TYPE_NAMES))
     }
 
-    /// The same for a stream of changes, which YAML cannot hold.
-    pub fn negotiate_stream(header: Option<&str>, forms: &[Form]) -> Result<Accept, Status> {
+    /// Negotiates the format of a watch, which cannot be YAML.
+    pub fn negotiate_stream(
+        header: Option<&str>,
+        representations: &[ObjectRepresentation],
+    ) -> Result<NegotiatedAccept, Status> {
         let header = header.unwrap_or_default();
         let streamable: Vec<&str> = header
             .split(',')
-            .filter(|clause| Clause::parse(clause).media != Media::Yaml.name())
+            .filter(|clause| AcceptClause::parse(clause).media != MediaType::Yaml.name())
             .collect();
         if streamable.is_empty() {
-            return Err(Status::not_acceptable(&STREAM_NAMES));
+            return Err(Status::not_acceptable(&STREAM_MEDIA_TYPE_NAMES));
         }
-        Accept::negotiate(Some(&streamable.join(",")), forms)
-            .map_err(|_| Status::not_acceptable(&STREAM_NAMES))
+        NegotiatedAccept::negotiate(Some(&streamable.join(",")), representations)
+            .map_err(|_| Status::not_acceptable(&STREAM_MEDIA_TYPE_NAMES))
     }
 }
 
-/// Whether a client takes any of our media types at all, whatever it wants in them. This is asked before anything
-/// else, and without wildcards but the one for everything.
-pub fn is_acceptable(header: Option<&str>) -> bool {
+/// Whether the header names a supported media type, whatever its parameters. As upstream does, this is checked before
+/// anything else, and `*/*` is the only wildcard.
+pub fn accepts_any_media_type(header: Option<&str>) -> bool {
     let header = header.unwrap_or_default();
     header.is_empty()
         || header
             .split(',')
-            .map(|clause| Clause::parse(clause).media)
-            .any(|media| media == "*/*" || MEDIA_NAMES.contains(&media))
+            .map(|clause| AcceptClause::parse(clause).media)
+            .any(|media| media == "*/*" || MEDIA_TYPE_NAMES.contains(&media))
 }
 
-impl<'a> Clause<'a> {
-    fn parse(text: &'a str) -> Clause<'a> {
+impl<'a> AcceptClause<'a> {
+    fn parse(text: &'a str) -> AcceptClause<'a> {
         let mut parts = text.split(';').map(str::trim);
         let media = parts.next().unwrap_or_default();
         let mut quality_thousandths = 1000;
@@ -135,18 +146,18 @@ impl<'a> Clause<'a> {
                 name => parameters.push((name, value)),
             }
         }
-        Clause {
+        AcceptClause {
             media,
             parameters,
             quality_thousandths,
         }
     }
 
-    fn answer(&self, forms: &[Form]) -> Option<Accept> {
+    fn negotiate(&self, representations: &[ObjectRepresentation]) -> Option<NegotiatedAccept> {
         let media = match self.media {
-            "application/json" | "*/*" | "application/*" => Media::Json,
-            "application/yaml" => Media::Yaml,
-            "application/vnd.kubernetes.protobuf" => Media::Protobuf,
+            "application/json" | "*/*" | "application/*" => MediaType::Json,
+            "application/yaml" => MediaType::Yaml,
+            "application/vnd.kubernetes.protobuf" => MediaType::Protobuf,
             _ => return None,
         };
         let parameter = |name: &str| {
@@ -159,32 +170,35 @@ impl<'a> Clause<'a> {
             Some("v1beta1") => META_V1BETA1,
             _ => META_V1,
         };
-        let form = match parameter("as") {
-            None => Form::Object,
-            Some(form) => {
+        let representation = match parameter("as") {
+            None => ObjectRepresentation::Object,
+            Some(representation) => {
                 let is_known = matches!(parameter("v"), Some("v1" | "v1beta1"));
                 if parameter("g") != Some("meta.k8s.io") || !is_known {
                     return None;
                 }
-                match form {
-                    "Table" => Form::Table,
-                    "PartialObjectMetadata" | "PartialObjectMetadataList" => Form::Metadata,
+                match representation {
+                    "Table" => ObjectRepresentation::Table,
+                    "PartialObjectMetadata" | "PartialObjectMetadataList" => {
+                        ObjectRepresentation::PartialObjectMetadata
+                    }
                     _ => return None,
                 }
             }
         };
-        // Tables have no protobuf form.
-        let writable = (media, form) != (Media::Protobuf, Form::Table);
-        (writable && forms.contains(&form)).then_some(Accept {
+        // Tables cannot be encoded as protobuf.
+        let writable =
+            (media, representation) != (MediaType::Protobuf, ObjectRepresentation::Table);
+        (writable && representations.contains(&representation)).then_some(NegotiatedAccept {
             media,
-            form,
+            representation,
             meta_version,
-            of_list: parameter("as") == Some("PartialObjectMetadataList"),
+            is_metadata_list: parameter("as") == Some("PartialObjectMetadataList"),
         })
     }
 }
 
-/// `0.5` as 500. What is no number counts as 1, as it does where the parameter is absent.
+/// Parses `0.5` as 500. Invalid values count as 1, like an absent parameter.
 fn quality(text: &str) -> u16 {
     match text.parse::<f32>() {
         Ok(quality) if (0.0..=1.0).contains(&quality) => (quality * 1000.0) as u16,
@@ -196,48 +210,57 @@ fn quality(text: &str) -> u16 {
 mod tests {
     use super::*;
 
-    fn check(header: &str, expect: Option<(Media, Form)>) {
-        let got = Accept::negotiate(Some(header), ALL_FORMS)
+    fn check(header: &str, expect: Option<(MediaType, ObjectRepresentation)>) {
+        let got = NegotiatedAccept::negotiate(Some(header), ALL_REPRESENTATIONS)
             .ok()
-            .map(|accept| (accept.media, accept.form));
+            .map(|accept| (accept.media, accept.representation));
         assert_eq!(got, expect, "{header}");
     }
 
     #[test]
-    fn the_best_acceptable_form_is_chosen() {
+    fn the_best_acceptable_representation_is_chosen() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        check("", Some((Media::Json, Form::Object)));
-        check("*/*", Some((Media::Json, Form::Object)));
-        check("application/yaml", Some((Media::Yaml, Form::Object)));
-        check(kubectl, Some((Media::Json, Form::Table)));
+        check("", Some((MediaType::Json, ObjectRepresentation::Object)));
+        check("*/*", Some((MediaType::Json, ObjectRepresentation::Object)));
+        check(
+            "application/yaml",
+            Some((MediaType::Yaml, ObjectRepresentation::Object)),
+        );
+        check(
+            kubectl,
+            Some((MediaType::Json, ObjectRepresentation::Table)),
+        );
         check(
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-            Some((Media::Json, Form::Metadata)),
+            Some((MediaType::Json, ObjectRepresentation::PartialObjectMetadata)),
         );
         check(
             "application/vnd.kubernetes.protobuf, application/json",
-            Some((Media::Protobuf, Form::Object)),
+            Some((MediaType::Protobuf, ObjectRepresentation::Object)),
         );
         check(
             "application/vnd.kubernetes.protobuf;stream=watch",
-            Some((Media::Protobuf, Form::Object)),
+            Some((MediaType::Protobuf, ObjectRepresentation::Object)),
         );
         check(
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-            Some((Media::Protobuf, Form::Metadata)),
+            Some((
+                MediaType::Protobuf,
+                ObjectRepresentation::PartialObjectMetadata,
+            )),
         );
         check(
             "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json",
-            Some((Media::Json, Form::Object)),
+            Some((MediaType::Json, ObjectRepresentation::Object)),
         );
         check(
             "application/yaml;q=0.2, application/json;q=0.8",
-            Some((Media::Json, Form::Object)),
+            Some((MediaType::Json, ObjectRepresentation::Object)),
         );
         check("application/cbor", None);
         check(
             "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
-            Some((Media::Json, Form::Table)),
+            Some((MediaType::Json, ObjectRepresentation::Table)),
         );
         check("application/json;as=Table;v=v2;g=meta.k8s.io", None);
         check("text/html", None);
@@ -246,17 +269,17 @@ mod tests {
     #[test]
     fn a_stream_is_not_yaml() {
         let stream = |header: &str| {
-            Accept::negotiate_stream(Some(header), ALL_FORMS)
+            NegotiatedAccept::negotiate_stream(Some(header), ALL_REPRESENTATIONS)
                 .ok()
                 .map(|accept| accept.media)
         };
-        assert_eq!(stream(""), Some(Media::Json));
-        assert_eq!(stream("application/yaml, */*"), Some(Media::Json));
+        assert_eq!(stream(""), Some(MediaType::Json));
+        assert_eq!(stream("application/yaml, */*"), Some(MediaType::Json));
         assert_eq!(stream("application/yaml"), None);
     }
 
     #[test]
-    fn media_types_are_looked_at_before_their_parameters() {
+    fn media_types_are_checked_before_their_parameters() {
         for (header, fine) in [
             ("", true),
             ("*/*", true),
@@ -265,14 +288,14 @@ mod tests {
             ("application/*", false),
             ("text/html", false),
         ] {
-            assert_eq!(is_acceptable(Some(header)), fine, "{header}");
+            assert_eq!(accepts_any_media_type(Some(header)), fine, "{header}");
         }
     }
 
     #[test]
-    fn a_form_that_is_not_offered_is_passed_over() {
+    fn a_representation_that_is_not_offered_is_skipped() {
         let header = Some("application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
-        let accept = Accept::negotiate(header, &[Form::Object]).unwrap();
-        assert_eq!(accept.form, Form::Object);
+        let accept = NegotiatedAccept::negotiate(header, &[ObjectRepresentation::Object]).unwrap();
+        assert_eq!(accept.representation, ObjectRepresentation::Object);
     }
 }

@@ -1,42 +1,41 @@
-//! Which resource a path names, and which verb a method means there.
+//! Resolves method and path to verb and resource (upstream: `RequestInfoFactory`).
 
 use http::Method;
 use rhumb_meta::fields;
 
-use super::query::{Query, decode_path};
+use super::query::{QueryParameters, decode_path};
 
-/// What a request is about: what authorization is asked for, and what the audit log and metrics name.
+/// Verb and resource of a request, for authorization, audit log and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// `get`, `list`, `watch`, `create`, …; the method in lower case for what is not a resource.
+    /// `get`, `list`, `watch`, `create`, …; for non-resource paths the method in lower case.
     pub verb: &'static str,
     /// The path without its query.
     pub path: String,
     /// `None` for paths outside `/api/<version>/` and `/apis/<group>/<version>/`.
-    pub target: Option<Target>,
-    /// The one object that a list or watch is about by its field selector. Rights are asked for that name; to
-    /// everything else it is a list.
+    pub resource_path: Option<ResourcePath>,
+    /// The name that the field selector of a list or watch requires. Only authorization uses it, as the resource name.
     pub selected_name: Option<String>,
-    /// Whether it has no end of its own, or one that only the client or a node knows.
+    /// Whether the request is long-running: a watch, or a connection to a node.
     pub long_running: bool,
 }
 
-/// A path below a group and version, taken apart.
+/// The parts of a path below `/api/<version>` or `/apis/<group>/<version>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct ResourcePath {
     pub group: String,
     pub version: String,
     pub namespace: Option<String>,
     pub resource: String,
     pub name: Option<String>,
     pub subresource: Option<String>,
-    /// What follows the subresource: the path of a proxy request.
+    /// Path segments after the subresource, for proxy requests.
     pub rest: Vec<String>,
 }
 
-/// Where in the tree of API paths a path stands when it names no resource.
+/// A discovery path: one that names a group or version, but no resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ApiPath<'a> {
+pub enum DiscoveryPath<'a> {
     /// `/api`
     LegacyRoot,
     /// `/apis`
@@ -47,18 +46,18 @@ pub enum ApiPath<'a> {
     GroupVersion(&'a str, &'a str),
 }
 
-impl<'a> ApiPath<'a> {
-    pub fn parse(path: &'a str) -> Option<ApiPath<'a>> {
+impl<'a> DiscoveryPath<'a> {
+    pub fn parse(path: &'a str) -> Option<DiscoveryPath<'a>> {
         let mut parts = path.split('/').skip(1).filter(|part| !part.is_empty());
         let root = parts.next()?;
         let (first, second, third) = (parts.next(), parts.next(), parts.next());
         match (root, first, second, third) {
-            ("api", None, _, _) => Some(ApiPath::LegacyRoot),
-            ("api", Some(version), None, _) => Some(ApiPath::GroupVersion("", version)),
-            ("apis", None, _, _) => Some(ApiPath::GroupsRoot),
-            ("apis", Some(group), None, _) => Some(ApiPath::Group(group)),
+            ("api", None, _, _) => Some(DiscoveryPath::LegacyRoot),
+            ("api", Some(version), None, _) => Some(DiscoveryPath::GroupVersion("", version)),
+            ("apis", None, _, _) => Some(DiscoveryPath::GroupsRoot),
+            ("apis", Some(group), None, _) => Some(DiscoveryPath::Group(group)),
             ("apis", Some(group), Some(version), None) => {
-                Some(ApiPath::GroupVersion(group, version))
+                Some(DiscoveryPath::GroupVersion(group, version))
             }
             _ => None,
         }
@@ -66,24 +65,24 @@ impl<'a> ApiPath<'a> {
 }
 
 impl RequestInfo {
-    pub fn new(method: &Method, path: &str, query: &Query) -> RequestInfo {
-        let reads = matches!(*method, Method::GET | Method::HEAD);
-        match Target::parse(path) {
-            // The old prefix is for watching, and nothing else.
-            Some((target, legacy_watch)) if reads || !legacy_watch => {
+    pub fn new(method: &Method, path: &str, query: &QueryParameters) -> RequestInfo {
+        let is_read = matches!(*method, Method::GET | Method::HEAD);
+        match ResourcePath::parse(path) {
+            // The legacy `watch` prefix is valid for reads only.
+            Some((target, legacy_watch)) if is_read || !legacy_watch => {
                 let verb = verb(method, &target, legacy_watch, query);
                 RequestInfo {
                     verb,
                     path: path.to_owned(),
                     selected_name: selected_name(method, &target, legacy_watch, query),
-                    long_running: verb == "watch" || connects(method, &target, query),
-                    target: Some(target),
+                    long_running: verb == "watch" || is_node_connection(method, &target, query),
+                    resource_path: Some(target),
                 }
             }
             _ => RequestInfo {
                 verb: method_name(method),
                 path: path.to_owned(),
-                target: None,
+                resource_path: None,
                 selected_name: None,
                 long_running: false,
             },
@@ -91,18 +90,18 @@ impl RequestInfo {
     }
 
     pub fn namespace(&self) -> Option<&str> {
-        self.target.as_ref()?.namespace.as_deref()
+        self.resource_path.as_ref()?.namespace.as_deref()
     }
 
     pub fn name(&self) -> Option<&str> {
-        self.target.as_ref()?.name.as_deref()
+        self.resource_path.as_ref()?.name.as_deref()
     }
 }
 
-impl Target {
-    /// The target of a path, and whether it has the old `watch` prefix.
-    fn parse(path: &str) -> Option<(Target, bool)> {
-        // As upstream does, the path is decoded first and taken apart then: an escaped slash is a slash.
+impl ResourcePath {
+    /// Parses a path; the flag says whether it has the legacy `watch` prefix.
+    fn parse(path: &str) -> Option<(ResourcePath, bool)> {
+        // As upstream does, the path is decoded before it is split, so an escaped slash separates segments.
         let path = decode_path(path)?;
         let mut parts = path.trim_matches('/').split('/');
         let (group, version) = match parts.next()? {
@@ -117,17 +116,17 @@ impl Target {
         }
         let mut namespace = None;
         if resource == "namespaces" {
-            let mut below = parts.clone();
-            namespace = below.next();
-            let (inner, after) = (below.next(), below.clone().next());
+            let mut rest_of_path = parts.clone();
+            namespace = rest_of_path.next();
+            let (inner, after) = (rest_of_path.next(), rest_of_path.clone().next());
             let own_subresource = after.is_none() && matches!(inner, Some("status" | "finalize"));
             if let Some(inner) = inner.filter(|_| !own_subresource) {
                 resource = inner;
-                parts = below;
+                parts = rest_of_path;
             }
         }
         let mut parts = parts.map(str::to_owned);
-        let target = Target {
+        let target = ResourcePath {
             group: group.to_owned(),
             version: version.to_owned(),
             namespace: namespace.map(str::to_owned),
@@ -140,18 +139,23 @@ impl Target {
     }
 }
 
-fn verb(method: &Method, target: &Target, legacy_watch: bool, query: &Query) -> &'static str {
-    let one = target.name.is_some();
+fn verb(
+    method: &Method,
+    target: &ResourcePath,
+    legacy_watch: bool,
+    query: &QueryParameters,
+) -> &'static str {
+    let has_name = target.name.is_some();
     match *method {
         Method::POST => "create",
         Method::PUT => "update",
         Method::PATCH => "patch",
-        Method::DELETE if one => "delete",
+        Method::DELETE if has_name => "delete",
         Method::DELETE => "deletecollection",
         Method::GET | Method::HEAD => {
-            if legacy_watch || (!one && query.flag("watch")) {
+            if legacy_watch || (!has_name && query.flag("watch")) {
                 "watch"
-            } else if one {
+            } else if has_name {
                 "get"
             } else {
                 "list"
@@ -161,8 +165,8 @@ fn verb(method: &Method, target: &Target, legacy_watch: bool, query: &Query) -> 
     }
 }
 
-/// Whether a request stays connected to a node for as long as both sides like.
-fn connects(method: &Method, target: &Target, query: &Query) -> bool {
+/// Whether a request is a long-running connection to a node.
+fn is_node_connection(method: &Method, target: &ResourcePath, query: &QueryParameters) -> bool {
     match target.subresource.as_deref() {
         Some("exec" | "attach" | "portforward" | "proxy") => {
             matches!(*method, Method::GET | Method::POST)
@@ -174,9 +178,9 @@ fn connects(method: &Method, target: &Target, query: &Query) -> bool {
 
 fn selected_name(
     method: &Method,
-    target: &Target,
+    target: &ResourcePath,
     legacy_watch: bool,
-    query: &Query,
+    query: &QueryParameters,
 ) -> Option<String> {
     if target.name.is_some() || legacy_watch || !matches!(*method, Method::GET | Method::HEAD) {
         return None;
@@ -208,14 +212,14 @@ mod tests {
 
     fn info(method: Method, uri: &str) -> RequestInfo {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-        RequestInfo::new(&method, path, &Query::parse(query).unwrap())
+        RequestInfo::new(&method, path, &QueryParameters::parse(query).unwrap())
     }
 
     /// `verb group/version namespace resource name subresource`, `-` for what is absent.
     fn check(method: Method, uri: &str, expect: &str) {
         let info = info(method, uri);
         let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
-        let got = match &info.target {
+        let got = match &info.resource_path {
             None => format!("{} none", info.verb),
             Some(target) => format!(
                 "{} {}/{} {} {} {} {}",
@@ -232,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_methods_are_taken_apart_as_upstream_does() {
+    fn paths_and_methods_are_parsed_as_upstream_does() {
         check(Method::GET, "/api/v1/pods", "list /v1 - pods - -");
         check(Method::GET, "/api/v1/pods?watch=1", "watch /v1 - pods - -");
         check(
@@ -300,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_watch_prefix_is_for_watching_alone() {
+    fn the_legacy_watch_prefix_is_only_for_reads() {
         for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
             let name = method.as_str().to_ascii_lowercase();
             for path in ["/api/v1/watch/pods", "/apis/apps/v1/watch/deployments/d"] {
@@ -315,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_last_is_long_running() {
+    fn watches_and_node_connections_are_long_running() {
         for (method, uri, expect) in [
             (Method::GET, "/api/v1/pods?watch=1", true),
             (Method::GET, "/api/v1/watch/pods", true),
@@ -354,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_one_name_is_known_by_that_name() {
+    fn a_metadata_name_field_selector_names_the_object() {
         for (method, uri, expect) in [
             (
                 Method::GET,

@@ -1,13 +1,17 @@
-//! What a request asks for: read from its method, path, query and headers, before anything is done.
+//! Parsing of requests: method, path, query, options and Accept header, before authorization and dispatch.
 
 mod accept;
 mod info;
 mod options;
 mod query;
 
-pub use accept::{ALL_FORMS, Accept, Form, MEDIA_NAMES, Media, STREAM_NAMES, is_acceptable};
-pub use info::{ApiPath, RequestInfo, Target};
-pub use options::{
-    DeleteOptions, FieldValidation, ListOptions, Propagation, VersionMatch, WriteOptions,
+pub use accept::{
+    ALL_REPRESENTATIONS, MEDIA_TYPE_NAMES, MediaType, NegotiatedAccept, ObjectRepresentation,
+    STREAM_MEDIA_TYPE_NAMES, accepts_any_media_type,
 };
-pub use query::{Query, decode_path};
+pub use info::{DiscoveryPath, RequestInfo, ResourcePath};
+pub use options::{
+    DeleteOptions, DeletionPropagation, FieldValidation, ListOptions, ResourceVersionMatch,
+    WriteOptions,
+};
+pub use query::{QueryParameters, decode_path};

@@ -1,21 +1,22 @@
-//! The options of each verb, as queries and bodies carry them, checked as upstream checks them.
+//! `CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions` and `ListOptions`, parsed and validated as
+//! upstream does.
 
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, Status};
 use serde::Deserialize;
 
-use super::Query;
+use super::QueryParameters;
 
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
-/// What to do about fields that the schema does not know, and fields given twice.
+/// How unknown and duplicate fields of a body are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldValidation {
     Ignore,
     Warn,
     Strict,
-    /// Refused whatever the client asks for; this is why.
-    Refuse(&'static str),
+    /// Strict whatever the client requests, for this reason.
+    ForcedStrict(&'static str),
 }
 
 /// The options of create, update and patch.
@@ -28,7 +29,7 @@ pub struct WriteOptions {
 
 impl WriteOptions {
     /// `kind` names the options in errors: `CreateOptions`, `UpdateOptions`, `PatchOptions`.
-    pub fn parse(query: &Query, kind: &'static str) -> Result<WriteOptions, Status> {
+    pub fn parse(query: &QueryParameters, kind: &'static str) -> Result<WriteOptions, Status> {
         let mut errors = ErrorList::new();
         if kind == "PatchOptions" && query.get("force").is_some() {
             errors.push(Error::forbidden(
@@ -80,7 +81,7 @@ fn check_field_manager(manager: &str, errors: &mut ErrorList) {
     }
 }
 
-/// Whether a dry run is asked for; `All` is the only stage there is.
+/// Whether a dry run is requested; `All` is the only valid value.
 fn parse_dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut ErrorList) -> bool {
     let values: Vec<&str> = values.collect();
     if values.iter().any(|&value| value != "All") {
@@ -104,29 +105,30 @@ fn invalid_unless_empty(kind: &'static str, errors: ErrorList) -> Result<(), Sta
     ))
 }
 
-/// What becomes of the objects that a deleted one owns.
+/// How the dependents of a deleted object are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Propagation {
+pub enum DeletionPropagation {
     Orphan,
     Background,
     Foreground,
 }
 
+/// The options of delete and deletecollection.
 #[derive(Debug, Clone, Default)]
 pub struct DeleteOptions {
     pub dry_run: bool,
     pub grace_period_seconds: Option<i64>,
-    pub propagation: Option<Propagation>,
-    /// The old form of the propagation policy.
+    pub propagation: Option<DeletionPropagation>,
+    /// The deprecated form of the propagation policy.
     pub orphan_dependents: Option<bool>,
     pub precondition_uid: Option<String>,
     pub precondition_resource_version: Option<String>,
 }
 
-/// The body of a deletion. Unknown fields are ignored, as upstream does.
+/// DeleteOptions as JSON in a request body. Unknown fields are ignored, as upstream does.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct DeleteBody {
+struct DeleteOptionsBody {
     api_version: Option<String>,
     kind: Option<String>,
     grace_period_seconds: Option<i64>,
@@ -144,20 +146,20 @@ struct Preconditions {
 }
 
 impl DeleteOptions {
-    /// A body replaces the query, as upstream has it.
-    pub fn parse(query: &Query, body: &[u8]) -> Result<DeleteOptions, Status> {
+    /// As upstream does, options in the body replace those in the query.
+    pub fn parse(query: &QueryParameters, body: &[u8]) -> Result<DeleteOptions, Status> {
         let body = if body.is_empty() {
-            DeleteBody {
+            DeleteOptionsBody {
                 grace_period_seconds: query.integer("gracePeriodSeconds")?,
                 propagation_policy: query.get("propagationPolicy").map(str::to_owned),
                 orphan_dependents: query
                     .get("orphanDependents")
                     .map(|_| query.flag("orphanDependents")),
                 dry_run: Some(query.all("dryRun").map(str::to_owned).collect()),
-                ..DeleteBody::default()
+                ..DeleteOptionsBody::default()
             }
         } else {
-            let body: DeleteBody = serde_json::from_slice(body).map_err(|error| {
+            let body: DeleteOptionsBody = serde_json::from_slice(body).map_err(|error| {
                 Status::bad_request(format!(
                     "couldn't get version/kind; json parse error: {error}"
                 ))
@@ -173,7 +175,7 @@ impl DeleteOptions {
         DeleteOptions::check(body)
     }
 
-    fn check(body: DeleteBody) -> Result<DeleteOptions, Status> {
+    fn check(body: DeleteOptionsBody) -> Result<DeleteOptions, Status> {
         let mut errors = ErrorList::new();
         let policy = body.propagation_policy.as_deref().unwrap_or_default();
         let path = Path::new("propagationPolicy");
@@ -186,9 +188,9 @@ impl DeleteOptions {
         }
         let propagation = match policy {
             "" => None,
-            "Orphan" => Some(Propagation::Orphan),
-            "Background" => Some(Propagation::Background),
-            "Foreground" => Some(Propagation::Foreground),
+            "Orphan" => Some(DeletionPropagation::Orphan),
+            "Background" => Some(DeletionPropagation::Background),
+            "Foreground" => Some(DeletionPropagation::Foreground),
             other => {
                 errors.push(Error::not_supported(
                     &path,
@@ -218,9 +220,9 @@ impl DeleteOptions {
     }
 }
 
-/// How a list's resourceVersion is meant.
+/// The `resourceVersionMatch` of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VersionMatch {
+pub enum ResourceVersionMatch {
     Exact,
     NotOlderThan,
 }
@@ -232,17 +234,17 @@ pub struct ListOptions {
     pub field_selector: String,
     /// Empty when absent.
     pub resource_version: String,
-    pub version_match: Option<VersionMatch>,
+    pub version_match: Option<ResourceVersionMatch>,
     pub limit: Option<usize>,
     pub continue_token: String,
-    /// How long a watch lasts; a negative time is over at once.
+    /// The timeout of a watch; a negative one ends it immediately.
     pub timeout_seconds: Option<i64>,
     pub allow_bookmarks: bool,
     pub send_initial_events: Option<bool>,
 }
 
 impl ListOptions {
-    pub fn parse(query: &Query, watch: bool) -> Result<ListOptions, Status> {
+    pub fn parse(query: &QueryParameters, watch: bool) -> Result<ListOptions, Status> {
         let label_selector = rhumb_meta::labels::Selector::parse(query.text("labelSelector"))
             .map_err(|error| Status::bad_request(error.to_string()))?;
         let send_initial_events = query
@@ -254,8 +256,8 @@ impl ListOptions {
             field_selector: query.text("fieldSelector").to_owned(),
             resource_version: query.text("resourceVersion").to_owned(),
             version_match: match query.text("resourceVersionMatch") {
-                "Exact" => Some(VersionMatch::Exact),
-                "NotOlderThan" => Some(VersionMatch::NotOlderThan),
+                "Exact" => Some(ResourceVersionMatch::Exact),
+                "NotOlderThan" => Some(ResourceVersionMatch::NotOlderThan),
                 _ => None,
             },
             limit: query
@@ -302,7 +304,9 @@ impl ListOptions {
                     &["Exact", "NotOlderThan", ""],
                 ));
             }
-            if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
+            if self.version_match == Some(ResourceVersionMatch::Exact)
+                && self.resource_version == "0"
+            {
                 errors.push(Error::forbidden(
                     &path,
                     "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
@@ -319,14 +323,14 @@ impl ListOptions {
 
     fn check_watch(&self, given_match: &str, errors: &mut ErrorList) {
         let path = Path::new("resourceVersionMatch");
-        let not_older = self.version_match == Some(VersionMatch::NotOlderThan);
+        let not_older = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
         if self.send_initial_events.is_some() && !not_older {
             errors.push(Error::forbidden(
                 &path,
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ));
         }
-        // A watch from the beginning gets initial events, with the match that they need.
+        // As upstream does, a watch from "" or "0" implies initial events, and the match that they require.
         let from_beginning = self.send_initial_events.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");
         let continues = from_beginning && !self.continue_token.is_empty();
@@ -355,8 +359,8 @@ impl ListOptions {
 mod tests {
     use super::*;
 
-    fn query(text: &str) -> Query {
-        Query::parse(text).unwrap()
+    fn query(text: &str) -> QueryParameters {
+        QueryParameters::parse(text).unwrap()
     }
 
     fn write_error(text: &str) -> String {
@@ -388,11 +392,11 @@ mod tests {
             b"",
         )
         .unwrap();
-        assert_eq!(options.propagation, Some(Propagation::Orphan));
+        assert_eq!(options.propagation, Some(DeletionPropagation::Orphan));
         assert_eq!(options.grace_period_seconds, Some(1));
         let body = br#"{"kind":"DeleteOptions","propagationPolicy":"Foreground","preconditions":{"uid":"u"}}"#;
         let options = DeleteOptions::parse(&query("propagationPolicy=Orphan"), body).unwrap();
-        assert_eq!(options.propagation, Some(Propagation::Foreground));
+        assert_eq!(options.propagation, Some(DeletionPropagation::Foreground));
         assert_eq!(options.precondition_uid.as_deref(), Some("u"));
         assert!(DeleteOptions::parse(&query("propagationPolicy=Maybe"), b"").is_err());
         assert!(DeleteOptions::parse(&query(""), br#"{"kind":"Pod"}"#).is_err());

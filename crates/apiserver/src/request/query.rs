@@ -1,32 +1,32 @@
-//! The query of a request, decoded once and asked by name.
+//! The decoded query string of a request.
 
 use std::borrow::Cow;
 
 use rhumb_meta::Status;
 
-/// More parameters than any client sends.
+/// The maximum number of parameters; more than any client sends.
 const PARAMETERS_MAX: usize = 256;
 
-/// The decoded parameters of a query, in their order.
+/// The decoded parameters of a query string, in their order.
 #[derive(Debug, Clone, Default)]
-pub struct Query(Vec<(String, String)>);
+pub struct QueryParameters(Vec<(String, String)>);
 
-impl Query {
-    pub fn parse(text: &str) -> Result<Query, Status> {
+impl QueryParameters {
+    pub fn parse(text: &str) -> Result<QueryParameters, Status> {
         let mut parameters = Vec::new();
         for part in text.split('&').filter(|part| !part.is_empty()) {
             if parameters.len() == PARAMETERS_MAX {
                 return Err(Status::bad_request(format!(
-                    "a query may have at most {PARAMETERS_MAX} parameters"
+                    "the query has more than {PARAMETERS_MAX} parameters"
                 )));
             }
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            // As upstream does, what cannot be decoded counts as not there.
+            // As upstream does, parameters with invalid escapes are ignored.
             if let (Some(name), Some(value)) = (decode(name, true), decode(value, true)) {
                 parameters.push((name.into_owned(), value.into_owned()));
             }
         }
-        Ok(Query(parameters))
+        Ok(QueryParameters(parameters))
     }
 
     /// The first value of a parameter; `None` if it is absent.
@@ -50,7 +50,7 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// A flag as upstream reads one: there, and not `0` or `false`.
+    /// A boolean as upstream parses it: present, and not `0` or `false`.
     pub fn flag(&self, name: &str) -> bool {
         match self.get(name) {
             None => false,
@@ -58,7 +58,7 @@ impl Query {
         }
     }
 
-    /// A number; an absent or empty parameter has none.
+    /// An integer; `None` if the parameter is absent or empty.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
         match self.text(name) {
             "" => Ok(None),
@@ -71,7 +71,7 @@ impl Query {
     }
 }
 
-/// A path with its escapes decoded; `None` if an escape is wrong or the result is not UTF-8.
+/// Decodes the escapes of a path; `None` if an escape is invalid or the result is not UTF-8.
 pub fn decode_path(text: &str) -> Option<Cow<'_, str>> {
     decode(text, false)
 }
@@ -104,7 +104,9 @@ mod tests {
 
     #[test]
     fn parameters_are_decoded() {
-        let query = Query::parse("a=1&labelSelector=a%3Db%2Cc+in+%28d%29&flag&empty=&a=2").unwrap();
+        let query =
+            QueryParameters::parse("a=1&labelSelector=a%3Db%2Cc+in+%28d%29&flag&empty=&a=2")
+                .unwrap();
         assert_eq!(query.text("labelSelector"), "a=b,c in (d)");
         assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);
         assert_eq!(query.get("empty"), Some(""));
@@ -113,22 +115,22 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_passed_over() {
+    fn undecodable_parameters_are_ignored() {
         for text in ["a=%", "a=%4", "a=%zz", "a=%ff", "%=1"] {
-            let query = Query::parse(&format!("{text}&b=1")).unwrap();
+            let query = QueryParameters::parse(&format!("{text}&b=1")).unwrap();
             assert_eq!((query.get("a"), query.text("b")), (None, "1"), "{text}");
         }
     }
 
     #[test]
     fn the_number_of_parameters_is_limited() {
-        assert!(Query::parse(&"a=1&".repeat(PARAMETERS_MAX)).is_ok());
-        assert!(Query::parse(&"a=1&".repeat(PARAMETERS_MAX + 1)).is_err());
+        assert!(QueryParameters::parse(&"a=1&".repeat(PARAMETERS_MAX)).is_ok());
+        assert!(QueryParameters::parse(&"a=1&".repeat(PARAMETERS_MAX + 1)).is_err());
     }
 
     #[test]
-    fn numbers_are_numbers() {
-        let query = Query::parse("limit=5&bad=x&none=").unwrap();
+    fn integers_are_parsed() {
+        let query = QueryParameters::parse("limit=5&bad=x&none=").unwrap();
         assert_eq!(query.integer("limit").unwrap(), Some(5));
         assert_eq!(query.integer("none").unwrap(), None);
         assert!(query.integer("bad").is_err());

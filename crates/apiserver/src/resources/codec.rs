@@ -1,18 +1,22 @@
-//! Bodies become objects: by media type, by schema, and as strictly as the client asks.
+//! Decodes request bodies (JSON, YAML, protobuf) into objects of the expected type, with field validation and
+//! upstream's error messages (upstream: the codecs and `transformDecodeError`).
+//!
+//! Entry point: `RequestContext::decode`.
 
 use bytes::Bytes;
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 use rhumb_schema::protobuf::{self, Envelope};
-use rhumb_schema::{Decoded, Options, TypeId};
+use rhumb_schema::{DecodeOptions, DecodeOutput, TypeId};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::prepare::Part;
-use super::{Call, Version};
-use crate::request::{FieldValidation, MEDIA_NAMES, Media};
+use super::decode_failure::DecodeFailure;
+use super::prepare::ObjectPart;
+use super::{RequestContext, ServedVersion};
+use crate::request::{FieldValidation, MEDIA_TYPE_NAMES, MediaType};
 
-/// What names the kind of a body.
+/// `apiVersion` and `kind` of a body.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct TypeMeta {
@@ -20,159 +24,171 @@ pub(super) struct TypeMeta {
     pub(super) kind: Option<String>,
 }
 
-/// A kind that a body should hold.
+/// The type that a body must have.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Expected<'a> {
+pub(super) struct ExpectedType<'a> {
     pub(super) api_version: &'a str,
     pub(super) kind: &'a str,
     pub(super) schema: TypeId,
 }
 
-impl Call<'_> {
-    /// The kind of this resource, in the version of the path.
-    pub(super) fn expected(&self) -> Expected<'_> {
-        let Version {
+impl RequestContext<'_> {
+    /// The kind of this resource, in the version of the request.
+    pub(super) fn expected_type(&self) -> ExpectedType<'_> {
+        let ServedVersion {
             api_version,
             schema,
             ..
         } = self.version;
-        Expected {
+        ExpectedType {
             api_version,
             kind: &self.resource.kind.name,
             schema: *schema,
         }
     }
 
-    /// The object in the body.
+    /// Decodes the object in the body.
     pub(super) fn decode(
         &self,
-        expected: Expected<'_>,
+        expected: ExpectedType<'_>,
         validation: FieldValidation,
-    ) -> Result<Object, Status> {
-        let media = body_media(self.header(http::header::CONTENT_TYPE))?;
-        let options = strictness(validation);
+    ) -> Result<JsonObject, Status> {
+        let media = body_media_type(self.header(http::header::CONTENT_TYPE))?;
+        let options = decode_options(validation);
         let decoded = match media {
-            Media::Json => self.decode_json(&self.body, expected, options),
-            Media::Yaml => self.decode_yaml(expected, options),
-            Media::Protobuf => self.decode_protobuf(expected, validation),
+            MediaType::Json => self.decode_json(&self.body, expected, options),
+            MediaType::Yaml => self.decode_yaml(expected, options),
+            MediaType::Protobuf => self.decode_protobuf(expected, validation),
         };
-        let decoded = decoded.map_err(|misfit| misfit.status(expected.kind, &self.body))?;
-        self.tell(decoded.respelled);
-        match self.strictly(&decoded.problems, validation) {
+        let decoded = decoded.map_err(|failure| failure.status(expected.kind, &self.body))?;
+        self.warn_all(decoded.alias_warnings);
+        match self.report_unknown_fields(&decoded.problems, validation) {
             Ok(()) => {
-                let object = named(decoded.object, expected);
-                self.record(&object, expected);
+                let object = with_type_meta(decoded.object, expected);
+                self.audit_request_object(&object, expected);
                 Ok(object)
             }
-            Err(text) => Err(Misfit::unfit(expected.kind, expected.api_version, text)
-                .status(expected.kind, &self.body)),
+            Err(text) => {
+                Err(
+                    DecodeFailure::cannot_handle(expected.kind, expected.api_version, text)
+                        .status(expected.kind, &self.body),
+                )
+            }
         }
     }
 
-    /// Keeps an object for the audit log, if that has it: with its defaults, as upstream logs it.
-    fn record(&self, object: &Object, expected: Expected<'_>) {
-        if let Some(recorder) = self.recorder {
+    /// Records the request object for the audit log, if the policy asks for it: with defaults, as upstream does.
+    fn audit_request_object(&self, object: &JsonObject, expected: ExpectedType<'_>) {
+        if let Some(recorder) = self.audit_recorder {
             recorder.record(|| {
                 let mut object = object.clone();
-                self.api.defaults.apply(expected.schema, &mut object);
+                self.state.defaults.apply(expected.schema, &mut object);
                 if expected.schema == self.version.schema
                     && self.version.served.conversion.is_none()
                 {
-                    self.resource.kind.rules.default(&mut object);
+                    self.resource.kind.strategy.apply_defaults(&mut object);
                 }
                 Value::Object(object).to_string().into()
             });
         }
     }
 
-    /// Keeps a patch for the audit log, as it was sent. It is copied, as it may be part of a larger buffer.
-    pub(super) fn record_patch(&self) {
-        if let Some(recorder) = self.recorder {
+    /// Records a patch for the audit log as it was sent. It is copied, as it may be part of a larger buffer.
+    pub(super) fn audit_patch(&self) {
+        if let Some(recorder) = self.audit_recorder {
             recorder.record(|| Bytes::copy_from_slice(&self.body));
         }
     }
 
-    /// An object that should be of a kind, or the reason why it is not.
+    /// Decodes JSON as the expected type.
     pub(super) fn decode_json(
         &self,
         body: &[u8],
-        expected: Expected<'_>,
-        options: Options,
-    ) -> Result<Decoded, Misfit> {
+        expected: ExpectedType<'_>,
+        options: DecodeOptions,
+    ) -> Result<DecodeOutput, DecodeFailure> {
         let decode_as =
-            |schema: TypeId| rhumb_schema::decode_json(self.api.table, schema, body, options);
-        // Nearly all bodies are what they should be, and say so: then one look is enough.
+            |schema: TypeId| rhumb_schema::decode_json(self.state.table, schema, body, options);
+        // Fast path: nearly all bodies are of the expected type, so they are parsed once.
         match decode_as(expected.schema) {
-            Ok(decoded) if says_it_is(&decoded.object, expected) => return Ok(decoded),
+            Ok(decoded) if names_expected_type(&decoded.object, expected) => return Ok(decoded),
             _ => {}
         }
         let decode = |schema: TypeId| decode_as(schema).map_err(|error| error.to_string());
-        // What is wrong with a body that names no kind, the decoder says in Go's words.
-        let found = match serde_json::from_slice::<TypeMeta>(body) {
-            Ok(found) if body.trim_ascii_start().starts_with(b"{") => found,
-            _ => return decode(expected.schema).map_err(Misfit::Unrecognized),
+        // For bodies that are not objects, the schema decoder reports the error with Go's message.
+        let type_meta = match serde_json::from_slice::<TypeMeta>(body) {
+            Ok(type_meta) if body.trim_ascii_start().starts_with(b"{") => type_meta,
+            _ => return decode(expected.schema).map_err(DecodeFailure::Unrecognized),
         };
-        self.check_type(&found, expected, decode)?;
-        decode(expected.schema).map_err(|text| found.misfit(expected, text))
+        self.check_type(&type_meta, expected, decode)?;
+        decode(expected.schema).map_err(|text| type_meta.decode_failure(expected, text))
     }
 
-    fn decode_yaml(&self, expected: Expected<'_>, options: Options) -> Result<Decoded, Misfit> {
+    fn decode_yaml(
+        &self,
+        expected: ExpectedType<'_>,
+        options: DecodeOptions,
+    ) -> Result<DecodeOutput, DecodeFailure> {
         let decode = |schema: TypeId| {
-            rhumb_schema::decode_yaml(self.api.table, schema, &self.body, options)
+            rhumb_schema::decode_yaml(self.state.table, schema, &self.body, options)
                 .map_err(|error| error.to_string())
         };
         let value = rhumb_schema::read_yaml(&self.body)
-            .map_err(|error| Misfit::Unrecognized(error.to_string()))?;
+            .map_err(|error| DecodeFailure::Unrecognized(error.to_string()))?;
         let is_object = value.is_object();
-        let found = match serde_json::from_value::<TypeMeta>(value) {
-            Ok(found) if is_object => found,
-            _ => return decode(expected.schema).map_err(Misfit::Unrecognized),
+        let type_meta = match serde_json::from_value::<TypeMeta>(value) {
+            Ok(type_meta) if is_object => type_meta,
+            _ => return decode(expected.schema).map_err(DecodeFailure::Unrecognized),
         };
-        self.check_type(&found, expected, decode)?;
-        decode(expected.schema).map_err(|text| found.misfit(expected, text))
+        self.check_type(&type_meta, expected, decode)?;
+        decode(expected.schema).map_err(|text| type_meta.decode_failure(expected, text))
     }
 
-    /// Upstream looks for unknown fields in texts only, so that here too only those are told of that are refused.
+    /// Like upstream, this reports no unknown fields of protobuf bodies, except where the kind rejects them.
     fn decode_protobuf(
         &self,
-        expected: Expected<'_>,
+        expected: ExpectedType<'_>,
         validation: FieldValidation,
-    ) -> Result<Decoded, Misfit> {
-        let (found, raw) = open(&self.body).map_err(Misfit::Unrecognized)?;
+    ) -> Result<DecodeOutput, DecodeFailure> {
+        let (type_meta, raw) = open_envelope(&self.body).map_err(DecodeFailure::Unrecognized)?;
         let decode = |schema: TypeId| {
-            let mut decoded = protobuf::decode_strictly(self.api.table, schema, raw)
+            let mut decoded = protobuf::decode_strict(self.state.table, schema, raw)
                 .map_err(|error| error.to_string())?;
-            if !matches!(validation, FieldValidation::Refuse(_)) {
+            if !matches!(validation, FieldValidation::ForcedStrict(_)) {
                 decoded.problems.clear();
             }
             Ok(decoded)
         };
-        self.check_type(&found, expected, decode)?;
-        decode(expected.schema).map_err(|text| found.misfit(expected, text))
+        self.check_type(&type_meta, expected, decode)?;
+        decode(expected.schema).map_err(|text| type_meta.decode_failure(expected, text))
     }
 
-    /// What is done about unknown fields in objects of this resource's own kind: what the client asks for, unless
-    /// the kind knows better. A status decides about nothing.
-    pub(super) fn validation(&self, asked: FieldValidation, part: Part) -> FieldValidation {
-        let refused = self
+    /// The field validation for objects of this kind: as requested, unless the kind always rejects unknown fields.
+    /// That does not apply to status updates.
+    pub(super) fn effective_field_validation(
+        &self,
+        requested: FieldValidation,
+        part: ObjectPart,
+    ) -> FieldValidation {
+        let forced = self
             .resource
             .kind
-            .refuses_unknown_fields(&self.api.gates)
+            .unknown_fields_rejection(&self.state.gates)
             .filter(|_| part.is_main());
-        refused.map_or(asked, FieldValidation::Refuse)
+        forced.map_or(requested, FieldValidation::ForcedStrict)
     }
 
-    /// Tells of unknown and duplicate fields, or refuses them.
-    pub(super) fn strictly(
+    /// Warns of unknown and duplicate fields, or fails because of them.
+    pub(super) fn report_unknown_fields(
         &self,
         problems: &[String],
         validation: FieldValidation,
     ) -> Result<(), String> {
-        let refusal = || format!("strict decoding error: {}", problems.join(", "));
+        let message = || format!("strict decoding error: {}", problems.join(", "));
         match validation {
             _ if problems.is_empty() => Ok(()),
-            FieldValidation::Strict => Err(refusal()),
-            FieldValidation::Refuse(reason) => Err(format!("{} ({reason})", refusal())),
+            FieldValidation::Strict => Err(message()),
+            FieldValidation::ForcedStrict(reason) => Err(format!("{} ({reason})", message())),
             FieldValidation::Warn => {
                 problems
                     .iter()
@@ -183,44 +199,44 @@ impl Call<'_> {
         }
     }
 
-    /// Whether a body says that it is what it should be. A body that says nothing is taken for it.
+    /// Checks the `apiVersion` and `kind` of a body. Absent ones are taken as the expected ones.
     fn check_type(
         &self,
-        found: &TypeMeta,
-        expected: Expected<'_>,
-        decode: impl Fn(TypeId) -> Result<Decoded, String>,
-    ) -> Result<(), Misfit> {
-        let (kind, api_version) = (found.kind(expected), found.api_version(expected));
+        type_meta: &TypeMeta,
+        expected: ExpectedType<'_>,
+        decode: impl Fn(TypeId) -> Result<DecodeOutput, String>,
+    ) -> Result<(), DecodeFailure> {
+        let (kind, api_version) = (type_meta.kind(expected), type_meta.api_version(expected));
         if (kind, api_version) == (expected.kind, expected.api_version) {
             return Ok(());
         }
         if api_version.matches('/').count() > 1 {
             let text = format!("unexpected GroupVersion string: {api_version}");
-            return Err(Misfit::Unrecognized(text));
+            return Err(DecodeFailure::Unrecognized(text));
         }
-        let schema = self.registered(kind, api_version).ok_or_else(|| {
-            found.misfit(
+        let schema = self.registered_type(kind, api_version).ok_or_else(|| {
+            type_meta.decode_failure(
                 expected,
                 format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""),
             )
         })?;
-        let (group, version) = split(api_version);
-        let (wanted_group, _) = split(expected.api_version);
-        if kind == expected.kind && group == wanted_group {
-            return Err(Misfit::OtherVersion(format!(
+        let (group, version) = split_api_version(api_version);
+        let (expected_group, _) = split_api_version(expected.api_version);
+        if kind == expected.kind && group == expected_group {
+            return Err(DecodeFailure::WrongVersion(format!(
                 "the API version in the data ({api_version}) does not match the expected API version ({})",
                 expected.api_version
             )));
         }
-        // It is read as what it says it is, and cannot become anything else.
+        // Decode as the named type first, as upstream does: its decoding errors come before the conversion error.
         if let Some(schema) = schema {
-            decode(schema).map_err(|text| found.misfit(expected, text))?;
+            decode(schema).map_err(|text| type_meta.decode_failure(expected, text))?;
         }
-        let package = match wanted_group.split('.').next() {
+        let package = match expected_group.split('.').next() {
             None | Some("") => "core",
             Some(package) => package,
         };
-        Err(found.misfit(
+        Err(type_meta.decode_failure(
             expected,
             format!(
                 "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
@@ -229,10 +245,10 @@ impl Call<'_> {
         ))
     }
 
-    /// The type of a kind that the server knows; `Some(None)` for one that is only part of other things.
-    fn registered(&self, kind: &str, api_version: &str) -> Option<Option<TypeId>> {
-        let mut known = None;
-        for resource in self.api.registry.iter() {
+    /// The schema of a kind in upstream's scheme; `Some(None)` for lists and option kinds, which have none here.
+    fn registered_type(&self, kind: &str, api_version: &str) -> Option<Option<TypeId>> {
+        let mut registered = None;
+        for resource in self.state.registry.iter() {
             let Some(version) = resource
                 .versions
                 .iter()
@@ -243,27 +259,28 @@ impl Call<'_> {
             if resource.kind.name == kind {
                 return Some(Some(version.schema));
             }
-            if EVERYWHERE.contains(&kind) || kind.strip_suffix("List") == Some(&resource.kind.name)
+            if KINDS_OF_EVERY_VERSION.contains(&kind)
+                || kind.strip_suffix("List") == Some(&resource.kind.name)
             {
-                known = Some(None);
+                registered = Some(None);
             }
         }
-        known
+        registered
     }
 }
 
-/// Whether a body that was read as a kind names that kind, or none.
-fn says_it_is(object: &Object, expected: Expected<'_>) -> bool {
-    let says = |field: &str, wanted: &str| match object.get(field) {
+/// Whether a decoded object names the expected type, or none.
+fn names_expected_type(object: &JsonObject, expected: ExpectedType<'_>) -> bool {
+    let matches = |field: &str, expected_value: &str| match object.get(field) {
         None => true,
-        Some(Value::String(said)) => said.is_empty() || said == wanted,
+        Some(Value::String(value)) => value.is_empty() || value == expected_value,
         Some(_) => false,
     };
-    says("kind", expected.kind) && says("apiVersion", expected.api_version)
+    matches("kind", expected.kind) && matches("apiVersion", expected.api_version)
 }
 
-/// Kinds that every version of every group has.
-const EVERYWHERE: [&str; 8] = [
+/// Kinds that upstream registers in every group version.
+const KINDS_OF_EVERY_VERSION: [&str; 8] = [
     "Status",
     "WatchEvent",
     "ListOptions",
@@ -274,13 +291,13 @@ const EVERYWHERE: [&str; 8] = [
     "PatchOptions",
 ];
 
-/// The group and the version of `apps/v1`.
-fn split(api_version: &str) -> (&str, &str) {
+/// Splits `apps/v1` into group and version.
+pub(super) fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
-/// An object by the name of its kind, whatever it called itself.
-pub(super) fn named(mut object: Object, expected: Expected<'_>) -> Object {
+/// Sets `apiVersion` and `kind` of the expected type.
+pub(super) fn with_type_meta(mut object: JsonObject, expected: ExpectedType<'_>) -> JsonObject {
     let types = [
         ("apiVersion", expected.api_version),
         ("kind", expected.kind),
@@ -293,141 +310,74 @@ pub(super) fn named(mut object: Object, expected: Expected<'_>) -> Object {
     object
 }
 
-/// Why a body is not the object that it should be.
-#[derive(Debug)]
-pub(super) enum Misfit {
-    /// It does not even say what it is.
-    Unrecognized(String),
-    /// It says so, but does not hold it, or it is something else.
-    Unfit {
-        kind: String,
-        version: String,
-        text: String,
-    },
-    /// It is the right kind in another version.
-    OtherVersion(String),
-}
-
-impl Misfit {
-    fn unfit(kind: &str, api_version: &str, text: String) -> Misfit {
-        Misfit::Unfit {
-            kind: kind.to_owned(),
-            version: split(api_version).1.to_owned(),
-            text,
-        }
-    }
-
-    /// What is wrong, by itself.
-    pub(super) fn into_text(self) -> String {
-        match self {
-            Misfit::Unrecognized(text)
-            | Misfit::Unfit { text, .. }
-            | Misfit::OtherVersion(text) => text,
-        }
-    }
-
-    /// The answer to a request with such a body.
-    fn status(self, wanted: &str, body: &[u8]) -> Status {
-        Status::bad_request(match self {
-            Misfit::Unrecognized(text) => format!(
-                "the object provided is unrecognized (must be of type {wanted}): {text} ({})",
-                summarize(body)
-            ),
-            Misfit::Unfit {
-                kind,
-                version,
-                text,
-            } => format!("{kind} in version {version:?} cannot be handled as a {wanted}: {text}"),
-            Misfit::OtherVersion(text) => text,
-        })
-    }
-}
-
 impl TypeMeta {
-    fn kind<'a>(&'a self, expected: Expected<'a>) -> &'a str {
+    fn kind<'a>(&'a self, expected: ExpectedType<'a>) -> &'a str {
         match self.kind.as_deref() {
             None | Some("") => expected.kind,
             Some(kind) => kind,
         }
     }
 
-    fn api_version<'a>(&'a self, expected: Expected<'a>) -> &'a str {
+    fn api_version<'a>(&'a self, expected: ExpectedType<'a>) -> &'a str {
         match self.api_version.as_deref() {
             None | Some("") => expected.api_version,
             Some(api_version) => api_version,
         }
     }
 
-    fn misfit(&self, expected: Expected<'_>, text: String) -> Misfit {
-        Misfit::unfit(self.kind(expected), self.api_version(expected), text)
+    fn decode_failure(&self, expected: ExpectedType<'_>, text: String) -> DecodeFailure {
+        DecodeFailure::cannot_handle(self.kind(expected), self.api_version(expected), text)
     }
 }
 
-pub(super) fn strictness(validation: FieldValidation) -> Options {
-    Options {
+pub(super) fn decode_options(validation: FieldValidation) -> DecodeOptions {
+    DecodeOptions {
         strict: validation != FieldValidation::Ignore,
-        whole: true,
+        top_level: true,
     }
 }
 
-/// How a body is written; JSON unless it says otherwise.
-pub(super) fn body_media(content_type: Option<&str>) -> Result<Media, Status> {
-    let (media, parameters) = content_type
-        .unwrap_or_default()
-        .split_once(';')
-        .map_or((content_type.unwrap_or_default(), None), |(media, rest)| {
-            (media, Some(rest))
-        });
+/// The media type of a body by its Content-Type header; JSON if absent.
+pub(super) fn body_media_type(content_type: Option<&str>) -> Result<MediaType, Status> {
+    let (media, parameters) = content_type.unwrap_or_default().split_once(';').map_or(
+        (content_type.unwrap_or_default(), None),
+        |(media, raw_parameters)| (media, Some(raw_parameters)),
+    );
     let media = media.trim();
     if media.is_empty() {
-        return Ok(Media::Json);
+        return Ok(MediaType::Json);
     }
     if !parameters.is_none_or(are_parameters) {
-        return Err(Status::unsupported_media_type(&MEDIA_NAMES));
+        return Err(Status::unsupported_media_type(&MEDIA_TYPE_NAMES));
     }
-    [Media::Json, Media::Yaml, Media::Protobuf]
+    [MediaType::Json, MediaType::Yaml, MediaType::Protobuf]
         .into_iter()
-        .find(|known| known.name() == media)
-        .ok_or_else(|| Status::unsupported_media_type(&MEDIA_NAMES))
+        .find(|candidate| candidate.name() == media)
+        .ok_or_else(|| Status::unsupported_media_type(&MEDIA_TYPE_NAMES))
 }
 
-/// Whether all of this are parameters; the last may be empty.
+/// Whether the text is a list of media type parameters; the last may be empty.
 fn are_parameters(text: &str) -> bool {
     let mut parts: Vec<&str> = text.split(';').map(str::trim).collect();
-    parts.pop_if(|last| last.is_empty());
+    parts.pop_if(|last_part| last_part.is_empty());
     parts.iter().all(|part| {
         part.split_once('=')
             .is_some_and(|(name, _)| !name.trim().is_empty())
     })
 }
 
-/// The object in a protobuf body and what its envelope says of it.
-pub(super) fn open(body: &[u8]) -> Result<(TypeMeta, &[u8]), String> {
+/// Opens the envelope of a protobuf body: its type and the encoded object.
+pub(super) fn open_envelope(body: &[u8]) -> Result<(TypeMeta, &[u8]), String> {
     let Envelope {
         api_version,
         kind,
         raw,
-    } = Envelope::open(body).map_err(|error| error.to_string())?;
-    let found = TypeMeta {
+    } = Envelope::decode(body).map_err(|error| error.to_string())?;
+    let type_meta = TypeMeta {
         api_version: Some(api_version),
         kind: Some(kind),
     };
-    Ok((found, raw))
-}
-
-/// The beginning of a body that nobody can read.
-fn summarize(body: &[u8]) -> String {
-    const SHOWN_BYTES: usize = 30;
-    let shown = &body[..body.len().min(SHOWN_BYTES)];
-    let rest = if body.len() > SHOWN_BYTES { " ..." } else { "" };
-    match shown.first() {
-        None => "<empty>".into(),
-        Some(b'{') => format!("{}{rest}", String::from_utf8_lossy(shown)),
-        Some(_) => {
-            let digits: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("{digits}{rest}")
-        }
-    }
+    Ok((type_meta, raw))
 }
 
 #[cfg(test)]
@@ -437,44 +387,36 @@ mod tests {
     #[test]
     fn content_types_are_read_with_their_parameters() {
         for (content_type, expect) in [
-            (None, Some(Media::Json)),
-            (Some(""), Some(Media::Json)),
-            (Some("application/json"), Some(Media::Json)),
-            (Some("application/yaml; charset=utf-8"), Some(Media::Yaml)),
+            (None, Some(MediaType::Json)),
+            (Some(""), Some(MediaType::Json)),
+            (Some("application/json"), Some(MediaType::Json)),
+            (
+                Some("application/yaml; charset=utf-8"),
+                Some(MediaType::Yaml),
+            ),
             (
                 Some("application/vnd.kubernetes.protobuf"),
-                Some(Media::Protobuf),
+                Some(MediaType::Protobuf),
             ),
-            (Some("application/json;"), Some(Media::Json)),
+            (Some("application/json;"), Some(MediaType::Json)),
             (Some("application/json;;"), None),
             (Some("application/json; x"), None),
             (Some("application/cbor"), None),
             (Some("text/plain"), None),
         ] {
-            assert_eq!(body_media(content_type).ok(), expect, "{content_type:?}");
+            assert_eq!(
+                body_media_type(content_type).ok(),
+                expect,
+                "{content_type:?}"
+            );
         }
     }
 
     #[test]
-    fn bodies_that_nobody_can_read_are_shown_in_part() {
-        for (body, expect) in [
-            ("", "<empty>"),
-            ("{", "{"),
-            ("[]", "5b5d"),
-            (
-                "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\"}",
-                "{\"apiVersion\":\"v1\",\"kind\":\"Con ...",
-            ),
-        ] {
-            assert_eq!(summarize(body.as_bytes()), expect);
-        }
-    }
-
-    #[test]
-    fn a_body_that_is_no_protobuf_is_refused_in_upstreams_words() {
+    fn an_invalid_protobuf_body_gets_upstreams_error() {
         let check = |body: &[u8], expect: &str| {
-            let misfit = Misfit::Unrecognized(open(body).err().unwrap());
-            let status = misfit.status("Pod", body);
+            let failure = DecodeFailure::Unrecognized(open_envelope(body).err().unwrap());
+            let status = failure.status("Pod", body);
             let message =
                 format!("the object provided is unrecognized (must be of type Pod): {expect}");
             assert_eq!((status.code, status.message), (400, message));

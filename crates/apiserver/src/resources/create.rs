@@ -1,73 +1,75 @@
-//! POST to a collection.
+//! `create`: POST to a collection.
+//!
+//! Entry point: `create`. `create_object` is shared with updates that create the object.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_meta::{ObjectKey, Revision, Status};
-use rhumb_store::{Error, Expect, Transaction};
+use rhumb_store::{Error, ExpectedRevision, Transaction};
 
 use super::get::parse_uint;
-use super::prepare::Part;
-use super::write::with;
-use super::{Call, Claim, Storage, render};
+use super::prepare::ObjectPart;
+use super::write::with_operations;
+use super::{AllocationHold, RequestContext, ResourceStorage, render};
 use crate::admission;
 use crate::http::Reply;
-use crate::objects::{Metadata, MetadataMut};
+use crate::objects::{ObjectMetadata, ObjectMetadataMut};
 use crate::request::WriteOptions;
 
-/// How often another name is tried when a generated one is taken.
+/// How many names are generated from `generateName` before the client gets a conflict.
 const NAME_ATTEMPTS_MAX: usize = 8;
 
-/// How often something else is chosen for an object when others have what was chosen. Each time somebody got
-/// something, so this ends soon.
-const CHOICES_MAX: usize = 64;
+/// How often new allocations (addresses, ports) are chosen after a concurrent write took the chosen ones. Each failed
+/// attempt means that another write succeeded, so few attempts suffice.
+const ALLOCATION_ATTEMPTS_MAX: usize = 64;
 
-/// What is left of a generated name for the prefix.
+/// How much of `generateName` is kept in a generated name.
 const NAME_PREFIX_BYTES_MAX: usize = 58;
 
-/// What became of a new object.
+/// The outcome of a create.
 #[derive(Debug)]
-pub(super) enum Created {
-    /// It was only tried out.
-    Draft(Object),
-    /// Its bytes are stored, with this revision.
+pub(super) enum CreateOutcome {
+    /// A dry run: the object as it would be stored.
+    DryRun(JsonObject),
+    /// The stored bytes and their revision.
     Stored(Bytes, Revision),
 }
 
-pub(super) async fn create(call: &Call<'_>) -> Result<Reply, Status> {
-    let options = WriteOptions::parse(call.query, "CreateOptions")?;
-    let validation = call.validation(options.field_validation, Part::Main);
-    let mut object = call.decode(call.expected(), validation)?;
-    place(call, &mut object)?;
-    call.to_stored(&mut object)?;
-    let created = create_object(call, object, options.dry_run).await?;
-    render::created(call, created)
+pub(super) async fn create(context: &RequestContext<'_>) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(context.query, "CreateOptions")?;
+    let validation = context.effective_field_validation(options.field_validation, ObjectPart::Main);
+    let mut object = context.decode(context.expected_type(), validation)?;
+    check_new_object(context, &mut object)?;
+    context.convert_to_stored(&mut object)?;
+    let created = create_object(context, object, options.dry_run).await?;
+    render::created_response(context, created)
 }
 
-/// Stores a new object, in stored form, under its own name or a generated one.
+/// Stores a new object, given in the storage version, under its own or a generated name.
 pub(super) async fn create_object(
-    call: &Call<'_>,
-    mut object: Object,
+    context: &RequestContext<'_>,
+    mut object: JsonObject,
     dry_run: bool,
-) -> Result<Created, Status> {
-    call.admit_create(&mut object, dry_run).await?;
+) -> Result<CreateOutcome, Status> {
+    context.admit_create(&mut object, dry_run).await?;
     let generated = object.name().is_empty() && !object.meta_str("generateName").is_empty();
     if !generated {
-        return store_new(call, object, dry_run).await;
+        return store_with_allocations(context, object, dry_run).await;
     }
     let mut attempts_left = NAME_ATTEMPTS_MAX;
     loop {
-        let mut draft = object.clone();
-        let name = generate_name(draft.meta_str("generateName"));
-        draft.set_meta("name", name);
+        let mut named_object = object.clone();
+        let name = generate_name(named_object.meta_str("generateName"));
+        named_object.set_meta("name", name);
         attempts_left -= 1;
-        match store_new(call, draft, dry_run).await {
+        match store_with_allocations(context, named_object, dry_run).await {
             Err(status) if status.is_already_exists() => {
                 if attempts_left == 0 {
                     let name = status.details.as_ref().map_or("", |details| &details.name);
                     return Err(Status::generate_name_conflict(
-                        &call.resource.group_resource,
+                        &context.resource.group_resource,
                         name,
                         1,
                     ));
@@ -78,85 +80,106 @@ pub(super) async fn create_object(
     }
 }
 
-/// Tries until what was chosen for the object is nobody else's.
-async fn store_new(call: &Call<'_>, object: Object, dry_run: bool) -> Result<Created, Status> {
-    if call.api.companions.of(call.resource).is_none() {
-        // Nothing is chosen for it.
-        let created = try_store_new(call, object, dry_run).await?;
-        return created.ok_or_else(|| call.modified(""));
+/// Stores the object, choosing other allocations as long as concurrent writes take the chosen ones.
+async fn store_with_allocations(
+    context: &RequestContext<'_>,
+    object: JsonObject,
+    dry_run: bool,
+) -> Result<CreateOutcome, Status> {
+    if context
+        .state
+        .allocators
+        .for_resource(context.resource)
+        .is_none()
+    {
+        // The resource has no allocations, so only the object's own key can conflict.
+        let created = try_store(context, object, dry_run).await?;
+        return created.ok_or_else(|| context.object_modified(""));
     }
-    for _ in 0..CHOICES_MAX {
-        if let Some(created) = try_store_new(call, object.clone(), dry_run).await? {
+    for _ in 0..ALLOCATION_ATTEMPTS_MAX {
+        if let Some(created) = try_store(context, object.clone(), dry_run).await? {
             return Ok(created);
         }
-        call.api.fresh(call).await?;
+        context.state.await_consistent(context).await?;
     }
     Err(Status::server_timeout(
-        &call.resource.group_resource,
-        call.verb,
+        &context.resource.group_resource,
+        context.verb,
         1,
     ))
 }
 
-/// `None` if something that was chosen for the object is another's.
-async fn try_store_new(
-    call: &Call<'_>,
-    mut object: Object,
+/// One attempt to store the object; `None` if a concurrent write took one of its allocations.
+async fn try_store(
+    context: &RequestContext<'_>,
+    mut object: JsonObject,
     dry_run: bool,
-) -> Result<Option<Created>, Status> {
-    let storage = call.storage()?;
-    let claim = call.prepare_create(&mut object, dry_run).await?;
-    let key = ObjectKey::new(call.namespace(), object.name())
+) -> Result<Option<CreateOutcome>, Status> {
+    let storage = context.storage()?;
+    let hold = context.prepare_create(&mut object, dry_run).await?;
+    let key = ObjectKey::new(context.namespace(), object.name())
         .map_err(|error| Status::bad_request(error.to_string()))?;
-    let bytes = call.encode(storage, &mut object);
-    let exists = || already_exists(call, storage, &key);
+    let bytes = context.encode_stored(storage, &mut object);
+    let exists = || already_exists(context, storage, &key);
     if dry_run {
-        call.api.fresh(call).await?;
+        context.state.await_consistent(context).await?;
         return match storage.cache.get(&key) {
-            Ok(None) => Ok(Some(Created::Draft(object))),
+            Ok(None) => Ok(Some(CreateOutcome::DryRun(object))),
             _ => Err(exists()),
         };
     }
     let storage_key = storage.prefix.object(&key);
-    let put = Transaction::new().put(storage_key.as_str(), bytes.clone(), Expect::Absent);
-    let companions = call.companion_operations(None, Some(&object))?;
-    let attributes = call.attributes(admission::Operation::Create, None, false);
-    // The tree is given away, so that it is gone before the store is waited for: many writers wait at once, and what
-    // they would hold pushes out of the processor's caches what those who work need there. Only who may have to choose
-    // another name, or whatever else is chosen for it, keeps one.
+    let transaction = Transaction::new().put(
+        storage_key.as_str(),
+        bytes.clone(),
+        ExpectedRevision::Absent,
+    );
+    let allocation_operations = context.allocation_operations(None, Some(&object))?;
+    let attributes = context.admission_attributes(admission::Operation::Create, None, false);
+    // The decoded object is dropped before the store is awaited: with many concurrent writers, the memory of waiting
+    // requests would evict the working set of running ones from the CPU caches. Only creates that may retry with
+    // another name or allocation keep a copy. If a guard fails, the object is decoded again from its bytes.
     let mut encoded = Some(object);
-    let tree = || match encoded.take() {
+    let decoded = || match encoded.take() {
         Some(object) => Ok(Cow::Owned(object)),
-        None => storage.forms.read(&bytes).map(Cow::Owned),
+        None => storage.decoder.decode(&bytes).map(Cow::Owned),
     };
-    let committed = call.commit_admitted(&attributes, tree, with(put, companions));
+    let committed = context.commit_with_guards(
+        &attributes,
+        decoded,
+        with_operations(transaction, allocation_operations),
+    );
     match committed.await? {
-        Ok(revision) => Ok(Some(Created::Stored(bytes, revision))),
+        Ok(revision) => Ok(Some(CreateOutcome::Stored(bytes, revision))),
         Err(Error::Conflict(conflict)) if *conflict.key == *storage_key => Err(exists()),
-        Err(Error::Conflict(conflict)) => match claim.refusal(&conflict.key) {
-            Some(refusal) => Err(refusal.clone()),
+        Err(Error::Conflict(conflict)) => match hold.rejection_for(&conflict.key) {
+            Some(rejection) => Err(rejection.clone()),
             None => Ok(None),
         },
-        Err(error) => Err(call.store_failed(&error)),
+        Err(error) => Err(context.store_error(&error)),
     }
 }
 
-/// The error for a name that is taken. It says so if the name will be free again.
-fn already_exists(call: &Call<'_>, storage: &Storage, key: &ObjectKey) -> Status {
-    let mut status = Status::already_exists(&call.resource.group_resource, key.name());
+/// The AlreadyExists error; its message says if the existing object is being deleted.
+fn already_exists(
+    context: &RequestContext<'_>,
+    storage: &ResourceStorage,
+    key: &ObjectKey,
+) -> Status {
+    let mut status = Status::already_exists(&context.resource.group_resource, key.name());
     let existing = storage.cache.get(key).ok().flatten();
-    let is_going = existing
-        .and_then(|entry| serde_json::from_slice::<Object>(entry.json_slice()).ok())
+    let is_deleting = existing
+        .and_then(|entry| serde_json::from_slice::<JsonObject>(entry.json_slice()).ok())
         .is_some_and(|object| object.is_deleting());
-    if is_going {
+    if is_deleting {
         status.message = format!("object is being deleted: {}", status.message);
     }
     status
 }
 
-/// Where the new object goes must be where the path says.
-fn place(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
-    place_in_namespace(call, object)?;
+/// Checks the namespace of a new object, and that it has no resourceVersion.
+fn check_new_object(context: &RequestContext<'_>, object: &mut JsonObject) -> Result<(), Status> {
+    ensure_request_namespace(context, object)?;
     let version = object.resource_version();
     if !version.is_empty() && parse_uint(version).is_ok_and(|version| version != 0) {
         return Err(Status::bad_request(
@@ -167,17 +190,21 @@ fn place(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
     Ok(())
 }
 
-/// Puts the object into the namespace of the path, or says that it names another one.
-pub(super) fn place_in_namespace(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
-    let wanted = call.namespace().unwrap_or_default();
-    let given = object.namespace();
-    if given == wanted {
+/// Sets the namespace of the request path on the object, or fails if the object names another one (upstream:
+/// `EnsureObjectNamespaceMatchesRequestNamespace`).
+pub(super) fn ensure_request_namespace(
+    context: &RequestContext<'_>,
+    object: &mut JsonObject,
+) -> Result<(), Status> {
+    let request_namespace = context.namespace().unwrap_or_default();
+    let object_namespace = object.namespace();
+    if object_namespace == request_namespace {
         return Ok(());
     }
-    if wanted.is_empty() {
+    if request_namespace.is_empty() {
         object.clear_meta("namespace");
-    } else if given.is_empty() {
-        object.set_meta("namespace", wanted);
+    } else if object_namespace.is_empty() {
+        object.set_meta("namespace", request_namespace);
     } else {
         return Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
@@ -186,7 +213,7 @@ pub(super) fn place_in_namespace(call: &Call<'_>, object: &mut Object) -> Result
     Ok(())
 }
 
-/// A prefix and five characters without vowels or anything that could be mistaken for another.
+/// The prefix and five random characters, without vowels and look-alikes (upstream: `SimpleNameGenerator`).
 pub(crate) fn generate_name(prefix: &str) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut end = prefix.len().min(NAME_PREFIX_BYTES_MAX);
@@ -202,15 +229,18 @@ pub(crate) fn generate_name(prefix: &str) -> String {
     prefix[..end].chars().chain(suffix).collect()
 }
 
-impl Call<'_> {
-    /// An object of the server's own, with all that a client's would get.
-    pub(crate) async fn complete_new(&self, object: &mut Object) -> Result<Claim, Status> {
-        self.to_stored(object)?;
+impl RequestContext<'_> {
+    /// Defaults, admits and validates an object that the server itself creates, as if a client had sent it.
+    pub(crate) async fn admit_and_prepare_create(
+        &self,
+        object: &mut JsonObject,
+    ) -> Result<AllocationHold, Status> {
+        self.convert_to_stored(object)?;
         self.admit_create(object, false).await?;
         self.prepare_create(object, false).await
     }
 
-    pub(crate) fn stored_bytes(&self, object: &mut Object) -> Result<Bytes, Status> {
-        Ok(self.encode(self.storage()?, object))
+    pub(crate) fn encode_for_storage(&self, object: &mut JsonObject) -> Result<Bytes, Status> {
+        Ok(self.encode_stored(self.storage()?, object))
     }
 }

@@ -1,4 +1,5 @@
-//! DELETE of an object or a collection: preconditions, grace, finalizers, and what becomes of dependents.
+//! `delete` and `deletecollection`: preconditions, grace periods, finalizers and propagation (upstream: `Delete` of the
+//! generic registry store, `BeforeDelete`).
 
 use std::time::Duration;
 
@@ -6,106 +7,113 @@ use async_trait::async_trait;
 use futures_util::stream::{self, TryStreamExt};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use rhumb_api::{Object, View};
+use rhumb_api::{FieldView, JsonObject};
 use rhumb_meta::status::StatusDetails;
 use rhumb_meta::{GroupResource, ObjectKey, Status, Timestamp};
 use serde_json::Value;
 
 use super::list;
 use super::propagation;
-use super::render::Shape;
-use super::write::{Change, Current, Edit, Written};
-use super::{Call, Claim, codec, render};
+use super::render::ResponseFormat;
+use super::write::{ObjectUpdate, ProposedWrite, StoredObject, WriteResult};
+use super::{AllocationHold, RequestContext, codec, render};
 use crate::admission::Operation;
 use crate::http::Reply;
-use crate::objects::{Metadata, MetadataMut};
-use crate::request::{ALL_FORMS, DeleteOptions, ListOptions, Media};
+use crate::objects::{ObjectMetadata, ObjectMetadataMut};
+use crate::request::{ALL_REPRESENTATIONS, DeleteOptions, ListOptions, MediaType};
 
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
-/// Deletions of one collection that are under way together: they share a commit, and others find room beside
-/// them.
-const DELETIONS_AT_ONCE: usize = 32;
+/// How many objects of a collection are deleted concurrently: enough to share commits of the store, few enough to leave
+/// capacity for other requests.
+const CONCURRENT_DELETIONS_MAX: usize = 32;
 
-pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Status> {
-    let options = delete_options(call)?;
-    warn_of_orphans(call, &options);
-    if let Some(reason) = call.resource.kind.rules.forbids_deletion(call.name()) {
-        let resource = &call.resource.group_resource;
-        return Err(Status::forbidden(resource, call.name(), reason));
+pub(super) async fn delete(context: &RequestContext<'_>) -> Result<Reply, Status> {
+    let options = delete_options(context)?;
+    add_orphan_warning(context, &options);
+    if let Some(reason) = context
+        .resource
+        .kind
+        .strategy
+        .deletion_forbidden_reason(context.name())
+    {
+        let resource = &context.resource.group_resource;
+        return Err(Status::forbidden(resource, context.name(), reason));
     }
-    let key = call.key()?;
-    let written = delete_key(call, &key, &options, Admission::Ask).await?;
-    let code = if !written.deleted && options.orphan_dependents == Some(false) {
+    let key = context.key()?;
+    let result = delete_object(context, &key, &options, DeletionAdmission::Required).await?;
+    let code = if !result.deleted && options.orphan_dependents == Some(false) {
         StatusCode::ACCEPTED
     } else {
         StatusCode::OK
     };
-    if !written.deleted || call.resource.kind.writes.returns_deleted {
-        return render::object(call, code, written.object);
+    if !result.deleted || context.resource.kind.write_behavior.returns_deleted {
+        return render::object_response(context, code, result.object);
     }
     let details = StatusDetails {
-        name: written.object.name().to_owned(),
-        group: call.resource.kind.group.to_string(),
-        kind: call.resource.kind.plural.to_string(),
-        uid: written.object.uid().to_owned(),
+        name: result.object.name().to_owned(),
+        group: context.resource.kind.group.to_string(),
+        kind: context.resource.kind.plural.to_string(),
+        uid: result.object.uid().to_owned(),
         ..StatusDetails::default()
     };
     let status =
         serde_json::to_value(Status::success(Some(details))).map_err(Status::internal_error)?;
-    render::value(call, code, &status)
+    render::value_response(context, code, &status)
 }
 
-pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Reply, Status> {
-    let options = delete_options(call)?;
-    let shape = Shape::of(call, ALL_FORMS)?;
-    let selection = ListOptions::parse(call.query, false)?;
-    let page = list::select(call, &selection).await?;
-    warn_of_orphans(call, &options);
+pub(super) async fn delete_collection(context: &RequestContext<'_>) -> Result<Reply, Status> {
+    let options = delete_options(context)?;
+    let format = ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?;
+    let list_options = ListOptions::parse(context.query, false)?;
+    let page = list::select_page(context, &list_options).await?;
+    add_orphan_warning(context, &options);
     stream::iter(page.entries.iter().map(Ok))
-        .try_for_each_concurrent(DELETIONS_AT_ONCE, |entry| {
+        .try_for_each_concurrent(CONCURRENT_DELETIONS_MAX, |entry| {
             let options = &options;
             async move {
-                match delete_key(call, entry.key(), options, Admission::Ask).await {
+                match delete_object(context, entry.key(), options, DeletionAdmission::Required)
+                    .await
+                {
                     Err(status) if !status.is_not_found() => Err(status),
                     _ => Ok(()),
                 }
             }
         })
         .await?;
-    // As upstream does, the answer lists the objects as they were found.
-    list::reply(call, &shape, page)
+    // As upstream does, the response lists the objects as they were before deletion.
+    list::list_reply(context, &format, page)
 }
 
-fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, Status> {
-    if call.body.is_empty() {
-        return DeleteOptions::parse(call.query, b"");
+fn delete_options(context: &RequestContext<'_>) -> Result<DeleteOptions, Status> {
+    if context.body.is_empty() {
+        return DeleteOptions::parse(context.query, b"");
     }
-    match codec::body_media(call.header(CONTENT_TYPE))? {
-        Media::Json => json_options(call, &call.body),
-        Media::Yaml => {
-            let value = rhumb_schema::read_yaml(&call.body)
+    match codec::body_media_type(context.header(CONTENT_TYPE))? {
+        MediaType::Json => decode_json_options(context, &context.body),
+        MediaType::Yaml => {
+            let value = rhumb_schema::read_yaml(&context.body)
                 .map_err(|error| Status::bad_request(error.to_string()))?;
-            json_options(call, value.to_string().as_bytes())
+            decode_json_options(context, value.to_string().as_bytes())
         }
-        Media::Protobuf => parsed_options(call, protobuf_options(call)?),
+        MediaType::Protobuf => parse_options(context, decode_protobuf_options(context)?),
     }
 }
 
-fn json_options(call: &Call<'_>, body: &[u8]) -> Result<DeleteOptions, Status> {
-    let of = call.api.type_named(DELETE_OPTIONS)?;
-    let options = rhumb_schema::Options {
+fn decode_json_options(context: &RequestContext<'_>, body: &[u8]) -> Result<DeleteOptions, Status> {
+    let object_type = context.state.schema_type(DELETE_OPTIONS)?;
+    let options = rhumb_schema::DecodeOptions {
         strict: false,
-        whole: true,
+        top_level: true,
     };
-    let decoded = rhumb_schema::decode_json(call.api.table, of, body, options)
+    let decoded = rhumb_schema::decode_json(context.state.table, object_type, body, options)
         .map_err(|error| Status::bad_request(error.to_string()))?;
-    parsed_options(call, decoded.object)
+    parse_options(context, decoded.object)
 }
 
-fn parsed_options(call: &Call<'_>, body: Object) -> Result<DeleteOptions, Status> {
+fn parse_options(context: &RequestContext<'_>, body: JsonObject) -> Result<DeleteOptions, Status> {
     let mut body = Value::Object(body);
-    let options = DeleteOptions::parse(call.query, body.to_string().as_bytes())?;
-    if let Some(recorder) = call.recorder {
+    let options = DeleteOptions::parse(context.query, body.to_string().as_bytes())?;
+    if let Some(recorder) = context.audit_recorder {
         recorder.record(|| {
             for (name, value) in [("kind", "DeleteOptions"), ("apiVersion", "meta.k8s.io/v1")] {
                 if body[name].is_null() {
@@ -118,12 +126,15 @@ fn parsed_options(call: &Call<'_>, body: Object) -> Result<DeleteOptions, Status
     Ok(options)
 }
 
-fn protobuf_options(call: &Call<'_>) -> Result<Object, Status> {
-    let (found, raw) = codec::open(&call.body).map_err(Status::bad_request)?;
-    let of = call.api.type_named(DELETE_OPTIONS)?;
-    let mut body = rhumb_schema::protobuf::decode(call.api.table, of, raw)
+fn decode_protobuf_options(context: &RequestContext<'_>) -> Result<JsonObject, Status> {
+    let (type_meta, raw) = codec::open_envelope(&context.body).map_err(Status::bad_request)?;
+    let object_type = context.state.schema_type(DELETE_OPTIONS)?;
+    let mut body = rhumb_schema::protobuf::decode(context.state.table, object_type, raw)
         .map_err(|error| Status::bad_request(error.to_string()))?;
-    for (name, value) in [("apiVersion", found.api_version), ("kind", found.kind)] {
+    for (name, value) in [
+        ("apiVersion", type_meta.api_version),
+        ("kind", type_meta.kind),
+    ] {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             body.insert(name.into(), value.into());
         }
@@ -131,42 +142,45 @@ fn protobuf_options(call: &Call<'_>) -> Result<Object, Status> {
     Ok(body)
 }
 
-/// Whether the chain has yet to be asked about a deletion.
+/// Whether admission still has to run for a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Admission {
-    Ask,
-    /// The deletion is part of something that was admitted itself.
-    Done,
+pub(super) enum DeletionAdmission {
+    Required,
+    /// The deletion is part of an operation that was admitted as a whole, such as an eviction.
+    AlreadyAdmitted,
 }
 
-pub(super) async fn delete_key(
-    call: &Call<'_>,
+/// Deletes an object, or marks it as deleting if it has finalizers or a grace period.
+pub(super) async fn delete_object(
+    context: &RequestContext<'_>,
     key: &ObjectKey,
     options: &DeleteOptions,
-    admission: Admission,
-) -> Result<Written, Status> {
-    let edit = Remove {
-        call,
+    admission: DeletionAdmission,
+) -> Result<WriteResult, Status> {
+    let update = DeleteUpdate {
+        context,
         options,
         admission,
     };
-    let marked = call.change(key, options.dry_run, &edit).await?;
-    if marked.deleted || options.dry_run || !is_due(call, &marked.object) {
+    let marked = context
+        .guaranteed_update(key, options.dry_run, &update)
+        .await?;
+    if marked.deleted || options.dry_run || !is_ready_to_remove(context, &marked.object) {
         return Ok(marked);
     }
-    // Watchers are told that an object ends before they are told that it is gone, however short its grace.
-    let rest = DeleteOptions {
+    // Even with a grace period of zero, watchers get a MODIFIED event with the deletionTimestamp before DELETED.
+    let second_options = DeleteOptions {
         precondition_uid: Some(marked.object.uid().to_owned()),
         precondition_resource_version: None,
         ..options.clone()
     };
-    let edit = Remove {
-        call,
-        options: &rest,
-        admission: Admission::Done,
+    let update = DeleteUpdate {
+        context,
+        options: &second_options,
+        admission: DeletionAdmission::AlreadyAdmitted,
     };
-    match call.change(key, false, &edit).await {
-        Err(status) if status.is_not_found() => Ok(Written {
+    match context.guaranteed_update(key, false, &update).await {
+        Err(status) if status.is_not_found() => Ok(WriteResult {
             deleted: true,
             ..marked
         }),
@@ -174,104 +188,119 @@ pub(super) async fn delete_key(
     }
 }
 
-/// Whether an object that is marked as ending has no grace left, and nothing holds it.
-fn is_due(call: &Call<'_>, object: &Object) -> bool {
-    let rules = &call.resource.kind.rules;
-    let knows_grace = rules.grace_seconds(&View::root(object), None).is_some();
-    knows_grace
+/// Whether an object marked for deletion can be removed now: no grace period left and no finalizers.
+fn is_ready_to_remove(context: &RequestContext<'_>, object: &JsonObject) -> bool {
+    let rules = &context.resource.kind.strategy;
+    let has_grace_period = rules
+        .grace_period_seconds(&FieldView::root(object), None)
+        .is_some();
+    has_grace_period
         && object.is_deleting()
         && object.meta_int("deletionGracePeriodSeconds") == Some(0)
         && object.finalizers().is_empty()
 }
 
-/// Whether the object is the one that the client means.
+/// Checks the uid and resourceVersion preconditions of the delete options.
 pub(super) fn check_preconditions(
-    call: &Call<'_>,
+    context: &RequestContext<'_>,
     options: &DeleteOptions,
-    current: &Current,
+    current: &StoredObject,
 ) -> Result<(), Status> {
     let conflict = |message: String| {
-        // Upstream names the kind here, where everything else names the resource.
-        let kind = &call.resource.kind;
+        // Upstream names the kind here; other conflicts name the resource.
+        let kind = &context.resource.kind;
         let resource = GroupResource::new(kind.group.to_string(), kind.name.to_string());
         Status::conflict(&resource, current.object.name(), message)
     };
     let uid = current.object.uid();
-    if let Some(wanted) = options
+    if let Some(expected) = options
         .precondition_uid
         .as_deref()
-        .filter(|&wanted| wanted != uid)
+        .filter(|&expected| expected != uid)
     {
         return Err(conflict(format!(
-            "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+            "the UID in the precondition ({expected}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
         )));
     }
     let version = current.revision.to_string();
-    if let Some(wanted) = options
+    if let Some(expected) = options
         .precondition_resource_version
         .as_deref()
-        .filter(|&wanted| wanted != version)
+        .filter(|&expected| expected != version)
     {
         return Err(conflict(format!(
-            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). The object might have been modified"
+            "the ResourceVersion in the precondition ({expected}) does not match the ResourceVersion in record ({version}). The object might have been modified"
         )));
     }
     Ok(())
 }
 
-struct Remove<'a> {
-    call: &'a Call<'a>,
+/// Deletes the current object, or marks it for deletion.
+struct DeleteUpdate<'a> {
+    context: &'a RequestContext<'a>,
     options: &'a DeleteOptions,
-    admission: Admission,
+    admission: DeletionAdmission,
 }
 
-/// How an object ends.
-enum Grace {
-    /// At once.
-    None,
-    /// It is marked, and whoever runs it has so many seconds.
+/// The grace period of a deletion.
+enum DeletionGrace {
+    /// None: the object is removed immediately.
+    Immediate,
+    /// The object is marked, and its node has this many seconds to terminate it.
     Seconds(i64),
-    /// It is already ending, and nothing changes.
-    Pending,
+    /// The object is already terminating, and its grace period does not change.
+    AlreadyPending,
 }
 
 #[async_trait]
-impl Edit for Remove<'_> {
-    async fn edit(&self, current: &Current) -> Result<Change, Status> {
-        check_preconditions(self.call, self.options, current)?;
-        if self.admission == Admission::Ask {
+impl ObjectUpdate for DeleteUpdate<'_> {
+    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status> {
+        check_preconditions(self.context, self.options, current)?;
+        if self.admission == DeletionAdmission::Required {
             let old = Some(&current.object);
             let dry_run = self.options.dry_run;
-            let attributes = self.call.attributes(Operation::Delete, old, dry_run);
-            let attributes = attributes.with_deletion(self.options);
-            self.call.api.admission.admit(&attributes, None).await?;
+            let attributes = self
+                .context
+                .admission_attributes(Operation::Delete, old, dry_run);
+            let attributes = attributes.with_delete_options(self.options);
+            self.context
+                .state
+                .admission
+                .admit(&attributes, None)
+                .await?;
         }
         let mut object = current.object.clone();
-        let grace = self.grace(&mut object);
-        if matches!(grace, Grace::Pending) {
-            return Ok(Change::Keep(object));
+        let grace = self.apply_grace_period(&mut object);
+        if matches!(grace, DeletionGrace::AlreadyPending) {
+            return Ok(ProposedWrite::Unchanged(object));
         }
-        let writes = self.call.resource.kind.writes;
-        let finalizers = propagation::finalizers(&object.finalizers(), self.options, writes);
+        let writes = self.context.resource.kind.write_behavior;
+        let finalizers =
+            propagation::deletion_finalizers(&object.finalizers(), self.options, writes);
         object.set_finalizers(finalizers);
-        let held_by_kind = self.call.resource.kind.rules.hold_deletion(&mut object);
+        let held_by_kind = self
+            .context
+            .resource
+            .kind
+            .strategy
+            .hold_deletion(&mut object);
         if held_by_kind && current.object.is_deleting() {
-            return Ok(Change::Keep(current.object.clone()));
+            return Ok(ProposedWrite::Unchanged(current.object.clone()));
         }
         let held = held_by_kind || !object.finalizers().is_empty();
         match grace {
-            Grace::Seconds(seconds) if seconds > 0 || held || !self.options.dry_run => {
-                Ok(Change::Put(object, Claim::default()))
+            DeletionGrace::Seconds(seconds) if seconds > 0 || held || !self.options.dry_run => {
+                Ok(ProposedWrite::Put(object, AllocationHold::default()))
             }
-            Grace::None if held => {
-                self.mark(&mut object, 0);
-                // A kind that holds its objects back by itself has nothing to do with grace.
+            DeletionGrace::Immediate if held => {
+                self.mark_deleting(&mut object, 0);
+                // Kinds that hold deletion themselves (namespaces) have no grace period.
                 if held_by_kind {
                     object.clear_meta("deletionGracePeriodSeconds");
                 }
-                Ok(Change::Put(object, Claim::default()))
+                Ok(ProposedWrite::Put(object, AllocationHold::default()))
             }
-            _ => Ok(Change::Delete(object)),
+            _ => Ok(ProposedWrite::Delete(object)),
         }
     }
 
@@ -280,48 +309,49 @@ impl Edit for Remove<'_> {
     }
 }
 
-impl Remove<'_> {
-    /// Marks the object as ending in grace, where its kind knows grace.
-    fn grace(&self, object: &mut Object) -> Grace {
+impl DeleteUpdate<'_> {
+    /// Marks the object for graceful deletion, if its kind supports that.
+    fn apply_grace_period(&self, object: &mut JsonObject) -> DeletionGrace {
         let requested = self.options.grace_period_seconds;
-        let rules = &self.call.resource.kind.rules;
-        let Some(seconds) = rules.grace_seconds(&View::root(object), requested) else {
-            return Grace::None;
+        let rules = &self.context.resource.kind.strategy;
+        let Some(seconds) = rules.grace_period_seconds(&FieldView::root(object), requested) else {
+            return DeletionGrace::Immediate;
         };
         if !object.is_deleting() {
-            self.mark(object, seconds);
-            return Grace::Seconds(seconds);
+            self.mark_deleting(object, seconds);
+            return DeletionGrace::Seconds(seconds);
         }
-        let left = object.meta_int("deletionGracePeriodSeconds").unwrap_or(0);
+        let remaining = object.meta_int("deletionGracePeriodSeconds").unwrap_or(0);
         match requested {
-            _ if left == 0 => Grace::None,
-            Some(requested) if requested < left => {
-                self.shorten(object, left, requested);
-                Grace::Seconds(requested)
+            _ if remaining == 0 => DeletionGrace::Immediate,
+            Some(requested) if requested < remaining => {
+                self.shorten_grace_period(object, remaining, requested);
+                DeletionGrace::Seconds(requested)
             }
-            _ => Grace::Pending,
+            _ => DeletionGrace::AlreadyPending,
         }
     }
 
-    fn mark(&self, object: &mut Object, seconds: i64) {
+    /// Sets deletionTimestamp and deletionGracePeriodSeconds.
+    fn mark_deleting(&self, object: &mut JsonObject, seconds: i64) {
         if object.is_deleting() {
             object.set_meta("deletionGracePeriodSeconds", seconds);
             return;
         }
-        object.set_time("deletionTimestamp", later(self.call.now, seconds));
+        object.set_time("deletionTimestamp", add_seconds(self.context.now, seconds));
         object.set_meta("deletionGracePeriodSeconds", seconds);
         if object.generation() > 0 {
             object.set_meta("generation", object.generation() + 1);
         }
     }
 
-    /// A grace period can only become shorter.
-    fn shorten(&self, object: &mut Object, left: i64, requested: i64) {
-        let now = self.call.now;
+    /// Shortens the remaining grace period, as upstream does; it can never become longer.
+    fn shorten_grace_period(&self, object: &mut JsonObject, remaining: i64, requested: i64) {
+        let now = self.context.now;
         let end = object
             .meta_str("deletionTimestamp")
             .parse::<Timestamp>()
-            .map_or(now, |end| later(end, requested - left));
+            .map_or(now, |end| add_seconds(end, requested - remaining));
         if end < now {
             object.set_time("deletionTimestamp", now);
             object.set_meta("deletionGracePeriodSeconds", requested.min(1));
@@ -332,20 +362,20 @@ impl Remove<'_> {
     }
 }
 
-fn warn_of_orphans(call: &Call<'_>, options: &DeleteOptions) {
-    let is_silent = options.orphan_dependents.is_none() && options.propagation.is_none();
-    if let Some(warning) = call.resource.kind.writes.orphan_warning
-        && is_silent
+fn add_orphan_warning(context: &RequestContext<'_>, options: &DeleteOptions) {
+    let is_unspecified = options.orphan_dependents.is_none() && options.propagation.is_none();
+    if let Some(warning) = context.resource.kind.write_behavior.orphan_warning
+        && is_unspecified
     {
-        call.warn(warning);
+        context.warn(warning);
     }
 }
 
-fn later(time: Timestamp, seconds: i64) -> Timestamp {
-    let by = Duration::from_secs(seconds.unsigned_abs());
+fn add_seconds(time: Timestamp, seconds: i64) -> Timestamp {
+    let duration = Duration::from_secs(seconds.unsigned_abs());
     if seconds < 0 {
-        time.saturating_sub(by)
+        time.saturating_sub(duration)
     } else {
-        time.saturating_add(by)
+        time.saturating_add(duration)
     }
 }

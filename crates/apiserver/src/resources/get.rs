@@ -1,37 +1,46 @@
-//! GET of one object.
+//! `get`: GET of one object, and waiting for a resourceVersion.
 
 use http::StatusCode;
 use rhumb_meta::gotext::quote;
 use rhumb_meta::{Revision, Status};
 
-use super::Call;
-use super::render::Shape;
+use super::RequestContext;
+use super::render::ResponseFormat;
 use crate::http::Reply;
-use crate::request::ALL_FORMS;
+use crate::request::ALL_REPRESENTATIONS;
 
-pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Status> {
-    let storage = call.storage()?;
-    let shape = Shape::of(call, ALL_FORMS)?;
-    let key = call.key()?;
-    await_version(call, call.query.text("resourceVersion")).await?;
+pub(super) async fn get(context: &RequestContext<'_>) -> Result<Reply, Status> {
+    let storage = context.storage()?;
+    let format = ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?;
+    let key = context.key()?;
+    await_resource_version(context, context.query.text("resourceVersion")).await?;
     let entry = storage
         .cache
         .get(&key)
         .map_err(Status::internal_error)?
-        .ok_or_else(|| call.not_found())?;
-    shape.whole(StatusCode::OK, &entry.json(), call.now)
+        .ok_or_else(|| context.not_found())?;
+    format.respond(StatusCode::OK, &entry.json(), context.now)
 }
 
-/// Waits until the cache is as new as the client asks: absent means everything that was written, "0" anything.
-pub(super) async fn await_version(call: &Call<'_>, version: &str) -> Result<(), Status> {
+/// Waits until the cache has reached the requested resourceVersion. Absent means a consistent read, "0" means any
+/// cached state.
+pub(super) async fn await_resource_version(
+    context: &RequestContext<'_>,
+    version: &str,
+) -> Result<(), Status> {
     match version {
-        "" => call.api.fresh(call).await,
+        "" => context.state.await_consistent(context).await,
         "0" => Ok(()),
-        version => call.api.not_older_than(parse_version(version)?).await,
+        version => {
+            context
+                .state
+                .await_revision(parse_resource_version(version)?)
+                .await
+        }
     }
 }
 
-pub(super) fn parse_version(text: &str) -> Result<Revision, Status> {
+pub(super) fn parse_resource_version(text: &str) -> Result<Revision, Status> {
     parse_uint(text).map(Revision::new).map_err(|error| {
         Status::bad_request(format!(
             "resourceVersion: Invalid value: {}: {error}",
@@ -40,7 +49,7 @@ pub(super) fn parse_version(text: &str) -> Result<Revision, Status> {
     })
 }
 
-/// A whole number as Go's `strconv.ParseUint` reads it, which knows no sign, or its error.
+/// Parses an unsigned number as Go's `strconv.ParseUint` does, without a sign, and with its error messages.
 pub(super) fn parse_uint(text: &str) -> Result<u64, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let error = match text.parse() {
@@ -59,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_have_no_sign() {
+    fn resource_versions_have_no_sign() {
         for (text, expect) in [
             ("0", Ok(0)),
             ("05", Ok(5)),

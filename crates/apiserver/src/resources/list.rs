@@ -1,4 +1,5 @@
-//! GET of a collection.
+//! `list`: GET of a collection, with selectors, consistent snapshots and continue tokens. The JSON encoding is streamed
+//! from the cached bytes of the items.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,99 +8,107 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
-use rhumb_cache::{Asked, Cache, Entry, HistoryError, Snapshot};
+use rhumb_cache::{CacheEntry, CacheSnapshot, HistoryError, ListQuery, ResourceCache};
 use rhumb_meta::{ObjectKey, Revision, Status, fields};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::get::{await_version, parse_version};
-use super::render::Shape;
-use super::{Call, Storage, history_status};
-use crate::audit::ANSWER_BYTES_MAX;
-use crate::http::{Body, Chunks, Logged, Reply};
-use crate::objects::Encoder;
-use crate::request::{ALL_FORMS, Form, ListOptions, Media, VersionMatch};
+use super::get::{await_resource_version, parse_resource_version};
+use super::render::ResponseFormat;
+use super::{RequestContext, ResourceStorage, history_error_status};
+use crate::audit::RESPONSE_BYTES_MAX;
+use crate::http::{AuditedBody, BodyChunks, Reply, ResponseBody};
+use crate::objects::ObjectEncoder;
+use crate::request::{
+    ALL_REPRESENTATIONS, ListOptions, MediaType, ObjectRepresentation, ResourceVersionMatch,
+};
 
-/// About how much of a long list is made at a time.
+/// Approximate size of the chunks that a long list is sent in.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-pub(super) async fn list(call: &Call<'_>) -> Result<Reply, Status> {
-    let shape = Shape::of(call, ALL_FORMS)?;
-    let options = ListOptions::parse(call.query, false)?;
-    let page = select(call, &options).await?;
-    reply(call, &shape, page)
+pub(super) async fn list(context: &RequestContext<'_>) -> Result<Reply, Status> {
+    let format = ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?;
+    let options = ListOptions::parse(context.query, false)?;
+    let page = select_page(context, &options).await?;
+    list_reply(context, &format, page)
 }
 
 /// One page of a list.
-pub(super) struct Page {
-    pub(super) entries: Vec<Arc<Entry>>,
+pub(super) struct ListPage {
+    pub(super) entries: Vec<Arc<CacheEntry>>,
     pub(super) revision: Revision,
     continue_token: Option<String>,
     remaining: Option<usize>,
 }
 
-/// What a continue token says: upstream's form.
+/// The content of a continue token (upstream: `continueToken`), with one more field.
 #[derive(Serialize, Deserialize, Default)]
 #[serde(default)]
-struct Token {
+struct ContinueToken {
     v: String,
-    /// -1 goes on from whatever there is now.
+    /// The revision of the list; -1 continues from the current state.
     rv: i64,
     start: String,
-    /// How many objects of that version are left. Counting them for each page would make a long list of many
-    /// pages dear.
+    /// The number of remaining objects at that revision, so that they are not counted again for each page. Upstream has
+    /// no such field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    left: Option<usize>,
+    remaining: Option<usize>,
 }
 
-const TOKEN_FORM: &str = "meta.k8s.io/v1";
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
-/// The objects that the options pick.
-pub(super) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Page, Status> {
-    let storage = call.storage()?;
-    let fields = field_selector(call, &options.field_selector)?;
-    let place = if options.continue_token.is_empty() {
-        Place {
-            snapshot: first_snapshot(call, storage, options).await?,
+/// The page of objects that the list options select.
+pub(super) async fn select_page(
+    context: &RequestContext<'_>,
+    options: &ListOptions,
+) -> Result<ListPage, Status> {
+    let storage = context.storage()?;
+    let fields = field_selector(context, &options.field_selector)?;
+    let start = if options.continue_token.is_empty() {
+        PageStart {
+            snapshot: first_snapshot(context, storage, options).await?,
             after: None,
-            left: None,
+            remaining: None,
         }
     } else {
-        next_place(call, storage, options).await?
+        continued_page_start(context, storage, options).await?
     };
-    Ok(take_page(&storage.cache, call, options, &fields, &place))
+    Ok(read_page(&storage.cache, context, options, &fields, &start))
 }
 
-/// Where a page begins.
-struct Place {
-    snapshot: Snapshot,
+/// The snapshot that a page is read from, and where in it the page begins.
+struct PageStart {
+    snapshot: CacheSnapshot,
     after: Option<ObjectKey>,
-    /// How many objects there are from here on, where that is known.
-    left: Option<usize>,
+    /// The number of objects from here on, if known.
+    remaining: Option<usize>,
 }
 
-/// The field selector, if the kind knows all the fields in it.
-pub(super) fn field_selector(call: &Call<'_>, text: &str) -> Result<fields::Selector, Status> {
-    let kind = &call.resource.kind;
+/// Parses a field selector; fails if the kind does not support one of its fields.
+pub(super) fn field_selector(
+    context: &RequestContext<'_>,
+    text: &str,
+) -> Result<fields::Selector, Status> {
+    let kind = &context.resource.kind;
     let selector =
         fields::Selector::parse(text).map_err(|error| Status::bad_request(error.to_string()))?;
     for requirement in selector.requirements().unwrap_or_default() {
         let field = requirement.field();
-        let known = field == "metadata.name"
+        let is_selectable = field == "metadata.name"
             || (field == "metadata.namespace" && kind.is_namespaced())
             || kind
                 .selectable
                 .iter()
                 .any(|selectable| selectable.name == field);
-        if !known {
-            return Err(Status::bad_request(unknown_field(call, field)));
+        if !is_selectable {
+            return Err(Status::bad_request(unknown_field(context, field)));
         }
     }
     Ok(selector)
 }
 
-fn unknown_field(call: &Call<'_>, field: &str) -> String {
-    if call.resource.kind.selectable.is_empty() {
+fn unknown_field(context: &RequestContext<'_>, field: &str) -> String {
+    if context.resource.kind.selectable.is_empty() {
         format!(
             "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
         )
@@ -109,23 +118,25 @@ fn unknown_field(call: &Call<'_>, field: &str) -> String {
 }
 
 async fn first_snapshot(
-    call: &Call<'_>,
-    storage: &Storage,
+    context: &RequestContext<'_>,
+    storage: &ResourceStorage,
     options: &ListOptions,
-) -> Result<Snapshot, Status> {
+) -> Result<CacheSnapshot, Status> {
     let version = options.resource_version.as_str();
-    // A limit without a match means exactly that version, but for 0, as upstream has it.
+    // As upstream does, a limit without resourceVersionMatch means Exact, except for version 0.
     let exact = match options.version_match {
-        Some(VersionMatch::Exact) => true,
-        Some(VersionMatch::NotOlderThan) => false,
+        Some(ResourceVersionMatch::Exact) => true,
+        Some(ResourceVersionMatch::NotOlderThan) => false,
         None => options.limit.is_some() && !matches!(version, "" | "0"),
     };
     if !exact {
-        await_version(call, version).await.map_err(of_a_list)?;
+        await_resource_version(context, version)
+            .await
+            .map_err(invalid_list_version)?;
         return Ok(storage.cache.snapshot());
     }
-    let revision = parse_version(version).map_err(of_a_list)?;
-    call.api.not_older_than(revision).await?;
+    let revision = parse_resource_version(version).map_err(invalid_list_version)?;
+    context.state.await_revision(revision).await?;
     storage
         .cache
         .snapshot_at(revision)
@@ -133,66 +144,69 @@ async fn first_snapshot(
             HistoryError::Expired { .. } => {
                 Status::expired("The resourceVersion for the provided list is too old.")
             }
-            other => history_status(other),
+            other => history_error_status(other),
         })
 }
 
-/// A version that is none is told in more words where it is a list's.
-fn of_a_list(mut status: Status) -> Status {
+/// Adds upstream's prefix for an invalid resourceVersion in a list.
+fn invalid_list_version(mut status: Status) -> Status {
     if status.code == i32::from(StatusCode::BAD_REQUEST.as_u16()) {
         status.message = format!("invalid resource version: {}", status.message);
     }
     status
 }
 
-/// Where a continue token goes on.
-async fn next_place(
-    call: &Call<'_>,
-    storage: &Storage,
+/// Where the page of a continue token begins.
+async fn continued_page_start(
+    context: &RequestContext<'_>,
+    storage: &ResourceStorage,
     options: &ListOptions,
-) -> Result<Place, Status> {
+) -> Result<PageStart, Status> {
     if !matches!(options.resource_version.as_str(), "" | "0") {
         return Err(Status::bad_request(
             "specifying resource version is not allowed when using continue",
         ));
     }
-    let (token, after) = read_token(call, &options.continue_token)?;
+    let (token, after) = decode_continue_token(context, &options.continue_token)?;
     if token.rv < 0 {
-        call.api.fresh(call).await?;
-        return Ok(Place {
+        context.state.await_consistent(context).await?;
+        return Ok(PageStart {
             snapshot: storage.cache.snapshot(),
             after: Some(after),
-            left: None,
+            remaining: None,
         });
     }
     let revision = Revision::new(token.rv.unsigned_abs());
-    // The token may come from another server on the same store, which was further.
-    call.api.not_older_than(revision).await?;
+    // The token may come from another server on the same store, whose cache was ahead of this one.
+    context.state.await_revision(revision).await?;
     match storage.cache.snapshot_at(revision) {
-        Ok(snapshot) => Ok(Place {
+        Ok(snapshot) => Ok(PageStart {
             snapshot,
             after: Some(after),
-            left: token.left,
+            remaining: token.remaining,
         }),
         Err(HistoryError::Expired { .. }) => {
-            let again = write_token(&Token {
+            let inconsistent = encode_continue_token(&ContinueToken {
                 rv: -1,
-                left: None,
+                remaining: None,
                 ..token
             });
-            Err(Status::expired(TOKEN_EXPIRED).with_continue(again))
+            Err(Status::expired(TOKEN_EXPIRED).with_continue(inconsistent))
         }
-        Err(other) => Err(history_status(other)),
+        Err(other) => Err(history_error_status(other)),
     }
 }
 
 const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-fn write_token(token: &Token) -> String {
+fn encode_continue_token(token: &ContinueToken) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(token).unwrap_or_default())
 }
 
-fn read_token(call: &Call<'_>, text: &str) -> Result<(Token, ObjectKey), Status> {
+fn decode_continue_token(
+    context: &RequestContext<'_>,
+    text: &str,
+) -> Result<(ContinueToken, ObjectKey), Status> {
     let invalid = |reason: &str| {
         Status::bad_request(format!(
             "invalid continue token: continue key is not valid: {reason}"
@@ -200,11 +214,11 @@ fn read_token(call: &Call<'_>, text: &str) -> Result<(Token, ObjectKey), Status>
     };
     let bytes = URL_SAFE_NO_PAD
         .decode(text)
-        .map_err(|error| invalid(&not_base64(&error)))?;
+        .map_err(|error| invalid(&base64_error_text(&error)))?;
     rhumb_schema::check_json(&bytes).map_err(|error| invalid(&error.to_string()))?;
-    let token: Token =
+    let token: ContinueToken =
         serde_json::from_slice(&bytes).map_err(|error| invalid(&error.to_string()))?;
-    if token.v != TOKEN_FORM {
+    if token.v != TOKEN_VERSION {
         return Err(invalid(&format!(
             "server does not recognize this encoded version {}",
             token.v
@@ -218,9 +232,9 @@ fn read_token(call: &Call<'_>, text: &str) -> Result<(Token, ObjectKey), Status>
     if token.start.is_empty() {
         return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
     }
-    // The key is of the list's own scope: a token never leads out of the namespace that was asked for.
+    // The start key is relative to the requested scope, so a token cannot reach into another namespace.
     let name = token.start.trim_end_matches('\0');
-    let key = match (call.resource.kind.is_namespaced(), call.namespace()) {
+    let key = match (context.resource.kind.is_namespaced(), context.namespace()) {
         (true, None) => match name.split_once('/') {
             Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
             None => return Err(invalid(&token.start)),
@@ -231,59 +245,59 @@ fn read_token(call: &Call<'_>, text: &str) -> Result<(Token, ObjectKey), Status>
     Ok((token, key))
 }
 
-/// Where a text is no base64, in Go's words.
-fn not_base64(error: &base64::DecodeError) -> String {
-    let at = match error {
-        base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => {
-            *at
-        }
+/// Go's message for invalid base64.
+fn base64_error_text(error: &base64::DecodeError) -> String {
+    let offset = match error {
+        base64::DecodeError::InvalidByte(offset, _)
+        | base64::DecodeError::InvalidLastSymbol(offset, _) => *offset,
         base64::DecodeError::InvalidLength(length) => length.saturating_sub(1),
         base64::DecodeError::InvalidPadding => 0,
     };
-    format!("illegal base64 data at input byte {at}")
+    format!("illegal base64 data at input byte {offset}")
 }
 
-fn take_page(
-    cache: &Cache,
-    call: &Call<'_>,
+/// Reads a page from the snapshot.
+fn read_page(
+    cache: &ResourceCache,
+    context: &RequestContext<'_>,
     options: &ListOptions,
     fields: &fields::Selector,
-    place: &Place,
-) -> Page {
-    let snapshot = &place.snapshot;
-    // Whoever takes any version gets what is in memory, all of it, as upstream has it.
+    page_start: &PageStart,
+) -> ListPage {
+    let snapshot = &page_start.snapshot;
+    // As upstream does, the limit is ignored for resourceVersion 0, which is served from the cache.
     let any_version = options.resource_version == "0" && options.continue_token.is_empty();
     let limit = options.limit.filter(|_| !any_version).unwrap_or(usize::MAX);
-    let selective = !options.label_selector.is_everything() || !fields.is_everything();
-    let asked = Asked {
-        namespace: call.namespace(),
-        after: place.after.as_ref(),
+    let has_selector = !options.label_selector.is_everything() || !fields.is_everything();
+    let query = ListQuery {
+        namespace: context.namespace(),
+        after: page_start.after.as_ref(),
         labels: &options.label_selector,
         fields,
         limit,
     };
-    let mut matching = cache.select(snapshot, &asked);
-    let entries: Vec<Arc<Entry>> = matching.by_ref().take(limit).cloned().collect();
+    let mut matching = cache.list(snapshot, &query);
+    let entries: Vec<Arc<CacheEntry>> = matching.by_ref().take(limit).cloned().collect();
     let last = (entries.len() == limit).then(|| entries.last()).flatten();
-    let more = last.is_some() && matching.next().is_some();
-    // Upstream counts what remains only where that is exact without reading on.
-    let remaining = (more && !selective).then(|| match place.left {
-        Some(left) => left.saturating_sub(entries.len()),
+    let has_more = last.is_some() && matching.next().is_some();
+    // As upstream does, remainingItemCount is set only for lists without selectors.
+    let remaining = (has_more && !has_selector).then(|| match page_start.remaining {
+        Some(remaining) => remaining.saturating_sub(entries.len()),
         None => 1 + matching.by_ref().count(),
     });
-    let continue_token = last.filter(|_| more).map(|last| {
-        let start = match call.namespace() {
+    let continue_token = last.filter(|_| has_more).map(|last| {
+        let start = match context.namespace() {
             Some(_) => last.key().name(),
             None => last.key().as_str(),
         };
-        write_token(&Token {
-            v: TOKEN_FORM.into(),
+        encode_continue_token(&ContinueToken {
+            v: TOKEN_VERSION.into(),
             rv: i64::try_from(snapshot.revision().get()).unwrap_or(i64::MAX),
             start: format!("{start}\0"),
-            left: remaining,
+            remaining,
         })
     });
-    Page {
+    ListPage {
         revision: snapshot.revision(),
         entries,
         continue_token,
@@ -291,7 +305,7 @@ fn take_page(
     }
 }
 
-impl Page {
+impl ListPage {
     fn metadata(&self) -> Value {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion".into(), self.revision.to_string().into());
@@ -305,89 +319,102 @@ impl Page {
     }
 }
 
-pub(super) fn reply(call: &Call<'_>, shape: &Shape, page: Page) -> Result<Reply, Status> {
-    shape.check_list()?;
-    if shape.accept.form == Form::Table {
+/// The response with a page of a list, in the negotiated format.
+pub(super) fn list_reply(
+    context: &RequestContext<'_>,
+    format: &ResponseFormat,
+    page: ListPage,
+) -> Result<Reply, Status> {
+    format.check_list()?;
+    if format.accept.representation == ObjectRepresentation::Table {
         let rows = page
             .entries
             .iter()
-            .map(|entry| shape.row(&entry.json(), call.now))
+            .map(|entry| format.row(&entry.json(), context.now))
             .collect::<Result<Vec<Value>, Status>>()?;
-        let table = shape.table(page.metadata(), &rows, true);
+        let table = format.table(page.metadata(), &rows, true);
         let json = serde_json::to_vec(&table).map_err(Status::internal_error)?;
-        return shape.reply(StatusCode::OK, json.into());
+        return format.reply(StatusCode::OK, json.into());
     }
-    if shape.accept.media == Media::Protobuf {
-        let (kind, api_version) = item_type(call, shape);
+    if format.accept.media == MediaType::Protobuf {
+        let (kind, api_version) = item_type(context, format);
         let mut outer = Map::new();
         outer.insert("kind".into(), format!("{kind}List").into());
         outer.insert("apiVersion".into(), api_version.into());
         outer.insert("metadata".into(), page.metadata());
         let mut reply =
-            shape.seal_list(&outer, page.entries.iter().map(|entry| entry.json_slice()))?;
-        if shape.is_logged {
-            reply.logged = json_list(call, shape, page)?.logged();
+            format.protobuf_list(&outer, page.entries.iter().map(|entry| entry.json_slice()))?;
+        if format.is_audited {
+            reply.audited_body = json_list(context, format, page)?.into_audited_body();
         }
         return Ok(reply);
     }
-    let list = json_list(call, shape, page)?;
-    if shape.is_streamable() {
+    let list = json_list(context, format, page)?;
+    if format.is_streamable() {
         let total = list.bytes_total();
         return Ok(Reply::new(
             StatusCode::OK,
-            shape.accept.media.name(),
-            Body::chunks(list, Some(total)),
+            format.accept.media.name(),
+            ResponseBody::chunks(list, Some(total)),
         ));
     }
-    shape.reply(StatusCode::OK, list.into_bytes())
+    format.reply(StatusCode::OK, list.into_bytes())
 }
 
-/// The kind of the items of a list, and its version.
-fn item_type<'a>(call: &'a Call<'_>, shape: &Shape) -> (&'a str, &'a str) {
-    match shape.accept.form {
-        Form::Metadata => ("PartialObjectMetadata", shape.accept.meta_version),
-        _ => (&call.resource.kind.name, &call.version.api_version),
+/// Kind and apiVersion of the items of a list.
+fn item_type<'a>(context: &'a RequestContext<'_>, format: &ResponseFormat) -> (&'a str, &'a str) {
+    match format.accept.representation {
+        ObjectRepresentation::PartialObjectMetadata => {
+            ("PartialObjectMetadata", format.accept.meta_version)
+        }
+        _ => (&context.resource.kind.name, &context.version.api_version),
     }
 }
 
-fn json_list(call: &Call<'_>, shape: &Shape, page: Page) -> Result<List, Status> {
-    let (kind, api_version) = item_type(call, shape);
-    let head = format!(
+/// A list in JSON, of cached bytes where the response needs no conversion.
+fn json_list(
+    context: &RequestContext<'_>,
+    format: &ResponseFormat,
+    page: ListPage,
+) -> Result<JsonListBody, Status> {
+    let (kind, api_version) = item_type(context, format);
+    let header = format!(
         "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
         page.metadata()
     );
-    let items = if shape.is_plain() {
-        Items::Cached(page.entries.into(), call.version.encoder.clone())
+    let items = if format.sends_cached_bytes() {
+        JsonListItems::Cached(page.entries.into(), context.version.encoder.clone())
     } else {
-        Items::Made(
+        JsonListItems::Rendered(
             page.entries
                 .iter()
-                .map(|entry| shape.object(&entry.json(), call.now))
+                .map(|entry| format.render_json(&entry.json(), context.now))
                 .collect::<Result<VecDeque<Bytes>, Status>>()?,
         )
     };
-    Ok(List::new(head, items))
+    Ok(JsonListBody::new(header, items))
 }
 
-/// A list on its way out: the cached bytes of its items, joined as they are sent.
-struct List {
-    head: Option<String>,
-    items: Items,
+/// A list in JSON, sent in chunks that join the bytes of its items.
+struct JsonListBody {
+    header: Option<String>,
+    items: JsonListItems,
     first: bool,
     done: bool,
 }
 
-enum Items {
-    Cached(VecDeque<Arc<Entry>>, Encoder),
-    Made(VecDeque<Bytes>),
+/// The items of a list: cached entries, or JSON rendered for this response.
+enum JsonListItems {
+    Cached(VecDeque<Arc<CacheEntry>>, ObjectEncoder),
+    Rendered(VecDeque<Bytes>),
 }
 
 const TAIL: &[u8] = b"]}\n";
 
-impl List {
-    fn new(head: String, items: Items) -> List {
-        List {
-            head: Some(head),
+impl JsonListBody {
+    fn new(header: String, items: JsonListItems) -> JsonListBody {
+        JsonListBody {
+            header: Some(header),
             items,
             first: true,
             done: false,
@@ -396,48 +423,48 @@ impl List {
 
     fn bytes_total(&self) -> u64 {
         let (count, bytes) = match &self.items {
-            Items::Cached(entries, encoder) => (
+            JsonListItems::Cached(entries, encoder) => (
                 entries.len(),
                 entries
                     .iter()
-                    .map(|entry| encoder.item(entry.json_slice()).len() + 1)
+                    .map(|entry| encoder.list_item(entry.json_slice()).len() + 1)
                     .sum::<usize>(),
             ),
-            Items::Made(items) => (items.len(), items.iter().map(Bytes::len).sum()),
+            JsonListItems::Rendered(items) => (items.len(), items.iter().map(Bytes::len).sum()),
         };
         let commas = count.saturating_sub(1);
-        (self.head.as_ref().map_or(0, String::len) + bytes + commas + TAIL.len()) as u64
+        (self.header.as_ref().map_or(0, String::len) + bytes + commas + TAIL.len()) as u64
     }
 
     fn into_bytes(mut self) -> Bytes {
         let mut json = BytesMut::new();
-        while let Some(chunk) = self.next() {
+        while let Some(chunk) = self.next_chunk() {
             json.extend_from_slice(&chunk);
         }
         json.freeze()
     }
 
-    /// The list as the audit log shows it.
-    fn logged(self) -> Logged {
-        if self.bytes_total() > ANSWER_BYTES_MAX as u64 {
-            return Logged::TooLong;
+    /// The list as a response body for the audit log.
+    fn into_audited_body(self) -> AuditedBody {
+        if self.bytes_total() > RESPONSE_BYTES_MAX as u64 {
+            return AuditedBody::TooLong;
         }
-        Logged::Json(self.into_bytes())
+        AuditedBody::Json(self.into_bytes())
     }
 
     /// Appends the next item; false when there is none.
-    fn put_next(&mut self, chunk: &mut BytesMut) -> bool {
+    fn push_next_item(&mut self, chunk: &mut BytesMut) -> bool {
         let comma: &[u8] = if self.first { b"" } else { b"," };
         match &mut self.items {
-            Items::Cached(entries, encoder) => {
+            JsonListItems::Cached(entries, encoder) => {
                 let Some(entry) = entries.pop_front() else {
                     return false;
                 };
                 chunk.put_slice(comma);
                 chunk.put_u8(b'{');
-                chunk.put_slice(encoder.item(entry.json_slice()));
+                chunk.put_slice(encoder.list_item(entry.json_slice()));
             }
-            Items::Made(items) => {
+            JsonListItems::Rendered(items) => {
                 let Some(item) = items.pop_front() else {
                     return false;
                 };
@@ -450,17 +477,17 @@ impl List {
     }
 }
 
-impl Chunks for List {
-    fn next(&mut self) -> Option<Bytes> {
+impl BodyChunks for JsonListBody {
+    fn next_chunk(&mut self) -> Option<Bytes> {
         if self.done {
             return None;
         }
         let mut chunk = BytesMut::new();
-        if let Some(head) = self.head.take() {
-            chunk.put_slice(head.as_bytes());
+        if let Some(header) = self.header.take() {
+            chunk.put_slice(header.as_bytes());
         }
         while chunk.len() < CHUNK_BYTES {
-            if !self.put_next(&mut chunk) {
+            if !self.push_next_item(&mut chunk) {
                 chunk.put_slice(TAIL);
                 self.done = true;
                 break;

@@ -1,39 +1,46 @@
-//! The verbs on resources. Each file is one verb; `call.rs` is what they share of a request, `codec.rs` how
-//! bodies become objects, `prepare.rs` what is done to them and asked of them, `write.rs` how they reach the store.
+//! The verbs on resources (upstream: `endpoints/handlers` and `registry/generic/registry`).
+//!
+//! Entry point: `RequestContext::dispatch` in `request_context.rs`, which calls one file per verb (`get`, `list`,
+//! `watch`, `create`, ..). `codec.rs` decodes request bodies, `prepare.rs` applies defaults, conversion, admission and
+//! validation, `write.rs` commits to the store, and `render.rs` encodes responses.
 
 pub mod allocation;
-mod call;
+mod allocator;
 mod codec;
-mod companions;
 mod create;
+mod decode_failure;
 mod delete;
+pub mod equivalent_resources;
+mod error_status;
 mod get;
 mod list;
-pub mod naming;
 mod patch;
 mod prepare;
 mod propagation;
 mod protobuf;
 mod registry;
 mod render;
+mod request_context;
 mod review;
-mod store_status;
 mod subresource;
 mod update;
 mod watch;
-mod watch_events;
+mod watch_event_counters;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use call::Call;
-pub use companions::{Chosen, Claim, CompanionSet, Companions};
+pub use allocator::{AllocationHold, AllocatorSet, PendingAllocations, ResourceAllocator};
 pub(crate) use create::generate_name;
-pub use naming::Asked;
-pub(crate) use patch::{JsonPatch, PatchFailure};
-pub use registry::{Registry, RegistryError, Resource, Storage, Version, forms, stored_kinds};
-pub(crate) use store_status::{history_status, shutting_down, store_status};
-pub(crate) use watch::{Frames, frames};
-pub use watch_events::{SIZES, Sent, WatchEvents};
-pub(crate) use write::with;
+pub use equivalent_resources::EquivalentResources;
+pub(crate) use error_status::{history_error_status, shutting_down_status, store_error_status};
+pub(crate) use patch::{JsonPatch, JsonPatchError};
+pub use registry::{
+    RegistryError, Resource, ResourceRegistry, ResourceStorage, ServedVersion, storage_versions,
+    stored_object_decoder,
+};
+pub use request_context::RequestContext;
+pub(crate) use watch::{WatchStream, open_watch};
+pub use watch_event_counters::{EVENT_SIZE_BUCKETS, WatchEventCounters, WatchEventTotals};
+pub(crate) use write::with_operations;

@@ -1,40 +1,43 @@
-//! What stands between an object as a client sent it and the store: versions, defaults, admission and rules.
+//! Prepares objects for storage: defaulting, version conversion, admission, validation (upstream: `BeforeCreate` and
+//! `BeforeUpdate` of the `rest` package, and the create and update strategies).
+//!
+//! Entry points: `RequestContext::prepare_create` and `prepare_update`.
 
-use rhumb_api::{Generation, Object, View, fields, metadata};
+use rhumb_api::{FieldView, GenerationPolicy, JsonObject, fields, metadata};
 use rhumb_meta::Status;
 use rhumb_meta::field::ErrorList;
 
-use super::create::place_in_namespace;
-use super::{Call, Claim, Resource, Storage, Version};
-use crate::objects::{Metadata, MetadataMut};
-use crate::{Api, admission};
+use super::create::ensure_request_namespace;
+use super::{AllocationHold, RequestContext, Resource, ResourceStorage, ServedVersion};
+use crate::objects::{ObjectMetadata, ObjectMetadataMut};
+use crate::{ServerState, admission};
 
 /// Which part of an object an update is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Everything but status.
+pub(super) enum ObjectPart {
+    /// Everything but the status.
     Main,
-    /// The same, for a subresource that has had its own admission.
-    Admitted,
+    /// Everything but the status, through a subresource (scale) that has already run admission on its own object.
+    AlreadyAdmitted,
     Status,
-    /// A subresource that takes the whole object and changes a part of it; the kind's rules know which.
-    Own(&'static str),
+    /// A subresource that takes the whole object and updates a part of it, which the rules of the kind determine.
+    Subresource(&'static str),
 }
 
-impl Part {
+impl ObjectPart {
     pub(super) fn is_main(self) -> bool {
-        matches!(self, Part::Main | Part::Admitted)
+        matches!(self, ObjectPart::Main | ObjectPart::AlreadyAdmitted)
     }
 }
 
-impl Api {
-    /// From a version to the one that is stored, with its defaults.
-    pub(crate) fn to_stored(
+impl ServerState {
+    /// Applies defaults and converts from a served version to the storage version.
+    pub(crate) fn convert_to_stored(
         &self,
         resource: &Resource,
-        version: &Version,
-        storage: &Storage,
-        object: &mut Object,
+        version: &ServedVersion,
+        storage: &ResourceStorage,
+        object: &mut JsonObject,
     ) -> Result<(), Status> {
         self.defaults.apply(version.schema, object);
         if let Some(conversion) = &version.served.conversion {
@@ -43,17 +46,21 @@ impl Api {
             self.check_converted(storage, object)?;
             self.defaults.apply(storage.schema, object);
         }
-        resource.kind.rules.default(object);
-        // Rules compare what is sent with what is stored, which has this form.
-        rhumb_schema::conform(self.table, storage.schema, object);
+        resource.kind.strategy.apply_defaults(object);
+        // Validation compares the new object with the stored one, which is in canonical form.
+        rhumb_schema::canonicalize(self.table, storage.schema, object);
         Ok(())
     }
 
-    /// What a conversion makes of annotations is as little known as any body: it must fit the schema too.
-    fn check_converted(&self, storage: &Storage, object: &mut Object) -> Result<(), Status> {
-        let options = rhumb_schema::Options {
+    /// Conversions restore fields from annotations, which clients control, so the result is checked against the schema.
+    fn check_converted(
+        &self,
+        storage: &ResourceStorage,
+        object: &mut JsonObject,
+    ) -> Result<(), Status> {
+        let options = rhumb_schema::DecodeOptions {
             strict: false,
-            whole: false,
+            top_level: false,
         };
         let value = serde_json::Value::Object(std::mem::take(object));
         let decoded = rhumb_schema::decode_value(self.table, storage.schema, &value, options)
@@ -62,37 +69,37 @@ impl Api {
         Ok(())
     }
 
-    /// From the stored version to another.
-    pub(crate) fn to_served(&self, version: &Version, object: &mut Object) {
+    /// Converts from the storage version to a served version.
+    pub(crate) fn convert_to_served(&self, version: &ServedVersion, object: &mut JsonObject) {
         if let Some(conversion) = &version.served.conversion {
             (conversion.from_stored)(object);
             object.insert("apiVersion".into(), version.api_version.clone().into());
-            rhumb_schema::conform(self.table, version.schema, object);
+            rhumb_schema::canonicalize(self.table, version.schema, object);
         }
     }
 }
 
-impl Call<'_> {
-    /// From the version of the request to the one that is stored, with its defaults.
-    pub(super) fn to_stored(&self, object: &mut Object) -> Result<(), Status> {
+impl RequestContext<'_> {
+    /// Applies defaults and converts from the version of the request to the storage version.
+    pub(super) fn convert_to_stored(&self, object: &mut JsonObject) -> Result<(), Status> {
         let storage = self.storage()?;
-        self.api
-            .to_stored(self.resource, self.version, storage, object)
+        self.state
+            .convert_to_stored(self.resource, self.version, storage, object)
     }
 
-    /// From the stored version to the one of the request.
-    pub(super) fn to_served(&self, object: &mut Object) {
-        self.api.to_served(self.version, object);
+    /// Converts from the storage version to the version of the request.
+    pub(super) fn convert_to_served(&self, object: &mut JsonObject) {
+        self.state.convert_to_served(self.version, object);
     }
 
-    /// What admission makes of a new object. By which uid it is known and since when, nobody but the server says.
+    /// Runs mutating admission on a new object, then sets uid and creationTimestamp, which only the server may set.
     pub(super) async fn admit_create(
         &self,
-        object: &mut Object,
+        object: &mut JsonObject,
         dry_run: bool,
     ) -> Result<(), Status> {
-        let attributes = self.attributes(admission::Operation::Create, None, dry_run);
-        let chain = &self.api.admission;
+        let attributes = self.admission_attributes(admission::Operation::Create, None, dry_run);
+        let chain = &self.state.admission;
         chain.mutate(&attributes, Some(object)).await?;
         if !matches!(object.resource_version(), "" | "0") {
             return Err(Status::internal_error(
@@ -101,19 +108,19 @@ impl Call<'_> {
         }
         object.set_meta("uid", uuid::Uuid::new_v4().to_string());
         object.set_time("creationTimestamp", self.now);
-        place_in_namespace(self, object)
+        ensure_request_namespace(self, object)
     }
 
-    /// All else that stands between a new object and the store, but for the commit.
+    /// Allocates, resets server-managed fields, validates and runs validating admission on a new object.
     pub(super) async fn prepare_create(
         &self,
-        object: &mut Object,
+        object: &mut JsonObject,
         dry_run: bool,
-    ) -> Result<Claim, Status> {
+    ) -> Result<AllocationHold, Status> {
         let kind = &self.resource.kind;
         let request = self.rules_request();
-        let claim = self.complete(object, None, dry_run)?;
-        if kind.has_status() && !kind.writes.create_with_status {
+        let hold = self.allocate(object, None, dry_run)?;
+        if kind.has_status() && !kind.write_behavior.create_with_status {
             object.remove("status");
         }
         object.edit_metadata(|metadata| {
@@ -127,101 +134,111 @@ impl Call<'_> {
             }
         });
         match kind.generation {
-            // Whatever the client says, it means nothing here.
-            Generation::None => {}
-            Generation::Of(_) | Generation::Constant => object.set_meta("generation", 1),
+            // The kind does not track generations, so the value of the client is kept.
+            GenerationPolicy::None => {}
+            GenerationPolicy::ChangesTo(_) | GenerationPolicy::AlwaysOne => {
+                object.set_meta("generation", 1);
+            }
         }
-        kind.rules.prepare_create(object, &request);
+        kind.strategy.prepare_create(object, &request);
         let mut errors = ErrorList::new();
-        let view = View::root(object);
+        let view = FieldView::root(object);
         metadata::validate_create(&view, kind, &mut errors);
-        kind.rules.validate_create(&view, &request, &mut errors);
+        kind.strategy.validate_create(&view, &request, &mut errors);
         self.invalid_unless_empty(object, &errors)?;
-        self.tell_warnings(object, None);
-        let attributes = self.attributes(admission::Operation::Create, None, dry_run);
-        let chain = &self.api.admission;
+        self.add_rule_warnings(object, None);
+        let attributes = self.admission_attributes(admission::Operation::Create, None, dry_run);
+        let chain = &self.state.admission;
         chain.validate(&attributes, Some(object)).await?;
-        Ok(claim)
+        Ok(hold)
     }
 
-    /// The same for the new state of an existing object, in stored form.
+    /// Runs all admission, preparation and validation on the new state of an object, in the storage version.
     pub(super) async fn prepare_update(
         &self,
-        old: &Object,
-        mut new: Object,
-        part: Part,
+        old: &JsonObject,
+        mut new: JsonObject,
+        part: ObjectPart,
         dry_run: bool,
-    ) -> Result<(Object, Claim), Status> {
-        let attributes = self.attributes(admission::Operation::Update, Some(old), dry_run);
-        let chain = &self.api.admission;
-        if part != Part::Admitted {
-            let version = new.resource_version().to_owned();
+    ) -> Result<(JsonObject, AllocationHold), Status> {
+        let attributes =
+            self.admission_attributes(admission::Operation::Update, Some(old), dry_run);
+        let chain = &self.state.admission;
+        if part != ObjectPart::AlreadyAdmitted {
+            let version_before = new.resource_version().to_owned();
             chain.mutate(&attributes, Some(&mut new)).await?;
-            if new.resource_version() != version {
-                return Err(self.modified(self.name()));
+            if new.resource_version() != version_before {
+                return Err(self.object_modified(self.name()));
             }
         }
-        let claim = if part.is_main() {
-            self.complete(&mut new, Some(old), dry_run)?
+        let hold = if part.is_main() {
+            self.allocate(&mut new, Some(old), dry_run)?
         } else {
-            Claim::default()
+            AllocationHold::default()
         };
-        self.carry_over(old, &mut new, part);
+        self.keep_protected_fields(old, &mut new, part);
         self.prepare_part(old, &mut new, part);
-        if part != Part::Status {
-            self.count_generation(old, &mut new);
+        if part != ObjectPart::Status {
+            self.increment_generation(old, &mut new);
         }
         self.validate_part(old, &new, part)?;
-        if part == Part::Main {
-            self.tell_warnings(&new, Some(old));
+        if part == ObjectPart::Main {
+            self.add_rule_warnings(&new, Some(old));
         }
-        if part != Part::Admitted {
+        if part != ObjectPart::AlreadyAdmitted {
             chain.validate(&attributes, Some(&new)).await?;
         }
-        Ok((new, claim))
+        Ok((new, hold))
     }
 
-    /// What the kind's rules make of the part that is updated.
-    fn prepare_part(&self, old: &Object, new: &mut Object, part: Part) {
-        let rules = &self.resource.kind.rules;
+    /// Runs the prepare step of the rules of the kind for the updated part.
+    fn prepare_part(&self, old: &JsonObject, new: &mut JsonObject, part: ObjectPart) {
+        let rules = &self.resource.kind.strategy;
         let request = self.rules_request();
         match part {
-            Part::Main | Part::Admitted => rules.prepare_update(new, old, &request),
-            Part::Status => rules.prepare_status_update(new, old, &request),
-            Part::Own(name) => rules.prepare_subresource(name, new, old, &request),
+            ObjectPart::Main | ObjectPart::AlreadyAdmitted => {
+                rules.prepare_update(new, old, &request);
+            }
+            ObjectPart::Status => rules.prepare_status_update(new, old, &request),
+            ObjectPart::Subresource(name) => rules.prepare_subresource(name, new, old, &request),
         }
     }
 
-    /// What they and the rules of all metadata have against it.
-    fn validate_part(&self, old: &Object, new: &Object, part: Part) -> Result<(), Status> {
+    /// Validates metadata, and the updated part by the rules of the kind.
+    fn validate_part(
+        &self,
+        old: &JsonObject,
+        new: &JsonObject,
+        part: ObjectPart,
+    ) -> Result<(), Status> {
         let kind = &self.resource.kind;
-        let rules = &kind.rules;
+        let rules = &kind.strategy;
         let request = self.rules_request();
         let mut errors = ErrorList::new();
-        let (view, old) = (View::root(new), View::root(old));
+        let (view, old) = (FieldView::root(new), FieldView::root(old));
         metadata::validate_update(&view, &old, kind, &mut errors);
-        metadata::validate_update_again(&view, &old, kind, &mut errors);
+        metadata::revalidate_update(&view, &old, kind, &mut errors);
         match part {
-            Part::Main | Part::Admitted => {
+            ObjectPart::Main | ObjectPart::AlreadyAdmitted => {
                 rules.validate_update(&view, &old, &request, &mut errors);
             }
-            Part::Status => rules.validate_status_update(&view, &old, &request, &mut errors),
-            Part::Own(name) => {
+            ObjectPart::Status => rules.validate_status_update(&view, &old, &request, &mut errors),
+            ObjectPart::Subresource(name) => {
                 rules.validate_subresource(name, &view, &old, &request, &mut errors);
             }
         }
         self.invalid_unless_empty(new, &errors)
     }
 
-    /// What an update can never change.
-    fn carry_over(&self, old: &Object, new: &mut Object, part: Part) {
-        if part == Part::Status {
+    /// Copies from the old object what this update must not change.
+    fn keep_protected_fields(&self, old: &JsonObject, new: &mut JsonObject, part: ObjectPart) {
+        if part == ObjectPart::Status {
             let status = new.remove("status");
             let metadata = new.remove("metadata");
             *new = old.clone();
             new.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
-            for field in self.resource.kind.writes.status_keeps {
-                new.carry_meta(old, field);
+            for field in self.resource.kind.write_behavior.status_update_preserves {
+                new.copy_meta_from(old, field);
             }
             match status {
                 Some(status) => new.insert("status".into(), status),
@@ -234,24 +251,24 @@ impl Call<'_> {
             };
         }
         if new.uid().is_empty() {
-            new.carry_meta(old, "uid");
+            new.copy_meta_from(old, "uid");
         }
         for field in ["creationTimestamp", "generation", "managedFields"] {
-            new.carry_meta(old, field);
+            new.copy_meta_from(old, field);
         }
         if old.is_deleting() {
-            new.carry_meta(old, "deletionTimestamp");
+            new.copy_meta_from(old, "deletionTimestamp");
             if new.meta_int("deletionGracePeriodSeconds").is_none() {
-                new.carry_meta(old, "deletionGracePeriodSeconds");
+                new.copy_meta_from(old, "deletionGracePeriodSeconds");
             }
         }
         new.clear_meta("selfLink");
     }
 
-    fn count_generation(&self, old: &Object, new: &mut Object) {
-        if let Generation::Of(paths) = self.resource.kind.generation {
+    fn increment_generation(&self, old: &JsonObject, new: &mut JsonObject) {
+        if let GenerationPolicy::ChangesTo(paths) = self.resource.kind.generation {
             if let Some(storage) = &self.resource.storage {
-                rhumb_schema::conform(self.api.table, storage.schema, new);
+                rhumb_schema::canonicalize(self.state.table, storage.schema, new);
             }
             if paths
                 .iter()
@@ -262,7 +279,7 @@ impl Call<'_> {
         }
     }
 
-    fn invalid_unless_empty(&self, object: &Object, errors: &ErrorList) -> Result<(), Status> {
+    fn invalid_unless_empty(&self, object: &JsonObject, errors: &ErrorList) -> Result<(), Status> {
         if errors.is_empty() {
             return Ok(());
         }
@@ -273,13 +290,13 @@ impl Call<'_> {
         ))
     }
 
-    fn tell_warnings(&self, object: &Object, old: Option<&Object>) {
+    fn add_rule_warnings(&self, object: &JsonObject, old: Option<&JsonObject>) {
         let mut warnings = Vec::new();
-        let old = old.map(View::root);
+        let old = old.map(FieldView::root);
         self.resource
             .kind
-            .rules
-            .warnings(&View::root(object), old.as_ref(), &mut warnings);
+            .strategy
+            .warnings(&FieldView::root(object), old.as_ref(), &mut warnings);
         for warning in warnings {
             self.warn(warning);
         }

@@ -1,51 +1,63 @@
-//! What becomes of the dependents of a deleted object. Finalizers tell the garbage collector.
+//! Deletion propagation: sets the `orphan` or `foregroundDeletion` finalizer, which tells the garbage collector how to
+//! treat the dependents of a deleted object (upstream: `deletionFinalizersForGarbageCollection`).
 
-use rhumb_api::Writes;
+use rhumb_api::WriteBehavior;
 
-use crate::request::{DeleteOptions, Propagation};
+use crate::request::{DeleteOptions, DeletionPropagation};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// The finalizers of an object once it is deleted. If they are the same, so is their order.
-pub(super) fn finalizers(existing: &[&str], options: &DeleteOptions, kind: Writes) -> Vec<String> {
-    let asked = match propagation(existing, options, kind) {
-        Propagation::Orphan => Some(ORPHAN),
-        Propagation::Foreground => Some(FOREGROUND),
-        Propagation::Background => None,
+/// The finalizers of an object when its deletion begins. Their order is kept if they do not change.
+pub(super) fn deletion_finalizers(
+    existing: &[&str],
+    options: &DeleteOptions,
+    kind: WriteBehavior,
+) -> Vec<String> {
+    let gc_finalizer = match effective_propagation(existing, options, kind) {
+        DeletionPropagation::Orphan => Some(ORPHAN),
+        DeletionPropagation::Foreground => Some(FOREGROUND),
+        DeletionPropagation::Background => None,
     };
-    let is_of_dependents = |finalizer: &&str| [ORPHAN, FOREGROUND].contains(finalizer);
-    let of_dependents: Vec<&str> = existing.iter().copied().filter(is_of_dependents).collect();
-    if of_dependents == asked.as_slice() {
-        return existing.iter().map(|&own| own.to_owned()).collect();
+    let is_gc_finalizer = |finalizer: &&str| [ORPHAN, FOREGROUND].contains(finalizer);
+    let existing_gc: Vec<&str> = existing.iter().copied().filter(is_gc_finalizer).collect();
+    if existing_gc == gc_finalizer.as_slice() {
+        return existing
+            .iter()
+            .map(|&finalizer| finalizer.to_owned())
+            .collect();
     }
     let others = existing
         .iter()
         .copied()
-        .filter(|own| !is_of_dependents(own));
-    others.chain(asked).map(str::to_owned).collect()
+        .filter(|finalizer| !is_gc_finalizer(finalizer));
+    others.chain(gc_finalizer).map(str::to_owned).collect()
 }
 
-/// What the client says, or else what the object says, or else what the kind has.
-fn propagation(existing: &[&str], options: &DeleteOptions, kind: Writes) -> Propagation {
+/// The policy of the delete options, else that of an existing finalizer, else the default of the kind.
+fn effective_propagation(
+    existing: &[&str],
+    options: &DeleteOptions,
+    kind: WriteBehavior,
+) -> DeletionPropagation {
     if kind.ignores_dependents {
-        return Propagation::Background;
+        return DeletionPropagation::Background;
     }
     match (options.orphan_dependents, options.propagation) {
-        (Some(true), _) => return Propagation::Orphan,
-        (Some(false), _) => return Propagation::Background,
+        (Some(true), _) => return DeletionPropagation::Orphan,
+        (Some(false), _) => return DeletionPropagation::Background,
         (None, Some(policy)) => return policy,
         (None, None) => {}
     }
-    let said = existing.iter().find_map(|&finalizer| match finalizer {
-        ORPHAN => Some(Propagation::Orphan),
-        FOREGROUND => Some(Propagation::Foreground),
+    let from_finalizer = existing.iter().find_map(|&finalizer| match finalizer {
+        ORPHAN => Some(DeletionPropagation::Orphan),
+        FOREGROUND => Some(DeletionPropagation::Foreground),
         _ => None,
     });
-    said.unwrap_or(if kind.orphans_dependents {
-        Propagation::Orphan
+    from_finalizer.unwrap_or(if kind.orphans_dependents {
+        DeletionPropagation::Orphan
     } else {
-        Propagation::Background
+        DeletionPropagation::Background
     })
 }
 
@@ -54,55 +66,71 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_client_decides_then_the_object_then_the_kind() {
-        let check = |existing: &str, options: &DeleteOptions, kind: Writes, expected: &str| {
-            let existing: Vec<&str> = existing.split_whitespace().collect();
-            let got = finalizers(&existing, options, kind).join(" ");
-            assert_eq!(got, expected, "{existing:?} {options:?} {kind:?}");
-        };
+    fn options_override_finalizers_which_override_the_kind_default() {
+        let check =
+            |existing: &str, options: &DeleteOptions, kind: WriteBehavior, expected: &str| {
+                let existing: Vec<&str> = existing.split_whitespace().collect();
+                let got = deletion_finalizers(&existing, options, kind).join(" ");
+                assert_eq!(got, expected, "{existing:?} {options:?} {kind:?}");
+            };
         let policy = |policy| DeleteOptions {
             propagation: Some(policy),
             ..DeleteOptions::default()
         };
-        let old_form = |orphan| DeleteOptions {
+        let orphan_dependents = |orphan| DeleteOptions {
             orphan_dependents: Some(orphan),
             ..DeleteOptions::default()
         };
-        let silent = DeleteOptions::default();
-        let plain = Writes::default();
-        let orphaning = Writes {
+        let unspecified = DeleteOptions::default();
+        let default_behavior = WriteBehavior::default();
+        let orphaning = WriteBehavior {
             orphans_dependents: true,
-            ..plain
+            ..default_behavior
         };
-        let ignoring = Writes {
+        let ignoring = WriteBehavior {
             ignores_dependents: true,
-            ..plain
+            ..default_behavior
         };
-        let foreground = policy(Propagation::Foreground);
-        let background = policy(Propagation::Background);
-        check("", &silent, plain, "");
-        check("", &silent, orphaning, "orphan");
+        let foreground = policy(DeletionPropagation::Foreground);
+        let background = policy(DeletionPropagation::Background);
+        check("", &unspecified, default_behavior, "");
+        check("", &unspecified, orphaning, "orphan");
         check("", &background, orphaning, "");
         check("x", &foreground, orphaning, "x foregroundDeletion");
-        check("orphan x", &foreground, plain, "x foregroundDeletion");
-        check("orphan x", &policy(Propagation::Orphan), plain, "orphan x");
-        check("orphan x", &old_form(false), orphaning, "x");
-        check("x", &old_form(true), plain, "x orphan");
+        check(
+            "orphan x",
+            &foreground,
+            default_behavior,
+            "x foregroundDeletion",
+        );
+        check(
+            "orphan x",
+            &policy(DeletionPropagation::Orphan),
+            default_behavior,
+            "orphan x",
+        );
+        check("orphan x", &orphan_dependents(false), orphaning, "x");
+        check("x", &orphan_dependents(true), default_behavior, "x orphan");
         check(
             "x foregroundDeletion y",
-            &silent,
+            &unspecified,
             orphaning,
             "x foregroundDeletion y",
         );
         check(
             "foregroundDeletion orphan",
-            &silent,
-            plain,
+            &unspecified,
+            default_behavior,
             "foregroundDeletion",
         );
-        check("orphan foregroundDeletion", &silent, plain, "orphan");
-        // The garbage collector does not look at such kinds, so nothing may wait for it.
+        check(
+            "orphan foregroundDeletion",
+            &unspecified,
+            default_behavior,
+            "orphan",
+        );
+        // The garbage collector ignores these kinds, so their deletion must not wait for it.
         check("x", &foreground, ignoring, "x");
-        check("orphan", &silent, ignoring, "");
+        check("orphan", &unspecified, ignoring, "");
     }
 }

@@ -1,45 +1,50 @@
-//! Answers in protobuf, made from JSON when they are wanted.
+//! Encodes responses as protobuf, in the `k8s\0` envelope (`runtime.Unknown`), from decoded JSON.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 use rhumb_schema::protobuf::{self, Envelope};
 use rhumb_schema::{Table, TypeId};
 use serde_json::Value;
 
-use super::Call;
-use crate::http::Chunks;
+use super::RequestContext;
+use crate::http::BodyChunks;
 
-const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
+const PARTIAL_OBJECT_METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
 
-/// Kinds that are answers of other resources than their own.
-const ANSWERS: [(&str, &str); 3] = [
-    ("Status", protobuf::STATUS),
+/// Kinds that are returned by other resources than their own, with their schema types.
+const RESPONSE_TYPES: [(&str, &str); 3] = [
+    ("Status", protobuf::STATUS_TYPE),
     ("Scale", "io.k8s.api.autoscaling.v1.Scale"),
     ("TokenRequest", "io.k8s.api.authentication.v1.TokenRequest"),
 ];
 
-/// The type of objects that are sent as no more than their metadata.
-pub(super) fn metadata_type(table: &Table) -> Result<TypeId, Status> {
-    table.named(METADATA).ok_or_else(|| {
-        Status::internal_error(format_args!("the schema table has no type {METADATA}"))
+/// The schema type of `PartialObjectMetadata`.
+pub(super) fn partial_object_metadata_type(table: &Table) -> Result<TypeId, Status> {
+    table.type_id(PARTIAL_OBJECT_METADATA).ok_or_else(|| {
+        Status::internal_error(format_args!(
+            "the schema table has no type {PARTIAL_OBJECT_METADATA}"
+        ))
     })
 }
 
-/// An answer of whatever kind, with its envelope.
-pub(super) fn answer(call: &Call<'_>, value: &Value) -> Result<Bytes, Status> {
+/// Encodes a response object or list of any kind that this resource returns, with its envelope.
+pub(super) fn encode_response(
+    context: &RequestContext<'_>,
+    value: &Value,
+) -> Result<Bytes, Status> {
     let Value::Object(object) = value else {
-        return Err(Status::internal_error("an answer that is no object"));
+        return Err(Status::internal_error("the response is not a JSON object"));
     };
     let kind = object
         .get("kind")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    let own = &*call.resource.kind.name;
-    if kind.strip_suffix("List") == Some(own) {
-        let mut list = List::default();
+    let own_kind = &*context.resource.kind.name;
+    if kind.strip_suffix("List") == Some(own_kind) {
+        let mut list = ProtobufListBuilder::default();
         for item in object
             .get("items")
             .and_then(Value::as_array)
@@ -47,80 +52,94 @@ pub(super) fn answer(call: &Call<'_>, value: &Value) -> Result<Bytes, Status> {
             .flatten()
         {
             if let Value::Object(item) = item {
-                list.push(call.api.table, call.version.schema, item)?;
+                list.push(context.state.table, context.version.schema, item)?;
             }
         }
-        return Ok(list.seal(call.api.table, object)?.into_bytes());
+        return Ok(list.finish(context.state.table, object)?.into_bytes());
     }
-    let of = match ANSWERS.iter().find(|(name, _)| *name == kind) {
-        Some((_, name)) => call.api.type_named(name)?,
-        None if kind == own => call.version.schema,
+    let object_type = match RESPONSE_TYPES.iter().find(|(name, _)| *name == kind) {
+        Some((_, name)) => context.state.schema_type(name)?,
+        None if kind == own_kind => context.version.schema,
         None => {
             return Err(Status::internal_error(format_args!(
-                "{kind} has no protobuf form"
+                "kind {kind} has no protobuf encoding"
             )));
         }
     };
-    seal(call.api.table, of, object)
+    encode_with_envelope(context.state.table, object_type, object)
 }
 
-/// An object with its envelope.
-pub(super) fn seal(table: &Table, of: TypeId, object: &Object) -> Result<Bytes, Status> {
-    protobuf::seal(table, of, object)
+/// Encodes an object with its envelope.
+pub(super) fn encode_with_envelope(
+    table: &Table,
+    object_type: TypeId,
+    object: &JsonObject,
+) -> Result<Bytes, Status> {
+    protobuf::encode_with_envelope(table, object_type, object)
         .map(Bytes::from)
         .map_err(Status::internal_error)
 }
 
-/// The items of a list, each as it is sent.
+/// Collects the encoded items of a list.
 #[derive(Debug, Default)]
-pub(super) struct List {
+pub(super) struct ProtobufListBuilder {
     items: VecDeque<Bytes>,
     items_bytes: usize,
 }
 
-impl List {
-    pub(super) fn push(&mut self, table: &Table, of: TypeId, item: &Object) -> Result<(), Status> {
-        let item = protobuf::list_item(table, of, item).map_err(Status::internal_error)?;
+impl ProtobufListBuilder {
+    pub(super) fn push(
+        &mut self,
+        table: &Table,
+        object_type: TypeId,
+        item: &JsonObject,
+    ) -> Result<(), Status> {
+        let item =
+            protobuf::encode_list_item(table, object_type, item).map_err(Status::internal_error)?;
         self.items_bytes += item.len();
         self.items.push_back(item.into());
         Ok(())
     }
 
-    /// The whole list; `outer` has its kind and metadata.
-    pub(super) fn seal(self, table: &Table, outer: &Object) -> Result<SealedList, Status> {
+    /// Adds the envelope and the list metadata; `outer` holds kind, apiVersion and metadata of the list.
+    pub(super) fn finish(
+        self,
+        table: &Table,
+        outer: &JsonObject,
+    ) -> Result<ProtobufListBody, Status> {
         let text = |name: &str| outer.get(name).and_then(Value::as_str).unwrap_or_default();
-        let none = Object::new();
+        let none = JsonObject::new();
         let metadata = outer.get("metadata").and_then(Value::as_object);
-        let metadata = protobuf::list_head(table, metadata.unwrap_or(&none))
+        let metadata = protobuf::encode_list_metadata(table, metadata.unwrap_or(&none))
             .map_err(Status::internal_error)?;
-        let (mut head, tail) = Envelope::around(
+        let (mut prefix, tail) = Envelope::prefix_and_suffix(
             text("apiVersion"),
             text("kind"),
             metadata.len() + self.items_bytes,
         );
-        head.extend_from_slice(&metadata);
-        let bytes_total = head.len() + self.items_bytes + tail.len();
+        prefix.extend_from_slice(&metadata);
+        let bytes_total = prefix.len() + self.items_bytes + tail.len();
         let mut parts = self.items;
-        parts.push_front(head.into());
+        parts.push_front(prefix.into());
         parts.push_back(tail.into());
-        Ok(SealedList { parts, bytes_total })
+        Ok(ProtobufListBody { parts, bytes_total })
     }
 }
 
-/// A list with its envelope, on its way out.
+/// A complete encoded list, sent in chunks.
 #[derive(Debug)]
-pub(super) struct SealedList {
+pub(super) struct ProtobufListBody {
     parts: VecDeque<Bytes>,
     pub(super) bytes_total: usize,
 }
 
-impl SealedList {
+impl ProtobufListBody {
     fn into_bytes(mut self) -> Bytes {
-        self.gather(usize::MAX).unwrap_or_default()
+        self.next_parts(usize::MAX).unwrap_or_default()
     }
 
-    /// The next parts together, up to about that many bytes.
-    fn gather(&mut self, bytes: usize) -> Option<Bytes> {
+    /// Joins the next parts into one chunk of about `bytes` bytes.
+    fn next_parts(&mut self, bytes: usize) -> Option<Bytes> {
         let mut chunk = self.parts.pop_front()?.to_vec();
         while chunk.len() < bytes {
             let Some(part) = self.parts.pop_front() else {
@@ -132,10 +151,10 @@ impl SealedList {
     }
 }
 
-impl Chunks for SealedList {
-    fn next(&mut self) -> Option<Bytes> {
+impl BodyChunks for ProtobufListBody {
+    fn next_chunk(&mut self) -> Option<Bytes> {
         const CHUNK_BYTES: usize = 64 * 1024;
-        self.gather(CHUNK_BYTES)
+        self.next_parts(CHUNK_BYTES)
     }
 }
 
@@ -147,27 +166,27 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn a_list_is_its_metadata_and_its_items_in_one_envelope() {
+    fn a_list_is_metadata_and_items_in_one_envelope() {
         let table = Table::builtin();
-        let of = table.named("io.k8s.api.core.v1.ConfigMap").unwrap();
-        let mut list = List::default();
+        let object_type = table.type_id("io.k8s.api.core.v1.ConfigMap").unwrap();
+        let mut list = ProtobufListBuilder::default();
         for name in ["a", "b"] {
             let item = object(json!({"metadata": {"name": name}, "data": {"x": "y"}}));
-            list.push(table, of, &item).unwrap();
+            list.push(table, object_type, &item).unwrap();
         }
         let outer = object(
             json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}}),
         );
-        let sealed = list.seal(table, &outer).unwrap();
+        let sealed = list.finish(table, &outer).unwrap();
         let bytes_total = sealed.bytes_total;
         let bytes = sealed.into_bytes();
         assert_eq!(bytes.len(), bytes_total);
-        let envelope = Envelope::open(&bytes).unwrap();
+        let envelope = Envelope::decode(&bytes).unwrap();
         assert_eq!(
             (&*envelope.api_version, &*envelope.kind),
             ("v1", "ConfigMapList")
         );
-        let head = b"\x0a\x07\x0a\0\x12\x017\x1a\0";
+        let prefix = b"\x0a\x07\x0a\0\x12\x017\x1a\0";
         let item = |name: &[u8]| {
             let metadata = [
                 b"\x0a\x11\x0a\x01",
@@ -184,7 +203,7 @@ mod tests {
         };
         assert_eq!(
             envelope.raw,
-            [head.as_slice(), &item(b"a"), &item(b"b")].concat()
+            [prefix.as_slice(), &item(b"a"), &item(b"b")].concat()
         );
     }
 }

@@ -1,63 +1,66 @@
-//! All resources of the server, found by the names that paths use.
+//! The registry of served resources: their versions, storage paths, caches, encoders and decoders.
+//!
+//! Entry point: `ResourceRegistry::new`, from the kinds of `rhumb_api`; lookup by group and plural name with `find`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rhumb_api::{Gates, Kind, Served};
-use rhumb_cache::Cache;
+use rhumb_api::{FeatureGates, Kind, KindVersion};
+use rhumb_cache::ResourceCache;
 use rhumb_meta::{GroupKind, GroupResource, GroupVersionKind, StoragePrefix};
-use rhumb_quota::Meter;
+use rhumb_quota::Evaluator;
 use rhumb_schema::{Table, TypeId};
 
-use super::WatchEvents;
-use super::naming::{self, Asked};
-use crate::objects::{Encoder, Form, Forms, Trees};
+use super::WatchEventCounters;
+use super::equivalent_resources::{self, EquivalentResources};
+use crate::objects::{DecodableVersion, DecodedObjectCache, ObjectEncoder, StoredDecoder};
 
-/// A kind, and where its objects are.
+/// A served resource: its kind, its versions, and where its objects are stored.
 #[derive(Debug)]
 pub struct Resource {
     pub kind: Kind,
     pub group_resource: GroupResource,
-    pub versions: Vec<Version>,
-    /// `None` for kinds that are only asked, never stored.
-    pub storage: Option<Storage>,
-    /// How quotas measure the objects; `None` if none looks at them.
-    pub meter: Option<Meter>,
+    pub versions: Vec<ServedVersion>,
+    /// `None` for virtual kinds, such as reviews.
+    pub storage: Option<ResourceStorage>,
+    /// Computes the quota usage of an object; `None` if quotas do not cover the resource.
+    pub quota_evaluator: Option<Evaluator>,
 }
 
-/// A version that a resource is served in.
+/// A version in which a resource is served.
 #[derive(Debug)]
-pub struct Version {
-    pub served: Served,
+pub struct ServedVersion {
+    pub served: KindVersion,
     /// `v1`, `apps/v1`
     pub api_version: String,
     pub schema: TypeId,
-    pub encoder: Encoder,
-    pub watch_events: Arc<WatchEvents>,
-    /// What may be asked for: the object, then its subresources in their order.
-    pub asked: Vec<Asked>,
+    pub encoder: ObjectEncoder,
+    pub watch_event_counters: Arc<WatchEventCounters>,
+    /// Names and equivalents of the object endpoint, then of the subresources in their order.
+    pub equivalent_resources: Vec<EquivalentResources>,
 }
 
+/// Where and how the objects of a resource are stored and cached.
 #[derive(Debug)]
-pub struct Storage {
+pub struct ResourceStorage {
     pub prefix: StoragePrefix,
-    pub cache: Cache,
+    pub cache: ResourceCache,
     pub api_version: String,
     pub schema: TypeId,
-    pub encoder: Encoder,
-    pub forms: Forms,
-    /// Those that admission asks for.
-    pub trees: Trees,
+    pub encoder: ObjectEncoder,
+    pub decoder: StoredDecoder,
+    /// Decoded objects that admission reads often.
+    pub decoded_objects: DecodedObjectCache,
 }
 
 impl Resource {
-    pub fn version(&self, version: &str) -> Option<&Version> {
+    pub fn version(&self, version: &str) -> Option<&ServedVersion> {
         self.versions
             .iter()
             .find(|served| served.served.version == version)
     }
 
-    /// The kind as errors name it: the one that is stored.
+    /// The group and kind for error messages: those of the storage version.
     pub fn group_kind(&self) -> GroupKind {
         if let Some(stored) = &self.kind.stored_as {
             return GroupKind::new(stored.group.clone(), stored.kind.clone());
@@ -65,8 +68,8 @@ impl Resource {
         GroupKind::new(self.kind.group.clone(), self.kind.name.clone())
     }
 
-    /// What upstream calls the type of its objects: they are in packages that are called like the first part of
-    /// their group.
+    /// The internal Go type that upstream names in errors, such as `core.Pod`. The package is the first part of the
+    /// group.
     pub fn go_type(&self) -> String {
         let kind = self.group_kind();
         let package = match kind.group.split('.').next() {
@@ -76,48 +79,57 @@ impl Resource {
         format!("{package}.{}", kind.kind)
     }
 
-    /// What a path with this version and subresource asks for.
-    pub fn asked<'a>(&self, version: &'a Version, subresource: &str) -> Option<&'a Asked> {
-        version.asked.get(naming::place(&self.kind, subresource)?)
+    /// Names and equivalents of the endpoint for this version and subresource.
+    pub fn equivalent_resources<'a>(
+        &self,
+        version: &'a ServedVersion,
+        subresource: &str,
+    ) -> Option<&'a EquivalentResources> {
+        version
+            .equivalent_resources
+            .get(equivalent_resources::subresource_index(
+                &self.kind,
+                subresource,
+            )?)
     }
 
-    pub fn gvk(&self, version: &Version) -> GroupVersionKind {
-        naming::gvk(&self.kind, &version.served)
+    pub fn gvk(&self, version: &ServedVersion) -> GroupVersionKind {
+        equivalent_resources::gvk(&self.kind, &version.served)
     }
 }
 
 /// The resources by group and plural name.
 #[derive(Debug, Default)]
-pub struct Registry {
+pub struct ResourceRegistry {
     resources: Vec<Arc<Resource>>,
-    /// The same by their plurals, which tell nearly all of them apart.
+    /// The same resources by plural name; few plurals occur in more than one group.
     by_plural: HashMap<String, Vec<Arc<Resource>>>,
 }
 
-/// Why a kind cannot be served: its declaration and the schema table do not fit together.
+/// A kind cannot be registered, because its declaration does not match the schema table.
 #[derive(Debug, thiserror::Error)]
-#[error("the kind {kind} cannot be served: {reason}")]
+#[error("cannot register kind {kind}: {reason}")]
 pub struct RegistryError {
     pub kind: String,
     pub reason: String,
 }
 
-/// The version in which the objects of each stored kind are kept, by the path they are kept under.
+/// The storage version of a kind.
 #[derive(Debug)]
-pub struct StoredAs<'a> {
+pub struct StorageVersion<'a> {
     pub kind: &'a Kind,
     pub api_version: String,
     pub schema: &'a str,
 }
 
-/// For each path below the store's root, the kind that says how its objects are kept. Kinds that share a path
-/// (events are served in two groups) are kept as the one that has a version without a conversion.
-pub fn stored_kinds(kinds: &[Kind]) -> Vec<(&str, StoredAs<'_>)> {
+/// The storage version of each storage path. Where kinds share a path (events are served in two groups), it is the
+/// version without a conversion.
+pub fn storage_versions(kinds: &[Kind]) -> Vec<(&str, StorageVersion<'_>)> {
     kinds
         .iter()
         .filter_map(|kind| {
-            let served = kind.stored()?;
-            let stored = StoredAs {
+            let served = kind.storage_version()?;
+            let stored = StorageVersion {
                 kind,
                 api_version: api_version(&kind.group, &served.version),
                 schema: &served.schema,
@@ -127,47 +139,47 @@ pub fn stored_kinds(kinds: &[Kind]) -> Vec<(&str, StoredAs<'_>)> {
         .collect()
 }
 
-/// The forms in which other servers may have stored the objects below a path: all versions of all its kinds.
-pub fn forms(
+/// A decoder for the objects below a storage path, which other servers may have stored in any version of its kinds.
+pub fn stored_object_decoder(
     path: &str,
     kinds: &[Kind],
     table: &'static Table,
-    gates: &Gates,
-) -> Result<Forms, RegistryError> {
+    gates: &FeatureGates,
+) -> Result<StoredDecoder, RegistryError> {
     let mut stored = None;
-    let mut mend = None;
-    let mut others = Vec::new();
+    let mut fixup = None;
+    let mut other_versions = Vec::new();
     for kind in kinds
         .iter()
         .filter(|kind| kind.storage.as_deref() == Some(path))
     {
-        mend = mend.or(kind.mend);
+        fixup = fixup.or(kind.read_fixup);
         for served in &kind.versions {
-            let form = Form {
+            let version = DecodableVersion {
                 api_version: api_version(&kind.group, &served.version).into(),
                 kind: (&*kind.name).into(),
-                schema: type_of(table, kind, &served.schema)?,
+                schema: schema_type(table, kind, &served.schema)?,
                 conversion: served.conversion,
             };
-            match (&stored, form.conversion) {
-                (None, None) => stored = Some(form),
-                _ => others.push(form),
+            match (&stored, version.conversion) {
+                (None, None) => stored = Some(version),
+                _ => other_versions.push(version),
             }
         }
     }
     let stored = stored.ok_or_else(|| RegistryError {
         kind: path.to_owned(),
-        reason: format!("no version is stored under {path}"),
+        reason: format!("no storage version for {path}"),
     })?;
-    let forms = Forms::new(table, stored, others);
-    Ok(match mend {
-        Some(mend) => forms.mended(mend, *gates),
-        None => forms,
+    let decoder = StoredDecoder::new(table, stored, other_versions);
+    Ok(match fixup {
+        Some(fixup) => decoder.with_fixup(fixup, *gates),
+        None => decoder,
     })
 }
 
-fn type_of(table: &Table, kind: &Kind, name: &str) -> Result<TypeId, RegistryError> {
-    table.named(name).ok_or_else(|| RegistryError {
+fn schema_type(table: &Table, kind: &Kind, name: &str) -> Result<TypeId, RegistryError> {
+    table.type_id(name).ok_or_else(|| RegistryError {
         kind: kind.name.to_string(),
         reason: format!("the schema table has no type {name}"),
     })
@@ -181,18 +193,21 @@ fn api_version(group: &str, version: &str) -> String {
     }
 }
 
-impl Registry {
-    /// `cache` finds the cache of a path below the store's root.
+impl ResourceRegistry {
+    /// Registers all kinds. `cache` returns the cache of a storage path.
     pub fn new(
         kinds: Vec<Kind>,
         table: &'static Table,
-        gates: &Gates,
-        cache: impl Fn(&StoragePrefix) -> Option<Cache>,
-    ) -> Result<Registry, RegistryError> {
-        let mut registry = Registry::default();
-        let stored = stored_kinds(&kinds);
+        gates: &FeatureGates,
+        cache: impl Fn(&StoragePrefix) -> Option<ResourceCache>,
+    ) -> Result<ResourceRegistry, RegistryError> {
+        let mut registry = ResourceRegistry::default();
+        let stored = storage_versions(&kinds);
         let mut resources = Vec::with_capacity(kinds.len());
-        for (kind, asked) in kinds.iter().zip(naming::name_all(&kinds)) {
+        for (kind, equivalents) in kinds
+            .iter()
+            .zip(equivalent_resources::equivalents_by_kind(&kinds))
+        {
             let fail = |reason: String| RegistryError {
                 kind: kind.name.to_string(),
                 reason,
@@ -203,40 +218,41 @@ impl Registry {
                     let (_, stored) = stored
                         .iter()
                         .find(|(other, _)| *other == path)
-                        .ok_or_else(|| fail(format!("no version is stored under {path}")))?;
+                        .ok_or_else(|| fail(format!("no storage version for {path}")))?;
                     let prefix =
                         StoragePrefix::new(path).map_err(|error| fail(error.to_string()))?;
-                    Some(Storage {
+                    Some(ResourceStorage {
                         cache: cache(&prefix)
-                            .ok_or_else(|| fail(format!("nothing caches {path}")))?,
+                            .ok_or_else(|| fail(format!("no cache for {path}")))?,
                         prefix,
-                        schema: type_of(table, kind, stored.schema)?,
-                        forms: forms(path, &kinds, table, gates)?,
-                        encoder: Encoder::new(&stored.api_version, &stored.kind.name),
+                        schema: schema_type(table, kind, stored.schema)?,
+                        decoder: stored_object_decoder(path, &kinds, table, gates)?,
+                        encoder: ObjectEncoder::new(&stored.api_version, &stored.kind.name),
                         api_version: stored.api_version.clone(),
-                        trees: Trees::default(),
+                        decoded_objects: DecodedObjectCache::default(),
                     })
                 }
             };
             let versions = kind
                 .versions
                 .iter()
-                .zip(asked)
-                .map(|(served, asked)| {
+                .zip(equivalents)
+                .map(|(served, equivalents)| {
                     let api_version = api_version(&kind.group, &served.version);
-                    Ok(Version {
+                    Ok(ServedVersion {
                         served: served.clone(),
-                        schema: type_of(table, kind, &served.schema)?,
-                        encoder: Encoder::new(&api_version, &kind.name),
+                        schema: schema_type(table, kind, &served.schema)?,
+                        encoder: ObjectEncoder::new(&api_version, &kind.name),
                         api_version,
-                        watch_events: Arc::default(),
-                        asked,
+                        watch_event_counters: Arc::default(),
+                        equivalent_resources: equivalents,
                     })
                 })
-                .collect::<Result<Vec<Version>, RegistryError>>()?;
-            let is_kept = kind.is_namespaced() && storage.is_some();
+                .collect::<Result<Vec<ServedVersion>, RegistryError>>()?;
+            let is_namespaced_object = kind.is_namespaced() && storage.is_some();
             resources.push(Resource {
-                meter: Meter::of(&kind.group, &kind.plural).filter(|_| is_kept),
+                quota_evaluator: Evaluator::for_resource(&kind.group, &kind.plural)
+                    .filter(|_| is_namespaced_object),
                 group_resource: kind.group_resource(),
                 kind: kind.clone(),
                 versions,

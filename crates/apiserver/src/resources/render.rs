@@ -1,206 +1,216 @@
-//! Objects in the form in which a client wants them.
+//! Renders objects in the negotiated format: media type, representation (object, table, partial metadata) and version
+//! (upstream: `handlers/response.go`).
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, USER_AGENT};
-use rhumb_api::table::Printer;
-use rhumb_api::{Conversion, Object};
+use rhumb_api::table::TablePrinter;
+use rhumb_api::{JsonObject, VersionConversion};
 use rhumb_meta::{ObjectKey, Status, Timestamp};
 use rhumb_schema::{Table, TypeId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::create::Created;
-use super::write::Written;
-use super::{Call, Resource, protobuf};
-use crate::http::{Body, Logged, Reply};
-use crate::objects::Metadata;
-use crate::request::{ALL_FORMS, Accept, Form, MEDIA_NAMES, Media};
+use super::create::CreateOutcome;
+use super::write::WriteResult;
+use super::{RequestContext, Resource, protobuf};
+use crate::http::{AuditedBody, Reply, ResponseBody};
+use crate::objects::ObjectMetadata;
+use crate::request::{
+    ALL_REPRESENTATIONS, MEDIA_TYPE_NAMES, MediaType, NegotiatedAccept, ObjectRepresentation,
+};
 
-/// What the rows of a table carry beside their cells.
+/// What the rows of a table contain beside their cells: the `includeObject` parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RowObject {
+enum IncludeObjectPolicy {
     None,
     Metadata,
     Object,
 }
 
-/// The form of an answer: what of an object is sent, and how it is written.
+/// The negotiated format of a response: media type, representation, version, and how to print tables.
 #[derive(Debug, Clone)]
-pub(super) struct Shape {
-    pub(super) accept: Accept,
+pub(super) struct ResponseFormat {
+    pub(super) accept: NegotiatedAccept,
     api_version: String,
-    conversion: Option<Conversion>,
-    printer: Printer,
-    row_object: RowObject,
+    conversion: Option<VersionConversion>,
+    printer: TablePrinter,
+    include_object: IncludeObjectPolicy,
     pretty: bool,
     table: &'static Table,
-    /// The type of what is sent.
+    /// The schema type of the response.
     schema: TypeId,
     resource: Arc<Resource>,
-    /// Whether the audit log has the answer.
-    pub(super) is_logged: bool,
+    /// Whether the audit log records the response.
+    pub(super) is_audited: bool,
 }
 
-/// The one part of an object that its metadata-only form needs.
+/// Deserializes only the metadata of an object, as raw JSON.
 #[derive(Deserialize)]
-struct OnlyMetadata<'a> {
+struct RawObjectMetadata<'a> {
     #[serde(borrow)]
     metadata: &'a RawValue,
 }
 
-impl Shape {
-    pub(super) fn of(call: &Call<'_>, forms: &[Form]) -> Result<Shape, Status> {
-        let negotiate = match call.verb {
-            "watch" => Accept::negotiate_stream,
-            _ => Accept::negotiate,
+impl ResponseFormat {
+    /// Negotiates the format by the Accept header and the query.
+    pub(super) fn negotiate(
+        context: &RequestContext<'_>,
+        representations: &[ObjectRepresentation],
+    ) -> Result<ResponseFormat, Status> {
+        let negotiate = match context.verb {
+            "watch" => NegotiatedAccept::negotiate_stream,
+            _ => NegotiatedAccept::negotiate,
         };
-        let accept = negotiate(call.header(ACCEPT), forms)?;
-        let row_object = match call.query.text("includeObject") {
-            "" | "Metadata" => RowObject::Metadata,
-            "None" => RowObject::None,
-            "Object" => RowObject::Object,
-            other if accept.form == Form::Table => {
+        let accept = negotiate(context.header(ACCEPT), representations)?;
+        let row_object = match context.query.text("includeObject") {
+            "" | "Metadata" => IncludeObjectPolicy::Metadata,
+            "None" => IncludeObjectPolicy::None,
+            "Object" => IncludeObjectPolicy::Object,
+            other if accept.representation == ObjectRepresentation::Table => {
                 return Err(Status::bad_request(format!(
                     "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
                 )));
             }
-            _ => RowObject::None,
+            _ => IncludeObjectPolicy::None,
         };
-        Ok(Shape {
+        Ok(ResponseFormat {
             accept,
-            api_version: call.version.api_version.clone(),
-            conversion: call.version.served.conversion,
-            printer: call.resource.kind.printer(),
-            row_object,
-            pretty: wants_pretty(call),
-            table: call.api.table,
-            schema: match accept.form {
-                Form::Metadata => protobuf::metadata_type(call.api.table)?,
-                _ => call.version.schema,
+            api_version: context.version.api_version.clone(),
+            conversion: context.version.served.conversion,
+            printer: context.resource.kind.printer(),
+            include_object: row_object,
+            pretty: wants_pretty(context),
+            table: context.state.table,
+            schema: match accept.representation {
+                ObjectRepresentation::PartialObjectMetadata => {
+                    protobuf::partial_object_metadata_type(context.state.table)?
+                }
+                _ => context.version.schema,
             },
-            resource: call.resource.clone(),
-            is_logged: call.is_answer_logged(),
+            resource: context.resource.clone(),
+            is_audited: context.audits_response_body(),
         })
     }
 
-    /// The same for all requests that get an object in the same bytes.
-    pub(super) fn form_name(&self) -> String {
+    /// A key that is equal for all requests that encode an object to the same bytes.
+    pub(super) fn encoding_key(&self) -> String {
         let accept = &self.accept;
-        let (media, form) = (accept.media.name(), accept.form);
+        let (media, representation) = (accept.media.name(), accept.representation);
         format!(
-            "{media} {form:?} {} {}",
+            "{media} {representation:?} {} {}",
             accept.meta_version, self.api_version
         )
     }
 
-    /// Whether cached bytes can be sent as they are.
-    pub(super) fn is_plain(&self) -> bool {
-        self.accept.form == Form::Object && self.conversion.is_none()
+    /// Whether the cached JSON can be sent unchanged.
+    pub(super) fn sends_cached_bytes(&self) -> bool {
+        self.accept.representation == ObjectRepresentation::Object && self.conversion.is_none()
     }
 
-    /// A stored object as one JSON value of the wanted form.
-    pub(super) fn object(&self, json: &Bytes, now: Timestamp) -> Result<Bytes, Status> {
-        match self.accept.form {
-            Form::Object if self.is_plain() => Ok(json.clone()),
-            Form::Object => to_bytes(&Value::Object(self.converted(json)?)),
-            Form::Metadata => self.metadata_only(json),
-            Form::Table => to_bytes(&self.table_of_one(json, now, true)?),
+    /// Renders a stored object as JSON in the negotiated representation.
+    pub(super) fn render_json(&self, json: &Bytes, now: Timestamp) -> Result<Bytes, Status> {
+        match self.accept.representation {
+            ObjectRepresentation::Object if self.sends_cached_bytes() => Ok(json.clone()),
+            ObjectRepresentation::Object => to_bytes(&Value::Object(self.converted(json)?)),
+            ObjectRepresentation::PartialObjectMetadata => self.metadata_only(json),
+            ObjectRepresentation::Table => to_bytes(&self.single_row_table(json, now, true)?),
         }
     }
 
-    /// A stored object in the version of the request.
-    pub(super) fn converted(&self, json: &[u8]) -> Result<Object, Status> {
-        let mut object: Object = serde_json::from_slice(json).map_err(Status::internal_error)?;
+    /// Decodes a stored object and converts it to the version of the request.
+    pub(super) fn converted(&self, json: &[u8]) -> Result<JsonObject, Status> {
+        let mut object: JsonObject =
+            serde_json::from_slice(json).map_err(Status::internal_error)?;
         if let Some(conversion) = &self.conversion {
             (conversion.from_stored)(&mut object);
             object.insert("apiVersion".into(), self.api_version.clone().into());
-            rhumb_schema::conform(self.table, self.schema, &mut object);
+            rhumb_schema::canonicalize(self.table, self.schema, &mut object);
         }
         Ok(object)
     }
 
-    /// A stored object in the wanted form, to be written as protobuf.
-    pub(super) fn tree(&self, json: &[u8]) -> Result<Object, Status> {
-        match self.accept.form {
-            Form::Metadata => {
+    /// Decodes a stored object in the negotiated representation, for encoding as protobuf.
+    pub(super) fn decoded(&self, json: &[u8]) -> Result<JsonObject, Status> {
+        match self.accept.representation {
+            ObjectRepresentation::PartialObjectMetadata => {
                 serde_json::from_slice(&self.metadata_only(json)?).map_err(Status::internal_error)
             }
             _ => self.converted(json),
         }
     }
 
-    /// An object of the wanted form as protobuf, with its envelope.
-    pub(super) fn seal(&self, object: &Object) -> Result<Bytes, Status> {
-        protobuf::seal(self.table, self.schema, object)
+    /// Encodes an object as protobuf, with its envelope.
+    pub(super) fn encode_protobuf(&self, object: &JsonObject) -> Result<Bytes, Status> {
+        protobuf::encode_with_envelope(self.table, self.schema, object)
     }
 
-    /// A list of stored objects as protobuf; `outer` has its kind and metadata.
-    pub(super) fn seal_list<'e>(
+    /// The response with a list of stored objects as protobuf; `outer` holds kind, apiVersion and metadata of the list.
+    pub(super) fn protobuf_list<'e>(
         &self,
-        outer: &Object,
+        outer: &JsonObject,
         items: impl Iterator<Item = &'e [u8]>,
     ) -> Result<Reply, Status> {
-        let mut list = protobuf::List::default();
+        let mut list = protobuf::ProtobufListBuilder::default();
         for json in items {
-            list.push(self.table, self.schema, &self.tree(json)?)?;
+            list.push(self.table, self.schema, &self.decoded(json)?)?;
         }
-        let list = list.seal(self.table, outer)?;
+        let list = list.finish(self.table, outer)?;
         let total = list.bytes_total as u64;
-        let body = Body::chunks(list, Some(total));
-        Ok(Reply::new(StatusCode::OK, Media::Protobuf.name(), body))
+        let body = ResponseBody::chunks(list, Some(total));
+        Ok(Reply::new(StatusCode::OK, MediaType::Protobuf.name(), body))
     }
 
-    /// The answer that is this stored object.
-    pub(super) fn whole(
+    /// The response with a stored object.
+    pub(super) fn respond(
         &self,
         code: StatusCode,
         json: &Bytes,
         now: Timestamp,
     ) -> Result<Reply, Status> {
-        if self.accept.of_list {
+        if self.accept.is_metadata_list {
             return Err(not_acceptable(format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
                 self.resource.go_type()
             )));
         }
-        if self.accept.media == Media::Protobuf {
-            let body = Body::full(self.seal(&self.tree(json)?)?);
-            let mut reply = Reply::new(code, Media::Protobuf.name(), body);
-            if self.is_logged {
-                reply.logged = Logged::Json(self.object(json, now)?);
+        if self.accept.media == MediaType::Protobuf {
+            let body = ResponseBody::full(self.encode_protobuf(&self.decoded(json)?)?);
+            let mut reply = Reply::new(code, MediaType::Protobuf.name(), body);
+            if self.is_audited {
+                reply.audited_body = AuditedBody::Json(self.render_json(json, now)?);
             }
             return Ok(reply);
         }
-        self.reply(code, self.object(json, now)?)
+        self.reply(code, self.render_json(json, now)?)
     }
 
-    /// A row of a table.
+    /// The table row of a stored object.
     pub(super) fn row(&self, json: &Bytes, now: Timestamp) -> Result<Value, Status> {
-        let object: Object = serde_json::from_slice(json).map_err(Status::internal_error)?;
+        let object: JsonObject = serde_json::from_slice(json).map_err(Status::internal_error)?;
         let mut row = json!({"cells": self.printer.cells(&object, now)});
         if let Some(conditions) = self.printer.conditions(&object) {
             row["conditions"] = conditions;
         }
-        match self.row_object {
-            RowObject::None => row["object"] = Value::Null,
-            RowObject::Metadata => {
+        match self.include_object {
+            IncludeObjectPolicy::None => row["object"] = Value::Null,
+            IncludeObjectPolicy::Metadata => {
                 row["object"] = json!({
                     "kind": "PartialObjectMetadata",
                     "apiVersion": self.accept.meta_version,
                     "metadata": object.get("metadata"),
                 });
             }
-            RowObject::Object => row["object"] = Value::Object(self.converted(json)?),
+            IncludeObjectPolicy::Object => row["object"] = Value::Object(self.converted(json)?),
         }
         Ok(row)
     }
 
     pub(super) fn table(&self, metadata: Value, rows: &[Value], with_columns: bool) -> Value {
-        // Upstream's way to print kinds without columns of their own has null for no rows.
+        // Upstream's default table convertor, for kinds without own columns, renders empty rows as null.
         let is_generic = !self.resource.kind.has_own_printer();
         let has_rows = !(rows.is_empty() && is_generic);
         json!({
@@ -212,8 +222,8 @@ impl Shape {
         })
     }
 
-    /// A table with one object, whose version is also the table's.
-    pub(super) fn table_of_one(
+    /// A table with one object, which has the resourceVersion of the object.
+    pub(super) fn single_row_table(
         &self,
         json: &Bytes,
         now: Timestamp,
@@ -228,9 +238,11 @@ impl Shape {
         Ok(self.table(metadata, &[self.row(json, now)?], with_columns))
     }
 
-    /// Whether the metadata of a list can be sent as what the client calls it.
+    /// Fails if the client requested `PartialObjectMetadata` of a list instead of `PartialObjectMetadataList`.
     pub(super) fn check_list(&self) -> Result<(), Status> {
-        if self.accept.form == Form::Metadata && !self.accept.of_list {
+        if self.accept.representation == ObjectRepresentation::PartialObjectMetadata
+            && !self.accept.is_metadata_list
+        {
             return Err(not_acceptable(format!(
                 "you requested PartialObjectMetadata, but the requested object is a list (*{}List)",
                 self.resource.go_type()
@@ -240,7 +252,7 @@ impl Shape {
     }
 
     fn metadata_only(&self, json: &[u8]) -> Result<Bytes, Status> {
-        let object: OnlyMetadata<'_> =
+        let object: RawObjectMetadata<'_> =
             serde_json::from_slice(json).map_err(Status::internal_error)?;
         Ok(format!(
             "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{}\",\"metadata\":{}}}",
@@ -250,126 +262,161 @@ impl Shape {
         .into())
     }
 
-    /// The bytes of an answer, written as the client wants.
+    /// The response with this JSON, in the negotiated media type.
     pub(super) fn reply(&self, code: StatusCode, json: Bytes) -> Result<Reply, Status> {
-        spelled(self.accept.media, self.pretty, self.is_logged, code, json)
+        serialize(self.accept.media, self.pretty, self.is_audited, code, json)
     }
 
-    /// Whether bytes can be streamed without being looked at as a whole.
+    /// Whether JSON can be streamed in chunks without re-encoding it as a whole.
     pub(super) fn is_streamable(&self) -> bool {
-        self.accept.media == Media::Json && !self.pretty
+        self.accept.media == MediaType::Json && !self.pretty
     }
 }
 
-/// The answer to a creation.
-pub(super) fn created(call: &Call<'_>, created: Created) -> Result<Reply, Status> {
+/// The response to a create.
+pub(super) fn created_response(
+    context: &RequestContext<'_>,
+    created: CreateOutcome,
+) -> Result<Reply, Status> {
     let code = StatusCode::CREATED;
     match created {
-        Created::Draft(object) => self::object(call, code, object),
-        Created::Stored(bytes, revision) => {
-            let served = call.storage()?.encoder.served(&bytes, revision);
-            let json =
-                served.ok_or_else(|| Status::internal_error("what was stored has no metadata"))?;
-            Shape::of(call, ALL_FORMS)?.whole(code, &json, call.now)
+        CreateOutcome::DryRun(object) => object_response(context, code, object),
+        CreateOutcome::Stored(bytes, revision) => {
+            let served = context
+                .storage()?
+                .encoder
+                .insert_resource_version(&bytes, revision);
+            let json = served.ok_or_else(|| {
+                Status::internal_error(
+                    "the stored bytes do not start with apiVersion, kind and metadata",
+                )
+            })?;
+            ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?.respond(
+                code,
+                &json,
+                context.now,
+            )
         }
     }
 }
 
-/// The answer to a change.
-pub(super) fn written(call: &Call<'_>, written: Written, dry_run: bool) -> Result<Reply, Status> {
-    // A change that took away what held an object is answered with the version from before it.
-    if dry_run || written.deleted {
-        return object(call, StatusCode::OK, written.object);
+/// The response to an update or patch.
+pub(super) fn write_response(
+    context: &RequestContext<'_>,
+    result: WriteResult,
+    dry_run: bool,
+) -> Result<Reply, Status> {
+    // An update that removed the last finalizer returns the object with its previous resourceVersion.
+    if dry_run || result.deleted {
+        return object_response(context, StatusCode::OK, result.object);
     }
-    stored(call, StatusCode::OK, written.object)
+    stored_response(context, StatusCode::OK, result.object)
 }
 
-/// An object that is stored as it is, with its version. The cache has its bytes by now, unless somebody else was quick
-/// to write it again.
-fn stored(call: &Call<'_>, code: StatusCode, object: Object) -> Result<Reply, Status> {
-    let key = ObjectKey::new(call.namespace(), object.name());
+/// The response with an object that was just stored. Uses the cached bytes, unless a concurrent write has replaced them
+/// already.
+fn stored_response(
+    context: &RequestContext<'_>,
+    code: StatusCode,
+    object: JsonObject,
+) -> Result<Reply, Status> {
+    let key = ObjectKey::new(context.namespace(), object.name());
     let entry = key.ok().and_then(|key| {
-        let entry = call.storage().ok()?.cache.get(&key).ok()??;
+        let entry = context.storage().ok()?.cache.get(&key).ok()??;
         let version = object.resource_version().parse();
         version
             .is_ok_and(|version| entry.revision() == version)
             .then_some(entry)
     });
     match entry {
-        Some(entry) => Shape::of(call, ALL_FORMS)?.whole(code, &entry.json(), call.now),
-        None => self::object(call, code, object),
+        Some(entry) => ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?.respond(
+            code,
+            &entry.json(),
+            context.now,
+        ),
+        None => object_response(context, code, object),
     }
 }
 
-/// An object in stored form.
-pub(super) fn object(call: &Call<'_>, code: StatusCode, object: Object) -> Result<Reply, Status> {
-    let shape = Shape::of(call, ALL_FORMS)?;
+/// The response with an object in the storage version.
+pub(super) fn object_response(
+    context: &RequestContext<'_>,
+    code: StatusCode,
+    object: JsonObject,
+) -> Result<Reply, Status> {
+    let format = ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?;
     let json = to_bytes(&Value::Object(object))?;
-    shape.whole(code, &json, call.now)
+    format.respond(code, &json, context.now)
 }
 
-/// An object that is not stored: a Status, a review, a scale, a token. Only what has columns becomes a table.
-pub(super) fn value(call: &Call<'_>, code: StatusCode, value: &Value) -> Result<Reply, Status> {
-    let accept = Accept::negotiate(call.header(ACCEPT), ALL_FORMS)?;
-    if accept.form == Form::Table
-        && let Some(printer) = printer_of(value)
+/// The response with an object that is not stored: a Status, a review, a scale, a token. Only kinds with columns are
+/// rendered as a table.
+pub(super) fn value_response(
+    context: &RequestContext<'_>,
+    code: StatusCode,
+    value: &Value,
+) -> Result<Reply, Status> {
+    let accept = NegotiatedAccept::negotiate(context.header(ACCEPT), ALL_REPRESENTATIONS)?;
+    if accept.representation == ObjectRepresentation::Table
+        && let Some(printer) = printer_for(value)
     {
-        let shape = Shape {
+        let format = ResponseFormat {
             printer,
             conversion: None,
-            ..Shape::of(call, ALL_FORMS)?
+            ..ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?
         };
-        return shape.whole(code, &to_bytes(value)?, call.now);
+        return format.respond(code, &to_bytes(value)?, context.now);
     }
-    if accept.media == Media::Protobuf {
-        let body = Body::full(protobuf::answer(call, value)?);
-        let mut reply = Reply::new(code, Media::Protobuf.name(), body);
-        if call.is_answer_logged() {
-            reply.logged = Logged::Json(to_bytes(value)?);
+    if accept.media == MediaType::Protobuf {
+        let body = ResponseBody::full(protobuf::encode_response(context, value)?);
+        let mut reply = Reply::new(code, MediaType::Protobuf.name(), body);
+        if context.audits_response_body() {
+            reply.audited_body = AuditedBody::Json(to_bytes(value)?);
         }
         return Ok(reply);
     }
-    let (pretty, logged) = (wants_pretty(call), call.is_answer_logged());
-    spelled(accept.media, pretty, logged, code, to_bytes(value)?)
+    let (pretty, is_audited) = (wants_pretty(context), context.audits_response_body());
+    serialize(accept.media, pretty, is_audited, code, to_bytes(value)?)
 }
 
-fn spelled(
-    media: Media,
+/// Serializes JSON in the media type, and keeps it for the audit log.
+fn serialize(
+    media: MediaType,
     pretty: bool,
-    logged: bool,
+    is_audited: bool,
     code: StatusCode,
     json: Bytes,
 ) -> Result<Reply, Status> {
-    let logged = if logged {
-        Logged::Json(json.clone())
+    let is_audited = if is_audited {
+        AuditedBody::Json(json.clone())
     } else {
-        Logged::Nothing
+        AuditedBody::Nothing
     };
     let body = match media {
-        Media::Json if !pretty => json,
-        Media::Json => {
+        MediaType::Json if !pretty => json,
+        MediaType::Json => {
             let value: Value = serde_json::from_slice(&json).map_err(Status::internal_error)?;
             let mut text = serde_json::to_vec_pretty(&value).map_err(Status::internal_error)?;
             text.push(b'\n');
             text.into()
         }
-        Media::Yaml => {
+        MediaType::Yaml => {
             let value: Value = serde_json::from_slice(&json).map_err(Status::internal_error)?;
             rhumb_schema::write_yaml(&value)
                 .map_err(Status::internal_error)?
                 .into()
         }
-        // It needs to know the type, which JSON alone does not tell.
-        Media::Protobuf => return Err(Status::not_acceptable(&MEDIA_NAMES)),
+        // Protobuf needs the schema type, so callers encode it themselves.
+        MediaType::Protobuf => return Err(Status::not_acceptable(&MEDIA_TYPE_NAMES)),
     };
-    let mut reply = Reply::new(code, media.name(), Body::full(body));
-    reply.logged = logged;
+    let mut reply = Reply::new(code, media.name(), ResponseBody::full(body));
+    reply.audited_body = is_audited;
     Ok(reply)
 }
 
-fn printer_of(value: &Value) -> Option<Printer> {
+fn printer_for(value: &Value) -> Option<TablePrinter> {
     let (group, _) = value["apiVersion"].as_str()?.split_once('/')?;
-    rhumb_api::printers::of(group, value["kind"].as_str()?)
+    rhumb_api::printers::for_kind(group, value["kind"].as_str()?)
 }
 
 fn to_bytes(value: &Value) -> Result<Bytes, Status> {
@@ -379,19 +426,19 @@ fn to_bytes(value: &Value) -> Result<Bytes, Status> {
 }
 
 fn not_acceptable(message: String) -> Status {
-    let mut status = Status::not_acceptable(&MEDIA_NAMES);
+    let mut status = Status::not_acceptable(&MEDIA_TYPE_NAMES);
     status.message = message;
     status
 }
 
-/// People with a browser or curl get line breaks; programs do not.
-fn wants_pretty(call: &Call<'_>) -> bool {
-    match call.query.get("pretty") {
-        Some("") | None => call.header(USER_AGENT).is_some_and(|agent| {
+/// Whether JSON is indented: as the `pretty` parameter says, else for browsers, curl and wget, as upstream does.
+fn wants_pretty(context: &RequestContext<'_>) -> bool {
+    match context.query.get("pretty") {
+        Some("") | None => context.header(USER_AGENT).is_some_and(|agent| {
             ["curl", "Wget", "Mozilla/5.0"]
                 .iter()
                 .any(|name| agent.starts_with(name))
         }),
-        Some(_) => call.query.flag("pretty"),
+        Some(_) => context.query.flag("pretty"),
     }
 }

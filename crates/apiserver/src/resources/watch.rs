@@ -1,4 +1,6 @@
-//! The stream of changes of a collection.
+//! `watch`: the stream of changes of a collection, as JSON lines or length-prefixed protobuf frames, with bookmarks.
+//!
+//! Entry point: `open_watch`, which registers a watcher at the cache (upstream: `handlers/watch.go`).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,56 +8,63 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
-use rhumb_api::Object;
-use rhumb_cache::{Event, HistoryError, Message, Scope, Start, WatchEnd, WatchRequest, Watcher};
+use rhumb_api::JsonObject;
+use rhumb_cache::{
+    CacheWatcher, HistoryError, WatchEnd, WatchEvent, WatchMessage, WatchRequest, WatchScope,
+    WatchStart,
+};
 use rhumb_meta::{Clock, Revision, Status};
 use rhumb_schema::protobuf::watch_frame;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
 
-use super::get::parse_version;
+use super::get::parse_resource_version;
 use super::list::field_selector;
-use super::render::Shape;
-use super::{Call, WatchEvents, history_status};
-use crate::http::{Body, Reply, protobuf_status};
-use crate::request::{ALL_FORMS, Form, ListOptions, Media};
+use super::render::ResponseFormat;
+use super::{RequestContext, WatchEventCounters, history_error_status};
+use crate::http::{Reply, ResponseBody, protobuf_status};
+use crate::request::{ALL_REPRESENTATIONS, ListOptions, MediaType, ObjectRepresentation};
 
-/// How often a watcher that asked for bookmarks gets one.
+/// How often a watch with `allowWatchBookmarks` gets a bookmark.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long a watch lasts that names no limit: between this and twice this, so that not all end at once.
+/// The minimum duration of a watch without `timeoutSeconds`; it is randomized up to twice this to spread reconnects.
 const TIMEOUT_SECONDS_MIN: u64 = 1800;
 
-/// Events that are already there are sent together, up to about this much.
+/// Queued events are sent in one chunk of up to about this size.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-pub(super) async fn watch(call: &Call<'_>) -> Result<Reply, Status> {
-    let frames = frames(call).await?;
-    let media = match frames.shape.accept.media {
-        Media::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+pub(super) async fn watch(context: &RequestContext<'_>) -> Result<Reply, Status> {
+    let watch_stream = open_watch(context).await?;
+    let media = match watch_stream.format.accept.media {
+        MediaType::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         _ => "application/json",
     };
-    let stream = futures_util::stream::unfold(frames, |mut frames| async {
-        let chunk = frames.next_chunk().await?;
-        Some((chunk, frames))
+    let stream = futures_util::stream::unfold(watch_stream, |mut watch_stream| async {
+        let chunk = watch_stream.next_chunk().await?;
+        Some((chunk, watch_stream))
     });
-    Ok(Reply::new(StatusCode::OK, media, Body::stream(stream)))
+    Ok(Reply::new(
+        StatusCode::OK,
+        media,
+        ResponseBody::stream(stream),
+    ))
 }
 
-/// The watch that a request asks for, as frames.
-pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
-    let storage = call.storage()?;
-    let shape = Shape::of(call, ALL_FORMS)?;
-    let options = ListOptions::parse(call.query, true)?;
-    let fields = field_selector(call, &options.field_selector)?;
-    let start = start(call, &options).await?;
-    let scope = match (call.namespace(), call.target.name.as_deref()) {
-        (namespace, Some(name)) => Scope::Object {
+/// Opens the watch of a request.
+pub(crate) async fn open_watch(context: &RequestContext<'_>) -> Result<WatchStream, Status> {
+    let storage = context.storage()?;
+    let format = ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?;
+    let options = ListOptions::parse(context.query, true)?;
+    let fields = field_selector(context, &options.field_selector)?;
+    let start = watch_start(context, &options).await?;
+    let scope = match (context.namespace(), context.resource_path.name.as_deref()) {
+        (namespace, Some(name)) => WatchScope::Object {
             namespace: namespace.map(Into::into),
             name: name.into(),
         },
-        (Some(namespace), None) => Scope::Namespace(namespace.into()),
-        (None, None) => Scope::All,
+        (Some(namespace), None) => WatchScope::Namespace(namespace.into()),
+        (None, None) => WatchScope::All,
     };
     let request = WatchRequest {
         start,
@@ -64,28 +73,32 @@ pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
         fields,
     };
     let watcher = match storage.cache.watch(request) {
-        Ok(watcher) => Source::Watcher(watcher),
+        Ok(watcher) => WatchSource::Watcher(watcher),
         Err(HistoryError::Expired { oldest, .. }) => {
-            Source::Failed(expired(&options.resource_version, oldest))
+            WatchSource::Failed(expired_status(&options.resource_version, oldest))
         }
-        Err(other) => return Err(history_status(other)),
+        Err(other) => return Err(history_error_status(other)),
     };
-    Ok(Frames {
+    Ok(WatchStream {
         source: watcher,
-        form: shape.form_name().into(),
-        shape,
-        kind: call.resource.kind.name.to_string(),
-        api_version: call.version.api_version.clone(),
-        clock: call.api.clock.clone(),
-        alarm: Alarm::new(timeout(options.timeout_seconds), options.allow_bookmarks),
-        announces_initial_end: options.send_initial_events == Some(true) && options.allow_bookmarks,
+        encoding_key: format.encoding_key().into(),
+        format,
+        kind: context.resource.kind.name.to_string(),
+        api_version: context.version.api_version.clone(),
+        clock: context.state.clock.clone(),
+        timer: WatchTimer::new(
+            watch_timeout(options.timeout_seconds),
+            options.allow_bookmarks,
+        ),
+        sends_initial_events_end: options.send_initial_events == Some(true)
+            && options.allow_bookmarks,
         columns_sent: false,
-        events: call.version.watch_events.clone(),
+        counters: context.version.watch_event_counters.clone(),
         uncounted_bytes: 0,
     })
 }
 
-fn timeout(seconds: Option<i64>) -> Duration {
+fn watch_timeout(seconds: Option<i64>) -> Duration {
     let seconds = match seconds {
         Some(seconds) => u64::try_from(seconds).unwrap_or(0),
         None => {
@@ -93,160 +106,167 @@ fn timeout(seconds: Option<i64>) -> Duration {
             TIMEOUT_SECONDS_MIN + TIMEOUT_SECONDS_MIN * jitter / 256
         }
     };
-    // Far enough away to be never, near enough to be a time.
+    // Limited, so that adding it to an `Instant` cannot overflow.
     Duration::from_secs(seconds.min(u64::from(u32::MAX)))
 }
 
-async fn start(call: &Call<'_>, options: &ListOptions) -> Result<Start, Status> {
+async fn watch_start(
+    context: &RequestContext<'_>,
+    options: &ListOptions,
+) -> Result<WatchStart, Status> {
     let version = options.resource_version.as_str();
     match (options.send_initial_events, version) {
         (Some(true), "") => {
-            call.api.fresh(call).await?;
-            Ok(Start::List)
+            context.state.await_consistent(context).await?;
+            Ok(WatchStart::InitialList)
         }
-        (Some(true), "0") | (None, "0") => Ok(Start::List),
+        (Some(true), "0") | (None, "0") => Ok(WatchStart::InitialList),
         (Some(true), version) => {
-            call.api.not_older_than(parse_version(version)?).await?;
-            Ok(Start::List)
+            context
+                .state
+                .await_revision(parse_resource_version(version)?)
+                .await?;
+            Ok(WatchStart::InitialList)
         }
-        (Some(false), "" | "0") => Ok(Start::Latest),
+        (Some(false), "" | "0") => Ok(WatchStart::Latest),
         (None, "") => {
-            call.api.fresh(call).await?;
-            Ok(Start::List)
+            context.state.await_consistent(context).await?;
+            Ok(WatchStart::InitialList)
         }
-        (_, version) => Ok(Start::After(parse_version(version)?)),
+        (_, version) => Ok(WatchStart::After(parse_resource_version(version)?)),
     }
 }
 
-fn expired(version: &str, oldest: Revision) -> Status {
+fn expired_status(version: &str, oldest: Revision) -> Status {
     Status::expired(format!("too old resource version: {version} ({oldest})"))
 }
 
+/// Where the events of a watch come from.
 #[derive(Debug)]
-enum Source {
-    Watcher(Watcher),
-    /// The watch could not begin; a stream says so with an event.
+enum WatchSource {
+    Watcher(CacheWatcher),
+    /// The watch could not start; the stream consists of one ERROR event.
     Failed(Status),
     Ended,
 }
 
-/// The frames of one watch, each a line of JSON or a message with its length before it.
+/// The encoded events of one watch: each frame is a line of JSON or a length-prefixed protobuf message.
 #[derive(Debug)]
-pub(crate) struct Frames {
-    source: Source,
-    shape: Shape,
-    /// What all watches with frames of the same form call it.
-    form: Arc<str>,
+pub(crate) struct WatchStream {
+    source: WatchSource,
+    format: ResponseFormat,
+    /// Key of the encoding, under which watches with equal frames share the encoded event.
+    encoding_key: Arc<str>,
     kind: String,
     api_version: String,
     clock: Arc<dyn Clock>,
-    alarm: Alarm,
-    announces_initial_end: bool,
+    timer: WatchTimer,
+    sends_initial_events_end: bool,
     columns_sent: bool,
-    events: Arc<WatchEvents>,
-    /// Of frames that were made since the bytes were last counted.
+    counters: Arc<WatchEventCounters>,
+    /// Bytes of frames that are not yet added to the metrics.
     uncounted_bytes: usize,
 }
 
-/// What a watch does though nothing changes: it tells how far it is, and ends. One timer serves for both, and stays as it
-/// is when events come.
+/// The bookmark interval and the timeout of a watch, in one timer. Events do not reset it.
 #[derive(Debug)]
-struct Alarm {
-    timer: Pin<Box<Sleep>>,
+struct WatchTimer {
+    sleep: Pin<Box<Sleep>>,
     end: Instant,
     with_bookmarks: bool,
 }
 
+/// What a `WatchTimer` fired for.
 #[derive(Debug, PartialEq)]
-enum Due {
+enum WatchTimerEvent {
     Bookmark,
-    End,
+    Timeout,
 }
 
-impl Alarm {
-    fn new(timeout: Duration, with_bookmarks: bool) -> Alarm {
+impl WatchTimer {
+    fn new(timeout: Duration, with_bookmarks: bool) -> WatchTimer {
         let end = Instant::now() + timeout;
-        let mut alarm = Alarm {
-            timer: Box::pin(tokio::time::sleep_until(end)),
+        let mut timer = WatchTimer {
+            sleep: Box::pin(tokio::time::sleep_until(end)),
             end,
             with_bookmarks,
         };
-        alarm.wind_up();
-        alarm
+        timer.reset_bookmark();
+        timer
     }
 
-    /// From now on there is no bookmark for a whole interval.
-    fn wind_up(&mut self) {
+    /// Schedules the next bookmark a whole interval from now.
+    fn reset_bookmark(&mut self) {
         if self.with_bookmarks {
             let bookmark = Instant::now() + BOOKMARK_INTERVAL;
-            self.timer.as_mut().reset(bookmark.min(self.end));
+            self.sleep.as_mut().reset(bookmark.min(self.end));
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn is_expired(&self) -> bool {
         Instant::now() >= self.end
     }
 
-    /// Waits for what is due next.
-    async fn rings(&mut self) -> Due {
-        self.timer.as_mut().await;
-        if self.is_over() || !self.with_bookmarks {
-            return Due::End;
+    /// Waits for the next bookmark or the timeout. Cancel safe.
+    async fn next_due(&mut self) -> WatchTimerEvent {
+        self.sleep.as_mut().await;
+        if self.is_expired() || !self.with_bookmarks {
+            return WatchTimerEvent::Timeout;
         }
-        self.wind_up();
-        Due::Bookmark
+        self.reset_bookmark();
+        WatchTimerEvent::Bookmark
     }
 }
 
-impl Frames {
-    /// What the frames are written in.
-    pub(crate) fn media(&self) -> Media {
-        self.shape.accept.media
+impl WatchStream {
+    /// The media type of the frames.
+    pub(crate) fn media(&self) -> MediaType {
+        self.format.accept.media
     }
 
     /// The next frame; `None` when the watch is over.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
-        let frame = self.make_next().await?;
+        let frame = self.next_uncounted().await?;
         self.count(&frame);
         self.count_bytes();
         Some(frame)
     }
 
     fn count(&mut self, frame: &Bytes) {
-        self.events.count(frame.len());
+        self.counters.count_event(frame.len());
         self.uncounted_bytes += frame.len();
     }
 
     fn count_bytes(&mut self) {
         let bytes = std::mem::take(&mut self.uncounted_bytes);
         if bytes > 0 {
-            self.events.add_bytes(bytes as u64);
+            self.counters.add_bytes(bytes as u64);
         }
     }
 
-    async fn make_next(&mut self) -> Option<Bytes> {
+    async fn next_uncounted(&mut self) -> Option<Bytes> {
         loop {
-            // A watch that always has something to tell ends in time too.
-            if self.alarm.is_over() {
-                self.source = Source::Ended;
+            // Checked here too: with events always queued, the timer below would never be polled.
+            if self.timer.is_expired() {
+                self.source = WatchSource::Ended;
             }
             let watcher = match &mut self.source {
-                Source::Ended => return None,
-                Source::Failed(status) => {
-                    let frame = error_frame(&self.shape, status);
-                    self.source = Source::Ended;
+                WatchSource::Ended => return None,
+                WatchSource::Failed(status) => {
+                    let frame = error_frame(&self.format, status);
+                    self.source = WatchSource::Ended;
                     return Some(frame);
                 }
-                Source::Watcher(watcher) => watcher,
+                WatchSource::Watcher(watcher) => watcher,
             };
             let message = tokio::select! {
                 biased;
                 message = watcher.next() => message,
-                due = self.alarm.rings() => {
-                    if due == Due::End {
+                due = self.timer.next_due() => {
+                    if due == WatchTimerEvent::Timeout {
                         continue;
                     }
-                    // Before all initial objects are told, no revision is complete.
+                    // No progress can be reported before all initial events are sent.
                     let Some(revision) = watcher.progress() else { continue };
                     return Some(self.bookmark(revision, false));
                 }
@@ -257,12 +277,12 @@ impl Frames {
         }
     }
 
-    /// The next frames, those that are already there together.
+    /// The next frame, together with those that are already queued.
     pub(super) async fn next_chunk(&mut self) -> Option<Bytes> {
         let first = self.next().await?;
         let mut chunk = BytesMut::new();
         while chunk.len() + first.len() < CHUNK_BYTES {
-            let Source::Watcher(watcher) = &mut self.source else {
+            let WatchSource::Watcher(watcher) = &mut self.source else {
                 break;
             };
             let message = match watcher.try_next() {
@@ -286,52 +306,54 @@ impl Frames {
         })
     }
 
-    fn frame(&mut self, message: Result<Message, WatchEnd>) -> Option<Bytes> {
+    fn frame(&mut self, message: Result<WatchMessage, WatchEnd>) -> Option<Bytes> {
         match message {
-            Ok(Message::Event(event)) => Some(self.event(&event)),
-            Ok(Message::InitialEnd(revision)) => self
-                .announces_initial_end
+            Ok(WatchMessage::Event(event)) => Some(self.event(&event)),
+            Ok(WatchMessage::InitialEventsEnd(revision)) => self
+                .sends_initial_events_end
                 .then(|| self.bookmark(revision, true)),
             Err(WatchEnd::Expired) => {
-                self.source = Source::Ended;
+                self.source = WatchSource::Ended;
                 let status = Status::expired("the watch fell too far behind; list again");
-                Some(error_frame(&self.shape, &status))
+                Some(error_frame(&self.format, &status))
             }
             Err(WatchEnd::Closing | WatchEnd::Removed) => {
-                self.source = Source::Ended;
+                self.source = WatchSource::Ended;
                 None
             }
         }
     }
 
-    fn event(&mut self, event: &Event) -> Bytes {
+    fn event(&mut self, event: &WatchEvent) -> Bytes {
         let kind = event.kind().as_str();
-        let frame = if self.shape.accept.form == Form::Table {
-            // Rows tell ages, and only the first table has columns: each watcher has its own.
+        let frame = if self.format.accept.representation == ObjectRepresentation::Table {
+            // Tables cannot be shared: rows contain ages, and only the first table of a watch has columns.
             let table = self.table(&event.entry().json());
-            table.map(|table| typed_line(kind, &table))
-        } else if self.shape.accept.media == Media::Protobuf {
-            event.form(&self.form, || {
-                let object = self.shape.tree(event.entry().json_slice())?;
-                self.sealed(kind, &object)
+            table.map(|table| event_line(kind, &table))
+        } else if self.format.accept.media == MediaType::Protobuf {
+            event.get_or_encode(&self.encoding_key, || {
+                let object = self.format.decoded(event.entry().json_slice())?;
+                self.protobuf_frame(kind, &object)
             })
-        } else if self.shape.is_plain() {
+        } else if self.format.sends_cached_bytes() {
             Ok(event.frame())
         } else {
-            event.form(&self.form, || {
+            event.get_or_encode(&self.encoding_key, || {
                 let object = self
-                    .shape
-                    .object(&event.entry().json(), self.clock.wall())?;
-                Ok(typed_line(kind, &object))
+                    .format
+                    .render_json(&event.entry().json(), self.clock.wall())?;
+                Ok(event_line(kind, &object))
             })
         };
-        frame.unwrap_or_else(|status| error_frame(&self.shape, &status))
+        frame.unwrap_or_else(|status| error_frame(&self.format, &status))
     }
 
-    /// A table of one row. Only the first has the columns.
+    /// A table with one row. Only the first table of the watch has column definitions.
     fn table(&mut self, json: &Bytes) -> Result<Bytes, Status> {
         let now = self.clock.wall();
-        let table = self.shape.table_of_one(json, now, !self.columns_sent)?;
+        let table = self
+            .format
+            .single_row_table(json, now, !self.columns_sent)?;
         self.columns_sent = true;
         serde_json::to_vec(&table)
             .map(Bytes::from)
@@ -343,34 +365,38 @@ impl Frames {
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let (kind, api_version) = match self.shape.accept.form {
-            Form::Object | Form::Table => (self.kind.as_str(), self.api_version.as_str()),
-            Form::Metadata => ("PartialObjectMetadata", self.shape.accept.meta_version),
+        let (kind, api_version) = match self.format.accept.representation {
+            ObjectRepresentation::Object | ObjectRepresentation::Table => {
+                (self.kind.as_str(), self.api_version.as_str())
+            }
+            ObjectRepresentation::PartialObjectMetadata => {
+                ("PartialObjectMetadata", self.format.accept.meta_version)
+            }
         };
         let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
-        if self.shape.accept.form == Form::Table {
-            // A row of an object that has nothing but its version, as upstream has it.
+        if self.format.accept.representation == ObjectRepresentation::Table {
+            // As upstream does, a row of an object with nothing but a resourceVersion.
             return match self.table(&object.to_string().into()) {
-                Ok(table) => typed_line("BOOKMARK", &table),
-                Err(status) => error_frame(&self.shape, &status),
+                Ok(table) => event_line("BOOKMARK", &table),
+                Err(status) => error_frame(&self.format, &status),
             };
         }
         match object {
-            Value::Object(object) if self.shape.accept.media == Media::Protobuf => self
-                .sealed("BOOKMARK", &object)
-                .unwrap_or_else(|status| error_frame(&self.shape, &status)),
-            object => line(&json!({"type": "BOOKMARK", "object": object})),
+            Value::Object(object) if self.format.accept.media == MediaType::Protobuf => self
+                .protobuf_frame("BOOKMARK", &object)
+                .unwrap_or_else(|status| error_frame(&self.format, &status)),
+            object => json_line(&json!({"type": "BOOKMARK", "object": object})),
         }
     }
 
-    fn sealed(&self, kind: &str, object: &Object) -> Result<Bytes, Status> {
-        let object = self.shape.seal(object)?;
+    fn protobuf_frame(&self, kind: &str, object: &JsonObject) -> Result<Bytes, Status> {
+        let object = self.format.encode_protobuf(object)?;
         Ok(watch_frame(kind, &object).into())
     }
 }
 
-/// An event with an object that is written already.
-fn typed_line(kind: &str, object: &[u8]) -> Bytes {
+/// A watch event as a JSON line, around an encoded object.
+fn event_line(kind: &str, object: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(object.len() + 40);
     frame.extend_from_slice(b"{\"type\":\"");
     frame.extend_from_slice(kind.as_bytes());
@@ -380,16 +406,16 @@ fn typed_line(kind: &str, object: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-fn error_frame(shape: &Shape, status: &Status) -> Bytes {
-    if shape.accept.media == Media::Protobuf
+fn error_frame(format: &ResponseFormat, status: &Status) -> Bytes {
+    if format.accept.media == MediaType::Protobuf
         && let Some(sealed) = protobuf_status(status)
     {
         return watch_frame("ERROR", &sealed).into();
     }
-    line(&json!({"type": "ERROR", "object": status}))
+    json_line(&json!({"type": "ERROR", "object": status}))
 }
 
-fn line(value: &Value) -> Bytes {
+fn json_line(value: &Value) -> Bytes {
     format!("{value}\n").into()
 }
 
@@ -397,48 +423,51 @@ fn line(value: &Value) -> Bytes {
 mod tests {
     use super::*;
 
-    /// What rings when, in seconds, until the end.
-    async fn rings(timeout_seconds: u64, with_bookmarks: bool) -> Vec<(u64, Due)> {
-        let begun = Instant::now();
-        let mut alarm = Alarm::new(Duration::from_secs(timeout_seconds), with_bookmarks);
-        let mut rung = Vec::new();
-        while !alarm.is_over() {
-            let due = alarm.rings().await;
-            rung.push((begun.elapsed().as_secs(), due));
+    /// All events of a timer until its timeout, with their times in seconds.
+    async fn timer_events(
+        timeout_seconds: u64,
+        with_bookmarks: bool,
+    ) -> Vec<(u64, WatchTimerEvent)> {
+        let started = Instant::now();
+        let mut timer = WatchTimer::new(Duration::from_secs(timeout_seconds), with_bookmarks);
+        let mut events = Vec::new();
+        while !timer.is_expired() {
+            let event = timer.next_due().await;
+            events.push((started.elapsed().as_secs(), event));
         }
-        rung
+        events
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_tells_how_far_it_is_until_it_ends() {
-        use Due::{Bookmark, End};
+    async fn bookmarks_are_due_every_interval_until_the_timeout() {
+        use WatchTimerEvent::{Bookmark, Timeout};
         assert_eq!(
-            rings(150, true).await,
-            [(60, Bookmark), (120, Bookmark), (150, End)]
+            timer_events(150, true).await,
+            [(60, Bookmark), (120, Bookmark), (150, Timeout)]
         );
-        assert_eq!(rings(150, false).await, [(150, End)]);
-        assert_eq!(rings(30, true).await, [(30, End)]);
-        assert_eq!(rings(0, true).await, []);
+        assert_eq!(timer_events(150, false).await, [(150, Timeout)]);
+        assert_eq!(timer_events(30, true).await, [(30, Timeout)]);
+        assert_eq!(timer_events(0, true).await, []);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_a_late_bookmark_there_is_none_for_a_whole_interval() {
-        let begun = Instant::now();
-        let mut alarm = Alarm::new(Duration::from_secs(1000), true);
+    async fn a_late_bookmark_restarts_the_interval() {
+        let started = Instant::now();
+        let mut timer = WatchTimer::new(Duration::from_secs(1000), true);
         tokio::time::advance(Duration::from_secs(190)).await;
-        assert_eq!(alarm.rings().await, Due::Bookmark);
-        assert_eq!(begun.elapsed().as_secs(), 190);
-        assert_eq!(alarm.rings().await, Due::Bookmark);
-        assert_eq!(begun.elapsed().as_secs(), 250);
+        assert_eq!(timer.next_due().await, WatchTimerEvent::Bookmark);
+        assert_eq!(started.elapsed().as_secs(), 190);
+        assert_eq!(timer.next_due().await, WatchTimerEvent::Bookmark);
+        assert_eq!(started.elapsed().as_secs(), 250);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_stops_listening_misses_nothing() {
-        let mut alarm = Alarm::new(Duration::from_secs(1000), true);
-        let patience = Duration::from_secs(59);
-        let rung = tokio::time::timeout(patience, alarm.rings()).await;
-        assert!(rung.is_err(), "it is not due yet");
-        let rung = tokio::time::timeout(Duration::from_secs(2), alarm.rings()).await;
-        assert_eq!(rung, Ok(Due::Bookmark));
+    async fn cancelling_a_wait_does_not_lose_the_bookmark() {
+        let mut timer = WatchTimer::new(Duration::from_secs(1000), true);
+        let timeout = Duration::from_secs(59);
+        let event = tokio::time::timeout(timeout, timer.next_due()).await;
+        assert!(event.is_err(), "no bookmark before the interval has passed");
+        let event = tokio::time::timeout(Duration::from_secs(2), timer.next_due()).await;
+        assert_eq!(event, Ok(WatchTimerEvent::Bookmark));
     }
 }

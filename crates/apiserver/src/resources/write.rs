@@ -1,161 +1,167 @@
-//! How objects reach the store: prepared, checked, encoded, committed, and seen by the cache before anyone is told.
+//! The write path of existing objects, and committing with admission guards.
+//!
+//! Entry point: `RequestContext::guaranteed_update` (upstream: `GuaranteedUpdate` of `storage.Interface`). It reads the
+//! current object, asks an `ObjectUpdate` for the new state, and commits it on condition that the object is unchanged,
+//! retrying on conflicts. A write is acknowledged only after the cache has applied it.
 
 use std::borrow::Cow;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_meta::{ObjectKey, Revision, Status};
-use rhumb_store::{Error, Expect, Operation, Transaction};
+use rhumb_store::{Error, ExpectedRevision, Transaction, TransactionOp};
 
-use super::{Call, Claim, Storage, store_status};
+use super::{AllocationHold, RequestContext, ResourceStorage, store_error_status};
 use crate::admission;
-use crate::objects::MetadataMut;
+use crate::objects::ObjectMetadataMut;
 
-/// How often a write is tried again when others write the same object. With so many in between, the client is
-/// told of the conflict.
-pub(super) const ATTEMPTS_MAX: usize = 32;
+/// How often a write is retried when concurrent writes change the same object, before the client gets a conflict.
+pub(super) const WRITE_ATTEMPTS_MAX: usize = 32;
 
-/// How often what an object is let in for may be another than it was before the client is told to come back.
-const PREMISES_MAX: usize = 64;
+/// How often guards (namespace, quota) may change before the commit until the client gets a ServerTimeout.
+const GUARD_ATTEMPTS_MAX: usize = 64;
 
-/// An object as it is stored, and when it was written.
+/// The current object in the storage version, and its revision.
 #[derive(Debug, Clone)]
-pub(super) struct Current {
-    pub(super) object: Object,
+pub(super) struct StoredObject {
+    pub(super) object: JsonObject,
     pub(super) revision: Revision,
 }
 
-/// What becomes of an object.
+/// What an `ObjectUpdate` proposes to do with the current object.
 #[derive(Debug)]
-pub(super) enum Change {
-    /// It is written, with what was chosen for it.
-    Put(Object, Claim),
-    /// It goes; this is its last state, for the answer.
-    Delete(Object),
-    /// It was to go, and this change took away what held it. The answer has the version it had before.
-    Finish(Object),
-    /// Nothing changes; this is the answer.
-    Keep(Object),
+pub(super) enum ProposedWrite {
+    /// Write this state, with the allocations made for it.
+    Put(JsonObject, AllocationHold),
+    /// Delete the object; this is its last state, for the response.
+    Delete(JsonObject),
+    /// Delete an object that was marked for deletion and whose last finalizer this update removes. The response has
+    /// the previous resourceVersion.
+    RemoveFinalized(JsonObject),
+    /// Write nothing; this is the response.
+    Unchanged(JsonObject),
 }
 
-/// Says what becomes of the current object. Asked again when somebody else was quicker.
+/// Computes the new state of an object from the current one; called again after each conflict.
 #[async_trait]
-pub(super) trait Edit: Sync {
-    async fn edit(&self, current: &Current) -> Result<Change, Status>;
+pub(super) trait ObjectUpdate: Sync {
+    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status>;
 
-    /// Whether a conflict is final: the client named the version that it meant.
+    /// Whether a conflict is final, because the client specified a resourceVersion.
     fn is_conditional(&self) -> bool;
 }
 
-/// An object after a write.
+/// The result of a write.
 #[derive(Debug)]
-pub(super) struct Written {
-    /// As stored, with its resourceVersion.
-    pub(super) object: Object,
+pub(super) struct WriteResult {
+    /// The object in the storage version, with its resourceVersion.
+    pub(super) object: JsonObject,
     pub(super) deleted: bool,
 }
 
-/// How one attempt to write ended.
-enum Attempt {
-    Done(Written),
-    /// Somebody else changed the object since it was read.
-    Changed,
-    /// Something that was chosen for the object is another's now; another choice may do.
-    Taken,
+/// The outcome of one attempt to write.
+enum WriteAttempt {
+    Done(WriteResult),
+    /// A concurrent write changed the object since it was read.
+    ObjectChanged,
+    /// A concurrent write took one of the allocations; a retry chooses others.
+    AllocationTaken,
 }
 
-/// What one attempt does.
-enum Plan {
-    /// Nothing has to be written; this is the answer.
-    Answer(Object),
-    /// The object stays as it was read. What is stored may still have another form than these bytes.
-    Same(Bytes, Step),
-    Commit(Step),
+/// What one attempt writes.
+enum WritePlan {
+    /// Nothing to write; this is the response.
+    NoWrite(JsonObject),
+    /// The object is unchanged, but its stored encoding may differ from these bytes and is rewritten then.
+    RewriteIfEncodingDiffers(Bytes, PreparedWrite),
+    Commit(PreparedWrite),
 }
 
-/// A change that is ready to be committed.
-struct Step {
+/// A transaction that is ready to be committed.
+struct PreparedWrite {
     transaction: Transaction,
-    /// For the answer.
-    object: Object,
+    /// The object for the response.
+    object: JsonObject,
     deleted: bool,
-    claim: Claim,
-    /// Whether the answer has the version from before.
+    allocations: AllocationHold,
+    /// Whether the response has the previous resourceVersion.
     keeps_version: bool,
 }
 
-impl Step {
-    fn set_version(&mut self, version: Revision) {
+impl PreparedWrite {
+    fn set_resource_version(&mut self, version: Revision) {
         self.object.set_meta("resourceVersion", version.to_string());
     }
 }
 
-impl Call<'_> {
-    /// The current object from the cache, which holds every write that was answered.
-    pub(super) async fn current(&self, key: &ObjectKey) -> Result<Current, Status> {
+impl RequestContext<'_> {
+    /// The current object from the cache, after waiting for all acknowledged writes.
+    pub(super) async fn current_from_cache(&self, key: &ObjectKey) -> Result<StoredObject, Status> {
         let storage = self.storage()?;
-        self.api.fresh(self).await?;
+        self.state.await_consistent(self).await?;
         let entry = storage
             .cache
             .get(key)
             .map_err(Status::internal_error)?
             .ok_or_else(|| self.not_found())?;
         let object = serde_json::from_slice(entry.json_slice()).map_err(Status::internal_error)?;
-        Ok(Current {
+        Ok(StoredObject {
             object,
             revision: entry.revision(),
         })
     }
 
-    /// The current object from the store: after a conflict the cache may be behind.
-    async fn current_in_store(&self, key: &ObjectKey) -> Result<Current, Status> {
+    /// The current object from the store. Used after a conflict, when the cache may lag behind.
+    async fn current_from_store(&self, key: &ObjectKey) -> Result<StoredObject, Status> {
         let storage = self.storage()?;
         let entry = self
-            .api
+            .state
             .store
             .get(&storage.prefix.object(key))
             .await
-            .map_err(|error| self.store_failed(&error))?
+            .map_err(|error| self.store_error(&error))?
             .ok_or_else(|| self.not_found())?;
         let mut object = storage
-            .forms
-            .read(&entry.value)
+            .decoder
+            .decode(&entry.value)
             .map_err(Status::internal_error)?;
         object.set_meta("resourceVersion", entry.modified.to_string());
-        Ok(Current {
+        Ok(StoredObject {
             object,
             revision: entry.modified,
         })
     }
 
-    pub(crate) fn store_failed(&self, error: &Error) -> Status {
-        store_status(error, &self.resource.group_resource, self.verb)
+    pub(crate) fn store_error(&self, error: &Error) -> Status {
+        store_error_status(error, &self.resource.group_resource, self.verb)
     }
 
-    /// Changes an existing object, however often others change it meanwhile.
-    pub(super) async fn change(
+    /// Updates or deletes an existing object, retrying on conflicts with concurrent writes.
+    pub(super) async fn guaranteed_update(
         &self,
         key: &ObjectKey,
         dry_run: bool,
-        edit: &dyn Edit,
-    ) -> Result<Written, Status> {
-        let mut current = self.current(key).await?;
-        for _ in 0..ATTEMPTS_MAX {
-            match self.attempt(key, dry_run, edit, &current).await? {
-                Attempt::Done(written) => return Ok(written),
-                Attempt::Changed if edit.is_conditional() => return Err(self.modified(key.name())),
-                Attempt::Changed => current = self.current_in_store(key).await?,
-                Attempt::Taken => {
-                    self.api.fresh(self).await?;
-                    current = self.current_in_store(key).await?;
+        update: &dyn ObjectUpdate,
+    ) -> Result<WriteResult, Status> {
+        let mut current = self.current_from_cache(key).await?;
+        for _ in 0..WRITE_ATTEMPTS_MAX {
+            match self.attempt_write(key, dry_run, update, &current).await? {
+                WriteAttempt::Done(result) => return Ok(result),
+                WriteAttempt::ObjectChanged if update.is_conditional() => {
+                    return Err(self.object_modified(key.name()));
+                }
+                WriteAttempt::ObjectChanged => current = self.current_from_store(key).await?,
+                WriteAttempt::AllocationTaken => {
+                    self.state.await_consistent(self).await?;
+                    current = self.current_from_store(key).await?;
                 }
             }
         }
-        Err(self.modified(key.name()))
+        Err(self.object_modified(key.name()))
     }
 
-    pub(super) fn modified(&self, name: &str) -> Status {
+    pub(super) fn object_modified(&self, name: &str) -> Status {
         Status::conflict(
             &self.resource.group_resource,
             name,
@@ -163,37 +169,37 @@ impl Call<'_> {
         )
     }
 
-    async fn attempt(
+    async fn attempt_write(
         &self,
         key: &ObjectKey,
         dry_run: bool,
-        edit: &dyn Edit,
-        current: &Current,
-    ) -> Result<Attempt, Status> {
+        update: &dyn ObjectUpdate,
+        current: &StoredObject,
+    ) -> Result<WriteAttempt, Status> {
         let storage_key = self.storage()?.prefix.object(key);
-        let change = edit.edit(current).await?;
-        let mut step = match self.plan(&storage_key, current, change)? {
-            Plan::Answer(object) => return Ok(done(object, false)),
-            Plan::Same(bytes, mut step) => match self
-                .is_stored(&storage_key, current.revision, &bytes)
+        let change = update.propose(current).await?;
+        let mut step = match self.plan_write(&storage_key, current, change)? {
+            WritePlan::NoWrite(object) => return Ok(write_done(object, false)),
+            WritePlan::RewriteIfEncodingDiffers(bytes, mut step) => match self
+                .is_stored_encoding(&storage_key, current.revision, &bytes)
                 .await?
             {
-                None => return Ok(Attempt::Changed),
+                None => return Ok(WriteAttempt::ObjectChanged),
                 Some(false) => step,
                 Some(true) => {
-                    step.set_version(current.revision);
-                    return Ok(done(step.object, false));
+                    step.set_resource_version(current.revision);
+                    return Ok(write_done(step.object, false));
                 }
             },
-            Plan::Commit(step) => step,
+            WritePlan::Commit(step) => step,
         };
         if dry_run {
-            step.set_version(current.revision);
-            return Ok(done(step.object, step.deleted));
+            step.set_resource_version(current.revision);
+            return Ok(write_done(step.object, step.deleted));
         }
         let transaction = std::mem::take(&mut step.transaction);
         let outcome = match step.deleted {
-            true => self.api.commit(transaction).await,
+            true => self.state.commit(transaction).await,
             false => {
                 self.commit_update(&current.object, &step.object, transaction)
                     .await?
@@ -201,51 +207,62 @@ impl Call<'_> {
         };
         match outcome {
             Ok(revision) => {
-                let keeps = step.keeps_version;
-                step.set_version(if keeps { current.revision } else { revision });
-                Ok(done(step.object, step.deleted))
+                let keeps_version = step.keeps_version;
+                step.set_resource_version(if keeps_version {
+                    current.revision
+                } else {
+                    revision
+                });
+                Ok(write_done(step.object, step.deleted))
             }
-            Err(Error::Conflict(conflict)) if *conflict.key == *storage_key => Ok(Attempt::Changed),
-            Err(Error::Conflict(conflict)) => match step.claim.refusal(&conflict.key) {
-                Some(refusal) => Err(refusal.clone()),
-                None => Ok(Attempt::Taken),
+            Err(Error::Conflict(conflict)) if *conflict.key == *storage_key => {
+                Ok(WriteAttempt::ObjectChanged)
+            }
+            Err(Error::Conflict(conflict)) => match step.allocations.rejection_for(&conflict.key) {
+                Some(rejection) => Err(rejection.clone()),
+                None => Ok(WriteAttempt::AllocationTaken),
             },
-            Err(error) => Err(self.store_failed(&error)),
+            Err(error) => Err(self.store_error(&error)),
         }
     }
 
     async fn commit_update(
         &self,
-        old: &Object,
-        new: &Object,
+        old: &JsonObject,
+        new: &JsonObject,
         transaction: Transaction,
     ) -> Result<Result<Revision, Error>, Status> {
-        let attributes = self.attributes(admission::Operation::Update, Some(old), false);
-        let tree = || Ok(Cow::Borrowed(new));
-        self.commit_admitted(&attributes, tree, transaction).await
+        let attributes = self.admission_attributes(admission::Operation::Update, Some(old), false);
+        let object = || Ok(Cow::Borrowed(new));
+        self.commit_with_guards(&attributes, object, transaction)
+            .await
     }
 
-    /// Commits as long as what the object was let in for is so. The tree is asked for as often as that is judged, and
-    /// not kept meanwhile.
-    pub(super) async fn commit_admitted<'t>(
+    /// Commits on condition that the guards of admission (namespace is active, quota is reserved) still hold, and
+    /// evaluates them again if they changed. `object` decodes the object for each evaluation; it is dropped before the
+    /// commit is awaited.
+    pub(super) async fn commit_with_guards<'t>(
         &self,
-        attributes: &admission::Attributes<'_>,
-        mut tree: impl FnMut() -> Result<Cow<'t, Object>, String>,
+        attributes: &admission::AdmissionAttributes<'_>,
+        mut object: impl FnMut() -> Result<Cow<'t, JsonObject>, String>,
         transaction: Transaction,
     ) -> Result<Result<Revision, Error>, Status> {
-        for _ in 0..PREMISES_MAX {
-            if attributes.is_late() {
+        for _ in 0..GUARD_ATTEMPTS_MAX {
+            if attributes.deadline_exceeded() {
                 break;
             }
-            let secured = {
-                let object = tree().map_err(Status::internal_error)?;
-                self.api.admission.secure(attributes, &object).await?
+            let guards = {
+                let object = object().map_err(Status::internal_error)?;
+                self.state
+                    .admission
+                    .acquire_guards(attributes, &object)
+                    .await?
             };
-            let committed = secured.commit(self.api, transaction.clone()).await;
-            if !committed.was_overtaken {
+            let committed = guards.commit(self.state, transaction.clone()).await;
+            if !committed.precondition_failed {
                 return Ok(committed.outcome);
             }
-            self.api.fresh(self).await?;
+            self.state.await_consistent(self).await?;
         }
         Err(Status::server_timeout(
             &self.resource.group_resource,
@@ -254,90 +271,108 @@ impl Call<'_> {
         ))
     }
 
-    /// Whether these are the bytes that are stored; `None` if the revision is no longer the latest. An object that
-    /// somebody else stored in another form, or that is put right as it is read, is written anew by a write that
-    /// changes nothing: so do those who migrate what is stored.
-    async fn is_stored(
+    /// Whether exactly these bytes are stored; `None` if the revision is no longer the latest. A write that changes
+    /// nothing still rewrites an object that is stored in another encoding or version, or that is fixed up on read:
+    /// storage version migration relies on this.
+    async fn is_stored_encoding(
         &self,
         key: &str,
         revision: Revision,
         bytes: &[u8],
     ) -> Result<Option<bool>, Status> {
         let entry = self
-            .api
+            .state
             .store
             .get(key)
             .await
-            .map_err(|error| self.store_failed(&error))?;
+            .map_err(|error| self.store_error(&error))?;
         Ok(entry
             .filter(|entry| entry.modified == revision)
             .map(|entry| *entry.value == *bytes))
     }
 
-    /// What a change means for the store.
-    fn plan(&self, key: &str, current: &Current, change: Change) -> Result<Plan, Status> {
+    /// Turns a proposed write into a transaction.
+    fn plan_write(
+        &self,
+        key: &str,
+        current: &StoredObject,
+        change: ProposedWrite,
+    ) -> Result<WritePlan, Status> {
         let storage = self.storage()?;
-        let expect = Expect::At(current.revision);
+        let expect = ExpectedRevision::At(current.revision);
         let old = &current.object;
-        let remove = |object: Object, keeps_version: bool| {
-            let companions = self.companion_operations(Some(old), None)?;
-            Ok(Plan::Commit(Step {
-                transaction: with(Transaction::new().delete(key, expect), companions),
+        let remove = |object: JsonObject, keeps_version: bool| {
+            let allocation_operations = self.allocation_operations(Some(old), None)?;
+            Ok(WritePlan::Commit(PreparedWrite {
+                transaction: with_operations(
+                    Transaction::new().delete(key, expect),
+                    allocation_operations,
+                ),
                 object,
                 deleted: true,
-                claim: Claim::default(),
+                allocations: AllocationHold::default(),
                 keeps_version,
             }))
         };
         match change {
-            Change::Keep(object) => Ok(Plan::Answer(object)),
-            Change::Delete(object) => remove(object, false),
-            Change::Finish(mut object) => {
-                rhumb_schema::conform(self.api.table, storage.schema, &mut object);
+            ProposedWrite::Unchanged(object) => Ok(WritePlan::NoWrite(object)),
+            ProposedWrite::Delete(object) => remove(object, false),
+            ProposedWrite::RemoveFinalized(mut object) => {
+                rhumb_schema::canonicalize(self.state.table, storage.schema, &mut object);
                 remove(object, true)
             }
-            Change::Put(mut object, claim) => {
-                let bytes = self.encode(storage, &mut object);
-                if bytes == self.encode(storage, &mut old.clone()) {
-                    let step = Step {
+            ProposedWrite::Put(mut object, hold) => {
+                let bytes = self.encode_stored(storage, &mut object);
+                if bytes == self.encode_stored(storage, &mut old.clone()) {
+                    let step = PreparedWrite {
                         transaction: Transaction::new().put(key, bytes.clone(), expect),
                         object,
                         deleted: false,
-                        claim,
+                        allocations: hold,
                         keeps_version: false,
                     };
-                    return Ok(Plan::Same(bytes, step));
+                    return Ok(WritePlan::RewriteIfEncodingDiffers(bytes, step));
                 }
-                let companions = self.companion_operations(Some(old), Some(&object))?;
-                Ok(Plan::Commit(Step {
-                    transaction: with(Transaction::new().put(key, bytes, expect), companions),
+                let allocation_operations = self.allocation_operations(Some(old), Some(&object))?;
+                Ok(WritePlan::Commit(PreparedWrite {
+                    transaction: with_operations(
+                        Transaction::new().put(key, bytes, expect),
+                        allocation_operations,
+                    ),
                     object,
                     deleted: false,
-                    claim,
+                    allocations: hold,
                     keeps_version: false,
                 }))
             }
         }
     }
 
-    /// The bytes to store, in the form in which upstream writes objects.
-    pub(super) fn encode(&self, storage: &Storage, object: &mut Object) -> Bytes {
+    /// Encodes an object in the canonical storage encoding.
+    pub(super) fn encode_stored(
+        &self,
+        storage: &ResourceStorage,
+        object: &mut JsonObject,
+    ) -> Bytes {
         let encoder = &storage.encoder;
-        encoder.stored_in_form(self.api.table, storage.schema, object)
+        encoder.encode_canonical(self.state.table, storage.schema, object)
     }
 }
 
-fn done(object: Object, deleted: bool) -> Attempt {
-    Attempt::Done(Written { object, deleted })
+fn write_done(object: JsonObject, deleted: bool) -> WriteAttempt {
+    WriteAttempt::Done(WriteResult { object, deleted })
 }
 
-/// A transaction that also does what companions ask for.
-pub(crate) fn with(transaction: Transaction, companions: Vec<Operation>) -> Transaction {
-    companions
+/// Appends operations to a transaction.
+pub(crate) fn with_operations(
+    transaction: Transaction,
+    allocation_operations: Vec<TransactionOp>,
+) -> Transaction {
+    allocation_operations
         .into_iter()
         .fold(transaction, |transaction, operation| match operation {
-            Operation::Put { key, value, expect } => transaction.put(key, value, expect),
-            Operation::Delete { key, expect } => transaction.delete(key, expect),
-            Operation::Check { key, expect } => transaction.check(key, expect),
+            TransactionOp::Put { key, value, expect } => transaction.put(key, value, expect),
+            TransactionOp::Delete { key, expect } => transaction.delete(key, expect),
+            TransactionOp::Check { key, expect } => transaction.check(key, expect),
         })
 }

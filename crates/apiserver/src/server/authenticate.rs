@@ -1,35 +1,35 @@
-//! Who asks, and on whose behalf.
+//! Authentication and impersonation of requests (upstream: `WithAuthentication`, `WithImpersonation`).
 
 use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rhumb_auth::authn::bearer_token;
-use rhumb_auth::{Credentials, Impersonation, Outcome, User};
+use rhumb_auth::{AuthenticationOutcome, Credentials, ImpersonationRequest, User};
 use rhumb_meta::{Status, Timestamp};
 
-use super::Peer;
+use super::ConnectionPeer;
 use super::route::attributes;
 use super::websocket;
-use crate::Api;
+use crate::ServerState;
 use crate::request::RequestInfo;
 
-/// The user of a request. One without credentials is anonymous; policy says how far that goes.
+/// Authenticates a request. Without credentials the user is `system:anonymous`; authorization decides what that allows.
 pub(super) fn authenticate(
-    api: &Api,
+    state: &ServerState,
     headers: &mut HeaderMap,
-    peer: &Peer,
+    peer: &ConnectionPeer,
     now: Timestamp,
 ) -> Result<Arc<User>, Status> {
-    if let Some(user) = &peer.known {
+    if let Some(user) = &peer.in_process_user {
         return Ok(user.clone());
     }
-    if websocket::is_request(headers) {
-        websocket::take_token(headers)?;
+    if websocket::is_upgrade_request(headers) {
+        websocket::move_token_to_header(headers)?;
     }
     let token = match headers.get(AUTHORIZATION) {
         None => None,
-        // What cannot be read is not as if nothing had been sent.
+        // An unreadable header must not make the request anonymous.
         Some(value) => bearer_token(
             value
                 .to_str()
@@ -40,19 +40,19 @@ pub(super) fn authenticate(
         certificate: peer.certificate.as_ref(),
         bearer_token: token,
     };
-    match api.authenticator.authenticate(&credentials, now) {
-        Outcome::User(user) => Ok(user),
-        Outcome::Anonymous => Ok(Arc::new(User::anonymous())),
-        Outcome::Invalid(reason) => {
-            tracing::debug!(%reason, "credentials were refused");
+    match state.authenticator.authenticate(&credentials, now) {
+        AuthenticationOutcome::User(user) => Ok(user),
+        AuthenticationOutcome::Anonymous => Ok(Arc::new(User::anonymous())),
+        AuthenticationOutcome::Invalid(reason) => {
+            tracing::debug!(%reason, "authentication failed; answering with 401");
             Err(Status::unauthorized("Unauthorized"))
         }
     }
 }
 
-/// The user that the request acts as, if it asks to act as another and may.
+/// The user that the request impersonates, if it has impersonation headers and is allowed to.
 pub(super) fn impersonate(
-    api: &Api,
+    state: &ServerState,
     user: &User,
     info: &RequestInfo,
     headers: &HeaderMap,
@@ -64,21 +64,21 @@ pub(super) fn impersonate(
     if headers.peek().is_none() {
         return Ok(None);
     }
-    // A header that cannot be read must not be passed over: the request would be answered as the caller's own.
+    // An unreadable header must not be ignored: the request would run as the caller.
     let headers = headers
         .map(
             |(name, value)| match std::str::from_utf8(value.as_bytes()) {
                 Ok(value) => Ok((name.as_str(), value)),
                 Err(_) => Err(Status::bad_request(format!(
-                    "the header {name} is not written in UTF-8"
+                    "the value of header {name} is not valid UTF-8"
                 ))),
             },
         )
         .collect::<Result<Vec<(&str, &str)>, Status>>()?;
-    match Impersonation::from_headers(headers)? {
+    match ImpersonationRequest::from_headers(headers)? {
         None => Ok(None),
         Some(impersonation) => impersonation
-            .authorize(&attributes(user, info), &*api.policy.policy())
+            .authorize(&attributes(user, info), &*state.policy.policy())
             .map(|user| Some(Arc::new(user))),
     }
 }

@@ -1,10 +1,10 @@
-//! Connections: accepted, wrapped in TLS, and bounded in number, time and size.
+//! Accepts TLS connections and serves HTTP/1.1 or HTTP/2 on them, with limits on number, time and size.
+//! Entry point: [`HttpsServer::run`].
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -12,18 +12,19 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rhumb_auth::authn::CertifiedUser;
+use rhumb_auth::authn::CertificateIdentity;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use super::idle::{Activity, IdleWatch};
-use super::seldom::Seldom;
-use super::tls::TlsStream;
-use super::{Peer, Service};
-use crate::http::Body;
+use super::idle_timeout::IdleDetector;
+use super::sub_waker::PollOnWake;
+use super::{ConnectionPeer, HttpService};
+use crate::http::{ConnectionActivity, ResponseBody};
 
-/// What one client can take of the server.
+/// Limits per server and per connection.
 #[derive(Debug, Clone)]
 pub struct ConnectionLimits {
     pub connections_max: usize,
@@ -31,7 +32,7 @@ pub struct ConnectionLimits {
     pub header_bytes_max: u32,
     pub handshake_timeout: Duration,
     pub header_timeout: Duration,
-    /// How long a connection may be open with nothing asked.
+    /// How long a connection may stay open without a request in progress.
     pub idle_timeout: Duration,
 }
 
@@ -48,21 +49,22 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// Serves requests until it is told to stop.
+/// Serves the API over TLS until it is stopped.
 #[derive(Debug)]
-pub struct Server {
+pub struct HttpsServer {
     pub listener: TcpListener,
-    /// HTTP/2 is spoken where it names that among its protocols.
+    /// HTTP/2 is offered if the ALPN protocols contain `h2`.
     pub tls: Arc<rustls::ServerConfig>,
-    pub service: Arc<Service>,
+    pub service: Arc<HttpService>,
     pub limits: ConnectionLimits,
 }
 
-impl Server {
-    /// Serves until `stop`, then lets what is running finish, for at most `drain`.
+impl HttpsServer {
+    /// Serves until `stop` is cancelled, then waits for running requests for at most `drain`.
     pub async fn run(self, stop: CancellationToken, drain: Duration) {
-        let protocols = Arc::new(Protocols::new(&self.limits));
-        let room = Arc::new(Semaphore::new(self.limits.connections_max));
+        let acceptor = TlsAcceptor::from(self.tls);
+        let protocols = Arc::new(HttpProtocolBuilders::new(&self.limits));
+        let permits = Arc::new(Semaphore::new(self.limits.connections_max));
         self.service
             .metrics
             .connections_max
@@ -75,20 +77,24 @@ impl Server {
             let (stream, address) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Too many open files, mostly: it passes.
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    // Mostly too many open files, which is temporary.
+                    tracing::warn!(%error, "failed to accept a connection; retrying in 100ms");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             };
-            let Ok(permit) = room.clone().try_acquire_owned() else {
-                tracing::warn!(%address, "a connection was refused: there are too many");
+            let Ok(permit) = permits.clone().try_acquire_owned() else {
+                tracing::warn!(
+                    %address,
+                    limit = self.limits.connections_max,
+                    "connection limit reached; closing the new connection"
+                );
                 continue;
             };
-            let connection = Connection {
-                tls: self.tls.clone(),
+            let connection = AcceptedConnection {
+                tls: acceptor.clone(),
                 protocols: protocols.clone(),
-                open: Open::count(self.service.clone()),
+                open_guard: OpenConnectionGuard::count(self.service.clone()),
                 handshake_timeout: self.limits.handshake_timeout,
                 idle_timeout: self.limits.idle_timeout,
                 stop: stop.clone(),
@@ -99,27 +105,30 @@ impl Server {
         drop(self.listener);
         let all = u32::try_from(self.limits.connections_max).unwrap_or(u32::MAX);
         let ended = async {
-            let _ = room.acquire_many(all).await;
-            self.service.sockets.closed().await;
+            let _ = permits.acquire_many(all).await;
+            self.service.sockets.wait_until_closed().await;
         };
         if tokio::time::timeout(drain, ended).await.is_err() {
-            tracing::warn!("some requests did not end in time");
+            tracing::warn!(
+                ?drain,
+                "requests still running after the drain timeout; stopping anyway"
+            );
         }
     }
 }
 
-/// What connections speak. The client chooses in the handshake; one that does not gets HTTP/1.1, as from upstream.
+/// hyper's connection builders. The client selects the protocol with ALPN; the default is HTTP/1.1, as upstream.
 #[derive(Debug)]
-struct Protocols {
+struct HttpProtocolBuilders {
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
 
-/// How HTTP/2 is called in a handshake.
-const HTTP2: &[u8] = b"h2";
+/// ALPN identifier of HTTP/2.
+const HTTP2_ALPN: &[u8] = b"h2";
 
-impl Protocols {
-    fn new(limits: &ConnectionLimits) -> Protocols {
+impl HttpProtocolBuilders {
+    fn new(limits: &ConnectionLimits) -> HttpProtocolBuilders {
         let mut http1 = http1::Builder::new();
         http1
             .timer(TokioTimer::new())
@@ -135,12 +144,16 @@ impl Protocols {
             .max_local_error_reset_streams(Some(100))
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(15));
-        Protocols { http1, http2 }
+        HttpProtocolBuilders { http1, http2 }
     }
 
-    /// In a box of its own for each protocol: an idle watch takes no more room than its protocol needs.
-    fn serve(&self, stream: TlsStream, handler: impl Handler + 'static) -> Serving {
-        let is_http2 = stream.protocol() == Some(HTTP2);
+    /// Boxed per protocol, so that an idle watch takes no more memory than its protocol needs.
+    fn serve(
+        &self,
+        stream: TlsStream<TcpStream>,
+        handler: impl RequestHandler + 'static,
+    ) -> BoxedConnection {
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2_ALPN);
         let stream = TokioIo::new(stream);
         if is_http2 {
             Box::pin(self.http2.serve_connection(stream, handler))
@@ -150,171 +163,184 @@ impl Protocols {
     }
 }
 
-/// A connection that answers requests until it ends.
-type Serving = Pin<Box<dyn Serve>>;
+/// A hyper connection of either protocol.
+type BoxedConnection = Pin<Box<dyn GracefulConnection>>;
 
-trait Serve: Future<Output = hyper::Result<()>> + Send {
-    /// Lets it finish what is under way, and no more.
-    fn end_soon(self: Pin<&mut Self>);
+/// A future that serves a connection and can be shut down gracefully.
+trait GracefulConnection: Future<Output = hyper::Result<()>> + Send {
+    /// Finishes requests in progress and accepts no new ones.
+    fn start_shutdown(self: Pin<&mut Self>);
 }
 
-impl<H: Handler + 'static> Serve for http1::UpgradeableConnection<Stream, H> {
-    fn end_soon(self: Pin<&mut Self>) {
+impl<H: RequestHandler + 'static> GracefulConnection
+    for http1::UpgradeableConnection<HyperTlsStream, H>
+{
+    fn start_shutdown(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
 }
 
-impl<H: Handler + 'static> Serve for http2::Connection<Stream, H, TokioExecutor> {
-    fn end_soon(self: Pin<&mut Self>) {
+impl<H: RequestHandler + 'static> GracefulConnection
+    for http2::Connection<HyperTlsStream, H, TokioExecutor>
+{
+    fn start_shutdown(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
 }
 
-/// Counts a connection as long as it lives.
-struct Open(Arc<Service>);
+/// Counts an open connection in the metrics until dropped.
+struct OpenConnectionGuard(Arc<HttpService>);
 
-impl Open {
-    fn count(service: Arc<Service>) -> Open {
+impl OpenConnectionGuard {
+    fn count(service: Arc<HttpService>) -> OpenConnectionGuard {
         service.metrics.connections.inc();
-        Open(service)
+        OpenConnectionGuard(service)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnectionGuard {
     fn drop(&mut self) {
         self.0.metrics.connections.dec();
     }
 }
 
-struct Connection {
-    tls: Arc<rustls::ServerConfig>,
-    protocols: Arc<Protocols>,
-    open: Open,
+/// An accepted TCP connection, before and after its TLS handshake.
+struct AcceptedConnection {
+    tls: TlsAcceptor,
+    protocols: Arc<HttpProtocolBuilders>,
+    open_guard: OpenConnectionGuard,
     handshake_timeout: Duration,
     idle_timeout: Duration,
     stop: CancellationToken,
-    /// Given back when it ends.
+    /// Releases the connection's slot when dropped.
     _permit: OwnedSemaphorePermit,
 }
 
-/// Why a connection ends.
+/// Why the server closes a connection.
 #[derive(PartialEq)]
-enum Reason {
-    /// The server ends.
-    Stop,
-    /// Nobody used it for some time.
-    Unused,
+enum CloseReason {
+    /// The server is shutting down.
+    ServerShutdown,
+    /// The connection was idle for the timeout.
+    Idle,
 }
 
-/// An answer that is being made.
-type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+/// Future of a response.
+type ResponseFuture =
+    Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
-impl Connection {
+impl AcceptedConnection {
     async fn serve(self, stream: TcpStream, address: SocketAddr) {
-        let activity = Arc::new(Activity::default());
-        let mut idle = IdleWatch::new(activity.clone(), self.idle_timeout);
-        // In boxes of their own: the room to open a connection would stay as long as it lives, which is hours if it
-        // carries a watch.
-        let opened = Box::pin(self.open(stream, address, activity)).await;
+        let activity = Arc::new(ConnectionActivity::default());
+        let mut idle = IdleDetector::new(activity.clone(), self.idle_timeout);
+        // Boxed: the memory of the handshake future is freed afterwards, instead of staying allocated for the hours
+        // that a watch may last.
+        let opened = Box::pin(self.handshake(stream, address, activity)).await;
         let Some(mut connection) = opened else {
             return;
         };
         let mut ending = false;
         loop {
             let reason = {
-                let reason = pin!(self.reason_to_end(&mut idle, ending));
+                let reason = pin!(self.close_reason(&mut idle, ending));
                 tokio::select! {
                     biased;
                     ended = connection.as_mut() => {
                         if let Err(error) = ended {
-                            tracing::debug!(%address, %error, "a connection broke");
+                            tracing::debug!(%address, %error, "connection failed");
                         }
                         return;
                     }
-                    reason = Seldom::new(reason) => reason,
+                    reason = PollOnWake::new(reason) => reason,
                 }
             };
-            // One that was asked to end before, and that still nobody uses, is dropped.
-            if ending && reason == Reason::Unused {
+            // Still idle after a graceful shutdown was started: drop the connection.
+            if ending && reason == CloseReason::Idle {
                 return;
             }
-            // Nothing is under way, and HTTP/2 would first wait for a client that may never say anything.
+            // No request was ever sent; a graceful HTTP/2 shutdown would wait for a client that may stay silent.
             if idle.is_unused() {
                 return;
             }
-            // What is under way is finished.
             ending = true;
-            connection.as_mut().end_soon();
+            connection.as_mut().start_shutdown();
         }
     }
 
-    /// Why the connection should end; one that is ending is only looked at now and then.
-    async fn reason_to_end(&self, idle: &mut IdleWatch, ending: bool) -> Reason {
+    /// Waits for a reason to close the connection. Once it is shutting down, only idleness counts.
+    async fn close_reason(&self, idle: &mut IdleDetector, ending: bool) -> CloseReason {
         tokio::select! {
-            () = self.stop.cancelled(), if !ending => Reason::Stop,
-            () = idle.idle() => Reason::Unused,
+            () = self.stop.cancelled(), if !ending => CloseReason::ServerShutdown,
+            () = idle.wait_until_idle() => CloseReason::Idle,
         }
     }
 
-    /// A connection that is ready for requests; `None` if it comes to nothing.
-    async fn open(
+    /// Performs the TLS handshake; `None` if it fails or times out.
+    async fn handshake(
         &self,
         stream: TcpStream,
         address: SocketAddr,
-        activity: Arc<Activity>,
-    ) -> Option<Serving> {
+        activity: Arc<ConnectionActivity>,
+    ) -> Option<BoxedConnection> {
         let _ = stream.set_nodelay(true);
-        let handshake = TlsStream::accept(self.tls.clone(), stream);
+        let handshake = self.tls.accept(stream);
         let handshake = tokio::time::timeout(self.handshake_timeout, handshake).await;
         let stream = match handshake.ok()? {
             Ok(stream) => stream,
             Err(error) => {
-                self.open.0.metrics.tls_handshake_errors.inc();
-                tracing::debug!(%address, %error, "a TLS handshake failed");
+                self.open_guard.0.metrics.tls_handshake_errors.inc();
+                tracing::debug!(%address, %error, "TLS handshake failed");
                 return None;
             }
         };
-        let certificate = stream.certificate().map(|leaf| CertifiedUser::read(leaf));
-        let peer = Arc::new(Peer {
+        let certificates = stream.get_ref().1.peer_certificates();
+        let certificate = certificates
+            .and_then(<[_]>::first)
+            .map(|leaf| CertificateIdentity::read(leaf));
+        let peer = Arc::new(ConnectionPeer {
             address: address.ip().to_string(),
             certificate,
-            ..Peer::default()
+            ..ConnectionPeer::default()
         });
-        let handler = handler(self.open.0.clone(), peer, activity);
+        let handler = handler(self.open_guard.0.clone(), peer, activity);
         Some(self.protocols.serve(stream, handler))
     }
 }
 
-type Stream = TokioIo<TlsStream>;
+type HyperTlsStream = TokioIo<TlsStream<TcpStream>>;
 
-/// What answers the requests of one connection.
-trait Handler:
+/// The hyper service of one connection.
+trait RequestHandler:
     hyper::service::Service<
         Request<Incoming>,
-        Response = Response<Body>,
+        Response = Response<ResponseBody>,
         Error = Infallible,
-        Future = Answer,
+        Future = ResponseFuture,
     > + Send
 {
 }
 
-impl<S> Handler for S where
+impl<S> RequestHandler for S where
     S: hyper::service::Service<
             Request<Incoming>,
-            Response = Response<Body>,
+            Response = Response<ResponseBody>,
             Error = Infallible,
-            Future = Answer,
+            Future = ResponseFuture,
         > + Send
 {
 }
 
-fn handler(service: Arc<Service>, peer: Arc<Peer>, activity: Arc<Activity>) -> impl Handler {
-    service_fn(move |request| -> Answer {
-        let (service, peer, activity) = (service.clone(), peer.clone(), activity.clone());
-        activity.requests.fetch_add(1, Ordering::Relaxed);
+fn handler(
+    service: Arc<HttpService>,
+    peer: Arc<ConnectionPeer>,
+    activity: Arc<ConnectionActivity>,
+) -> impl RequestHandler {
+    service_fn(move |request| -> ResponseFuture {
+        let (service, peer) = (service.clone(), peer.clone());
+        let active_request = activity.start_request();
         Box::pin(async move {
             let response = service.answer(request, &peer).await;
-            Ok(response.map(|body| body.of(activity)))
+            Ok(response.map(|body| body.with_active_request(active_request)))
         })
     })
 }

@@ -1,32 +1,32 @@
-//! Whether the server is well.
+//! Health endpoints: `/livez`, `/readyz`, `/healthz` and their individual checks (upstream: `server/healthz`).
 
 use http::StatusCode;
 use rhumb_meta::Status;
 
-use crate::Api;
+use crate::ServerState;
 use crate::http::Reply;
-use crate::request::Query;
+use crate::request::QueryParameters;
 
-/// One thing that can be wrong.
-struct Check {
+/// Result of one named check.
+struct HealthCheckResult {
     name: &'static str,
     problem: Option<String>,
 }
 
-/// The answer to `/livez`, `/readyz`, `/healthz` and to one of their checks; `None` if there is no such check.
-pub(super) fn answer(api: &Api, path: &str, query: &Query) -> Option<Reply> {
+/// Serves a health endpoint or one of its checks; `None` if the check does not exist.
+pub(super) fn serve(state: &ServerState, path: &str, query: &QueryParameters) -> Option<Reply> {
     let mut parts = path.trim_matches('/').splitn(2, '/');
     let endpoint = parts.next()?;
-    let checks = checks(api, endpoint)?;
-    if let Some(wanted) = parts.next() {
-        let check = checks.into_iter().find(|check| check.name == wanted)?;
+    let checks = run_checks(state, endpoint)?;
+    if let Some(check_name) = parts.next() {
+        let check = checks.into_iter().find(|check| check.name == check_name)?;
         return Some(match check.problem {
             None => Reply::text(StatusCode::OK, "ok"),
             Some(problem) => Reply::status(&Status::internal_error(problem)),
         });
     }
     let excluded: Vec<&str> = query.all("exclude").collect();
-    Some(report(
+    Some(render_report(
         endpoint,
         &checks,
         &excluded,
@@ -34,19 +34,20 @@ pub(super) fn answer(api: &Api, path: &str, query: &Query) -> Option<Reply> {
     ))
 }
 
-fn checks(api: &Api, endpoint: &str) -> Option<Vec<Check>> {
-    let health = api.hub.health();
-    let store = Check {
+fn run_checks(state: &ServerState, endpoint: &str) -> Option<Vec<HealthCheckResult>> {
+    let health = state.cache_manager.health();
+    let store = HealthCheckResult {
         name: "store",
-        problem: (!health.is_ready()).then(|| format!("the store cannot be followed: {health:?}")),
+        problem: (!health.is_ready())
+            .then(|| format!("the watch on the store is not healthy: {health:?}")),
     };
-    let shutdown = Check {
+    let shutdown = HealthCheckResult {
         name: "shutdown",
-        problem: api
-            .is_closing()
+        problem: state
+            .is_shutting_down()
             .then(|| "process is shutting down".to_owned()),
     };
-    let ping = Check {
+    let ping = HealthCheckResult {
         name: "ping",
         problem: None,
     };
@@ -58,7 +59,12 @@ fn checks(api: &Api, endpoint: &str) -> Option<Vec<Check>> {
     }
 }
 
-fn report(endpoint: &str, checks: &[Check], excluded: &[&str], verbose: bool) -> Reply {
+fn render_report(
+    endpoint: &str,
+    checks: &[HealthCheckResult],
+    excluded: &[&str],
+    verbose: bool,
+) -> Reply {
     let mut text = String::new();
     let mut failed = false;
     for check in checks {

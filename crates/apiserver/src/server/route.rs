@@ -1,31 +1,36 @@
-//! Which code answers a request, and what its user must be allowed for it.
+//! Authorizes requests and routes them to resources, discovery, OpenAPI, health, metrics and other endpoints.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use http::header::{ACCEPT, CACHE_CONTROL};
 use http::{Method, StatusCode};
 use rhumb_auth::token::{CONFIGURATION_PATH, KEYS_PATH};
-use rhumb_auth::{Attributes, Authorizer, Grant, User};
+use rhumb_auth::{AllowReason, Attributes, Authorizer, User};
 use rhumb_meta::Status;
 
-use super::pipeline::{Admitted, Service};
+use super::handler_chain::{AuthorizedRequest, HttpService};
 use super::{health, version, websocket};
-use crate::http::{Body, Reply, generic};
-use crate::request::{ApiPath, RequestInfo, Target};
-use crate::resources::{Call, Resource, frames};
-use crate::{Api, discovery};
+use crate::http::{Reply, ResponseBody, generic_status};
+use crate::request::{DiscoveryPath, RequestInfo, ResourcePath};
+use crate::resources::{RequestContext, Resource, open_watch};
+use crate::{ServerState, discovery};
 
-/// Every request is asked for here, whatever it is for.
-pub(super) fn authorize(api: &Api, user: &User, info: &RequestInfo) -> Result<Grant, Status> {
+/// Authorizes any request, resource or not.
+pub(super) fn authorize(
+    state: &ServerState,
+    user: &User,
+    info: &RequestInfo,
+) -> Result<AllowReason, Status> {
     let attributes = attributes(user, info);
-    api.policy
+    state
+        .policy
         .policy()
         .authorize(&attributes)
         .require(&attributes)
 }
 
 pub(crate) fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
-    match &info.target {
+    match &info.resource_path {
         None => Attributes::path(user, info.verb, &info.path),
         Some(target) => Attributes {
             api_version: &target.version,
@@ -41,14 +46,17 @@ pub(crate) fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attribute
     }
 }
 
-pub(super) async fn answer(service: &Service, request: Admitted<'_>) -> Result<Reply, Status> {
-    let api = &service.api;
-    if request.info.target.is_some() {
-        return resource(service, request).await;
+pub(super) async fn dispatch(
+    service: &HttpService,
+    request: AuthorizedRequest<'_>,
+) -> Result<Reply, Status> {
+    let state = &service.state;
+    if request.info.resource_path.is_some() {
+        return serve_resource(service, request).await;
     }
     let is_read = matches!(request.method, Method::GET | Method::HEAD);
-    if let Some(path) = ApiPath::parse(&request.info.path) {
-        return discover(api, &request, &path);
+    if let Some(path) = DiscoveryPath::parse(&request.info.path) {
+        return serve_discovery(state, &request, &path);
     }
     let first = request
         .info
@@ -59,59 +67,68 @@ pub(super) async fn answer(service: &Service, request: Admitted<'_>) -> Result<R
         .unwrap_or_default();
     match first {
         "livez" | "readyz" | "healthz" if is_read => {
-            Ok(health::answer(api, &request.info.path, request.query).unwrap_or_else(not_found))
+            Ok(health::serve(state, &request.info.path, request.query).unwrap_or_else(not_found))
         }
         "metrics" if is_read && request.info.path == "/metrics" => {
             Ok(service
                 .metrics
-                .answer(api, &service.inflight, service.audit.as_deref()))
+                .serve(state, &service.inflight, service.audit.as_deref()))
         }
         "openid" | ".well-known" if is_read => {
-            Ok(issuer_document(api, &request.info.path).unwrap_or_else(not_found))
+            Ok(openid_document(state, &request.info.path).unwrap_or_else(not_found))
         }
         "version" if request.method == Method::GET => {
             Ok(Reply::json(StatusCode::OK, &version::document()))
         }
-        "version" => Err(generic::method_not_allowed()),
+        "version" => Err(generic_status::method_not_allowed()),
         "openapi" if is_read => {
             Ok(
-                crate::openapi::answer(api, &request.info.path, request.query, &request.headers)
+                crate::openapi::serve(state, &request.info.path, request.query, &request.headers)
                     .await
                     .unwrap_or_else(|| Reply::empty(StatusCode::NOT_FOUND)),
             )
         }
         "" if is_read => Ok(Reply::json(
             StatusCode::OK,
-            &serde_json::json!({"paths": paths(api)}),
+            &serde_json::json!({"paths": root_paths(state)}),
         )),
         _ => Ok(not_found()),
     }
 }
 
-fn discover(api: &Api, request: &Admitted, path: &ApiPath<'_>) -> Result<Reply, Status> {
-    if let ApiPath::Group(group) | ApiPath::GroupVersion(group, _) = path
-        && !has_group(api, group)
+fn serve_discovery(
+    state: &ServerState,
+    request: &AuthorizedRequest,
+    path: &DiscoveryPath<'_>,
+) -> Result<Reply, Status> {
+    if let DiscoveryPath::Group(group) | DiscoveryPath::GroupVersion(group, _) = path
+        && !has_group(state, group)
     {
         return Ok(not_found());
     }
-    let reply = discovery::discover(&api.registry, path, &request.headers, &api.public_address);
-    // The list of groups is there whatever the method, as it is upstream.
-    if reply.is_some() && *path != ApiPath::GroupsRoot && request.method != Method::GET {
-        return Err(generic::method_not_allowed());
+    let reply = discovery::discover(
+        &state.registry,
+        path,
+        &request.headers,
+        &state.public_address,
+    );
+    // The list of groups is served for every method, as upstream does.
+    if reply.is_some() && *path != DiscoveryPath::GroupsRoot && request.method != Method::GET {
+        return Err(generic_status::method_not_allowed());
     }
-    reply.unwrap_or_else(|| Err(generic::not_found()))
+    reply.unwrap_or_else(|| Err(generic_status::not_found()))
 }
 
-fn has_group(api: &Api, group: &str) -> bool {
+fn has_group(state: &ServerState, group: &str) -> bool {
     group.is_empty()
-        || api
+        || state
             .registry
             .iter()
             .any(|resource| resource.kind.group == group)
 }
 
-/// What there is, for someone who looks around.
-fn paths(api: &Api) -> Vec<String> {
+/// The paths listed at `/`.
+fn root_paths(state: &ServerState) -> Vec<String> {
     let mut paths: Vec<String> = [
         CONFIGURATION_PATH,
         "/api",
@@ -129,7 +146,7 @@ fn paths(api: &Api) -> Vec<String> {
     .iter()
     .map(|&path| path.to_owned())
     .collect();
-    for resource in api
+    for resource in state
         .registry
         .iter()
         .filter(|resource| !resource.kind.group.is_empty())
@@ -147,38 +164,41 @@ fn paths(api: &Api) -> Vec<String> {
     paths
 }
 
-/// How others learn to check the tokens of service accounts.
-fn issuer_document(api: &Api, path: &str) -> Option<Reply> {
-    let verifier = api.authenticator.service_accounts()?;
+/// OpenID discovery document and key set, by which others verify service account tokens.
+fn openid_document(state: &ServerState, path: &str) -> Option<Reply> {
+    let verifier = state.authenticator.service_accounts()?;
     let (content_type, document) = match path {
         CONFIGURATION_PATH => {
-            let keys = format!("https://{}{KEYS_PATH}", api.public_address);
+            let keys = format!("https://{}{KEYS_PATH}", state.public_address);
             ("application/json", verifier.configuration(&keys))
         }
         KEYS_PATH => ("application/jwk-set+json", verifier.key_set()),
         _ => return None,
     };
-    let body = Body::full(document.to_string());
+    let body = ResponseBody::full(document.to_string());
     Some(
         Reply::new(StatusCode::OK, content_type, body)
             .header(CACHE_CONTROL, "public, max-age=3600"),
     )
 }
 
-async fn resource(service: &Service, mut request: Admitted<'_>) -> Result<Reply, Status> {
-    let api = &service.api;
+async fn serve_resource(
+    service: &HttpService,
+    mut request: AuthorizedRequest<'_>,
+) -> Result<Reply, Status> {
+    let state = &service.state;
     let upgrade = request.upgrade.take();
-    let Some(target) = &request.info.target else {
+    let Some(target) = &request.info.resource_path else {
         return Ok(not_found());
     };
-    if !has_group(api, &target.group) {
+    if !has_group(state, &target.group) {
         return Ok(not_found());
     }
-    let Some(resource) = api.registry.find(&target.group, &target.resource) else {
-        return Err(generic::not_found());
+    let Some(resource) = state.registry.find(&target.group, &target.resource) else {
+        return Err(generic_status::not_found());
     };
     let Some(version) = resource.version(&target.version) else {
-        return Err(generic::not_found());
+        return Err(generic_status::not_found());
     };
     let subresource = match &target.subresource {
         None => None,
@@ -189,21 +209,21 @@ async fn resource(service: &Service, mut request: Admitted<'_>) -> Result<Reply,
             .find(|subresource| subresource.name == name)
         {
             Some(subresource) => Some(subresource),
-            None => return Err(generic::not_found()),
+            None => return Err(generic_status::not_found()),
         },
     };
-    if is_misplaced(resource, target) {
-        return Err(generic::not_found());
+    if has_invalid_scope(resource, target) {
+        return Err(generic_status::not_found());
     }
     if request.method == Method::HEAD {
-        return Err(generic::method_not_allowed());
+        return Err(generic_status::method_not_allowed());
     }
-    let call = Call {
-        api,
+    let context = RequestContext {
+        state,
         resource,
         version,
         subresource,
-        target,
+        resource_path: target,
         verb: request.info.verb,
         query: request.query,
         headers: &request.headers,
@@ -211,38 +231,38 @@ async fn resource(service: &Service, mut request: Admitted<'_>) -> Result<Reply,
         user: &request.user,
         now: request.now,
         warnings: Mutex::new(Vec::new()),
-        annotations: request.is_audited.then(Mutex::default),
-        is_own: false,
-        place: request.place.as_deref(),
-        recorder: request.recorder,
+        audit_annotations: request.is_audited.then(Mutex::default),
+        is_internal: false,
+        in_flight_permit: request.permit.as_deref(),
+        audit_recorder: request.recorder,
     };
     if let Some(upgrade) = upgrade
-        && call.verb == "watch"
-        && call.is_known()
+        && context.verb == "watch"
+        && context.supports_verb()
     {
-        let frames = frames(&call).await?;
-        return websocket::serve(&service.sockets, &request.headers, upgrade, frames);
+        let stream = open_watch(&context).await?;
+        return websocket::serve(&service.sockets, &request.headers, upgrade, stream);
     }
-    let mut reply = match call.answer().await {
+    let mut reply = match context.dispatch().await {
         Ok(Some(reply)) => reply,
-        Ok(None) => return Err(generic::method_not_allowed()),
+        Ok(None) => return Err(generic_status::method_not_allowed()),
         Err(status) => Reply::status_for(&status, request.headers.get(ACCEPT)),
     };
-    reply.annotations = call.take_annotations();
-    let warnings = call.take_warnings();
-    Ok(reply.warn(warnings.iter().map(String::as_str)))
+    reply.annotations = context.take_annotations();
+    let warnings = context.take_warnings();
+    Ok(reply.with_warnings(warnings.iter().map(String::as_str)))
 }
 
-/// Whether a path has a resource of the server at a place where it never is.
-fn is_misplaced(resource: &Resource, target: &Target) -> bool {
-    let leads_on = matches!(
+/// Whether the path addresses a resource in the wrong scope (namespaced or cluster-wide), or has extra segments.
+fn has_invalid_scope(resource: &Resource, target: &ResourcePath) -> bool {
+    let is_collection_of_namespace = matches!(
         target.subresource.as_deref(),
         Some("proxy" | "exec" | "attach" | "portforward")
     );
     let has_namespace = target.namespace.is_some();
-    let outside = resource.kind.is_namespaced() && !has_namespace && target.name.is_some();
+    let misses_namespace = resource.kind.is_namespaced() && !has_namespace && target.name.is_some();
     let inside = !resource.kind.is_namespaced() && has_namespace && target.resource != "namespaces";
-    outside || inside || (!target.rest.is_empty() && !leads_on)
+    misses_namespace || inside || (!target.rest.is_empty() && !is_collection_of_namespace)
 }
 
 fn not_found() -> Reply {

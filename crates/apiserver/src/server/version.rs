@@ -1,10 +1,10 @@
-//! Which Kubernetes this is.
+//! The `/version` endpoint.
 
 use serde_json::{Value, json};
 
 const MINOR: &str = "36";
 
-/// The answer to `/version`. The build metadata says that it is rhumb; clients compare only what is before it.
+/// The `/version` document. The build metadata names rhumb; clients ignore it when they compare versions.
 pub(super) fn document() -> Value {
     json!({
         "major": "1",
@@ -23,7 +23,7 @@ pub(super) fn document() -> Value {
     })
 }
 
-/// As Go names it.
+/// The CPU architecture under its `GOARCH` name.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

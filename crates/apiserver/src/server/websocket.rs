@@ -1,5 +1,5 @@
-//! Watches over WebSockets, for browsers and for clients that prefer them: one message for each event, as text or,
-//! in protobuf, as bytes.
+//! Watches over WebSockets: one message per event, text for JSON and binary for protobuf (upstream:
+//! `WatchServer.HandleWS`). Also accepts bearer tokens in `Sec-WebSocket-Protocol`, which browsers need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,46 +21,46 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Message, Utf8Bytes};
 
-use crate::http::{Body, Reply};
-use crate::request::Media;
-use crate::resources::Frames;
+use crate::http::{Reply, ResponseBody};
+use crate::request::MediaType;
+use crate::resources::WatchStream;
 
-/// How many sockets there may be at a time.
+/// Maximum number of open WebSockets.
 const SOCKETS_MAX: u32 = 10_000;
 
-/// A client of a watch has nothing to say but pings and its farewell.
+/// Watch clients send only control frames.
 const INCOMING_BYTES_MAX: usize = 4 * 1024;
 
-/// What stands before a message of protobuf in a stream.
+/// Length prefix of a protobuf frame in an HTTP stream.
 const LENGTH_BYTES: usize = 4;
 
-/// How often a silent client is asked whether it is still there.
+/// Interval between keep-alive pings.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long a client may take to read a message.
+/// How long sending one message may take before the connection is dropped.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A token as browsers send it, who cannot set other headers.
+/// Subprotocol prefix of a bearer token: browsers cannot set the `Authorization` header of a WebSocket.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// The sockets that are open. A server that ends waits for them.
+/// Limits open WebSockets, and lets a server that shuts down wait for them.
 #[derive(Debug)]
-pub(super) struct Sockets(Arc<Semaphore>);
+pub(super) struct OpenWebSockets(Arc<Semaphore>);
 
-impl Default for Sockets {
+impl Default for OpenWebSockets {
     fn default() -> Self {
-        Sockets(Arc::new(Semaphore::new(SOCKETS_MAX as usize)))
+        OpenWebSockets(Arc::new(Semaphore::new(SOCKETS_MAX as usize)))
     }
 }
 
-impl Sockets {
-    /// Waits until all are closed.
-    pub(super) async fn closed(&self) {
+impl OpenWebSockets {
+    /// Waits until all WebSockets are closed.
+    pub(super) async fn wait_until_closed(&self) {
         let _ = self.0.acquire_many(SOCKETS_MAX).await;
     }
 }
 
-pub(super) fn is_request(headers: &HeaderMap) -> bool {
+pub(super) fn is_upgrade_request(headers: &HeaderMap) -> bool {
     let has = |name: HeaderName, token: &str| {
         headers
             .get_all(name)
@@ -72,20 +72,21 @@ pub(super) fn is_request(headers: &HeaderMap) -> bool {
     headers.contains_key(UPGRADE) && has(UPGRADE, "websocket") && has(CONNECTION, "upgrade")
 }
 
-/// Makes a token among the protocols an ordinary one: nothing behind this may see it elsewhere.
-pub(super) fn take_token(headers: &mut HeaderMap) -> Result<(), Status> {
+/// Moves a token from the offered subprotocols into the `Authorization` header, so that later stages never see it as a
+/// subprotocol.
+pub(super) fn move_token_to_header(headers: &mut HeaderMap) -> Result<(), Status> {
     if !headers.contains_key(SEC_WEBSOCKET_PROTOCOL) || headers.contains_key(AUTHORIZATION) {
         return Ok(());
     }
-    let offered = protocols(headers);
-    let (tokens, others): (Vec<&String>, Vec<&String>) = offered
+    let protocol_list = protocols(headers);
+    let (tokens, others): (Vec<&String>, Vec<&String>) = protocol_list
         .iter()
         .partition(|protocol| protocol.starts_with(TOKEN_PROTOCOL));
     let Some(token) = tokens.first() else {
         return Ok(());
     };
     let unauthorized = || Status::unauthorized("Unauthorized");
-    // The answer must name a protocol, and never the token.
+    // The response must select a subprotocol, and that must not be the token.
     if tokens.len() > 1 || others.is_empty() {
         return Err(unauthorized());
     }
@@ -112,19 +113,19 @@ fn protocols(headers: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-/// Takes the connection over for a watch.
+/// Answers with 101 and serves the watch on the upgraded connection.
 pub(super) fn serve(
-    sockets: &Sockets,
+    sockets: &OpenWebSockets,
     headers: &HeaderMap,
     upgrade: OnUpgrade,
-    frames: Frames,
+    frames: WatchStream,
 ) -> Result<Reply, Status> {
     let key = headers
         .get(SEC_WEBSOCKET_KEY)
         .filter(|_| {
             headers
                 .get(SEC_WEBSOCKET_VERSION)
-                .is_some_and(|it| it == "13")
+                .is_some_and(|version| version == "13")
         })
         .ok_or_else(|| Status::bad_request("not a WebSocket handshake of version 13"))?;
     let permit =
@@ -135,7 +136,7 @@ pub(super) fn serve(
     let mut reply = Reply::new(
         StatusCode::SWITCHING_PROTOCOLS,
         "application/json",
-        Body::empty(),
+        ResponseBody::empty(),
     )
     .header(UPGRADE, "websocket")
     .header(CONNECTION, "Upgrade")
@@ -143,19 +144,19 @@ pub(super) fn serve(
     if let Some(protocol) = protocols(headers).first() {
         reply = reply.header(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
-    let (keeper, kept) = tokio::sync::oneshot::channel();
-    reply.keeper = Some(keeper);
+    let (closed_sender, closed_receiver) = tokio::sync::oneshot::channel();
+    reply.guard_sender = Some(closed_sender);
     tokio::spawn(async move {
-        let _kept = kept.await;
+        let _kept = closed_receiver.await;
         match upgrade.await {
             Ok(upgraded) => run(upgraded, frames, permit).await,
-            Err(error) => tracing::debug!(%error, "a connection did not become a WebSocket"),
+            Err(error) => tracing::debug!(%error, "failed to upgrade a connection to WebSocket"),
         }
     });
     Ok(reply)
 }
 
-async fn run(upgraded: Upgraded, mut frames: Frames, permit: OwnedSemaphorePermit) {
+async fn run(upgraded: Upgraded, mut frames: WatchStream, permit: OwnedSemaphorePermit) {
     let config = WebSocketConfig::default()
         .max_message_size(Some(INCOMING_BYTES_MAX))
         .max_frame_size(Some(INCOMING_BYTES_MAX))
@@ -168,11 +169,11 @@ async fn run(upgraded: Upgraded, mut frames: Frames, permit: OwnedSemaphorePermi
     loop {
         let message = tokio::select! {
             frame = frames.next() => match frame {
-                Some(frame) => message(frame, media),
+                Some(frame) => to_message(frame, media),
                 None => break,
             },
             received = socket.next() => match received {
-                // Pings are answered by the library; anything else is of no interest.
+                // The library answers pings; other messages are ignored.
                 Some(Ok(message)) if !message.is_close() => continue,
                 _ => break,
             },
@@ -187,9 +188,9 @@ async fn run(upgraded: Upgraded, mut frames: Frames, permit: OwnedSemaphorePermi
     drop(permit);
 }
 
-/// A frame without what tells a stream where it ends: a message has an end by itself.
-fn message(frame: Bytes, media: Media) -> Message {
-    if media == Media::Protobuf {
+/// Strips the stream framing (length prefix or newline): WebSocket messages are delimited already.
+fn to_message(frame: Bytes, media: MediaType) -> Message {
+    if media == MediaType::Protobuf {
         return Message::Binary(frame.slice(frame.len().min(LENGTH_BYTES)..));
     }
     let end = frame.len() - usize::from(frame.ends_with(b"\n"));
@@ -206,35 +207,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_for_says_what_a_message_is() {
+    fn the_media_type_determines_the_message_type() {
         let json = Bytes::from_static(b"{\"type\":\"ADDED\"}\n");
         assert_eq!(
-            message(json, Media::Json),
+            to_message(json, MediaType::Json),
             Message::Text("{\"type\":\"ADDED\"}".into())
         );
-        // A short message of protobuf is a text too, if one looks at its bytes.
+        // The bytes of a short protobuf message may be valid UTF-8.
         let frame = watch_frame("ADDED", b"x");
         assert!(std::str::from_utf8(&frame).is_ok());
         let rest = Bytes::copy_from_slice(&frame[4..]);
         assert_eq!(
-            message(frame.into(), Media::Protobuf),
+            to_message(frame.into(), MediaType::Protobuf),
             Message::Binary(rest)
         );
         assert_eq!(
-            message(Bytes::new(), Media::Protobuf),
+            to_message(Bytes::new(), MediaType::Protobuf),
             Message::Binary(Bytes::new())
         );
     }
 
     #[test]
-    fn a_token_among_the_protocols_becomes_a_header() {
+    fn a_token_in_the_subprotocols_becomes_a_header() {
         let token = format!("{TOKEN_PROTOCOL}c2VjcmV0");
-        let check = |offered: &str, want: Result<(Option<&str>, &str), i32>| {
+        let check = |protocol_list: &str, want: Result<(Option<&str>, &str), i32>| {
             let mut headers = HeaderMap::from_iter([(
                 SEC_WEBSOCKET_PROTOCOL,
-                HeaderValue::from_str(offered).unwrap(),
+                HeaderValue::from_str(protocol_list).unwrap(),
             )]);
-            let got = take_token(&mut headers).map_err(|status| status.code);
+            let got = move_token_to_header(&mut headers).map_err(|status| status.code);
             let text = |name| {
                 headers
                     .get(&name)
@@ -244,7 +245,7 @@ mod tests {
                 let protocols = text(SEC_WEBSOCKET_PROTOCOL).unwrap_or_default();
                 (text(AUTHORIZATION), protocols)
             });
-            assert_eq!(got, want, "{offered}");
+            assert_eq!(got, want, "{protocol_list}");
         };
         check("v4.x", Ok((None, "v4.x")));
         check(

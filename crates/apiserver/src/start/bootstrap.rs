@@ -1,22 +1,24 @@
-//! The objects that every cluster begins with: its namespaces, and the roles that upstream's clients expect.
+//! Bootstrap objects: the system namespaces, the system priority classes and upstream's default RBAC policy (upstream:
+//! the `rbac/bootstrap-roles` and `scheduling/bootstrap-system-priority-classes` post-start hooks).
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use http::HeaderMap;
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_auth::User;
-use rhumb_auth::bootstrap::{Reconciled, objects, reconcile};
+use rhumb_auth::bootstrap::{ReconcileAction, objects, reconcile};
 use rhumb_meta::ObjectKey;
-use rhumb_store::{Expect, OPERATIONS_MAX, Transaction};
+use rhumb_store::{ExpectedRevision, OPERATIONS_MAX, Transaction};
 use serde_json::{Value, json};
 
-use crate::Api;
-use crate::objects::{Metadata, MetadataMut};
-use crate::request::{Query, Target};
-use crate::resources::{Call, Claim, with};
+use crate::ServerState;
+use crate::objects::{ObjectMetadata, ObjectMetadataMut};
+use crate::request::{QueryParameters, ResourcePath};
+use crate::resources::{AllocationHold, RequestContext, with_operations};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
-/// The classes of pods that a cluster cannot do without.
+/// Upstream's system priority classes: name, value, description.
 const PRIORITY_CLASSES: [(&str, i64, &str); 2] = [
     (
         "system-node-critical",
@@ -32,14 +34,14 @@ const PRIORITY_CLASSES: [(&str, i64, &str); 2] = [
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Stores what is missing, in as few commits as can be. What was changed by someone stays as they left it, but
-/// for what upstream puts right as well.
-pub(super) async fn run(api: &Arc<Api>) -> Result<(), String> {
-    create_namespaces(api).await?;
-    let mut batch = Batch::new(api);
+/// Creates missing objects in as few commits as possible. Changes by administrators are kept, except where upstream's
+/// reconciliation of default roles overrides them too.
+pub(super) async fn create_bootstrap_objects(state: &Arc<ServerState>) -> Result<(), String> {
+    create_namespaces(state).await?;
+    let mut batch = WriteBatch::new(state);
     for (name, value, description) in PRIORITY_CLASSES {
         batch
-            .create(
+            .add_if_absent(
                 "scheduling.k8s.io",
                 "priorityclasses",
                 None,
@@ -47,21 +49,24 @@ pub(super) async fn run(api: &Arc<Api>) -> Result<(), String> {
             )
             .await?;
     }
-    for wanted in objects() {
-        let namespace = Some(wanted.namespace).filter(|namespace| !namespace.is_empty());
-        let decide =
-            |existing: Option<&Object>| match reconcile(wanted.kind, &wanted.object, existing) {
-                Reconciled::Create(object)
-                | Reconciled::Update(object)
-                | Reconciled::Recreate(object) => Some(object),
-                Reconciled::Keep => None,
-            };
+    for bootstrap_object in objects() {
+        let namespace = Some(bootstrap_object.namespace).filter(|namespace| !namespace.is_empty());
+        let decide = |existing: Option<&JsonObject>| match reconcile(
+            bootstrap_object.kind,
+            &bootstrap_object.object,
+            existing,
+        ) {
+            ReconcileAction::Create(object)
+            | ReconcileAction::Update(object)
+            | ReconcileAction::Recreate(object) => Some(object),
+            ReconcileAction::Keep => None,
+        };
         batch
             .add(
                 RBAC,
-                wanted.kind.resource(),
+                bootstrap_object.kind.resource(),
                 namespace,
-                &wanted.name,
+                &bootstrap_object.name,
                 decide,
             )
             .await?;
@@ -69,43 +74,43 @@ pub(super) async fn run(api: &Arc<Api>) -> Result<(), String> {
     batch.flush().await
 }
 
-pub(super) async fn create_namespaces(api: &Arc<Api>) -> Result<(), String> {
-    let mut batch = Batch::new(api);
+pub(super) async fn create_namespaces(state: &Arc<ServerState>) -> Result<(), String> {
+    let mut batch = WriteBatch::new(state);
     for name in NAMESPACES {
         batch
-            .create("", "namespaces", None, json!({"metadata": {"name": name}}))
+            .add_if_absent("", "namespaces", None, json!({"metadata": {"name": name}}))
             .await?;
     }
     batch.flush().await
 }
 
-/// Writes that are committed together.
-pub(super) struct Batch<'a> {
-    api: &'a Arc<Api>,
+/// Writes by the server that are committed together.
+pub(super) struct WriteBatch<'a> {
+    state: &'a Arc<ServerState>,
     user: User,
-    query: Query,
+    query: QueryParameters,
     headers: HeaderMap,
     transaction: Transaction,
     count: usize,
-    /// What was chosen for the objects in it.
-    claims: Vec<Claim>,
+    /// Addresses and ports allocated to the objects in the batch; held until it is committed.
+    allocation_holds: Vec<AllocationHold>,
 }
 
-impl<'a> Batch<'a> {
-    pub(super) fn new(api: &'a Arc<Api>) -> Batch<'a> {
-        Batch {
-            api,
+impl<'a> WriteBatch<'a> {
+    pub(super) fn new(state: &'a Arc<ServerState>) -> WriteBatch<'a> {
+        WriteBatch {
+            state,
             user: User::server(),
-            query: Query::default(),
+            query: QueryParameters::default(),
             headers: HeaderMap::new(),
             transaction: Transaction::new(),
             count: 0,
-            claims: Vec::new(),
+            allocation_holds: Vec::new(),
         }
     }
 
-    /// Adds an object, if there is none of its name.
-    pub(super) async fn create(
+    /// Adds an object unless one of its name exists.
+    pub(super) async fn add_if_absent(
         &mut self,
         group: &str,
         plural: &str,
@@ -113,7 +118,7 @@ impl<'a> Batch<'a> {
         object: Value,
     ) -> Result<(), String> {
         let Value::Object(object) = object else {
-            return Err(format!("{plural}: no object"));
+            return Err(format!("{plural}: not a JSON object"));
         };
         let name = object.name().to_owned();
         self.add(group, plural, namespace, &name, |existing| {
@@ -122,18 +127,18 @@ impl<'a> Batch<'a> {
         .await
     }
 
-    /// Adds an object, if `decide` wants one in place of what is there.
+    /// Adds the object that `decide` returns for the existing one; nothing if it returns `None`.
     pub(super) async fn add(
         &mut self,
         group: &str,
         plural: &str,
         namespace: Option<&str>,
         name: &str,
-        decide: impl FnOnce(Option<&Object>) -> Option<Object>,
+        decide: impl FnOnce(Option<&JsonObject>) -> Option<JsonObject>,
     ) -> Result<(), String> {
         let fail = |error: &dyn std::fmt::Display| format!("{plural} {name}: {error}");
         let resource = self
-            .api
+            .state
             .registry
             .find(group, plural)
             .ok_or_else(|| fail(&"no such resource"))?;
@@ -147,13 +152,13 @@ impl<'a> Batch<'a> {
             .ok_or_else(|| fail(&"has no version"))?;
         let key = ObjectKey::new(namespace, name).map_err(|error| fail(&error))?;
         let existing = storage.cache.get(&key).map_err(|error| fail(&error))?;
-        let existing_object: Option<Object> = existing
+        let existing_object: Option<JsonObject> = existing
             .as_ref()
             .and_then(|entry| serde_json::from_slice(entry.json_slice()).ok());
         let Some(mut object) = decide(existing_object.as_ref()) else {
             return Ok(());
         };
-        let target = Target {
+        let target = ResourcePath {
             group: group.to_owned(),
             version: version.served.version.to_string(),
             namespace: namespace.map(str::to_owned),
@@ -162,61 +167,66 @@ impl<'a> Batch<'a> {
             subresource: None,
             rest: Vec::new(),
         };
-        let call = Call {
-            api: self.api,
+        let context = RequestContext {
+            state: self.state,
             resource,
             version,
             subresource: None,
-            target: &target,
+            resource_path: &target,
             verb: "create",
             query: &self.query,
             headers: &self.headers,
             body: bytes::Bytes::new(),
             user: &self.user,
-            now: self.api.clock.wall(),
+            now: self.state.clock.wall(),
             warnings: Mutex::new(Vec::new()),
-            annotations: None,
-            is_own: true,
-            place: None,
-            recorder: None,
+            audit_annotations: None,
+            is_internal: true,
+            in_flight_permit: None,
+            audit_recorder: None,
         };
-        let mut companions = Vec::new();
+        let mut allocation_operations = Vec::new();
         if existing.is_none() {
             if let Some(namespace) = namespace {
                 object.set_meta("namespace", namespace);
             }
-            let refused = |status: rhumb_meta::Status| fail(&status.message);
-            self.claims
-                .push(call.complete_new(&mut object).await.map_err(refused)?);
-            companions = call
-                .companion_operations(None, Some(&object))
-                .map_err(refused)?;
+            let rejection_error = |status: rhumb_meta::Status| fail(&status.message);
+            self.allocation_holds.push(
+                context
+                    .admit_and_prepare_create(&mut object)
+                    .await
+                    .map_err(rejection_error)?,
+            );
+            allocation_operations = context
+                .allocation_operations(None, Some(&object))
+                .map_err(rejection_error)?;
         }
-        let bytes = call
-            .stored_bytes(&mut object)
+        let bytes = context
+            .encode_for_storage(&mut object)
             .map_err(|status| fail(&status.message))?;
-        let expect = existing.map_or(Expect::Absent, |entry| Expect::At(entry.revision()));
+        let expect = existing.map_or(ExpectedRevision::Absent, |entry| {
+            ExpectedRevision::At(entry.revision())
+        });
         let transaction = std::mem::take(&mut self.transaction);
-        self.count += 1 + companions.len();
-        let put = transaction.put(storage.prefix.object(&key), bytes, expect);
-        self.transaction = with(put, companions);
+        self.count += 1 + allocation_operations.len();
+        let object_operation = transaction.put(storage.prefix.object(&key), bytes, expect);
+        self.transaction = with_operations(object_operation, allocation_operations);
         if self.count > OPERATIONS_MAX / 2 {
             self.flush().await?;
         }
         Ok(())
     }
 
-    /// Commits what was added. A conflict means that another server on the same store was quicker: its objects
-    /// are as good as ours.
+    /// Commits the batch. A conflict is ignored: another server on the same store has written the same objects.
     pub(super) async fn flush(&mut self) -> Result<(), String> {
         let transaction = std::mem::take(&mut self.transaction);
         if std::mem::take(&mut self.count) == 0 {
             return Ok(());
         }
-        let _claims = std::mem::take(&mut self.claims);
-        match self.api.store.commit(transaction).await {
+        let _claims = std::mem::take(&mut self.allocation_holds);
+        match self.state.store.commit(transaction).await {
             Ok(revision) => {
-                self.api.seen(revision).await;
+                self.state.await_applied(revision).await;
                 Ok(())
             }
             Err(rhumb_store::Error::Conflict(_)) => Ok(()),

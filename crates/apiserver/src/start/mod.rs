@@ -1,117 +1,130 @@
-//! How a server comes to be: caches filled, policy known, the first objects there.
+//! Assembles an API server: fills the caches, builds authentication and authorization, creates the bootstrap objects
+//! and spawns the background tasks. Entry point: [`ServerState::start`].
 
-mod accounts;
-mod aggregation;
-mod amend;
+mod allocation_repair;
 mod bootstrap;
-mod companions;
-mod expiry;
-mod indexes;
-mod policy;
-mod policy_status;
-mod services;
-mod token_use;
-mod upkeep;
+mod bootstrap_reconciler;
+mod event_ttl;
+mod index_config;
+mod kubernetes_service;
+mod legacy_token_tracking;
+mod rbac_reflector;
+mod role_aggregation;
+mod server_write;
+mod token_lookup;
+mod validating_policy_status;
 
-pub(crate) use amend::{Amended, amend_all};
-pub use indexes::{Indexes, IndexesError};
+pub use index_config::{ListIndexConfig, ListIndexConfigError};
+pub(crate) use server_write::{ServerWriteResult, update_objects};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rhumb_api::{Gates, Kind};
+use rhumb_api::{FeatureGates, Kind};
 use rhumb_auth::Authenticator;
 use rhumb_auth::authn::TokenFile;
-use rhumb_auth::token::{Issuer, SigningKey, Verifier};
-use rhumb_cache::Hub;
+use rhumb_auth::token::{SigningKey, TokenIssuer, TokenVerifier};
+use rhumb_cache::CacheManager;
 use rhumb_meta::{Clock, StoragePrefix};
 use rhumb_schema::{Defaults, Table, TableError};
 use rhumb_store::Store;
 
-use crate::objects::{AsStored, Projection};
-use crate::openapi::Documents;
-use crate::quota::{self, TURNS, Tills, TurnKeys, Turns};
-use crate::resources::allocation::{NODE_PORTS, ServiceAllocator, ServiceRanges};
-use crate::resources::{CompanionSet, Registry, RegistryError, forms, stored_kinds};
-use crate::{Api, admission};
+use crate::objects::{ApiObjectProjector, RawProjector};
+use crate::openapi::OpenApiDocumentCache;
+use crate::quota::{self, EPOCHS_PATH, EpochSideEffects, QuotaEnforcer, QuotaEpochs};
+use crate::resources::allocation::{NODE_PORTS_PATH, ServiceAllocationRanges, ServiceAllocator};
+use crate::resources::{
+    AllocatorSet, RegistryError, ResourceRegistry, storage_versions, stored_object_decoder,
+};
+use crate::{ServerState, admission};
 
-/// What a server is made of.
+/// Configuration of an API server.
 #[derive(Debug)]
-pub struct Options {
+pub struct ApiServerOptions {
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
-    pub gates: Gates,
+    pub gates: FeatureGates,
     pub tokens: Option<TokenFile>,
     pub service_account_key: SigningKey,
-    /// What tokens name as their issuer.
+    /// Issuer of service account tokens (`--service-account-issuer`).
     pub issuer: String,
-    /// Where clients find the server: `127.0.0.1:6443`.
+    /// Host and port that clients use to reach the server: `127.0.0.1:6443`.
     pub public_address: String,
-    pub admission: admission::Chain,
-    pub services: ServiceRanges,
-    pub indexes: Indexes,
-    /// Where pods find the server; without it the `kubernetes` service has no endpoints.
+    pub admission: admission::AdmissionChain,
+    pub services: ServiceAllocationRanges,
+    pub indexes: ListIndexConfig,
+    /// Address in the endpoints of the `kubernetes` service; without it the service has no endpoints.
     pub advertised: Option<SocketAddr>,
-    /// How long an event stays that nobody writes again; zero is for ever.
+    /// How long an event is kept after its last write; zero keeps events forever.
     pub event_ttl: Duration,
-    /// Whether policies are told what a type checker thinks of them.
+    /// Whether type checking results are written into the status of ValidatingAdmissionPolicies.
     pub policy_status: bool,
-    /// Whether quotas are told what is used.
+    /// Whether usage is written into the status of ResourceQuotas.
     pub quota_status: bool,
 }
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("the store cannot be read: {0}")]
+    #[error("failed to load the caches from the store: {0}")]
     Cache(#[from] rhumb_cache::Error),
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    #[error("the schema table is broken: {0}")]
+    #[error("the built-in schema table is invalid: {0}")]
     Table(#[from] TableError),
-    #[error("a kind has a storage path that cannot be: {0}")]
-    Path(#[from] rhumb_meta::key::Error),
-    #[error("the first objects cannot be stored: {0}")]
+    #[error("a kind has an invalid storage path: {0}")]
+    Path(#[from] rhumb_meta::key::InvalidKeyError),
+    #[error("failed to create the bootstrap objects: {0}")]
     Bootstrap(String),
 }
 
-impl Api {
-    /// A server that is ready to answer.
-    pub async fn start(options: Options) -> Result<Arc<Api>, StartError> {
+impl ServerState {
+    /// Starts a server that is ready to serve requests.
+    pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartError> {
         let table = Table::builtin();
         let kinds = rhumb_api::kinds::all();
-        let hub = start_hub(&options, &kinds).await?;
-        let registry = Registry::new(kinds, table, &options.gates, |prefix| hub.cache(prefix))?;
-        let (policy, roles_changed) = policy::follow(&registry);
-        let node_ports = hub
-            .cache(&StoragePrefix::new(NODE_PORTS)?)
+        let cache_manager = start_cache_manager(&options, &kinds).await?;
+        let registry = ResourceRegistry::new(kinds, table, &options.gates, |prefix| {
+            cache_manager.cache(prefix)
+        })?;
+        let (policy, roles_changed) = rbac_reflector::start(&registry);
+        let node_ports = cache_manager
+            .cache(&StoragePrefix::new(NODE_PORTS_PATH)?)
             .ok_or_else(|| StartError::Bootstrap("node ports are not cached".to_owned()))?;
-        let turns = hub
-            .cache(&StoragePrefix::new(TURNS)?)
-            .ok_or_else(|| StartError::Bootstrap("turns are not cached".to_owned()))?;
-        let turns = Arc::new(Turns::new(turns, options.store.is_shared()));
-        turns.follow();
+        let epochs = cache_manager
+            .cache(&StoragePrefix::new(EPOCHS_PATH)?)
+            .ok_or_else(|| StartError::Bootstrap("quota epochs are not cached".to_owned()))?;
+        let epochs = Arc::new(QuotaEpochs::new(epochs, options.store.is_shared()));
+        epochs.spawn_watch();
         let allocator = ServiceAllocator::new(options.services.clone(), node_ports);
-        let (uses, notes) = token_use::notes();
-        let accounts = accounts::Accounts::new(&registry, uses);
+        let (token_use_sender, token_use_receiver) = legacy_token_tracking::channel();
+        let accounts = token_lookup::TokenObjectLookup::new(&registry, token_use_sender);
         let (authenticator, issuer) =
-            service_accounts(options.issuer, options.service_account_key, accounts);
-        options.admission.follow(&registry);
-        let api = Arc::new(Api {
+            service_account_tokens(options.issuer, options.service_account_key, accounts);
+        options.admission.attach_registry(&registry);
+        let state = Arc::new(ServerState {
             store: options.store,
-            hub,
+            cache_manager,
             table,
-            defaults: Defaults::new(table, rhumb_api::defaults::by_type_for(&options.gates))?,
+            defaults: Defaults::new(table, rhumb_api::defaults::enabled_by_type(&options.gates))?,
             gates: options.gates,
             clock: options.clock,
             admission: options.admission,
-            companions: CompanionSet::default()
-                .with("", "services", allocator)
-                .with("", "resourcequotas", TurnKeys::of_quotas(turns.clone()))
-                .with("", "namespaces", TurnKeys::of_namespaces(turns.clone())),
-            tills: Tills::new(&registry, turns),
+            allocators: AllocatorSet::default()
+                .with_allocator("", "services", allocator)
+                .with_allocator(
+                    "",
+                    "resourcequotas",
+                    EpochSideEffects::for_quotas(epochs.clone()),
+                )
+                .with_allocator(
+                    "",
+                    "namespaces",
+                    EpochSideEffects::for_namespaces(epochs.clone()),
+                ),
+            quota_enforcer: QuotaEnforcer::new(&registry, epochs),
             authenticator: match options.tokens {
                 Some(tokens) => authenticator.with_token_file(tokens),
                 None => authenticator,
@@ -120,71 +133,76 @@ impl Api {
             policy,
             registry,
             public_address: options.public_address,
-            documents: Documents::default(),
-            closing: AtomicBool::new(false),
+            openapi_documents: OpenApiDocumentCache::default(),
+            shutting_down: AtomicBool::new(false),
         });
-        bootstrap::run(&api).await.map_err(StartError::Bootstrap)?;
-        companions::repair(&api).await;
-        companions::keep_addresses(&api);
-        services::run(&api, &options.services, options.advertised)
+        bootstrap::create_bootstrap_objects(&state)
             .await
             .map_err(StartError::Bootstrap)?;
-        upkeep::keep(&api, options.services, options.advertised);
-        aggregation::keep(&api, roles_changed);
-        token_use::keep(&api, notes);
+        allocation_repair::repair_all(&state).await;
+        allocation_repair::spawn_address_repair(&state);
+        kubernetes_service::bootstrap_service_access(&state, &options.services, options.advertised)
+            .await
+            .map_err(StartError::Bootstrap)?;
+        bootstrap_reconciler::spawn(&state, options.services, options.advertised);
+        role_aggregation::spawn(&state, roles_changed);
+        legacy_token_tracking::spawn(&state, token_use_receiver);
         if options.policy_status {
-            policy_status::keep(&api);
+            validating_policy_status::spawn(&state);
         }
-        quota::keep(&api, options.quota_status);
+        quota::spawn_status_tasks(&state, options.quota_status);
         if !options.event_ttl.is_zero() {
-            expiry::keep(&api, options.event_ttl);
+            event_ttl::spawn(&state, options.event_ttl);
         }
-        Ok(api)
+        Ok(state)
     }
 }
 
-async fn start_hub(options: &Options, kinds: &[Kind]) -> Result<Hub, StartError> {
+async fn start_cache_manager(
+    options: &ApiServerOptions,
+    kinds: &[Kind],
+) -> Result<CacheManager, StartError> {
     let mut resources = Vec::new();
-    for (path, stored) in stored_kinds(kinds) {
-        resources.push(rhumb_cache::Resource {
+    for (path, stored) in storage_versions(kinds) {
+        resources.push(rhumb_cache::ResourceCacheConfig {
             prefix: StoragePrefix::new(path)?,
-            projector: Arc::new(Projection::new(
+            projector: Arc::new(ApiObjectProjector::new(
                 stored.kind,
                 &stored.api_version,
-                forms(path, kinds, Table::builtin(), &options.gates)?,
+                stored_object_decoder(path, kinds, Table::builtin(), &options.gates)?,
             )),
-            indexes: options.indexes.of(stored.kind, path),
+            indexes: options.indexes.attributes_for(stored.kind, path),
         });
     }
-    for notes in [NODE_PORTS, TURNS] {
-        resources.push(rhumb_cache::Resource {
-            prefix: StoragePrefix::new(notes)?,
-            projector: Arc::new(AsStored),
+    for prefix_path in [NODE_PORTS_PATH, EPOCHS_PATH] {
+        resources.push(rhumb_cache::ResourceCacheConfig {
+            prefix: StoragePrefix::new(prefix_path)?,
+            projector: Arc::new(RawProjector),
             indexes: Vec::new(),
         });
     }
-    let cache_options = rhumb_cache::Options {
+    let cache_options = rhumb_cache::CacheOptions {
         clock: options.clock.clone(),
         index: options.indexes.options(&options.gates),
-        ..rhumb_cache::Options::default()
+        ..rhumb_cache::CacheOptions::default()
     };
     let root = format!("{}/", rhumb_meta::key::DEFAULT_ROOT);
-    Ok(Hub::start(options.store.clone(), &root, resources, cache_options).await?)
+    Ok(CacheManager::start(options.store.clone(), &root, resources, cache_options).await?)
 }
 
-/// Who checks tokens of service accounts, and who makes them.
-fn service_accounts(
+/// Builds the verifier and the issuer of service account tokens.
+fn service_account_tokens(
     issuer: String,
     key: SigningKey,
-    accounts: accounts::Accounts,
-) -> (Authenticator, Issuer) {
+    accounts: token_lookup::TokenObjectLookup,
+) -> (Authenticator, TokenIssuer) {
     let audiences = vec![issuer.clone()];
-    let verifier = Verifier::new(
+    let verifier = TokenVerifier::new(
         issuer.clone(),
         audiences.clone(),
         vec![key.public().clone()],
         Arc::new(accounts),
     );
     let authenticator = Authenticator::new().with_service_accounts(Arc::new(verifier));
-    (authenticator, Issuer::new(issuer, audiences, key))
+    (authenticator, TokenIssuer::new(issuer, audiences, key))
 }

@@ -1,4 +1,6 @@
-//! Users of client certificates: the common name is the user, the organizations are the groups.
+//! X.509 client certificate authentication: the common name is the user, the organizations are the groups.
+//!
+//! Upstream: `authentication/request/x509`.
 
 use std::sync::Arc;
 
@@ -10,13 +12,13 @@ use x509_parser::prelude::{FromDer as _, X509Certificate, X509Name};
 
 use crate::user::{User, extra_key};
 
-/// Where a subject may hold the uid of its user, in Kubernetes' own number space.
+/// The subject attribute with the UID of the user, in the OID space of Kubernetes.
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 
-/// Why a certificate gives no user.
+/// Why a certificate does not authenticate a user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    #[error("the client certificate cannot be read")]
+    #[error("failed to parse the client certificate")]
     Malformed,
     #[error("the client certificate has expired or is not valid yet")]
     OutOfTime,
@@ -28,23 +30,23 @@ pub enum CertificateError {
     UidNoString,
 }
 
-/// What a certificate says of its user, read once for a connection. The time is asked again for every request:
-/// a connection can outlive its certificate.
+/// The user in a client certificate, parsed once per connection. The validity period is checked for every request,
+/// because a connection can outlive its certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CertifiedUser {
-    /// None if the certificate has no common name.
+pub struct CertificateIdentity {
+    /// `None` if the certificate has no common name.
     user: Option<Arc<User>>,
     not_before_seconds: i64,
     not_after_seconds: i64,
 }
 
-impl CertifiedUser {
-    /// Reads a certificate whose chain TLS has checked.
-    pub fn read(der: &[u8]) -> Result<CertifiedUser, CertificateError> {
+impl CertificateIdentity {
+    /// Parses a certificate whose chain TLS has already verified.
+    pub fn read(der: &[u8]) -> Result<CertificateIdentity, CertificateError> {
         let (_, certificate) =
             X509Certificate::from_der(der).map_err(|_| CertificateError::Malformed)?;
         let validity = certificate.validity();
-        Ok(CertifiedUser {
+        Ok(CertificateIdentity {
             user: user_of_subject(certificate.subject(), der)?
                 .map(|user| Arc::new(user.authenticated())),
             not_before_seconds: validity.not_before.timestamp(),
@@ -52,7 +54,7 @@ impl CertifiedUser {
         })
     }
 
-    /// The user at this time; none if the certificate names nobody.
+    /// The user, if the certificate is valid at this time; `None` if it has no common name.
     pub fn at(&self, now: Timestamp) -> Result<Option<&Arc<User>>, CertificateError> {
         let seconds = now.unix_seconds();
         if seconds < self.not_before_seconds || seconds > self.not_after_seconds {
@@ -63,7 +65,7 @@ impl CertifiedUser {
 }
 
 fn user_of_subject(subject: &X509Name<'_>, der: &[u8]) -> Result<Option<User>, CertificateError> {
-    // Of several common names Go keeps the last.
+    // With several common names, Go uses the last one.
     let Some(name) = subject.iter_common_name().filter_map(text).last() else {
         return Ok(None);
     };
@@ -82,7 +84,7 @@ fn user_of_subject(subject: &X509Name<'_>, der: &[u8]) -> Result<Option<User>, C
     Ok(Some(user))
 }
 
-/// The organizations, which are groups of users, in the subject of a certificate signing request in PEM.
+/// The subject's organizations (the groups of the user) of a PEM-encoded certificate signing request.
 pub fn organizations_of_request(pem: &[u8]) -> Result<Vec<String>, String> {
     const LABEL: &str = "CERTIFICATE REQUEST";
     let (_, block) = parse_x509_pem(pem).map_err(|_| format!("PEM block type must be {LABEL}"))?;

@@ -1,4 +1,6 @@
-//! Who is asking.
+//! Authentication of requests by client certificate, static token file or service account token.
+//!
+//! Entry point: [`Authenticator`]. Upstream: `authenticator.Request` and the union of its implementations.
 
 mod certificate;
 mod token_file;
@@ -8,18 +10,18 @@ use std::sync::Arc;
 
 use rhumb_meta::Timestamp;
 
-use crate::token::{Verified, Verifier, VerifyError};
+use crate::token::{TokenVerifier, TokenVerifyError, VerifiedToken};
 use crate::user::User;
 
-pub use certificate::{CertificateError, CertifiedUser, organizations_of_request};
+pub use certificate::{CertificateError, CertificateIdentity, organizations_of_request};
 pub use token_file::{TokenFile, TokenFileError};
 
-/// What a request brought to show who asks. Its Debug form does not show the token.
+/// The credentials of a request. `Debug` does not show the token.
 #[derive(Clone, Copy, Default)]
 pub struct Credentials<'a> {
-    /// What the client's certificate says, which TLS has already checked against the client CA.
-    pub certificate: Option<&'a Result<CertifiedUser, CertificateError>>,
-    /// What [`bearer_token`] found.
+    /// The identity in the client certificate, whose chain TLS has already verified against the client CA.
+    pub certificate: Option<&'a Result<CertificateIdentity, CertificateError>>,
+    /// The result of [`bearer_token`].
     pub bearer_token: Option<&'a str>,
 }
 
@@ -32,7 +34,7 @@ impl fmt::Debug for Credentials<'_> {
     }
 }
 
-/// The token in the value of an `Authorization` header, if it is of the bearer kind.
+/// Extracts the token from the value of an `Authorization: Bearer` header.
 pub fn bearer_token(authorization: &str) -> Option<&str> {
     let mut parts = authorization.trim().splitn(3, ' ');
     let scheme = parts.next()?;
@@ -40,21 +42,21 @@ pub fn bearer_token(authorization: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Who asks.
+/// The result of authenticating a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AuthenticationOutcome {
     User(Arc<User>),
-    /// No credentials. The server decides whether [`User::anonymous`] may go on.
+    /// No credentials. The server decides whether to continue as [`User::anonymous`].
     Anonymous,
-    /// Credentials that are no good: a 401, also where anonymous requests may go on. The text is for the log.
+    /// Invalid credentials: answered with 401 even if anonymous requests are enabled. The text is for the log.
     Invalid(String),
 }
 
-/// All ways to show who asks.
+/// Tries all configured authentication methods.
 #[derive(Debug, Default)]
 pub struct Authenticator {
     token_file: Option<TokenFile>,
-    service_accounts: Option<Arc<Verifier>>,
+    service_accounts: Option<Arc<TokenVerifier>>,
 }
 
 impl Authenticator {
@@ -70,22 +72,26 @@ impl Authenticator {
     }
 
     #[must_use]
-    pub fn with_service_accounts(mut self, verifier: Arc<Verifier>) -> Self {
+    pub fn with_service_accounts(mut self, verifier: Arc<TokenVerifier>) -> Self {
         self.service_accounts = Some(verifier);
         self
     }
 
-    /// Who checks the tokens of service accounts.
-    pub fn service_accounts(&self) -> Option<&Verifier> {
+    /// The verifier of service account tokens.
+    pub fn service_accounts(&self) -> Option<&TokenVerifier> {
         self.service_accounts.as_deref()
     }
 
-    /// Who asks. A certificate comes before a token.
-    pub fn authenticate(&self, credentials: &Credentials<'_>, now: Timestamp) -> Outcome {
+    /// Authenticates a request. A certificate takes precedence over a token.
+    pub fn authenticate(
+        &self,
+        credentials: &Credentials<'_>,
+        now: Timestamp,
+    ) -> AuthenticationOutcome {
         let mut problem = None;
         if let Some(certificate) = credentials.certificate {
             match certificate.as_ref().map(|it| it.at(now)) {
-                Ok(Ok(Some(user))) => return Outcome::User(user.clone()),
+                Ok(Ok(Some(user))) => return AuthenticationOutcome::User(user.clone()),
                 Ok(Ok(None)) => {}
                 Ok(Err(error)) => problem = Some(error.to_string()),
                 Err(error) => problem = Some(error.to_string()),
@@ -93,27 +99,30 @@ impl Authenticator {
         }
         if let Some(token) = credentials.bearer_token {
             if let Some(user) = self.in_token_file(token) {
-                return Outcome::User(user.clone());
+                return AuthenticationOutcome::User(user.clone());
             }
             match self.service_account(token, &[], now) {
-                Ok(verified) => return Outcome::User(Arc::new(verified.user)),
+                Ok(verified) => return AuthenticationOutcome::User(Arc::new(verified.user)),
                 Err(error) => problem = Some(error.to_string()),
             }
         }
-        problem.map_or(Outcome::Anonymous, Outcome::Invalid)
+        problem.map_or(
+            AuthenticationOutcome::Anonymous,
+            AuthenticationOutcome::Invalid,
+        )
     }
 
-    /// Who has this token, and for which of the audiences it is: what a TokenReview asks.
+    /// Authenticates a token for the given audiences, as a TokenReview does.
     ///
-    /// No audiences stand for those of this server, and only for those are the tokens of the token file.
+    /// An empty list means the audiences of this server. Tokens of the token file are valid for those only.
     pub fn authenticate_token(
         &self,
         token: &str,
         audiences: &[String],
         now: Timestamp,
-    ) -> Result<Verified, VerifyError> {
+    ) -> Result<VerifiedToken, TokenVerifyError> {
         if let Some(user) = self.in_token_file(token) {
-            return Ok(Verified {
+            return Ok(VerifiedToken {
                 user: User::clone(user),
                 audiences: self.own_audiences(audiences)?,
                 stale: None,
@@ -127,8 +136,11 @@ impl Authenticator {
         token: &str,
         audiences: &[String],
         now: Timestamp,
-    ) -> Result<Verified, VerifyError> {
-        let verifier = self.service_accounts.as_ref().ok_or(VerifyError::Foreign)?;
+    ) -> Result<VerifiedToken, TokenVerifyError> {
+        let verifier = self
+            .service_accounts
+            .as_ref()
+            .ok_or(TokenVerifyError::Foreign)?;
         let mut verified = verifier.verify(token, audiences, now)?;
         verified.user = verified.user.authenticated();
         Ok(verified)
@@ -138,8 +150,8 @@ impl Authenticator {
         self.token_file.as_ref()?.user(token)
     }
 
-    /// Which of the audiences are those of this server. A server without any makes no difference.
-    fn own_audiences(&self, wanted: &[String]) -> Result<Vec<String>, VerifyError> {
+    /// The requested audiences that are audiences of this server. A server without audiences accepts all of them.
+    fn own_audiences(&self, wanted: &[String]) -> Result<Vec<String>, TokenVerifyError> {
         let own = self.service_accounts.as_ref().map(|it| it.audiences());
         let Some(own) = own.filter(|own| !own.is_empty()) else {
             return Ok(wanted.to_vec());
@@ -153,7 +165,7 @@ impl Authenticator {
             .cloned()
             .collect();
         match common.is_empty() {
-            true => Err(VerifyError::Foreign),
+            true => Err(TokenVerifyError::Foreign),
             false => Ok(common),
         }
     }

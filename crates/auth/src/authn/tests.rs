@@ -3,7 +3,7 @@ use rhumb_meta::Timestamp;
 use rustls_pki_types::CertificateDer;
 
 use super::*;
-use crate::token::{AccountSource, ObjectKind, ObjectState};
+use crate::token::{ServiceAccountTokenGetter, TokenObjectKind, TokenObjectState};
 use crate::user::extra_key;
 
 fn certificate(attributes: &[(DnType, &str)]) -> CertificateDer<'static> {
@@ -14,10 +14,10 @@ fn certificate(attributes: &[(DnType, &str)]) -> CertificateDer<'static> {
     }
     params.not_before = rcgen::date_time_ymd(2025, 1, 1);
     params.not_after = rcgen::date_time_ymd(2030, 1, 1);
-    let key = KeyPair::generate().expect("a key");
+    let key = KeyPair::generate().expect("generate a key");
     params
         .self_signed(&key)
-        .expect("a certificate")
+        .expect("sign the certificate")
         .der()
         .clone()
 }
@@ -30,7 +30,7 @@ fn uid_type() -> DnType {
 }
 
 fn authenticator() -> Authenticator {
-    let tokens = TokenFile::parse("secret,ann,7,\"dev,ops\"\n").expect("good");
+    let tokens = TokenFile::parse("secret,ann,7,\"dev,ops\"\n").expect("a valid token file");
     Authenticator::new().with_token_file(tokens)
 }
 
@@ -38,8 +38,8 @@ fn authenticate(
     certificates: &[CertificateDer<'_>],
     token: Option<&str>,
     now: Timestamp,
-) -> Outcome {
-    let certificate = certificates.first().map(|it| CertifiedUser::read(it));
+) -> AuthenticationOutcome {
+    let certificate = certificates.first().map(|it| CertificateIdentity::read(it));
     let credentials = Credentials {
         certificate: certificate.as_ref(),
         bearer_token: token,
@@ -48,20 +48,20 @@ fn authenticate(
 }
 
 #[test]
-fn a_certificate_names_its_user() {
+fn certificate_subject_becomes_the_user() {
     let certificate = certificate(&[
         (DnType::CommonName, "kubernetes-admin"),
         (DnType::OrganizationName, "system:masters"),
         (uid_type(), "u1"),
     ]);
-    let Outcome::User(user) = authenticate(&[certificate], None, NOW) else {
-        panic!("a user");
+    let AuthenticationOutcome::User(user) = authenticate(&[certificate], None, NOW) else {
+        panic!("expected a user");
     };
     let mut user = User::clone(&user);
     let id = user
         .extra
         .remove(extra_key::CREDENTIAL_ID)
-        .expect("an id")
+        .expect("a credential ID")
         .remove(0);
     assert_eq!(id.len(), "X509SHA256=".len() + 64, "{id}");
     assert_eq!(
@@ -77,20 +77,23 @@ fn a_certificate_names_its_user() {
 }
 
 #[test]
-fn credentials_that_are_no_good_are_refused() {
+fn invalid_credentials_are_rejected() {
     let good = certificate(&[(DnType::CommonName, "bob")]);
     let nameless = certificate(&[(DnType::OrganizationName, "dev")]);
     let no_uid = certificate(&[(DnType::CommonName, "bob"), (uid_type(), "")]);
     let noise = CertificateDer::from(vec![1, 2, 3]);
     let later = Timestamp::from_unix(1_900_000_000, 0);
-    let invalid = |text: &str| Outcome::Invalid(text.to_owned());
-    let name = |outcome: Outcome| match outcome {
-        Outcome::User(user) => Ok(user.name.clone()),
+    let invalid = |text: &str| AuthenticationOutcome::Invalid(text.to_owned());
+    let name = |outcome: AuthenticationOutcome| match outcome {
+        AuthenticationOutcome::User(user) => Ok(user.name.clone()),
         other => Err(other),
     };
     let chain = std::slice::from_ref;
     let cases = [
-        (authenticate(&[], None, NOW), Err(Outcome::Anonymous)),
+        (
+            authenticate(&[], None, NOW),
+            Err(AuthenticationOutcome::Anonymous),
+        ),
         (authenticate(&[], Some("secret"), NOW), Ok("ann")),
         (
             authenticate(&[], Some("wrong"), NOW),
@@ -104,7 +107,7 @@ fn credentials_that_are_no_good_are_refused() {
         ),
         (
             authenticate(chain(&nameless), None, NOW),
-            Err(Outcome::Anonymous),
+            Err(AuthenticationOutcome::Anonymous),
         ),
         (
             authenticate(chain(&good), None, later),
@@ -119,7 +122,7 @@ fn credentials_that_are_no_good_are_refused() {
         ),
         (
             authenticate(chain(&noise), None, NOW),
-            Err(invalid("the client certificate cannot be read")),
+            Err(invalid("failed to parse the client certificate")),
         ),
     ];
     for (at, (got, want)) in cases.into_iter().enumerate() {
@@ -129,8 +132,8 @@ fn credentials_that_are_no_good_are_refused() {
 
 #[test]
 fn users_of_the_token_file_are_authenticated() {
-    let Outcome::User(user) = authenticate(&[], Some("secret"), NOW) else {
-        panic!("a user");
+    let AuthenticationOutcome::User(user) = authenticate(&[], Some("secret"), NOW) else {
+        panic!("expected a user");
     };
     let want = User::new("ann", &["dev", "ops", "system:authenticated"]);
     assert_eq!(
@@ -143,18 +146,18 @@ fn users_of_the_token_file_are_authenticated() {
 }
 
 #[derive(Debug)]
-struct NoAccounts;
+struct EmptyTokenGetter;
 
-impl AccountSource for NoAccounts {
-    fn look_up(&self, _: ObjectKind, _: &str, _: &str) -> Option<ObjectState> {
+impl ServiceAccountTokenGetter for EmptyTokenGetter {
+    fn look_up(&self, _: TokenObjectKind, _: &str, _: &str) -> Option<TokenObjectState> {
         None
     }
 }
 
 #[test]
-fn tokens_of_the_file_are_for_this_server() {
+fn token_file_tokens_have_the_server_audiences() {
     let own = vec!["api".to_owned(), "also".to_owned()];
-    let verifier = Verifier::new("https://x", own, Vec::new(), Arc::new(NoAccounts));
+    let verifier = TokenVerifier::new("https://x", own, Vec::new(), Arc::new(EmptyTokenGetter));
     let authenticator = authenticator().with_service_accounts(Arc::new(verifier));
     let audiences = |wanted: &[&str]| {
         let wanted: Vec<String> = wanted.iter().map(|&it| it.to_owned()).collect();
@@ -163,11 +166,11 @@ fn tokens_of_the_file_are_for_this_server() {
     };
     assert_eq!(audiences(&[]).as_deref(), Ok("api also"));
     assert_eq!(audiences(&["vault", "api"]).as_deref(), Ok("api"));
-    assert_eq!(audiences(&["vault"]), Err(VerifyError::Foreign));
+    assert_eq!(audiences(&["vault"]), Err(TokenVerifyError::Foreign));
 }
 
 #[test]
-fn a_bearer_token_is_found_in_its_header() {
+fn bearer_token_is_parsed_from_the_header() {
     let cases = [
         ("Bearer abc", Some("abc")),
         ("bearer abc", Some("abc")),
@@ -185,7 +188,7 @@ fn a_bearer_token_is_found_in_its_header() {
 }
 
 #[test]
-fn what_can_be_shown_hides_secrets() {
+fn debug_output_hides_secrets() {
     let credentials = Credentials {
         certificate: None,
         bearer_token: Some("secret"),

@@ -1,4 +1,6 @@
-//! The file of fixed tokens: `token,user,uid,"group1,group2"`, one a line.
+//! The static token file (`--token-auth-file`): one `token,user,uid,"group1,group2"` per line.
+//!
+//! Upstream: `authentication/token/tokenfile`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,10 +10,10 @@ use ring::digest::{SHA256, digest};
 
 use crate::user::User;
 
-/// Users by their tokens.
+/// Users by token.
 ///
-/// Only digests of the tokens are kept: finding one takes no time that depends on how much of a token is right,
-/// and there is nothing to leak.
+/// Only digests of the tokens are kept, so that the time of a lookup does not depend on how much of a token matches
+/// and memory does not contain the tokens.
 #[derive(Default)]
 pub struct TokenFile {
     users: HashMap<[u8; 32], Arc<User>>,
@@ -23,7 +25,7 @@ impl fmt::Debug for TokenFile {
     }
 }
 
-/// What is wrong in a token file, and in which line. The text never holds a token.
+/// A syntax error in a token file, with its line. The text never contains a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct TokenFileError {
@@ -32,8 +34,8 @@ pub struct TokenFileError {
 }
 
 impl TokenFile {
-    /// Reads the file's text. An empty token and a token that is there twice are refused: both are mistakes that
-    /// give somebody the wrong rights.
+    /// Parses the file. Unlike upstream, empty and duplicate tokens are errors, because both would give a client the
+    /// permissions of another user.
     pub fn parse(text: &str) -> Result<Self, TokenFileError> {
         let mut file = TokenFile::default();
         for (line, record) in records(text)? {
@@ -64,13 +66,13 @@ impl TokenFile {
             };
             let user = Arc::new(user.authenticated());
             if file.users.insert(digest_of(&token), user).is_some() {
-                return problem("the token is in the file twice".to_owned());
+                return problem("duplicate token".to_owned());
             }
         }
         Ok(file)
     }
 
-    /// With the groups that a user has who has shown a token.
+    /// The user of a token, with `system:authenticated` among the groups.
     pub(super) fn user(&self, token: &str) -> Option<&Arc<User>> {
         self.users.get(&digest_of(token))
     }
@@ -82,9 +84,9 @@ fn digest_of(token: &str) -> [u8; 32] {
     key
 }
 
-/// The records of a CSV text, each with the line it begins in. Empty lines are none.
+/// Parses CSV into records, each with the line on which it starts. Empty lines are skipped.
 fn records(text: &str) -> Result<Vec<(usize, Vec<String>)>, TokenFileError> {
-    let mut reader = Reader {
+    let mut reader = CsvReader {
         rest: text,
         line: 1,
     };
@@ -102,19 +104,19 @@ fn records(text: &str) -> Result<Vec<(usize, Vec<String>)>, TokenFileError> {
             }
         }
         if !reader.end_of_line() && !reader.rest.is_empty() {
-            return Err(reader.problem("a quote ends before the field does"));
+            return Err(reader.problem("unexpected text after a closing quote"));
         }
         records.push((line, record));
     }
     Ok(records)
 }
 
-struct Reader<'a> {
+struct CsvReader<'a> {
     rest: &'a str,
     line: usize,
 }
 
-impl Reader<'_> {
+impl CsvReader<'_> {
     fn problem(&self, problem: &str) -> TokenFileError {
         TokenFileError {
             line: self.line,
@@ -147,17 +149,17 @@ impl Reader<'_> {
         let field = field.strip_suffix('\r').unwrap_or(field);
         self.rest = &self.rest[field.len()..];
         if field.contains('"') {
-            return Err(self.problem("a field with quotes must be quoted as a whole"));
+            return Err(self.problem("quote in a field that does not start with a quote"));
         }
         Ok(field.to_owned())
     }
 
-    /// The rest of a quoted field; a quote in it is written twice.
+    /// Parses the rest of a quoted field; `""` is one quote.
     fn quoted(&mut self) -> Result<String, TokenFileError> {
         let mut field = String::new();
         loop {
             let Some((part, rest)) = self.rest.split_once('"') else {
-                return Err(self.problem("a quote is not closed"));
+                return Err(self.problem("quoted field is not terminated"));
             };
             field.push_str(part);
             self.line += part.matches('\n').count();
@@ -175,16 +177,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_read_as_upstream_reads_them() {
+    fn token_files_are_parsed_like_upstream() {
         let text = "t1,ann,1\nt2,\"bob, b\",2,\"dev,ops\"\r\n\nt3,c\"\n";
-        let error = TokenFile::parse(text).expect_err("a stray quote");
+        let error = TokenFile::parse(text).expect_err("a stray quote is an error");
         assert_eq!(
             error.to_string(),
-            "line 4: a field with quotes must be quoted as a whole"
+            "line 4: quote in a field that does not start with a quote"
         );
-        let file = TokenFile::parse(&text[..text.len() - 6]).expect("good");
-        assert_eq!(file.user("t1").expect("there").name, "ann");
-        let bob = file.user("t2").expect("there");
+        let file = TokenFile::parse(&text[..text.len() - 6]).expect("a valid file");
+        assert_eq!(file.user("t1").expect("a known token").name, "ann");
+        let bob = file.user("t2").expect("a known token");
         assert_eq!((bob.name.as_str(), bob.uid.as_str()), ("bob, b", "2"));
         assert_eq!(bob.groups, ["dev", "ops", "system:authenticated"]);
         assert_eq!(file.user("t"), None);
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line_and_without_the_token() {
+    fn errors_have_the_line_but_not_the_token() {
         let cases = [
             (
                 "secret",
@@ -204,14 +206,11 @@ mod tests {
                 "line 2: must have at least 3 columns (token, user name, user uid), found 2",
             ),
             (",ann,1", "line 1: the token is empty"),
-            (
-                "secret,ann,1\n\nsecret,bob,2",
-                "line 3: the token is in the file twice",
-            ),
-            ("\"secret,ann,1\n", "line 1: a quote is not closed"),
+            ("secret,ann,1\n\nsecret,bob,2", "line 3: duplicate token"),
+            ("\"secret,ann,1\n", "line 1: quoted field is not terminated"),
             (
                 "\"secret\"x,ann,1\n",
-                "line 1: a quote ends before the field does",
+                "line 1: unexpected text after a closing quote",
             ),
         ];
         for (text, want) in cases {

@@ -1,10 +1,12 @@
-//! Who has which role from the beginning, and the roles of the system's own namespaces.
+//! Default bindings, and the default roles of `kube-system` and `kube-public`.
 
-use super::declare::{EVENTS, READ, Role, Subject, account, group, named, on, role, user};
+use super::role_declaration::{
+    EVENTS, READ, RoleDeclaration, SubjectDeclaration, account, group, named, on, role, user,
+};
 
-/// ClusterRoleBindings to the ClusterRole of the same name. The one of nodes is kept empty: what nodes may do
-/// depends on the node, which no role can say.
-pub(super) const CLUSTER_BINDINGS: &[(&str, &[Subject])] = &[
+/// ClusterRoleBindings to the ClusterRole of the same name. `system:node` has no subjects, because permissions of a
+/// kubelet depend on its node (upstream: Node authorizer).
+pub(super) const CLUSTER_BINDINGS: &[(&str, &[SubjectDeclaration])] = &[
     ("cluster-admin", &[group("system:masters")]),
     ("system:basic-user", &[group("system:authenticated")]),
     ("system:discovery", &[group("system:authenticated")]),
@@ -32,7 +34,7 @@ pub(super) const CLUSTER_BINDINGS: &[(&str, &[Subject])] = &[
 ];
 
 /// Roles by namespace.
-pub(super) const NAMESPACE_ROLES: &[(&str, Role)] = &[
+pub(super) const NAMESPACE_ROLES: &[(&str, RoleDeclaration)] = &[
     (
         "kube-public",
         role(
@@ -116,7 +118,7 @@ pub(super) const NAMESPACE_ROLES: &[(&str, Role)] = &[
 ];
 
 /// RoleBindings: namespace, name, role, subjects.
-pub(super) const NAMESPACE_BINDINGS: &[(&str, &str, &str, &[Subject])] = &[
+pub(super) const NAMESPACE_BINDINGS: &[(&str, &str, &str, &[SubjectDeclaration])] = &[
     (
         "kube-public",
         "system:controller:bootstrap-signer",

@@ -1,10 +1,10 @@
-//! The roles of people, nodes and components.
+//! Default ClusterRoles of users, nodes and components.
 
-use super::declare::{
-    EVENTS, READ, READ_UPDATE, READ_WRITE, Role, WRITE, aggregated, at, named, on, role,
+use super::role_declaration::{
+    EVENTS, READ, READ_UPDATE, READ_WRITE, RoleDeclaration, WRITE, aggregated, at, named, on, role,
 };
 
-pub(super) const CLUSTER_ROLES: &[Role] = &[
+pub(super) const CLUSTER_ROLES: &[RoleDeclaration] = &[
     aggregated("admin"),
     role("cluster-admin", &[on("*", "*", "*"), at("*", "*")]),
     aggregated("edit").part_of("admin"),

@@ -1,11 +1,11 @@
-//! The roles of controllers. Each is bound to the service account of its name in `kube-system`.
+//! Default roles of controllers. Each is bound to the service account of the same name in `kube-system`.
 
-use super::declare::{EVENTS, READ, READ_UPDATE, Role, named, on, role};
+use super::role_declaration::{EVENTS, READ, READ_UPDATE, RoleDeclaration, named, on, role};
 
-/// What the names of these roles begin with.
-pub(super) const PREFIX: &str = "system:controller:";
+/// The prefix of the names of these roles.
+pub(super) const CONTROLLER_ROLE_PREFIX: &str = "system:controller:";
 
-pub(super) const CONTROLLER_ROLES: &[Role] = &[
+pub(super) const CONTROLLER_ROLES: &[RoleDeclaration] = &[
     role(
         "attachdetach-controller",
         &[

@@ -1,53 +1,53 @@
-//! The roles and bindings that every cluster begins with.
+//! The default RBAC roles and bindings of every cluster (upstream: `bootstrappolicy`).
 //!
-//! They are those of v1.36 with its default feature gates, and those for what only rhumb has. Where a cluster already has them, [`reconcile`] says
-//! what is missing.
+//! [`objects`] lists those of upstream v1.36 with its default feature gates, and rhumb's own. [`reconcile`] compares
+//! them with the stored objects and returns the writes that are necessary.
 
 mod bindings;
 mod cluster_roles;
 mod controllers;
-mod declare;
-mod ours;
 mod reconcile;
+mod rhumb_roles;
+mod role_declaration;
 
 use serde_json::{Map, Value, json};
 
 use self::bindings::{CLUSTER_BINDINGS, NAMESPACE_BINDINGS, NAMESPACE_ROLES};
 use self::cluster_roles::CLUSTER_ROLES;
-use self::controllers::{CONTROLLER_ROLES, PREFIX};
-use self::declare::{Role, Subject, account};
-use crate::rbac::{GROUP, Kind};
+use self::controllers::{CONTROLLER_ROLE_PREFIX, CONTROLLER_ROLES};
+use self::role_declaration::{RoleDeclaration, SubjectDeclaration, account};
+use crate::rbac::{GROUP, RbacKind};
 
-pub use reconcile::{Reconciled, reconcile};
+pub use reconcile::{ReconcileAction, reconcile};
 
-/// One object of the policy that every cluster begins with.
+/// One default role or binding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BootstrapObject {
-    pub kind: Kind,
-    /// Empty for cluster-wide kinds. The namespaces must be there before.
+    pub kind: RbacKind,
+    /// Empty for cluster-scoped kinds. The namespace must exist before the object is created.
     pub namespace: &'static str,
     pub name: String,
     pub object: Map<String, Value>,
 }
 
-/// All of them: cluster-wide roles first, then their bindings, then those of namespaces.
+/// All default objects: cluster roles first, then cluster role bindings, then namespaced roles and bindings.
 pub fn objects() -> Vec<BootstrapObject> {
     let mut objects = Vec::new();
-    for declared in CLUSTER_ROLES.iter().chain(ours::CLUSTER_ROLES) {
+    for declared in CLUSTER_ROLES.iter().chain(rhumb_roles::CLUSTER_ROLES) {
         objects.push(role_object(
-            Kind::ClusterRole,
+            RbacKind::ClusterRole,
             "",
             declared.name.to_owned(),
             declared,
         ));
     }
     for declared in controller_roles() {
-        let name = format!("{PREFIX}{}", declared.name);
-        objects.push(role_object(Kind::ClusterRole, "", name, declared));
+        let name = format!("{CONTROLLER_ROLE_PREFIX}{}", declared.name);
+        objects.push(role_object(RbacKind::ClusterRole, "", name, declared));
     }
     for (name, subjects) in CLUSTER_BINDINGS {
         objects.push(binding_object(
-            Kind::ClusterRoleBinding,
+            RbacKind::ClusterRoleBinding,
             "",
             name,
             name,
@@ -55,10 +55,10 @@ pub fn objects() -> Vec<BootstrapObject> {
         ));
     }
     for declared in controller_roles() {
-        let name = format!("{PREFIX}{}", declared.name);
+        let name = format!("{CONTROLLER_ROLE_PREFIX}{}", declared.name);
         let subjects = [account("kube-system", declared.name)];
         objects.push(binding_object(
-            Kind::ClusterRoleBinding,
+            RbacKind::ClusterRoleBinding,
             "",
             &name,
             &name,
@@ -67,7 +67,7 @@ pub fn objects() -> Vec<BootstrapObject> {
     }
     for (namespace, declared) in NAMESPACE_ROLES {
         objects.push(role_object(
-            Kind::Role,
+            RbacKind::Role,
             namespace,
             declared.name.to_owned(),
             declared,
@@ -75,7 +75,7 @@ pub fn objects() -> Vec<BootstrapObject> {
     }
     for (namespace, name, role, subjects) in NAMESPACE_BINDINGS {
         objects.push(binding_object(
-            Kind::RoleBinding,
+            RbacKind::RoleBinding,
             namespace,
             name,
             role,
@@ -85,31 +85,31 @@ pub fn objects() -> Vec<BootstrapObject> {
     objects
 }
 
-fn controller_roles() -> impl Iterator<Item = &'static Role> {
-    CONTROLLER_ROLES.iter().chain(ours::CONTROLLER_ROLES)
+fn controller_roles() -> impl Iterator<Item = &'static RoleDeclaration> {
+    CONTROLLER_ROLES.iter().chain(rhumb_roles::CONTROLLER_ROLES)
 }
 
 fn role_object(
-    kind: Kind,
+    kind: RbacKind,
     namespace: &'static str,
     name: String,
-    declared: &Role,
+    declared: &RoleDeclaration,
 ) -> BootstrapObject {
     object(kind, namespace, name, declared.label(), declared.fields())
 }
 
 fn binding_object(
-    kind: Kind,
+    kind: RbacKind,
     namespace: &'static str,
     name: &str,
     role: &str,
-    subjects: &[Subject],
+    subjects: &[SubjectDeclaration],
 ) -> BootstrapObject {
     let role_kind = match kind {
-        Kind::RoleBinding => Kind::Role,
-        _ => Kind::ClusterRole,
+        RbacKind::RoleBinding => RbacKind::Role,
+        _ => RbacKind::ClusterRole,
     };
-    let subjects: Vec<Value> = subjects.iter().map(Subject::value).collect();
+    let subjects: Vec<Value> = subjects.iter().map(SubjectDeclaration::value).collect();
     let mut fields = json!({
         "roleRef": {"apiGroup": GROUP, "kind": role_kind.as_str(), "name": role},
     });
@@ -120,7 +120,7 @@ fn binding_object(
 }
 
 fn object(
-    kind: Kind,
+    kind: RbacKind,
     namespace: &'static str,
     name: String,
     label: Option<String>,

@@ -1,57 +1,57 @@
-//! What of the first policy has to be written again.
+//! Reconciliation of stored default roles and bindings (upstream: `reconciliation` of `component-helpers/auth/rbac`).
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::rbac::{Kind, PolicyRule, RoleRef, Subject, TooManyPermissions, uncovered};
+use crate::rbac::{PolicyRule, RbacKind, RoleRef, Subject, TooManyPermissions, uncovered};
 
-/// Set to `false`, it keeps a server from adding to a role or binding what it thinks is missing.
+/// The annotation that disables reconciliation of an object if its value is `false`.
 pub(super) const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-/// What to do with one object.
+/// The write that one object needs.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reconciled {
-    /// It is as it should be, or it is not ours to touch.
+pub enum ReconcileAction {
+    /// The object is complete, or reconciliation is disabled for it.
     Keep,
     Create(Map<String, Value>),
     Update(Map<String, Value>),
-    /// The role of a binding cannot change, so the old one has to go.
+    /// Delete and create: the `roleRef` of a binding is immutable.
     Recreate(Map<String, Value>),
 }
 
-/// Compares what is there with what should be. What somebody added stays; what is missing is added.
+/// Compares an existing object with the expected one. Adds what is missing; keeps what others have added.
 pub fn reconcile(
-    kind: Kind,
+    kind: RbacKind,
     expected: &Map<String, Value>,
     existing: Option<&Map<String, Value>>,
-) -> Reconciled {
+) -> ReconcileAction {
     let Some(existing) = existing else {
-        return Reconciled::Create(expected.clone());
+        return ReconcileAction::Create(expected.clone());
     };
     if annotation(existing, AUTO_UPDATE) == Some("false") {
-        return Reconciled::Keep;
+        return ReconcileAction::Keep;
     }
     let mut updated = existing.clone();
     for field in ["annotations", "labels"] {
         add_missing_entries(&mut updated, expected, field);
     }
     let is_same_role = match kind {
-        Kind::ClusterRole | Kind::Role => {
+        RbacKind::ClusterRole | RbacKind::Role => {
             add_missing_rules(&mut updated, expected);
             add_missing_selectors(&mut updated, expected);
             true
         }
-        Kind::ClusterRoleBinding | Kind::RoleBinding => {
+        RbacKind::ClusterRoleBinding | RbacKind::RoleBinding => {
             add_missing_subjects(&mut updated, expected);
             field::<RoleRef>(existing, "roleRef") == field::<RoleRef>(expected, "roleRef")
         }
     };
     if !is_same_role {
-        return Reconciled::Recreate(expected.clone());
+        return ReconcileAction::Recreate(expected.clone());
     }
     match updated == *existing {
-        true => Reconciled::Keep,
-        false => Reconciled::Update(updated),
+        true => ReconcileAction::Keep,
+        false => ReconcileAction::Update(updated),
     }
 }
 
@@ -63,7 +63,7 @@ fn annotation<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a str> 
         .as_str()
 }
 
-/// A field in its own form; one that is absent or cannot be read is empty.
+/// Parses a field; the default if it is absent or invalid.
 fn field<T: Default + for<'de> Deserialize<'de>>(object: &Map<String, Value>, name: &str) -> T {
     object
         .get(name)
@@ -94,7 +94,7 @@ fn add_missing_entries(
     }
     if let Some(entries) = entries.as_object_mut() {
         for (key, value) in wanted {
-            // What is there wins, as upstream merges them.
+            // Existing values take precedence, as upstream.
             entries.entry(key.clone()).or_insert_with(|| value.clone());
         }
     }

@@ -2,26 +2,26 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::authz::{Attributes, Authorizer as _};
-use crate::rbac::PolicyIndex;
+use crate::rbac::RbacPolicyIndex;
 use crate::user::{ServiceAccountName, User};
 
-/// A cluster's policy once its aggregated roles are written back.
-fn policy() -> PolicyIndex {
-    let index = PolicyIndex::new();
+/// The default policy, with the rules of aggregated roles written.
+fn policy() -> RbacPolicyIndex {
+    let index = RbacPolicyIndex::new();
     let objects = objects();
     let changes = objects
         .iter()
         .map(|it| (it.kind, it.namespace, it.name.as_str(), Some(&it.object)));
-    index.apply_all(changes).expect("all can be read");
+    index.apply_all(changes).expect("all objects are valid");
     for _ in 0..3 {
         for (name, rules) in index.policy().stale_aggregates() {
             let stored = objects
                 .iter()
-                .find(|it| it.name == name && it.kind == Kind::ClusterRole);
-            let mut object = stored.expect("declared").object.clone();
+                .find(|it| it.name == name && it.kind == RbacKind::ClusterRole);
+            let mut object = stored.expect("a default role").object.clone();
             object.insert("rules".to_owned(), json!(rules));
             index
-                .apply(Kind::ClusterRole, "", &name, Some(&object))
+                .apply(RbacKind::ClusterRole, "", &name, Some(&object))
                 .expect("applies");
         }
     }
@@ -30,36 +30,39 @@ fn policy() -> PolicyIndex {
 }
 
 #[test]
-fn the_first_policy_is_complete() {
+fn bootstrap_policy_is_complete() {
     let objects = objects();
     let count = |kind| objects.iter().filter(|it| it.kind == kind).count();
-    let counts = Kind::ALL.map(count);
-    let (ours, our_controllers) = (ours::CLUSTER_ROLES.len(), ours::CONTROLLER_ROLES.len());
+    let counts = RbacKind::ALL.map(count);
+    let (ours, our_controllers) = (
+        rhumb_roles::CLUSTER_ROLES.len(),
+        rhumb_roles::CONTROLLER_ROLES.len(),
+    );
     let roles = 31 + 38 + ours + our_controllers;
     assert_eq!(counts, [roles, 12 + 38 + our_controllers, 7, 7]);
     let names: BTreeSet<_> = objects
         .iter()
         .map(|it| (it.kind, it.namespace, &it.name))
         .collect();
-    assert_eq!(names.len(), objects.len(), "no object is declared twice");
+    assert_eq!(names.len(), objects.len(), "an object is declared twice");
     for object in &objects {
         if let Some(role) = object.object.get("roleRef") {
-            let kind = if object.kind == Kind::RoleBinding {
-                Kind::Role
+            let kind = if object.kind == RbacKind::RoleBinding {
+                RbacKind::Role
             } else {
-                Kind::ClusterRole
+                RbacKind::ClusterRole
             };
             let name = role["name"].as_str().expect("a name").to_owned();
             assert!(
                 names.contains(&(kind, object.namespace, &name)),
-                "{name} is declared"
+                "role {name} is not declared"
             );
         }
     }
 }
 
 #[test]
-fn the_first_policy_allows_what_components_and_people_need() {
+fn bootstrap_policy_allows_required_requests() {
     let index = policy();
     let policy = index.policy();
     let account = |name| {
@@ -142,13 +145,13 @@ fn the_first_policy_allows_what_components_and_people_need() {
 }
 
 #[test]
-fn admin_holds_edit_and_edit_holds_view() {
+fn admin_includes_edit_and_edit_includes_view() {
     let index = policy();
     let policy = index.policy();
     let rules = |name: &str| policy.aggregated_rules(name).expect("aggregated");
     let missing = |held: &str, wanted: &str| {
         crate::rbac::uncovered(&rules(held), &rules(wanted))
-            .expect("small")
+            .expect("few permissions")
             .len()
     };
     assert_eq!(missing("admin", "edit"), 0);

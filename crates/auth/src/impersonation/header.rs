@@ -1,4 +1,4 @@
-//! What the headers say, and whether it can be meant.
+//! Decoding and validation of impersonation header values.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use rhumb_meta::validation;
 
 use crate::user::User;
 
-/// Whether extra values are such that a constrained mode may carry them.
+/// Validates extra keys and values for the constrained modes.
 pub(super) fn validate_extra(extra: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
     for (key, values) in extra {
         if key.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn validate_extra(extra: &BTreeMap<String, Vec<String>>) -> Result<()
     Ok(())
 }
 
-/// Keys look like `acme.io/foo`.
+/// Validates a key such as `acme.io/foo`; upstream's `IsDomainPrefixedPath`.
 fn domain_prefixed_path(key: &str) -> Result<(), ErrorList> {
     let extra = Path::new("extra");
     let path = extra.child("key");
@@ -59,7 +59,7 @@ fn is_path_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(c)
 }
 
-/// A key in the old form of a `%`-encoded header name; one that cannot be decoded stands as it is.
+/// Decodes a `%`-encoded extra key; a key that cannot be decoded is returned unchanged.
 pub(super) fn unescape(key: &str) -> String {
     let mut bytes = Vec::with_capacity(key.len());
     let mut rest = key.as_bytes();
@@ -79,7 +79,7 @@ pub(super) fn unescape(key: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| key.to_owned())
 }
 
-/// The user as Go's `%#v` shows it, which is how upstream shows what was asked for.
+/// The user in Go's `%#v` syntax, which upstream's error message contains.
 pub(super) fn go_syntax(user: &User) -> String {
     let list = |values: &[String]| {
         let values: Vec<String> = values.iter().map(|it| quote(it).to_string()).collect();

@@ -1,8 +1,9 @@
-//! Acting as somebody else, by request headers.
+//! User impersonation by `Impersonate-*` request headers.
 //!
-//! v1.36 knows several ways to be allowed to, which are tried in turn. The constrained ones need two permissions:
-//! to impersonate that user, and to do while impersonating what the request does. The last one, `impersonate`, is
-//! the old one that allows everything.
+//! Entry points: [`ImpersonationRequest::from_headers`], then [`ImpersonationRequest::authorize`]. As upstream v1.36
+//! (constrained impersonation), several modes are tried in order. A constrained mode needs two permissions: to
+//! impersonate the user, and to perform the action of the request while impersonating. The legacy `impersonate` verb
+//! allows every action.
 
 mod header;
 
@@ -21,18 +22,18 @@ const GROUP_HEADER: &str = "impersonate-group";
 const EXTRA_HEADER_PREFIX: &str = "impersonate-extra-";
 const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 
-/// From this many groups or extra values on, a permission for all of them at once is looked for first.
-const MANY: usize = 4;
+/// From this number of groups or extra values, a permission for `*` is checked before the single values.
+const WILDCARD_CHECK_MIN_COUNT: usize = 4;
 
-/// Whom a request wants to act as.
+/// The user that a request asks to impersonate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Impersonation {
+pub struct ImpersonationRequest {
     wanted: User,
 }
 
-/// One way to be allowed to.
+/// A kind of impersonation permission, in the order of [`ImpersonationMode::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum ImpersonationMode {
     AssociatedNode,
     ArbitraryNode,
     ServiceAccount,
@@ -40,27 +41,27 @@ enum Mode {
     Legacy,
 }
 
-impl Impersonation {
-    /// Reads the headers of a request, of which names and values are given; others are skipped.
+impl ImpersonationRequest {
+    /// Parses the impersonation headers among the given header names and values.
     ///
-    /// `None` if the request wants to act as nobody else. The server must not pass these headers on.
+    /// `None` if the request has none. The server must not forward these headers.
     pub fn from_headers<'a>(
         headers: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Option<Self>, Status> {
         let mut wanted = User::default();
-        // Of headers that are repeated the first counts. One that does not count is still no reason to go on as
-        // the one who asks.
+        // The first of repeated headers is used. An ignored repetition with a value still counts as an attempt to
+        // impersonate: the request must not continue as the original user.
         let (mut name, mut uid) = (None, None);
-        let mut names_someone = false;
+        let mut has_identity_header = false;
         for (header, value) in headers {
             let header = header.to_ascii_lowercase();
             match header.as_str() {
                 USER_HEADER => {
-                    names_someone |= !value.is_empty();
+                    has_identity_header |= !value.is_empty();
                     name.get_or_insert(value);
                 }
                 UID_HEADER => {
-                    names_someone |= !value.is_empty();
+                    has_identity_header |= !value.is_empty();
                     uid.get_or_insert(value);
                 }
                 GROUP_HEADER => wanted.groups.push(value.to_owned()),
@@ -74,7 +75,7 @@ impl Impersonation {
         }
         wanted.name = name.unwrap_or_default().to_owned();
         wanted.uid = uid.unwrap_or_default().to_owned();
-        if wanted == User::default() && !names_someone {
+        if wanted == User::default() && !has_identity_header {
             return Ok(None);
         }
         if wanted.name.is_empty() {
@@ -84,30 +85,23 @@ impl Impersonation {
             );
             return Err(Status::bad_request(message));
         }
-        Ok(Some(Impersonation { wanted }))
+        Ok(Some(ImpersonationRequest { wanted }))
     }
 
-    /// Whether a header is one of those that [`Impersonation::from_headers`] reads.
-    pub fn is_header(name: &str) -> bool {
-        let name = name.to_ascii_lowercase();
-        [USER_HEADER, UID_HEADER, GROUP_HEADER].contains(&name.as_str())
-            || name.starts_with(EXTRA_HEADER_PREFIX)
-    }
-
-    /// The user to go on as, if the one who asks may act as that user in this request.
+    /// Returns the impersonated user, if the requesting user may impersonate it for this request.
     ///
-    /// `attributes` describe the request, with the user who asks.
+    /// `attributes` describe the request, with the requesting user.
     pub fn authorize(
         &self,
         attributes: &Attributes<'_>,
         authorizer: &dyn Authorizer,
     ) -> Result<User, Status> {
         let mut first_error = None;
-        for mode in Mode::ALL {
+        for mode in ImpersonationMode::ALL {
             if !mode.is_for(&self.wanted, attributes.user) {
                 continue;
             }
-            let attempt = Attempt {
+            let attempt = ImpersonationAttempt {
                 mode,
                 requestor: attributes.user,
                 authorizer,
@@ -121,53 +115,55 @@ impl Impersonation {
     }
 }
 
-impl Mode {
-    const ALL: [Mode; 5] = [
-        Mode::AssociatedNode,
-        Mode::ArbitraryNode,
-        Mode::ServiceAccount,
-        Mode::UserInfo,
-        Mode::Legacy,
+impl ImpersonationMode {
+    const ALL: [ImpersonationMode; 5] = [
+        ImpersonationMode::AssociatedNode,
+        ImpersonationMode::ArbitraryNode,
+        ImpersonationMode::ServiceAccount,
+        ImpersonationMode::UserInfo,
+        ImpersonationMode::Legacy,
     ];
 
     const fn name(self) -> &'static str {
         match self {
-            Mode::AssociatedNode => "associated-node",
-            Mode::ArbitraryNode => "arbitrary-node",
-            Mode::ServiceAccount => "serviceaccount",
-            Mode::UserInfo => "user-info",
-            Mode::Legacy => "",
+            ImpersonationMode::AssociatedNode => "associated-node",
+            ImpersonationMode::ArbitraryNode => "arbitrary-node",
+            ImpersonationMode::ServiceAccount => "serviceaccount",
+            ImpersonationMode::UserInfo => "user-info",
+            ImpersonationMode::Legacy => "",
         }
     }
 
     fn is_constrained(self) -> bool {
-        self != Mode::Legacy
+        self != ImpersonationMode::Legacy
     }
 
     fn verb(self) -> String {
         match self {
-            Mode::Legacy => "impersonate".to_owned(),
+            ImpersonationMode::Legacy => "impersonate".to_owned(),
             constrained => format!("impersonate:{}", constrained.name()),
         }
     }
 
-    /// Whether the mode applies to what is wanted.
+    /// Whether the mode applies to the requested user.
     fn is_for(self, wanted: &User, requestor: &User) -> bool {
         let only_name =
             wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
         let node = node_name(&wanted.name);
         let is_account = ServiceAccountName::parse(&wanted.name).is_some();
         match self {
-            Mode::AssociatedNode => only_name && node.is_some_and(|node| runs_on(requestor, node)),
-            Mode::ArbitraryNode => only_name && node.is_some(),
-            Mode::ServiceAccount => only_name && is_account,
-            Mode::UserInfo => node.is_none() && !is_account,
-            Mode::Legacy => true,
+            ImpersonationMode::AssociatedNode => {
+                only_name && node.is_some_and(|node| runs_on(requestor, node))
+            }
+            ImpersonationMode::ArbitraryNode => only_name && node.is_some(),
+            ImpersonationMode::ServiceAccount => only_name && is_account,
+            ImpersonationMode::UserInfo => node.is_none() && !is_account,
+            ImpersonationMode::Legacy => true,
         }
     }
 }
 
-/// Whether the one who asks is a service account of a pod on that node.
+/// Whether the requesting user is a service account with a token bound to a pod on that node.
 fn runs_on(requestor: &User, node: &str) -> bool {
     let known = requestor.extra.get(extra_key::NODE_NAME);
     ServiceAccountName::parse(&requestor.name).is_some()
@@ -180,14 +176,14 @@ fn node_name(username: &str) -> Option<&str> {
         .filter(|node| validation::dns1123_subdomain(node).is_empty())
 }
 
-/// One mode, tried for one request.
-struct Attempt<'a> {
-    mode: Mode,
+/// The permission checks of one mode for one request.
+struct ImpersonationAttempt<'a> {
+    mode: ImpersonationMode,
     requestor: &'a User,
     authorizer: &'a dyn Authorizer,
 }
 
-impl Attempt<'_> {
+impl ImpersonationAttempt<'_> {
     fn run(&self, wanted: &User, attributes: &Attributes<'_>) -> Result<User, Status> {
         if self.mode.is_constrained() {
             let verb = format!("impersonate-on:{}:{}", self.mode.name(), attributes.verb);
@@ -234,10 +230,10 @@ impl Attempt<'_> {
         self.check(&self.attributes(&verb, api_group, resource, subresource, name))
     }
 
-    /// Whether there are many, and a permission that names none of them.
+    /// Whether there are enough values for a wildcard check, and `*` is allowed.
     fn may_all(&self, count: usize, api_group: &str, resource: &str, subresource: &str) -> bool {
         self.mode.is_constrained()
-            && count >= MANY
+            && count >= WILDCARD_CHECK_MIN_COUNT
             && self
                 .check_one(api_group, resource, subresource, "*")
                 .is_ok()
@@ -254,8 +250,8 @@ impl Attempt<'_> {
         Attributes {
             api_version: "v1",
             subresource,
-            // An associated node is any of them: which one it is, the token of the pod has told.
-            name: if self.mode == Mode::AssociatedNode {
+            // The permission is for any associated node; the pod's token has already determined which node that is.
+            name: if self.mode == ImpersonationMode::AssociatedNode {
                 "*"
             } else {
                 name
@@ -264,7 +260,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Checks the name, and gives the groups that come with it.
+    /// Checks the user name, and returns the groups that it implies.
     fn check_name(&self, wanted: &User) -> Result<Vec<String>, Status> {
         let constrained = self.mode.is_constrained();
         let api_group = self.name_group();
@@ -295,7 +291,7 @@ impl Attempt<'_> {
         Ok(groups)
     }
 
-    /// The old mode has users and groups in the core group.
+    /// The API group of users and groups; the legacy mode uses the core group.
     fn name_group(&self) -> &'static str {
         match self.mode.is_constrained() {
             true => AUTHENTICATION_GROUP,

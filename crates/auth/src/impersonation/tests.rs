@@ -1,15 +1,15 @@
 use std::cell::RefCell;
 
 use super::*;
-use crate::authz::Grant;
+use crate::authz::AllowReason;
 
-/// Allows what it is told to, and remembers what it was asked.
-struct Rules<'a> {
+/// Allows the listed requests, and records every request.
+struct RecordingAuthorizer<'a> {
     allowed: &'a [&'a str],
     asked: RefCell<Vec<String>>,
 }
 
-impl Authorizer for Rules<'_> {
+impl Authorizer for RecordingAuthorizer<'_> {
     fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         let subresource = match attributes.subresource {
             "" => String::new(),
@@ -22,16 +22,16 @@ impl Authorizer for Rules<'_> {
         let is_allowed = self.allowed.contains(&asked.trim_end());
         self.asked.borrow_mut().push(asked.trim_end().to_owned());
         match is_allowed {
-            true => Decision::Allow(Grant::Masters),
+            true => Decision::Allow(AllowReason::Masters),
             false => Decision::Deny(String::new()),
         }
     }
 }
 
-type Headers<'a> = &'a [(&'a str, &'a str)];
+type HeaderPairs<'a> = &'a [(&'a str, &'a str)];
 
-fn check(headers: Headers<'_>, allowed: &[&str], want: Result<&[&str], &str>) {
-    let rules = Rules {
+fn check(headers: HeaderPairs<'_>, allowed: &[&str], want: Result<&[&str], &str>) {
+    let rules = RecordingAuthorizer {
         allowed,
         asked: RefCell::default(),
     };
@@ -43,8 +43,11 @@ fn check(headers: Headers<'_>, allowed: &[&str], want: Result<&[&str], &str>) {
         namespace: "x",
         ..Attributes::resource(&requestor, "list", "", "pods")
     };
-    let wanted = Impersonation::from_headers(headers.iter().copied()).expect("readable");
-    let got = wanted.expect("wanted").authorize(&list, &rules);
+    let wanted =
+        ImpersonationRequest::from_headers(headers.iter().copied()).expect("valid headers");
+    let got = wanted
+        .expect("an impersonation request")
+        .authorize(&list, &rules);
     let got = got.map(|user| user.groups).map_err(|status| status.message);
     let want = want
         .map(|groups| groups.iter().map(|&it| it.to_owned()).collect::<Vec<_>>())
@@ -57,7 +60,7 @@ const BOT: (&str, &str) = ("Impersonate-User", "system:serviceaccount:default:bo
 #[test]
 fn the_first_of_repeated_headers_counts() {
     let check = |headers: &[(&str, &str)], want: Result<Option<(&str, &str)>, i32>| {
-        let got = Impersonation::from_headers(headers.iter().copied());
+        let got = ImpersonationRequest::from_headers(headers.iter().copied());
         let got = got
             .map_err(|status| status.code)
             .map(|wanted| wanted.map(|it| (it.wanted.name.clone(), it.wanted.uid.clone())));
@@ -73,7 +76,7 @@ fn the_first_of_repeated_headers_counts() {
 }
 
 #[test]
-fn the_old_permission_allows_everything() {
+fn legacy_impersonate_verb_allows_any_request() {
     check(
         &[("Impersonate-User", "ann"), ("Impersonate-Group", "dev")],
         &["impersonate /users ann", "impersonate /groups dev"],
@@ -128,7 +131,7 @@ fn the_old_permission_allows_everything() {
 }
 
 #[test]
-fn constrained_permissions_are_for_one_kind_of_user_and_request() {
+fn constrained_impersonation_is_limited_to_mode_and_request() {
     let group = "authentication.k8s.io";
     let name = format!("impersonate:user-info {group}/users ann");
     let on = "impersonate-on:user-info:list /pods";
@@ -168,7 +171,7 @@ fn constrained_permissions_are_for_one_kind_of_user_and_request() {
             "system:authenticated",
         ]),
     );
-    let node: Headers<'_> = &[("Impersonate-User", "system:node:n1")];
+    let node: HeaderPairs<'_> = &[("Impersonate-User", "system:node:n1")];
     let own_node = format!("impersonate:associated-node {group}/nodes *");
     let groups: &[&str] = &["system:nodes", "system:authenticated"];
     check(
@@ -185,7 +188,7 @@ fn constrained_permissions_are_for_one_kind_of_user_and_request() {
 }
 
 #[test]
-fn many_groups_can_be_allowed_at_once() {
+fn wildcard_permission_allows_many_groups() {
     let all = "impersonate:user-info authentication.k8s.io/groups *";
     let name = "impersonate:user-info authentication.k8s.io/users ann";
     let on = "impersonate-on:user-info:list /pods";
@@ -203,29 +206,36 @@ fn many_groups_can_be_allowed_at_once() {
         Ok(&["a", "b", "c", "d", "system:authenticated"]),
     );
     let rules = [on, name, all];
-    let rules = Rules {
+    let rules = RecordingAuthorizer {
         allowed: &rules,
         asked: RefCell::default(),
     };
     let agent = User::new("agent", &[]);
-    let wanted = Impersonation::from_headers(headers[..4].iter().copied()).expect("readable");
+    let wanted =
+        ImpersonationRequest::from_headers(headers[..4].iter().copied()).expect("valid headers");
     let list = Attributes::resource(&agent, "list", "", "pods");
     assert!(
-        wanted.expect("wanted").authorize(&list, &rules).is_err(),
-        "three are asked for one by one"
+        wanted
+            .expect("an impersonation request")
+            .authorize(&list, &rules)
+            .is_err(),
+        "three groups are checked one by one"
     );
 }
 
 #[test]
-fn headers_without_a_user_are_refused() {
-    assert_eq!(Impersonation::from_headers([("Accept", "x")]), Ok(None));
+fn headers_without_a_user_are_rejected() {
     assert_eq!(
-        Impersonation::from_headers([("Impersonate-User", "")]),
+        ImpersonationRequest::from_headers([("Accept", "x")]),
         Ok(None)
     );
-    let error = |headers: Headers<'_>| {
-        Impersonation::from_headers(headers.iter().copied())
-            .expect_err("no user")
+    assert_eq!(
+        ImpersonationRequest::from_headers([("Impersonate-User", "")]),
+        Ok(None)
+    );
+    let error = |headers: HeaderPairs<'_>| {
+        ImpersonationRequest::from_headers(headers.iter().copied())
+            .expect_err("no user name")
             .message
     };
     assert_eq!(

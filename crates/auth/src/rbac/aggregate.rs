@@ -1,16 +1,16 @@
-//! ClusterRoles that are the union of others.
+//! Aggregated ClusterRoles (upstream: `clusterroleaggregation` controller).
 
 use std::collections::HashSet;
 
 use super::PolicyRule;
-use super::policy::Policy;
+use super::policy::RbacPolicy;
 
-impl Policy {
-    /// The aggregated ClusterRoles whose `rules` are not the union of the roles that they select, with the rules
-    /// they should have.
+impl RbacPolicy {
+    /// The aggregated ClusterRoles whose `rules` are not the union of the selected roles, with the rules that they
+    /// should have.
     ///
-    /// The server writes these back. A role that aggregates aggregated roles follows once those are written, so
-    /// the server asks again until none is left.
+    /// The server writes these rules. A role that aggregates other aggregated roles becomes outdated once those are
+    /// written, so the server repeats until the list is empty.
     pub fn stale_aggregates(&self) -> Vec<(String, Vec<PolicyRule>)> {
         let mut stale = Vec::new();
         for (name, role) in &self.cluster.roles {
@@ -24,7 +24,7 @@ impl Policy {
         stale
     }
 
-    /// The union of what an aggregated ClusterRole selects; `None` for any other role.
+    /// The union of the rules of the roles that an aggregated ClusterRole selects; `None` for any other role.
     pub fn aggregated_rules(&self, name: &str) -> Option<Vec<PolicyRule>> {
         let selectors = self.cluster.roles.get(name)?.aggregates.as_ref()?;
         let mut seen = HashSet::new();

@@ -1,7 +1,7 @@
-//! Nobody hands out more than they have.
+//! Privilege escalation prevention (upstream: `policybased` storage of `pkg/registry/rbac`).
 //!
-//! Whoever writes a role must hold all its rules, or the verb `escalate` on it; whoever writes a binding must hold
-//! all rules of its role, or the verb `bind` on that role.
+//! A user who writes a role must hold all of its rules, or have the verb `escalate` on it. A user who writes a binding
+//! must hold all rules of its role, or have the verb `bind` on that role. Entry point: [`check_escalation`].
 
 use std::collections::BTreeSet;
 
@@ -10,30 +10,30 @@ use rhumb_meta::{GroupResource, Status};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::cover::{compact, uncovered};
 use super::objects::{RoleRef, StoredBinding, StoredRole};
-use super::policy::Policy;
+use super::policy::RbacPolicy;
 use super::rule::QuotedList;
-use super::{GROUP, Kind, PolicyRule};
+use super::rule_coverage::{compact, uncovered};
+use super::{GROUP, PolicyRule, RbacKind};
 use crate::authz::{Attributes, Authorizer};
 use crate::user::{User, group};
 
-/// A role or binding that is about to be written.
+/// A create or update of a role or binding.
 #[derive(Debug, Clone, Copy)]
-pub struct Write<'a> {
+pub struct RbacWrite<'a> {
     pub user: &'a User,
-    pub kind: Kind,
-    /// Empty for cluster-wide kinds.
+    pub kind: RbacKind,
+    /// Empty for cluster-scoped kinds.
     pub namespace: &'a str,
-    /// The name in the request's path: empty for a creation.
+    /// The name in the request path; empty for a create.
     pub request_name: &'a str,
     pub object: &'a Map<String, Value>,
-    /// The object that is replaced, for an update.
+    /// The existing object, for an update.
     pub old: Option<&'a Map<String, Value>>,
 }
 
-/// Whether the user may write this role or binding, beside being allowed to write roles or bindings at all.
-pub fn check_escalation(policy: &Policy, write: &Write<'_>) -> Result<(), Status> {
+/// Checks that the write does not grant more than the user holds. The caller has already authorized the write itself.
+pub fn check_escalation(policy: &RbacPolicy, write: &RbacWrite<'_>) -> Result<(), Status> {
     if write.user.is_in(group::MASTERS) {
         return Ok(());
     }
@@ -44,12 +44,12 @@ pub fn check_escalation(policy: &Policy, write: &Write<'_>) -> Result<(), Status
         return Ok(());
     }
     match write.kind {
-        Kind::ClusterRole | Kind::Role => check_role(policy, write),
-        Kind::ClusterRoleBinding | Kind::RoleBinding => check_binding(policy, write),
+        RbacKind::ClusterRole | RbacKind::Role => check_role(policy, write),
+        RbacKind::ClusterRoleBinding | RbacKind::RoleBinding => check_binding(policy, write),
     }
 }
 
-fn check_role(policy: &Policy, write: &Write<'_>) -> Result<(), Status> {
+fn check_role(policy: &RbacPolicy, write: &RbacWrite<'_>) -> Result<(), Status> {
     let escalate = Attributes {
         api_version: "*",
         namespace: write.namespace,
@@ -70,11 +70,11 @@ fn check_role(policy: &Policy, write: &Write<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-fn check_binding(policy: &Policy, write: &Write<'_>) -> Result<(), Status> {
+fn check_binding(policy: &RbacPolicy, write: &RbacWrite<'_>) -> Result<(), Status> {
     let role = read::<StoredBinding>(write.object)?.role_ref;
     let resource = match role.kind.as_str() {
-        "ClusterRole" => Kind::ClusterRole.resource(),
-        "Role" => Kind::Role.resource(),
+        "ClusterRole" => RbacKind::ClusterRole.resource(),
+        "Role" => RbacKind::Role.resource(),
         kind => {
             let message = format!("unsupported role reference kind: {}", quote(kind));
             return Err(Status::bad_request(message));
@@ -95,12 +95,16 @@ fn check_binding(policy: &Policy, write: &Write<'_>) -> Result<(), Status> {
     confirm_held(policy, write, &rules)
 }
 
-/// Upstream looks for the role in the course of a request for a binding, and says it was one of those.
-fn missing_role(kind: Kind, role: &RoleRef) -> Status {
+/// The 404 for a missing role. As upstream, it names the resource of the binding, not that of the role.
+fn missing_role(kind: RbacKind, role: &RoleRef) -> Status {
     Status::not_found(&GroupResource::new(GROUP, kind.resource()), &role.name)
 }
 
-fn confirm_held(policy: &Policy, write: &Write<'_>, rules: &[PolicyRule]) -> Result<(), Status> {
+fn confirm_held(
+    policy: &RbacPolicy,
+    write: &RbacWrite<'_>,
+    rules: &[PolicyRule],
+) -> Result<(), Status> {
     let (held, missing_roles) = policy.rules_of_user(write.user, write.namespace);
     let missing = uncovered(&held, rules).map_err(|error| refuse(write, &error.to_string()))?;
     if missing.is_empty() {
@@ -121,7 +125,7 @@ fn confirm_held(policy: &Policy, write: &Write<'_>, rules: &[PolicyRule]) -> Res
     Err(refuse(write, &message))
 }
 
-fn refuse(write: &Write<'_>, message: &str) -> Status {
+fn refuse(write: &RbacWrite<'_>, message: &str) -> Status {
     let name = metadata(write.object).and_then(|it| it.get("name"));
     let name = name.and_then(Value::as_str);
     let resource = GroupResource::new(GROUP, write.kind.resource());
@@ -148,7 +152,7 @@ fn read<'a, T: Deserialize<'a>>(object: &'a Map<String, Value>) -> Result<T, Sta
     T::deserialize(object).map_err(|error| Status::bad_request(error.to_string()))
 }
 
-/// Whether the update touches only what the garbage collector touches: owners and finalizers.
+/// Whether the update changes only fields that the garbage collector changes; upstream's `IsOnlyMutatingGCFields`.
 fn differs_only_for_collection(new: &Map<String, Value>, old: &Map<String, Value>) -> bool {
     const COLLECTION: [&str; 4] = ["ownerReferences", "finalizers", "selfLink", "managedFields"];
     let (new_metadata, old_metadata) = (metadata(new), metadata(old));
@@ -160,7 +164,7 @@ fn metadata(object: &Map<String, Value>) -> Option<&Map<String, Value>> {
     object.get("metadata").and_then(Value::as_object)
 }
 
-/// Whether two objects have the same fields but for some.
+/// Whether two objects have equal fields, except for the skipped ones. A null field equals an absent one.
 fn same_but(
     skipped: &[&str],
     one: Option<&Map<String, Value>>,

@@ -1,75 +1,77 @@
-//! The writer's side of the policy.
+//! Builds and publishes policy snapshots from changes of roles and bindings.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Kind;
-use super::objects::{Binding, Role, StoredBinding, StoredRole};
-use super::policy::Policy;
+use super::RbacKind;
+use super::objects::{IndexedBinding, IndexedRole, StoredBinding, StoredRole};
+use super::policy::RbacPolicy;
 
-/// Takes roles and bindings as they change, and publishes the policy that they make.
+/// Applies changes of roles and bindings, and publishes the resulting policy.
 ///
-/// A change costs the size of the object and the logarithm of all others; readers never wait.
+/// A change costs time linear in the size of the object and logarithmic in the number of others; readers never block.
 #[derive(Debug, Default)]
-pub struct PolicyIndex {
-    /// Held by the writer from the draft to its publication, so that no change is lost to another.
-    draft: Mutex<Policy>,
-    current: ArcSwap<Policy>,
+pub struct RbacPolicyIndex {
+    /// Locked until the new policy is published, so that concurrent changes are not lost.
+    draft: Mutex<RbacPolicy>,
+    current: ArcSwap<RbacPolicy>,
 }
 
-/// An object that is no role or binding. It counts as absent: what cannot be read grants nothing.
+/// An object that cannot be parsed. It is treated as absent, so that it grants nothing.
 #[derive(Debug, thiserror::Error)]
-#[error("{} {namespace}/{name} cannot be read and grants nothing: {source}", kind.as_str())]
-pub struct ApplyError {
-    kind: Kind,
+#[error("failed to parse {} {namespace}/{name}: {source}", kind.as_str())]
+pub struct InvalidRbacObjectError {
+    kind: RbacKind,
     namespace: String,
     name: String,
     source: serde_json::Error,
 }
 
-/// What the index keeps of an object.
-pub(super) enum Entry {
-    Role(Role),
-    Binding(Binding),
+/// A parsed role or binding.
+pub(super) enum RbacEntry {
+    Role(IndexedRole),
+    Binding(IndexedBinding),
 }
 
-impl PolicyIndex {
+impl RbacPolicyIndex {
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The policy of this moment. Cheap; take it once per request.
-    pub fn policy(&self) -> Arc<Policy> {
+    /// The current policy. Cheap; load it once per request.
+    pub fn policy(&self) -> Arc<RbacPolicy> {
         self.current.load_full()
     }
 
-    /// Takes in one object, or that it is gone. The namespace of cluster-wide kinds is empty.
+    /// Adds or replaces an object, or removes it if `object` is `None`. Cluster-scoped kinds have an empty namespace.
     pub fn apply(
         &self,
-        kind: Kind,
+        kind: RbacKind,
         namespace: &str,
         name: &str,
         object: Option<&Map<String, Value>>,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<(), InvalidRbacObjectError> {
         self.apply_all([(kind, namespace, name, object)])
     }
 
-    /// Takes in many objects and publishes once; the first that cannot be read is told, after all were taken.
+    /// Applies many changes and publishes once. Objects that cannot be parsed do not stop the others; returns the first
+    /// error.
     pub fn apply_all<'a>(
         &self,
-        changes: impl IntoIterator<Item = (Kind, &'a str, &'a str, Option<&'a Map<String, Value>>)>,
-    ) -> Result<(), ApplyError> {
-        let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
+        changes: impl IntoIterator<Item = (RbacKind, &'a str, &'a str, Option<&'a Map<String, Value>>)>,
+    ) -> Result<(), InvalidRbacObjectError> {
+        let mut draft = self.draft.lock();
         let mut outcome = Ok(());
         for (kind, namespace, name, object) in changes {
             let entry = object.map(|object| read(kind, namespace, name, object));
             let entry = match entry.transpose() {
                 Ok(entry) => entry,
                 Err(source) => {
-                    outcome = outcome.and(Err(ApplyError {
+                    outcome = outcome.and(Err(InvalidRbacObjectError {
                         kind,
                         namespace: namespace.to_owned(),
                         name: name.to_owned(),
@@ -86,16 +88,18 @@ impl PolicyIndex {
 }
 
 fn read(
-    kind: Kind,
+    kind: RbacKind,
     namespace: &str,
     name: &str,
     object: &Map<String, Value>,
-) -> Result<Entry, serde_json::Error> {
+) -> Result<RbacEntry, serde_json::Error> {
     Ok(match kind {
-        Kind::ClusterRole | Kind::Role => Entry::Role(StoredRole::deserialize(object)?.into_role()),
-        Kind::ClusterRoleBinding | Kind::RoleBinding => {
+        RbacKind::ClusterRole | RbacKind::Role => {
+            RbacEntry::Role(StoredRole::deserialize(object)?.into_role())
+        }
+        RbacKind::ClusterRoleBinding | RbacKind::RoleBinding => {
             let stored = StoredBinding::deserialize(object)?;
-            Entry::Binding(Binding {
+            RbacEntry::Binding(IndexedBinding {
                 namespace: namespace.into(),
                 name: name.into(),
                 role: stored.role_ref,

@@ -1,80 +1,81 @@
 //! Role-based access control.
 //!
-//! [`PolicyIndex`] is fed roles and bindings and publishes a [`Policy`] after each: an immutable snapshot in which
-//! the bindings of a user are found by the user's name and groups, whatever else there is. Roles are evaluated by
-//! their `rules`, also aggregated ones: what a client reads is what counts. [`Policy::stale_aggregates`] says
-//! which `rules` the server has yet to write back.
+//! [`RbacPolicyIndex`] receives changes of roles and bindings and publishes a [`RbacPolicy`] after each: an immutable
+//! snapshot that finds the bindings of a user by user name and groups, independent of the number of other bindings.
+//! Aggregated roles are evaluated by their stored `rules`, as upstream does;
+//! [`RbacPolicy::outdated_aggregated_roles`] lists those whose `rules` must be rewritten.
+//! Upstream: `plugin/pkg/auth/authorizer/rbac` and `pkg/registry/rbac`.
 
 mod aggregate;
-mod cover;
 mod escalation;
 mod index;
 mod objects;
 mod policy;
 mod review;
 mod rule;
+mod rule_coverage;
 
-pub use cover::{TooManyPermissions, compact, uncovered};
-pub use escalation::{Write, check_escalation};
-pub use index::{ApplyError, PolicyIndex};
+pub use escalation::{RbacWrite, check_escalation};
+pub use index::{InvalidRbacObjectError, RbacPolicyIndex};
 pub use objects::{BindingGrant, RoleRef, Subject};
-pub use policy::Policy;
-pub use review::{NonResourceRule, ResourceRule, RulesStatus};
+pub use policy::RbacPolicy;
+pub use review::{NonResourceRule, ResourceRule, SubjectRulesReviewStatus};
 pub use rule::PolicyRule;
 pub(crate) use rule::QuotedList;
+pub use rule_coverage::{TooManyPermissions, compact, uncovered};
 
 /// The API group of roles and bindings.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The four kinds that policy is made of.
+/// The four kinds of RBAC objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum RbacKind {
     ClusterRole,
     ClusterRoleBinding,
     Role,
     RoleBinding,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 4] = [
-        Kind::ClusterRole,
-        Kind::ClusterRoleBinding,
-        Kind::Role,
-        Kind::RoleBinding,
+impl RbacKind {
+    pub const ALL: [RbacKind; 4] = [
+        RbacKind::ClusterRole,
+        RbacKind::ClusterRoleBinding,
+        RbacKind::Role,
+        RbacKind::RoleBinding,
     ];
 
     pub const fn as_str(self) -> &'static str {
         match self {
-            Kind::ClusterRole => "ClusterRole",
-            Kind::ClusterRoleBinding => "ClusterRoleBinding",
-            Kind::Role => "Role",
-            Kind::RoleBinding => "RoleBinding",
+            RbacKind::ClusterRole => "ClusterRole",
+            RbacKind::ClusterRoleBinding => "ClusterRoleBinding",
+            RbacKind::Role => "Role",
+            RbacKind::RoleBinding => "RoleBinding",
         }
     }
 
-    /// The plural name, as in a path.
+    /// The plural resource name, as in a URL path.
     pub const fn resource(self) -> &'static str {
         match self {
-            Kind::ClusterRole => "clusterroles",
-            Kind::ClusterRoleBinding => "clusterrolebindings",
-            Kind::Role => "roles",
-            Kind::RoleBinding => "rolebindings",
+            RbacKind::ClusterRole => "clusterroles",
+            RbacKind::ClusterRoleBinding => "clusterrolebindings",
+            RbacKind::Role => "roles",
+            RbacKind::RoleBinding => "rolebindings",
         }
     }
 
     pub const fn is_namespaced(self) -> bool {
-        matches!(self, Kind::Role | Kind::RoleBinding)
+        matches!(self, RbacKind::Role | RbacKind::RoleBinding)
     }
 
     pub fn from_resource(resource: &str) -> Option<Self> {
-        Kind::ALL
+        RbacKind::ALL
             .into_iter()
             .find(|kind| kind.resource() == resource)
     }
 }
 
 #[cfg(test)]
-mod grant_tests;
+mod escalation_tests;
 #[cfg(test)]
 mod random_tests;
 #[cfg(test)]

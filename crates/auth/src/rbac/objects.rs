@@ -1,4 +1,4 @@
-//! Roles and bindings as the index holds them.
+//! Roles and bindings: the parsed form of the index, and the stored form.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,7 +33,7 @@ pub struct Subject {
     pub namespace: String,
 }
 
-/// The role that a binding is for.
+/// A binding's `roleRef`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RoleRef {
@@ -45,18 +45,18 @@ pub struct RoleRef {
     pub name: String,
 }
 
-/// What of a Role or ClusterRole counts.
+/// The relevant parts of a Role or ClusterRole.
 #[derive(Debug)]
-pub(super) struct Role {
+pub(super) struct IndexedRole {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) rules: Arc<[PolicyRule]>,
-    /// The selectors of the aggregation rule; `None` without one.
+    /// The selectors of the aggregation rule; `None` if there is no rule.
     pub(super) aggregates: Option<Vec<Selector>>,
 }
 
-/// What of a RoleBinding or ClusterRoleBinding counts.
+/// The relevant parts of a RoleBinding or ClusterRoleBinding.
 #[derive(Debug)]
-pub(super) struct Binding {
+pub(super) struct IndexedBinding {
     /// Empty for a ClusterRoleBinding.
     pub(super) namespace: Arc<str>,
     pub(super) name: Arc<str>,
@@ -64,15 +64,15 @@ pub(super) struct Binding {
     pub(super) subjects: Vec<Subject>,
 }
 
-/// How the index finds a subject: by user name, which service accounts have too, or by group.
+/// The index key of a subject: the user name (service accounts have one too) or the group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum SubjectKey {
     User(Arc<str>),
     Group(Arc<str>),
 }
 
-impl Binding {
-    /// What the binding is found by, each with the place of its first subject.
+impl IndexedBinding {
+    /// The index keys of the binding, each with the index of its subject.
     pub(super) fn keys(&self) -> Vec<(SubjectKey, usize)> {
         let mut keys: Vec<(SubjectKey, usize)> = Vec::with_capacity(self.subjects.len());
         for (at, subject) in self.subjects.iter().enumerate() {
@@ -95,7 +95,7 @@ impl Binding {
         }
     }
 
-    /// A service account without a namespace is one of the binding's own.
+    /// The namespace of a service account subject; defaults to that of the binding.
     fn namespace_of<'a>(&'a self, subject: &'a Subject) -> &'a str {
         match subject.namespace.as_str() {
             "" => &self.namespace,
@@ -104,10 +104,10 @@ impl Binding {
     }
 }
 
-/// The binding that allowed a request, and the subject in it that the user is.
+/// The binding that allowed a request, and the index of the subject that matches the user.
 #[derive(Debug, Clone)]
 pub struct BindingGrant {
-    pub(super) binding: Arc<Binding>,
+    pub(super) binding: Arc<IndexedBinding>,
     pub(super) subject: usize,
 }
 
@@ -133,27 +133,27 @@ impl fmt::Display for BindingGrant {
     }
 }
 
-/// The parts of a stored object that policy is made of. Serde skips the rest.
+/// The parts of a stored Role or ClusterRole that the policy depends on.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct StoredRole {
     #[serde(deserialize_with = "null_is_empty")]
-    metadata: StoredMeta,
+    metadata: StoredRoleMetadata,
     #[serde(deserialize_with = "null_is_empty")]
     pub(super) rules: Vec<PolicyRule>,
-    aggregation_rule: Option<StoredAggregation>,
+    aggregation_rule: Option<StoredAggregationRule>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct StoredMeta {
+struct StoredRoleMetadata {
     #[serde(deserialize_with = "null_is_empty")]
     labels: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
-struct StoredAggregation {
+struct StoredAggregationRule {
     #[serde(deserialize_with = "null_is_empty")]
     cluster_role_selectors: Vec<LabelSelector>,
 }
@@ -173,13 +173,13 @@ impl StoredRole {
         aggregation.is_some_and(|it| !it.cluster_role_selectors.is_empty())
     }
 
-    pub(super) fn into_role(self) -> Role {
-        // A selector that cannot be read picks nothing, as in upstream's controller, which leaves such a role be.
+    pub(super) fn into_role(self) -> IndexedRole {
+        // An invalid selector matches nothing. Upstream's aggregation controller does not update such a role.
         let selector = |it: &LabelSelector| {
             LabelSelector::to_selector(Some(it)).unwrap_or(Selector::nothing())
         };
         let aggregation = self.aggregation_rule;
-        Role {
+        IndexedRole {
             labels: self.metadata.labels,
             rules: self.rules.into(),
             aggregates: aggregation

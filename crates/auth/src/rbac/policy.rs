@@ -1,4 +1,6 @@
-//! A snapshot of all roles and bindings, arranged for the question what one user may do.
+//! RbacPolicy: an immutable snapshot of all roles and bindings, indexed by subject. Implements [`Authorizer`].
+//!
+//! Upstream: `RBACAuthorizer` and `DefaultRuleResolver`.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -7,44 +9,50 @@ use std::sync::Arc;
 use imbl::{HashMap, OrdMap};
 use rhumb_meta::gotext::quote;
 
-use super::index::Entry;
-use super::objects::{Binding, BindingGrant, Role, RoleRef, SubjectKey};
-use super::{GROUP, Kind, PolicyRule};
-use crate::authz::{Attributes, Authorizer, Decision, Grant};
+use super::index::RbacEntry;
+use super::objects::{BindingGrant, IndexedBinding, IndexedRole, RoleRef, SubjectKey};
+use super::{GROUP, PolicyRule, RbacKind};
+use crate::authz::{AllowReason, Attributes, Authorizer, Decision};
 use crate::user::{User, group};
 
-/// All roles and bindings of one moment. Its maps share what did not change with the snapshots before it.
+/// A snapshot of all roles and bindings. Its persistent maps share unchanged parts with earlier snapshots.
 #[derive(Debug, Clone, Default)]
-pub struct Policy {
-    pub(super) cluster: Scope,
-    namespaces: HashMap<Arc<str>, Scope>,
+pub struct RbacPolicy {
+    pub(super) cluster: PolicyScope,
+    namespaces: HashMap<Arc<str>, PolicyScope>,
 }
 
-/// The roles and bindings of one namespace, or of the cluster.
+/// The roles and bindings of one namespace, or the cluster-scoped ones.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Scope {
-    pub(super) roles: OrdMap<Arc<str>, Arc<Role>>,
-    bindings: HashMap<Arc<str>, Arc<Binding>>,
-    users: HashMap<Arc<str>, Bindings>,
-    groups: HashMap<Arc<str>, Bindings>,
+pub(super) struct PolicyScope {
+    pub(super) roles: OrdMap<Arc<str>, Arc<IndexedRole>>,
+    bindings: HashMap<Arc<str>, Arc<IndexedBinding>>,
+    users: HashMap<Arc<str>, SubjectBindings>,
+    groups: HashMap<Arc<str>, SubjectBindings>,
 }
 
-/// The bindings of one subject by name, each with the place of the subject in it.
-type Bindings = OrdMap<Arc<str>, (Arc<Binding>, usize)>;
+/// The bindings of one subject by binding name, each with the index of the subject in the binding.
+type SubjectBindings = OrdMap<Arc<str>, (Arc<IndexedBinding>, usize)>;
 
-/// The way from a user to rules: a binding that applies, and what its role holds.
-pub(super) struct Applying<'a> {
-    binding: &'a Arc<Binding>,
+/// A binding that applies to a user, and the rules of its role.
+pub(super) struct ApplicableBinding<'a> {
+    binding: &'a Arc<IndexedBinding>,
     subject: usize,
     rules: Result<&'a Arc<[PolicyRule]>, MissingRole<'a>>,
 }
 
-/// A binding's role that does not exist.
+/// A reference to a role that does not exist.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MissingRole<'a>(pub(super) &'a RoleRef);
 
-impl Policy {
-    pub(super) fn set(&mut self, kind: Kind, namespace: &str, name: &str, entry: Option<Entry>) {
+impl RbacPolicy {
+    pub(super) fn set(
+        &mut self,
+        kind: RbacKind,
+        namespace: &str,
+        name: &str,
+        entry: Option<RbacEntry>,
+    ) {
         if !kind.is_namespaced() {
             self.cluster.set(kind, name, entry);
             return;
@@ -58,21 +66,22 @@ impl Policy {
         }
     }
 
-    /// Shows every binding that applies to the user in the namespace, cluster-wide ones first, until told to stop.
+    /// Visits every binding that applies to the user in the namespace, ClusterRoleBindings first, until the visitor
+    /// breaks.
     ///
-    /// A binding that applies in several ways, by two groups perhaps, is shown as often.
+    /// A binding with several matching subjects, such as two groups of the user, is visited once for each.
     pub(super) fn visit<'a, B>(
         &'a self,
         user: &User,
         namespace: &str,
-        mut visitor: impl FnMut(Applying<'a>) -> ControlFlow<B>,
+        mut visitor: impl FnMut(ApplicableBinding<'a>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let local = match namespace {
             "" => None,
             namespace => self.namespaces.get(namespace),
         };
         for scope in std::iter::once(&self.cluster).chain(local) {
-            // A ClusterRoleBinding cannot have a Role: there is none without a namespace.
+            // A ClusterRoleBinding cannot refer to a Role, because Roles are namespaced.
             let is_local = local.is_some_and(|local| std::ptr::eq(local, scope));
             let by_user = scope.users.get(user.name.as_str());
             let by_group = |group: &String| scope.groups.get(group.as_str());
@@ -81,7 +90,7 @@ impl Policy {
                 .chain(user.groups.iter().filter_map(by_group))
             {
                 for (binding, subject) in bindings.values() {
-                    visitor(Applying {
+                    visitor(ApplicableBinding {
                         binding,
                         subject: *subject,
                         rules: self.rules_of(&binding.role, is_local.then_some(scope)),
@@ -95,7 +104,7 @@ impl Policy {
     fn rules_of<'a>(
         &'a self,
         role: &'a RoleRef,
-        local: Option<&'a Scope>,
+        local: Option<&'a PolicyScope>,
     ) -> Result<&'a Arc<[PolicyRule]>, MissingRole<'a>> {
         let found = match role.kind.as_str() {
             "ClusterRole" => self.cluster.roles.get(role.name.as_str()),
@@ -105,7 +114,7 @@ impl Policy {
         found.map(|role| &role.rules).ok_or(MissingRole(role))
     }
 
-    /// The rules of the role that a binding in the namespace is for.
+    /// The rules of the role that a binding in the namespace refers to.
     pub(super) fn rules_of_reference(
         &self,
         role: &RoleRef,
@@ -116,11 +125,15 @@ impl Policy {
             .cloned()
     }
 
-    /// All rules of the user in the namespace, and what is to say about roles that are missing.
-    pub(super) fn rules_of_user(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Missing) {
+    /// All rules of the user in the namespace, and the missing roles of its bindings.
+    pub(super) fn rules_of_user(
+        &self,
+        user: &User,
+        namespace: &str,
+    ) -> (Vec<PolicyRule>, MissingRoles) {
         let mut seen = BTreeSet::new();
         let mut rules = Vec::new();
-        let mut missing = Missing::default();
+        let mut missing = MissingRoles::default();
         let _: ControlFlow<()> = self.visit(user, namespace, |applying| {
             let binding = applying.binding;
             if seen.insert((Arc::clone(&binding.namespace), Arc::clone(&binding.name))) {
@@ -135,12 +148,12 @@ impl Policy {
     }
 }
 
-impl Authorizer for Policy {
+impl Authorizer for RbacPolicy {
     fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         if attributes.user.is_in(group::MASTERS) {
-            return Decision::Allow(Grant::Masters);
+            return Decision::Allow(AllowReason::Masters);
         }
-        let mut missing = Missing::default();
+        let mut missing = MissingRoles::default();
         let found = self.visit(attributes.user, attributes.namespace, |applying| {
             match applying.rules {
                 Ok(rules) if rules.iter().any(|rule| rule.allows(attributes)) => {
@@ -155,22 +168,22 @@ impl Authorizer for Policy {
             ControlFlow::Continue(())
         });
         match found {
-            ControlFlow::Break(grant) => Decision::Allow(Grant::Binding(grant)),
+            ControlFlow::Break(grant) => Decision::Allow(AllowReason::Binding(grant)),
             ControlFlow::Continue(()) => Decision::Deny(missing.reason()),
         }
     }
 }
 
-/// What is to say about bindings whose roles are missing.
+/// Messages about bindings whose roles do not exist.
 #[derive(Debug, Default)]
-pub(super) struct Missing(BTreeSet<String>);
+pub(super) struct MissingRoles(BTreeSet<String>);
 
-impl Missing {
+impl MissingRoles {
     fn add(&mut self, MissingRole(role): MissingRole<'_>) {
         self.0.insert(missing_role(role));
     }
 
-    /// All of it as one text; empty when nothing is missing.
+    /// All messages as one text; empty if no role is missing.
     pub(super) fn text(&self) -> String {
         match self.0.len() {
             0 | 1 => self.0.first().cloned().unwrap_or_default(),
@@ -198,29 +211,31 @@ fn missing_role(role: &RoleRef) -> String {
     format!("{resource}.{GROUP} {} not found", quote(&role.name))
 }
 
-impl Scope {
+impl PolicyScope {
     fn is_empty(&self) -> bool {
         self.roles.is_empty() && self.bindings.is_empty()
     }
 
-    fn set(&mut self, kind: Kind, name: &str, entry: Option<Entry>) {
+    fn set(&mut self, kind: RbacKind, name: &str, entry: Option<RbacEntry>) {
         match (kind, entry) {
-            (_, Some(Entry::Role(role))) => {
+            (_, Some(RbacEntry::Role(role))) => {
                 self.roles.insert(name.into(), Arc::new(role));
             }
-            (_, Some(Entry::Binding(binding))) => {
+            (_, Some(RbacEntry::Binding(binding))) => {
                 self.remove_binding(name);
                 self.add_binding(Arc::new(binding));
             }
-            (Kind::ClusterRole | Kind::Role, None) => {
+            (RbacKind::ClusterRole | RbacKind::Role, None) => {
                 self.roles.remove(name);
             }
-            (Kind::ClusterRoleBinding | Kind::RoleBinding, None) => self.remove_binding(name),
+            (RbacKind::ClusterRoleBinding | RbacKind::RoleBinding, None) => {
+                self.remove_binding(name);
+            }
         }
     }
 
-    fn add_binding(&mut self, binding: Arc<Binding>) {
-        // From the last to the first, so that the first subject with a key is the one that is kept.
+    fn add_binding(&mut self, binding: Arc<IndexedBinding>) {
+        // In reverse order, so that the first subject with a key wins.
         for (key, at) in binding.keys().into_iter().rev() {
             let (subjects, key) = self.subjects(key);
             let mut bindings = subjects.get(&key).cloned().unwrap_or_default();
@@ -246,7 +261,7 @@ impl Scope {
         }
     }
 
-    fn subjects(&mut self, key: SubjectKey) -> (&mut HashMap<Arc<str>, Bindings>, Arc<str>) {
+    fn subjects(&mut self, key: SubjectKey) -> (&mut HashMap<Arc<str>, SubjectBindings>, Arc<str>) {
         match key {
             SubjectKey::User(name) => (&mut self.users, name),
             SubjectKey::Group(name) => (&mut self.groups, name),

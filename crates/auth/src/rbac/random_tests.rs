@@ -1,4 +1,4 @@
-//! The index beside an evaluator that looks at every binding, on random policies.
+//! Randomized tests: the policy index against a reference evaluator that scans every binding.
 
 use serde_json::{Map, Value, json};
 
@@ -7,15 +7,15 @@ use super::*;
 use crate::authz::{Attributes, Authorizer as _};
 use crate::user::User;
 
-struct Random(u64);
+struct SeededRng(fastrand::Rng);
 
-impl Random {
+impl SeededRng {
+    fn new(seed: u64) -> SeededRng {
+        SeededRng(fastrand::Rng::with_seed(seed))
+    }
+
     fn below(&mut self, bound: usize) -> usize {
-        // xorshift64*
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
+        self.0.usize(..bound)
     }
 
     fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
@@ -50,7 +50,7 @@ const USERS: &[&str] = &[
 ];
 const MEMBERS: &[&str] = &["dev", "ops"];
 
-fn random_role(random: &mut Random) -> Value {
+fn random_role(random: &mut SeededRng) -> Value {
     let rules: Vec<Value> = (0..random.below(3))
         .map(|_| {
             json!({
@@ -63,7 +63,7 @@ fn random_role(random: &mut Random) -> Value {
     json!({ "rules": rules })
 }
 
-fn random_binding(random: &mut Random) -> Value {
+fn random_binding(random: &mut SeededRng) -> Value {
     let subjects: Vec<Value> = (0..random.below(4))
         .map(|_| match random.below(4) {
             0 => json!({"kind": "User", "name": random.pick(USERS)}),
@@ -76,14 +76,14 @@ fn random_binding(random: &mut Random) -> Value {
     json!({"subjects": subjects, "roleRef": {"kind": kind, "name": random.pick(ROLES)}})
 }
 
-/// All objects by kind, namespace and name: the truth to compare with.
-type Objects = std::collections::BTreeMap<(Kind, String, String), Map<String, Value>>;
+/// All objects by kind, namespace and name, for the reference evaluator.
+type RbacObjectMap = std::collections::BTreeMap<(RbacKind, String, String), Map<String, Value>>;
 
-fn rules_of<'a>(objects: &'a Objects, binding: &Value, namespace: &str) -> Option<&'a Value> {
+fn rules_of<'a>(objects: &'a RbacObjectMap, binding: &Value, namespace: &str) -> Option<&'a Value> {
     let role = &binding["roleRef"];
     let (kind, namespace) = match role["kind"].as_str() {
-        Some("ClusterRole") => (Kind::ClusterRole, ""),
-        _ => (Kind::Role, namespace),
+        Some("ClusterRole") => (RbacKind::ClusterRole, ""),
+        _ => (RbacKind::Role, namespace),
     };
     let key = (
         kind,
@@ -135,11 +135,11 @@ fn rule_allows(rule: &Value, asked: &Attributes<'_>) -> bool {
         || has(&rule["resourceNames"], |own| own == asked.name))
 }
 
-fn allows(objects: &Objects, asked: &Attributes<'_>) -> bool {
+fn allows(objects: &RbacObjectMap, asked: &Attributes<'_>) -> bool {
     objects.iter().any(|((kind, namespace, _), binding)| {
         let in_scope = match kind {
-            Kind::ClusterRoleBinding => true,
-            Kind::RoleBinding => !asked.namespace.is_empty() && namespace == asked.namespace,
+            RbacKind::ClusterRoleBinding => true,
+            RbacKind::RoleBinding => !asked.namespace.is_empty() && namespace == asked.namespace,
             _ => false,
         };
         let binding = Value::Object(binding.clone());
@@ -154,14 +154,14 @@ fn allows(objects: &Objects, asked: &Attributes<'_>) -> bool {
 }
 
 #[test]
-fn the_index_decides_as_one_who_looks_at_everything() {
+fn index_decides_like_a_linear_scan() {
     let mut allowed = 0;
     for seed in 1..=30 {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
-        let index = PolicyIndex::new();
-        let mut objects = Objects::new();
+        let mut random = SeededRng::new(seed);
+        let index = RbacPolicyIndex::new();
+        let mut objects = RbacObjectMap::new();
         for _ in 0..60 {
-            let kind = Kind::ALL[random.below(4)];
+            let kind = RbacKind::ALL[random.below(4)];
             let namespace = match kind.is_namespaced() {
                 true => random.pick(&NAMESPACES[1..]),
                 false => "",
@@ -169,7 +169,7 @@ fn the_index_decides_as_one_who_looks_at_everything() {
             let name = random.pick(ROLES);
             let object = match (kind, random.below(5)) {
                 (_, 0) => None,
-                (Kind::ClusterRole | Kind::Role, _) => Some(map(random_role(&mut random))),
+                (RbacKind::ClusterRole | RbacKind::Role, _) => Some(map(random_role(&mut random))),
                 _ => Some(map(random_binding(&mut random))),
             };
             index
@@ -213,14 +213,17 @@ fn the_index_decides_as_one_who_looks_at_everything() {
             }
         }
     }
-    assert!(allowed > 1000, "the policies allow something: {allowed}");
+    assert!(
+        allowed > 1000,
+        "the random policies allow too few requests: {allowed}"
+    );
 }
 
 #[test]
-fn what_is_missing_of_rules_is_what_they_do_not_allow() {
-    let mut random = Random(7);
+fn uncovered_permissions_are_those_not_allowed() {
+    let mut random = SeededRng::new(7);
     let single = |rules: &[PolicyRule], one: &PolicyRule| {
-        // A single permission without wildcards is covered exactly if a request for it is allowed.
+        // A permission without wildcards is covered if and only if a request for it is allowed.
         let ann = User::new("ann", &[]);
         let verb = one.verbs[0].as_str();
         let asked = match one.non_resource_urls.first() {
@@ -239,11 +242,11 @@ fn what_is_missing_of_rules_is_what_they_do_not_allow() {
         rules.iter().any(|rule| rule.allows(&asked))
     };
     for _ in 0..3000 {
-        let rules = |random: &mut Random| -> Vec<PolicyRule> {
+        let rules = |random: &mut SeededRng| -> Vec<PolicyRule> {
             let role = random_role(random);
             let mut rules: Vec<PolicyRule> =
-                serde_json::from_value(role["rules"].clone()).expect("rules");
-            // Validation lets no rule have both names and paths.
+                serde_json::from_value(role["rules"].clone()).expect("valid rules");
+            // Validation rejects rules with both resource names and paths.
             for rule in rules
                 .iter_mut()
                 .filter(|it| !it.non_resource_urls.is_empty())
@@ -253,11 +256,11 @@ fn what_is_missing_of_rules_is_what_they_do_not_allow() {
             rules
         };
         let (held, wanted) = (rules(&mut random), rules(&mut random));
-        for missing in uncovered(&held, &wanted).expect("small") {
+        for missing in uncovered(&held, &wanted).expect("few permissions") {
             let is_plain = !missing.to_string().contains('*');
             assert!(
                 !is_plain || !single(&held, &missing),
-                "{held:?} hold {missing}"
+                "{held:?} covers {missing}"
             );
         }
         assert_eq!(

@@ -1,14 +1,14 @@
-//! What a user may do in a namespace, as SelfSubjectRulesReview tells it.
+//! The rules of a user in a namespace, for SelfSubjectRulesReview (upstream: `RulesFor` of `RBACAuthorizer`).
 
 use serde::Serialize;
 
-use super::policy::Policy;
+use super::policy::RbacPolicy;
 use crate::user::User;
 
 /// The `status` of a SelfSubjectRulesReview.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RulesStatus {
+pub struct SubjectRulesReviewStatus {
     pub resource_rules: Vec<ResourceRule>,
     pub non_resource_rules: Vec<NonResourceRule>,
     pub incomplete: bool,
@@ -35,13 +35,13 @@ pub struct NonResourceRule {
     pub non_resource_urls: Vec<String>,
 }
 
-impl Policy {
-    /// Every rule that holds for the user in the namespace.
-    pub fn rules_status(&self, user: &User, namespace: &str) -> RulesStatus {
+impl RbacPolicy {
+    /// All rules that apply to the user in the namespace.
+    pub fn rules_status(&self, user: &User, namespace: &str) -> SubjectRulesReviewStatus {
         let (rules, missing) = self.rules_of_user(user, namespace);
-        let mut status = RulesStatus {
+        let mut status = SubjectRulesReviewStatus {
             evaluation_error: missing.text(),
-            ..RulesStatus::default()
+            ..SubjectRulesReviewStatus::default()
         };
         for rule in rules {
             if !rule.non_resource_urls.is_empty() {

@@ -1,4 +1,4 @@
-//! One rule of a role, and what it allows.
+//! PolicyRule: the rules of roles, and whether they allow a request (upstream: `rbac.RuleAllows`).
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ pub struct PolicyRule {
     pub verbs: Vec<String>,
 }
 
-/// The API takes `null` for an empty list.
+/// Deserializes `null` as the default value, as the API does.
 pub(super) fn null_is_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -65,11 +65,11 @@ impl PolicyRule {
     }
 }
 
-fn has_or_all(own: &[String], asked: &str) -> bool {
-    own.iter().any(|own| own == asked || own == "*")
+fn has_or_all(own: &[String], requested: &str) -> bool {
+    own.iter().any(|own| own == requested || own == "*")
 }
 
-/// Whether a rule's resource (`pods`, `pods/log`, `*/scale`, `*`) names what is asked for.
+/// Whether a rule's resource (`pods`, `pods/log`, `*/scale`, `*`) matches the requested resource.
 fn resource_matches(own: &str, resource: &str, subresource: &str) -> bool {
     if own == "*" {
         return true;
@@ -87,11 +87,11 @@ fn resource_matches(own: &str, resource: &str, subresource: &str) -> bool {
 }
 
 /// Whether a rule's path, which may end in `*`, covers another path.
-pub(super) fn url_covers(own: &str, asked: &str) -> bool {
-    own == asked || (own.ends_with('*') && asked.starts_with(own.trim_end_matches('*')))
+pub(super) fn url_covers(own: &str, requested: &str) -> bool {
+    own == requested || (own.ends_with('*') && requested.starts_with(own.trim_end_matches('*')))
 }
 
-/// The form in which error messages show a rule: `{APIGroups:[""], Resources:["pods"], Verbs:["list"]}`.
+/// The format of rules in error messages: `{APIGroups:[""], Resources:["pods"], Verbs:["list"]}`.
 impl fmt::Display for PolicyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_allows_what_it_names() {
+    fn rule_allows_named_resources() {
         let cases = [
             // verbs, groups, resources, names; verb, group, resource/subresource, name; allowed
             (["get", "core", "pods", ""], ["get", "", "pods", "a"], true),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_allows_paths() {
+    fn rule_allows_non_resource_urls() {
         let cases = [
             ("/healthz", "/healthz", true),
             ("/healthz", "/healthz/etcd", false),
@@ -242,14 +242,14 @@ mod tests {
                 non_resource_urls: words(url),
                 ..PolicyRule::default()
             };
-            let asked = |verb| rule.allows(&Attributes::path(&ann, verb, path));
-            assert_eq!(asked("get"), want, "{url} {path}");
-            assert!(!asked("post"));
+            let allows = |verb| rule.allows(&Attributes::path(&ann, verb, path));
+            assert_eq!(allows("get"), want, "{url} {path}");
+            assert!(!allows("post"));
         }
     }
 
     #[test]
-    fn a_rule_is_shown_as_upstream_shows_it() {
+    fn rule_display_matches_upstream() {
         let rule = PolicyRule {
             verbs: words("get list"),
             api_groups: words("core apps"),

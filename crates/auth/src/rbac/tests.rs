@@ -9,19 +9,19 @@ use crate::user::{ServiceAccountName, User};
 pub(super) fn map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
-        other => panic!("no object: {other}"),
+        other => panic!("not a JSON object: {other}"),
     }
 }
 
 /// An index of `[kind, "namespace/name" or "name", fields]` entries.
-pub(super) fn index(objects: Value) -> PolicyIndex {
-    let index = PolicyIndex::new();
+pub(super) fn index(objects: Value) -> RbacPolicyIndex {
+    let index = RbacPolicyIndex::new();
     for entry in objects.as_array().expect("a list") {
         let kind = entry[0].as_str().expect("a kind");
-        let kind = Kind::ALL
+        let kind = RbacKind::ALL
             .into_iter()
             .find(|it| it.as_str() == kind)
-            .expect("known");
+            .expect("a known kind");
         let name = entry[1].as_str().expect("a name");
         let (namespace, name) = name.split_once('/').unwrap_or(("", name));
         let object = map(entry[2].clone());
@@ -41,7 +41,7 @@ pub(super) fn binding(role_kind: &str, role: &str, subjects: Value) -> Value {
     json!({"roleRef": role, "subjects": subjects})
 }
 
-fn sample() -> PolicyIndex {
+fn sample() -> RbacPolicyIndex {
     let user = |name| json!({"kind": "User", "name": name});
     let group = |name| json!({"kind": "Group", "name": name});
     let account = |name| json!({"kind": "ServiceAccount", "name": name});
@@ -108,8 +108,8 @@ fn bindings_apply_to_their_subjects_in_their_namespaces() {
         }
         .username()
     };
-    type Case<'a> = (User, &'a str, &'a str, &'a str, Result<&'a str, &'a str>);
-    let cases: &[Case<'_>] = &[
+    type AuthorizationCase<'a> = (User, &'a str, &'a str, &'a str, Result<&'a str, &'a str>);
+    let cases: &[AuthorizationCase<'_>] = &[
         (
             User::new("ann", &[]),
             "get",
@@ -205,7 +205,7 @@ fn bindings_apply_to_their_subjects_in_their_namespaces() {
 }
 
 #[test]
-fn what_is_removed_or_replaced_grants_nothing_more() {
+fn removed_and_replaced_objects_grant_nothing() {
     let index = sample();
     let ann = User::new("ann", &[]);
     let nodes = Attributes::resource(&ann, "get", "", "nodes");
@@ -224,15 +224,15 @@ fn what_is_removed_or_replaced_grants_nothing_more() {
         "nodes",
         json!([{"kind": "User", "name": "zoe"}]),
     );
-    set(Kind::ClusterRoleBinding, "", "all-nodes", Some(others)).expect("applies");
+    set(RbacKind::ClusterRoleBinding, "", "all-nodes", Some(others)).expect("applies");
     assert!(!index.policy().authorize(&nodes).is_allowed());
-    set(Kind::Role, "a", "read", None).expect("nothing to remove");
+    set(RbacKind::Role, "a", "read", None).expect("nothing to remove");
     assert!(index.policy().authorize(&pods).is_allowed());
-    set(Kind::RoleBinding, "a", "read", None).expect("removed");
+    set(RbacKind::RoleBinding, "a", "read", None).expect("removed");
     assert!(!index.policy().authorize(&pods).is_allowed());
     assert!(
         before.authorize(&nodes).is_allowed(),
-        "a snapshot stays as it was"
+        "a snapshot does not change"
     );
 
     let zoe = User::new("zoe", &[]);
@@ -242,18 +242,18 @@ fn what_is_removed_or_replaced_grants_nothing_more() {
     };
     assert!(index.policy().authorize(&nodes).is_allowed());
     let broken = Some(json!({"subjects": "nobody"}));
-    let error = set(Kind::ClusterRoleBinding, "", "all-nodes", broken).expect_err("broken");
+    let error = set(RbacKind::ClusterRoleBinding, "", "all-nodes", broken).expect_err("broken");
     assert!(
         error
             .to_string()
-            .contains("ClusterRoleBinding /all-nodes cannot be read"),
+            .contains("failed to parse ClusterRoleBinding /all-nodes: "),
         "{error}"
     );
     assert!(!index.policy().authorize(&nodes).is_allowed());
 }
 
 #[test]
-fn null_stands_for_what_is_absent() {
+fn null_fields_are_treated_as_absent() {
     let index = index(json!([
         ["ClusterRole", "r", {"metadata": null, "aggregationRule": null, "rules": [
             {"apiGroups": [""], "resources": ["pods"], "resourceNames": null, "verbs": ["get"]},
@@ -270,7 +270,7 @@ fn null_stands_for_what_is_absent() {
 }
 
 #[test]
-fn rules_are_told_once_each_for_a_review() {
+fn review_lists_each_rule_once() {
     let policy = sample().policy();
     let ann = User::new("ann", &["ops"]);
     let status = policy.rules_status(&ann, "a");
@@ -282,7 +282,7 @@ fn rules_are_told_once_each_for_a_review() {
     assert_eq!(
         resources,
         ["nodes", "pods"],
-        "by user and by group, but one binding"
+        "one binding, although it applies by user and by group"
     );
     assert_eq!(policy.rules_status(&ann, "").resource_rules.len(), 1);
     let bob = policy.rules_status(&User::new("bob", &[]), "");
@@ -295,7 +295,7 @@ fn rules_are_told_once_each_for_a_review() {
         ["ClusterRoleBinding", "b", binding("ClusterRole", "r", json!([{"kind": "User", "name": "ann"}]))],
     ]));
     assert_eq!(
-        serde_json::to_value(paths.policy().rules_status(&ann, "")).expect("writes"),
+        serde_json::to_value(paths.policy().rules_status(&ann, "")).expect("serializes"),
         json!({
             "resourceRules": [], "incomplete": false,
             "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}],
@@ -329,30 +329,30 @@ fn aggregated_roles_follow_what_they_select() {
     assert_eq!(
         resources,
         ["nodes", "pods"],
-        "by name of the role, each rule once"
+        "sorted by role name, without duplicates"
     );
 
     let written = map(json!({
         "aggregationRule": {"clusterRoleSelectors": selects("to-sum")}, "rules": stale[0].1,
     }));
     index
-        .apply(Kind::ClusterRole, "", "sum", Some(&written))
+        .apply(RbacKind::ClusterRole, "", "sum", Some(&written))
         .expect("applies");
     assert_eq!(index.policy().stale_aggregates(), vec![]);
     index
-        .apply(Kind::ClusterRole, "", "a", None)
+        .apply(RbacKind::ClusterRole, "", "a", None)
         .expect("removed");
     assert_eq!(index.policy().stale_aggregates()[0].1.len(), 1);
 }
 
-/// A release build takes some 0.4 µs for each; what looks at all bindings takes a thousand times as long.
+/// A release build takes about 0.4 µs per request; an evaluation of all bindings would take 1000 times as long.
 #[test]
-fn ten_thousand_bindings_do_not_slow_a_request() {
+fn authorization_time_does_not_grow_with_bindings() {
     let bound = match cfg!(debug_assertions) {
         true => Duration::from_micros(200),
         false => Duration::from_micros(2),
     };
-    let index = PolicyIndex::new();
+    let index = RbacPolicyIndex::new();
     for object in crate::bootstrap::objects() {
         index
             .apply(
@@ -369,7 +369,7 @@ fn ten_thousand_bindings_do_not_slow_a_request() {
         let namespace = format!("ns-{}", at % 500);
         index
             .apply(
-                Kind::RoleBinding,
+                RbacKind::RoleBinding,
                 &namespace,
                 &format!("b-{at}"),
                 Some(&object),
@@ -396,7 +396,7 @@ fn ten_thousand_bindings_do_not_slow_a_request() {
             }
             started.elapsed() / rounds
         };
-        // The best of many: others may be using the machine.
+        // The best of many rounds, because other processes may use the machine.
         let each = (0..50).map(|_| round()).min().expect("rounds");
         println!("{} in {each:?}", attributes.verb);
         assert!(each < bound, "{each:?}");

@@ -1,117 +1,118 @@
-//! What a token says.
+//! The JWT claims of a service account token.
 
 use rhumb_meta::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::user::{ServiceAccountName, User, extra_key};
 
-/// A name and the uid that tells an object from a later one of that name.
+/// The name and UID of an object; the UID excludes a recreated object of the same name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ObjectRef {
+pub struct TokenObjectRef {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
-impl ObjectRef {
+impl TokenObjectRef {
     pub fn new(name: impl Into<String>, uid: impl Into<String>) -> Self {
-        ObjectRef {
+        TokenObjectRef {
             name: name.into(),
             uid: uid.into(),
         }
     }
 }
 
-/// What a token dies with, beside its account.
+/// The object that a token is bound to: the token is invalid once the object is deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoundObject {
-    /// A pod; and the node it runs on, which the token only tells of.
+    /// A pod, and the node on which it runs. The node is informational; the token is not bound to it.
     Pod {
-        pod: ObjectRef,
-        node: Option<ObjectRef>,
+        pod: TokenObjectRef,
+        node: Option<TokenObjectRef>,
     },
-    Secret(ObjectRef),
-    Node(ObjectRef),
+    Secret(TokenObjectRef),
+    Node(TokenObjectRef),
 }
 
-/// The claims of a token. Fields are in the order of their names, as upstream writes them.
+/// The claims of a token. Fields are sorted by name, as in upstream's tokens.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Claims {
+pub(super) struct TokenClaims {
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "one_or_many"
     )]
     pub(super) aud: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) exp: Option<Seconds>,
+    pub(super) exp: Option<NumericDate>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) iat: Option<Seconds>,
+    pub(super) iat: Option<NumericDate>,
     pub(super) iss: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) jti: String,
     #[serde(rename = "kubernetes.io")]
-    pub(super) kubernetes: Kubernetes,
+    pub(super) kubernetes: KubernetesClaims,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) nbf: Option<Seconds>,
+    pub(super) nbf: Option<NumericDate>,
     pub(super) sub: String,
 }
 
+/// The `kubernetes.io` claim.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Kubernetes {
+pub(super) struct KubernetesClaims {
     pub(super) namespace: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) node: Option<ObjectRef>,
+    pub(super) node: Option<TokenObjectRef>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) pod: Option<ObjectRef>,
+    pub(super) pod: Option<TokenObjectRef>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) secret: Option<ObjectRef>,
-    pub(super) serviceaccount: ObjectRef,
+    pub(super) secret: Option<TokenObjectRef>,
+    pub(super) serviceaccount: TokenObjectRef,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) warnafter: Option<Seconds>,
+    pub(super) warnafter: Option<NumericDate>,
 }
 
-/// Seconds since the Unix epoch. The standard lets others write fractions; they do not count.
+/// Seconds since the Unix epoch (RFC 7519 `NumericDate`). Fractions are accepted and dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub(super) struct Seconds(pub(super) i64);
+pub(super) struct NumericDate(pub(super) i64);
 
-impl<'de> Deserialize<'de> for Seconds {
+impl<'de> Deserialize<'de> for NumericDate {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = serde_json::Number::deserialize(deserializer)?;
         let whole = number.as_i64();
         let rounded = || number.as_f64().unwrap_or_default() as i64;
-        Ok(Seconds(whole.unwrap_or_else(rounded)))
+        Ok(NumericDate(whole.unwrap_or_else(rounded)))
     }
 }
 
-impl Seconds {
+impl NumericDate {
     pub(super) fn time(self) -> Timestamp {
         Timestamp::from_unix(self.0, 0)
     }
 }
 
-/// The standard lets a single audience stand without a list.
+/// RFC 7519 allows `aud` to be a single string instead of a list.
 pub(super) fn one_or_many<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Audience {
+    enum AudienceClaim {
         One(String),
         Many(Vec<String>),
     }
-    Ok(match Option::<Audience>::deserialize(deserializer)? {
+    Ok(match Option::<AudienceClaim>::deserialize(deserializer)? {
         None => Vec::new(),
-        Some(Audience::One(one)) => vec![one],
-        Some(Audience::Many(many)) => many,
+        Some(AudienceClaim::One(one)) => vec![one],
+        Some(AudienceClaim::Many(many)) => many,
     })
 }
 
-impl Claims {
+impl TokenClaims {
     pub(super) fn account(&self) -> ServiceAccountName<'_> {
         ServiceAccountName {
             namespace: &self.kubernetes.namespace,
@@ -119,7 +120,7 @@ impl Claims {
         }
     }
 
-    /// The user that the token stands for.
+    /// The user that the token authenticates.
     pub(super) fn user(&self) -> User {
         let kubernetes = &self.kubernetes;
         let mut user = User {
@@ -128,21 +129,21 @@ impl Claims {
             groups: self.account().groups(),
             ..User::default()
         };
-        let mut tell = |key: &str, value: &str| {
+        let mut add_extra = |key: &str, value: &str| {
             if !value.is_empty() {
                 user.extra.insert(key.to_owned(), vec![value.to_owned()]);
             }
         };
         if let Some(pod) = &kubernetes.pod {
-            tell(extra_key::POD_NAME, &pod.name);
-            tell(extra_key::POD_UID, &pod.uid);
+            add_extra(extra_key::POD_NAME, &pod.name);
+            add_extra(extra_key::POD_UID, &pod.uid);
         }
         if let Some(node) = &kubernetes.node {
-            tell(extra_key::NODE_NAME, &node.name);
-            tell(extra_key::NODE_UID, &node.uid);
+            add_extra(extra_key::NODE_NAME, &node.name);
+            add_extra(extra_key::NODE_UID, &node.uid);
         }
         if !self.jti.is_empty() {
-            tell(extra_key::CREDENTIAL_ID, &format!("JTI={}", self.jti));
+            add_extra(extra_key::CREDENTIAL_ID, &format!("JTI={}", self.jti));
         }
         user
     }

@@ -1,17 +1,19 @@
-//! How others learn to check our tokens.
+//! OpenID Connect discovery documents, with which other parties verify the tokens of this server.
+//!
+//! Upstream: `pkg/serviceaccount/openidmetadata.go`.
 
 use serde_json::{Value, json};
 
 use super::key::VerifyingKey;
-use super::verify::Verifier;
+use super::verifier::TokenVerifier;
 
-/// Where [`Verifier::configuration`] is served.
+/// The path that serves [`TokenVerifier::openid_configuration`].
 pub const CONFIGURATION_PATH: &str = "/.well-known/openid-configuration";
-/// Where [`Verifier::key_set`] is served.
+/// The path that serves [`TokenVerifier::jwks`].
 pub const KEYS_PATH: &str = "/openid/v1/jwks";
 
-impl Verifier {
-    /// The OpenID configuration; `keys_url` is where [`KEYS_PATH`] is found from outside.
+impl TokenVerifier {
+    /// The OpenID provider configuration; `keys_url` is the external URL of [`JWKS_PATH`].
     pub fn configuration(&self, keys_url: &str) -> Value {
         let mut algorithms: Vec<_> = self.keys().iter().map(VerifyingKey::algorithm).collect();
         algorithms.sort_unstable();
@@ -25,7 +27,7 @@ impl Verifier {
         })
     }
 
-    /// The public keys as a JSON Web Key Set.
+    /// The public keys as a JSON Web Key Set (JWKS).
     pub fn key_set(&self) -> Value {
         let keys: Vec<Value> = self.keys().iter().map(VerifyingKey::jwk).collect();
         json!({ "keys": keys })

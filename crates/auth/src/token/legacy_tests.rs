@@ -5,44 +5,49 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rhumb_meta::Timestamp;
 use serde_json::{Value, json};
 
-use super::issue::signed;
+use super::issuer::signed;
 use super::*;
 
 /// Late on 2027-01-15.
 const NOW: Timestamp = Timestamp::from_unix(1_800_000_000, 0);
 
-/// A cluster with one account and one secret, and what it was told.
+/// A token getter with one service account and one secret, which records the uses of the token.
 #[derive(Debug, Clone)]
-struct Cluster {
-    account: Option<ObjectState>,
-    secret: Option<TokenSecret>,
+struct FakeLegacyTokenGetter {
+    account: Option<TokenObjectState>,
+    secret: Option<LegacyTokenSecret>,
     uses: Arc<Mutex<Vec<String>>>,
 }
 
-impl AccountSource for Cluster {
-    fn look_up(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<ObjectState> {
-        let is_it = (kind, namespace, name) == (ObjectKind::ServiceAccount, "default", "bot");
+impl ServiceAccountTokenGetter for FakeLegacyTokenGetter {
+    fn look_up(
+        &self,
+        kind: TokenObjectKind,
+        namespace: &str,
+        name: &str,
+    ) -> Option<TokenObjectState> {
+        let is_it = (kind, namespace, name) == (TokenObjectKind::ServiceAccount, "default", "bot");
         self.account.clone().filter(|_| is_it)
     }
 
-    fn token_secret(&self, namespace: &str, name: &str) -> Option<TokenSecret> {
+    fn token_secret(&self, namespace: &str, name: &str) -> Option<LegacyTokenSecret> {
         let is_it = (namespace, name) == ("default", "bot-token");
         self.secret.clone().filter(|_| is_it)
     }
 
     fn note_use(&self, namespace: &str, secret: &str, day: &str) {
         let note = format!("{namespace}/{secret} {day}");
-        self.uses.lock().expect("no panic").push(note);
+        self.uses.lock().expect("not poisoned").push(note);
     }
 }
 
 fn key() -> SigningKey {
-    let pair = rcgen::KeyPair::generate().expect("a key");
+    let pair = rcgen::KeyPair::generate().expect("generate a key");
     SigningKey::from_pkcs8(&pair.serialize_der()).expect("P-256")
 }
 
 fn token(key: &SigningKey) -> String {
-    let account = Account {
+    let account = ServiceAccountIdentity {
         namespace: "default",
         name: "bot",
         uid: "u1",
@@ -50,15 +55,15 @@ fn token(key: &SigningKey) -> String {
     legacy_token(key, account, "bot-token").expect("a token")
 }
 
-fn cluster(token: &str) -> Cluster {
-    Cluster {
-        account: Some(ObjectState {
+fn cluster(token: &str) -> FakeLegacyTokenGetter {
+    FakeLegacyTokenGetter {
+        account: Some(TokenObjectState {
             uid: "u1".to_owned(),
             deletion: None,
         }),
-        secret: Some(TokenSecret {
+        secret: Some(LegacyTokenSecret {
             token: token.as_bytes().to_vec(),
-            ..TokenSecret::default()
+            ..LegacyTokenSecret::default()
         }),
         uses: Arc::default(),
     }
@@ -66,29 +71,26 @@ fn cluster(token: &str) -> Cluster {
 
 fn verify(
     key: &SigningKey,
-    cluster: &Cluster,
+    cluster: &FakeLegacyTokenGetter,
     token: &str,
     audiences: &[String],
-) -> Result<Verified, String> {
+) -> Result<VerifiedToken, String> {
     let own = vec!["api".to_owned()];
     let keys = vec![key.public().clone()];
-    let verifier = Verifier::new("https://x", own, keys, Arc::new(cluster.clone()));
+    let verifier = TokenVerifier::new("https://x", own, keys, Arc::new(cluster.clone()));
     let first = verifier.verify(token, audiences, NOW);
     let again = verifier.verify(token, audiences, NOW);
-    assert_eq!(
-        first, again,
-        "a signature that is remembered changes nothing"
-    );
+    assert_eq!(first, again, "a cached signature gives the same result");
     first.map_err(|error| error.to_string())
 }
 
 #[test]
-fn a_token_for_a_secret_says_what_upstreams_say() {
+fn legacy_token_claims_match_upstream() {
     let token = token(&key());
     let payload = token.split('.').nth(1).expect("a payload");
     let payload = URL_SAFE_NO_PAD.decode(payload).expect("base64");
     assert_eq!(
-        String::from_utf8(payload).expect("text"),
+        String::from_utf8(payload).expect("UTF-8"),
         concat!(
             r#"{"iss":"kubernetes/serviceaccount","#,
             r#""kubernetes.io/serviceaccount/namespace":"default","#,
@@ -101,13 +103,13 @@ fn a_token_for_a_secret_says_what_upstreams_say() {
 }
 
 #[test]
-fn a_token_in_a_secret_stands_for_its_account() {
+fn legacy_token_authenticates_its_service_account() {
     let key = key();
     let token = token(&key);
     let cluster = cluster(&token);
-    let verified = verify(&key, &cluster, &token, &[]).expect("good");
+    let verified = verify(&key, &cluster, &token, &[]).expect("a valid token");
     assert_eq!(
-        serde_json::to_value(&verified.user).expect("writes"),
+        serde_json::to_value(&verified.user).expect("serializes"),
         json!({
             "username": "system:serviceaccount:default:bot", "uid": "u1",
             "groups": ["system:serviceaccounts", "system:serviceaccounts:default"],
@@ -126,17 +128,17 @@ fn a_token_in_a_secret_stands_for_its_account() {
 }
 
 #[test]
-fn a_token_in_a_secret_dies_with_the_secret_and_with_the_account() {
+fn legacy_token_is_invalid_after_its_secret_or_account_is_deleted() {
     const MARKED: &str = "the token in secret default/bot-token for service account default/bot has been marked \
         invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the \
         'kubernetes.io/legacy-token-invalid-since' label from the secret to temporarily allow use of this token";
     let good = |token: &str| cluster(token);
-    let secret = |token: &str, change: fn(&mut TokenSecret)| {
+    let secret = |token: &str, change: fn(&mut LegacyTokenSecret)| {
         let mut cluster = good(token);
         cluster.secret.iter_mut().for_each(change);
         cluster
     };
-    let account = |token: &str, change: fn(&mut ObjectState)| {
+    let account = |token: &str, change: fn(&mut TokenObjectState)| {
         let mut cluster = good(token);
         cluster.account.iter_mut().for_each(change);
         cluster
@@ -145,7 +147,7 @@ fn a_token_in_a_secret_dies_with_the_secret_and_with_the_account() {
     let token = token(&key);
     let table = [
         (
-            Cluster {
+            FakeLegacyTokenGetter {
                 secret: None,
                 ..good(&token)
             },
@@ -160,7 +162,7 @@ fn a_token_in_a_secret_dies_with_the_secret_and_with_the_account() {
             "Token does not match server's copy",
         ),
         (
-            Cluster {
+            FakeLegacyTokenGetter {
                 account: None,
                 ..good(&token)
             },
@@ -183,7 +185,7 @@ fn a_token_in_a_secret_dies_with_the_secret_and_with_the_account() {
 }
 
 #[test]
-fn a_token_in_a_secret_needs_all_its_claims_and_our_signature() {
+fn legacy_token_requires_all_claims_and_the_signature() {
     let claim = |name: &str| format!("kubernetes.io/serviceaccount/{name}");
     let good = json!({
         "iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:default:bot",
@@ -235,7 +237,7 @@ fn a_token_in_a_secret_needs_all_its_claims_and_our_signature() {
 }
 
 #[test]
-fn the_first_use_of_a_day_is_noted() {
+fn first_use_per_day_is_recorded() {
     let key = key();
     let token = token(&key);
     let note = "default/bot-token 2027-01-15";
@@ -247,14 +249,14 @@ fn the_first_use_of_a_day_is_noted() {
         ("2027-01-16", false, None),
     ] {
         let mut cluster = cluster(&token);
-        cluster.secret = cluster.secret.map(|secret| TokenSecret {
+        cluster.secret = cluster.secret.map(|secret| LegacyTokenSecret {
             last_used: last_used.to_owned(),
             is_marked_invalid: marked,
             ..secret
         });
         let good = verify(&key, &cluster, &token, &[]).is_ok();
         assert_eq!(good, !marked);
-        let uses = cluster.uses.lock().expect("no panic");
+        let uses = cluster.uses.lock().expect("not poisoned");
         assert_eq!(uses.first().map(String::as_str), want, "{last_used}");
     }
 }

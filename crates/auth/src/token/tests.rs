@@ -12,14 +12,14 @@ use super::*;
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const NOW: Timestamp = Timestamp::from_unix(1_800_000_000, 0);
 
-/// Objects that tests add and take away.
+/// An in-memory token getter whose objects tests add and remove.
 #[derive(Debug, Default)]
-struct Objects(Mutex<BTreeMap<(ObjectKind, String, String), ObjectState>>);
+struct FakeTokenGetter(Mutex<BTreeMap<(TokenObjectKind, String, String), TokenObjectState>>);
 
-impl Objects {
+impl FakeTokenGetter {
     fn set(
         &self,
-        kind: ObjectKind,
+        kind: TokenObjectKind,
         namespace: &str,
         name: &str,
         state: Option<(&str, Option<Timestamp>)>,
@@ -29,7 +29,7 @@ impl Objects {
         match state {
             Some((uid, deletion)) => objects.insert(
                 key,
-                ObjectState {
+                TokenObjectState {
                     uid: uid.to_owned(),
                     deletion,
                 },
@@ -39,53 +39,58 @@ impl Objects {
     }
 }
 
-impl AccountSource for Objects {
-    fn look_up(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<ObjectState> {
+impl ServiceAccountTokenGetter for FakeTokenGetter {
+    fn look_up(
+        &self,
+        kind: TokenObjectKind,
+        namespace: &str,
+        name: &str,
+    ) -> Option<TokenObjectState> {
         let key = (kind, namespace.to_owned(), name.to_owned());
         self.0.lock().expect("not poisoned").get(&key).cloned()
     }
 }
 
 fn ecdsa_key() -> SigningKey {
-    let pair = rcgen::KeyPair::generate().expect("a key");
+    let pair = rcgen::KeyPair::generate().expect("generate a key");
     SigningKey::from_pkcs8(&pair.serialize_der()).expect("P-256")
 }
 
-struct Fixture {
-    issuer: Issuer,
-    verifier: Verifier,
-    objects: Arc<Objects>,
+struct TokenFixture {
+    issuer: TokenIssuer,
+    verifier: TokenVerifier,
+    objects: Arc<FakeTokenGetter>,
 }
 
-fn fixture_with(key: SigningKey) -> Fixture {
+fn fixture_with(key: SigningKey) -> TokenFixture {
     let audiences = vec!["api".to_owned()];
-    let objects = Arc::new(Objects::default());
+    let objects = Arc::new(FakeTokenGetter::default());
     objects.set(
-        ObjectKind::ServiceAccount,
+        TokenObjectKind::ServiceAccount,
         "default",
         "bot",
         Some(("u1", None)),
     );
-    objects.set(ObjectKind::Pod, "default", "web", Some(("u2", None)));
-    objects.set(ObjectKind::Node, "", "n1", Some(("u3", None)));
-    objects.set(ObjectKind::Secret, "default", "s", Some(("u4", None)));
+    objects.set(TokenObjectKind::Pod, "default", "web", Some(("u2", None)));
+    objects.set(TokenObjectKind::Node, "", "n1", Some(("u3", None)));
+    objects.set(TokenObjectKind::Secret, "default", "s", Some(("u4", None)));
     let public = key.public().clone();
-    let source = Arc::clone(&objects) as Arc<dyn AccountSource>;
-    Fixture {
-        issuer: Issuer::new(ISSUER, audiences.clone(), key),
-        verifier: Verifier::new(ISSUER, audiences, vec![public], source),
+    let source = Arc::clone(&objects) as Arc<dyn ServiceAccountTokenGetter>;
+    TokenFixture {
+        issuer: TokenIssuer::new(ISSUER, audiences.clone(), key),
+        verifier: TokenVerifier::new(ISSUER, audiences, vec![public], source),
         objects,
     }
 }
 
-fn fixture() -> Fixture {
+fn fixture() -> TokenFixture {
     fixture_with(ecdsa_key())
 }
 
-fn request(bound: Option<BoundObject>) -> Request<'static> {
-    Request {
+fn request(bound: Option<BoundObject>) -> TokenIssueParams<'static> {
+    TokenIssueParams {
         namespace: "default",
-        account: ObjectRef::new("bot", "u1"),
+        account: TokenObjectRef::new("bot", "u1"),
         audiences: Vec::new(),
         expiration_seconds: 3600,
         bound,
@@ -94,12 +99,12 @@ fn request(bound: Option<BoundObject>) -> Request<'static> {
 
 fn pod() -> Option<BoundObject> {
     Some(BoundObject::Pod {
-        pod: ObjectRef::new("web", "u2"),
-        node: Some(ObjectRef::new("n1", "u3")),
+        pod: TokenObjectRef::new("web", "u2"),
+        node: Some(TokenObjectRef::new("n1", "u3")),
     })
 }
 
-impl Fixture {
+impl TokenFixture {
     fn issue(&self, bound: Option<BoundObject>) -> String {
         self.issuer
             .issue(request(bound), NOW)
@@ -107,13 +112,13 @@ impl Fixture {
             .token
     }
 
-    fn verify_at(&self, token: &str, now: Timestamp) -> Result<Verified, String> {
+    fn verify_at(&self, token: &str, now: Timestamp) -> Result<VerifiedToken, String> {
         self.verifier
             .verify(token, &[], now)
             .map_err(|error| error.to_string())
     }
 
-    fn verify(&self, token: &str) -> Result<Verified, String> {
+    fn verify(&self, token: &str) -> Result<VerifiedToken, String> {
         self.verify_at(token, NOW)
     }
 }
@@ -128,7 +133,7 @@ fn after(seconds: u64) -> Timestamp {
 }
 
 #[test]
-fn a_token_says_what_upstreams_tokens_say() {
+fn claims_match_upstream() {
     let fixture = fixture();
     let issued = fixture.issuer.issue(request(pod()), NOW).expect("a token");
     let mut claims = claims(&issued.token);
@@ -155,13 +160,13 @@ fn a_token_says_what_upstreams_tokens_say() {
 }
 
 #[test]
-fn a_token_stands_for_its_account() {
+fn token_authenticates_its_service_account() {
     let fixture = fixture();
     let token = fixture.issue(pod());
     let jti = claims(&token)["jti"].as_str().expect("an id").to_owned();
-    let verified = fixture.verify(&token).expect("good");
+    let verified = fixture.verify(&token).expect("a valid token");
     assert_eq!(
-        serde_json::to_value(&verified.user).expect("writes"),
+        serde_json::to_value(&verified.user).expect("serializes"),
         json!({
             "username": "system:serviceaccount:default:bot", "uid": "u1",
             "groups": ["system:serviceaccounts", "system:serviceaccounts:default"],
@@ -179,7 +184,7 @@ fn a_token_stands_for_its_account() {
 }
 
 #[test]
-fn a_token_has_its_time() {
+fn token_is_rejected_outside_its_validity_period() {
     let fixture = fixture();
     let token = fixture.issue(None);
     let minute = Duration::from_secs(60);
@@ -202,7 +207,7 @@ fn a_token_has_its_time() {
 }
 
 #[test]
-fn the_lifetime_of_a_token_is_checked() {
+fn requested_token_lifetime_is_validated() {
     let error = |seconds| {
         validate_expiration_seconds(seconds)
             .iter()
@@ -226,10 +231,11 @@ fn the_lifetime_of_a_token_is_checked() {
 }
 
 #[test]
-fn tokens_of_pods_live_on_for_clients_that_read_them_once() {
+fn pod_tokens_get_an_extended_expiration() {
     let fixture = fixture();
-    let issue = |request: Request<'static>| fixture.issuer.issue(request, NOW).expect("a token");
-    let kubelet = Request {
+    let issue =
+        |request: TokenIssueParams<'static>| fixture.issuer.issue(request, NOW).expect("a token");
+    let kubelet = TokenIssueParams {
         expiration_seconds: 3607,
         ..request(pod())
     };
@@ -243,19 +249,21 @@ fn tokens_of_pods_live_on_for_clients_that_read_them_once() {
         claims(&issued.token)["kubernetes.io"]["warnafter"],
         json!(1_800_003_607)
     );
-    let verified = fixture.verify_at(&issued.token, after(3700)).expect("good");
+    let verified = fixture
+        .verify_at(&issued.token, after(3700))
+        .expect("a valid token");
     assert_eq!(verified.stale, Some(Duration::from_secs(93)));
 
     for other in [
-        Request {
+        TokenIssueParams {
             expiration_seconds: 3608,
             ..kubelet.clone()
         },
-        Request {
+        TokenIssueParams {
             bound: None,
             ..kubelet.clone()
         },
-        Request {
+        TokenIssueParams {
             audiences: vec!["vault".to_owned()],
             ..kubelet
         },
@@ -266,33 +274,33 @@ fn tokens_of_pods_live_on_for_clients_that_read_them_once() {
 }
 
 #[test]
-fn a_token_is_for_its_audiences() {
+fn token_is_valid_only_for_its_audiences() {
     let fixture = fixture();
     let wanted =
         |names: &[&str]| -> Vec<String> { names.iter().map(|&it| it.to_owned()).collect() };
-    let vault = Request {
+    let vault = TokenIssueParams {
         audiences: wanted(&["vault", "x"]),
         ..request(None)
     };
     let token = fixture.issuer.issue(vault, NOW).expect("a token").token;
     let verify = |audiences: &[&str]| fixture.verifier.verify(&token, &wanted(audiences), NOW);
-    assert_eq!(verify(&["y", "x"]).expect("good").audiences, ["x"]);
+    assert_eq!(verify(&["y", "x"]).expect("a valid token").audiences, ["x"]);
     assert_eq!(
-        verify(&[]).expect_err("not for us").to_string(),
+        verify(&[]).expect_err("wrong audience").to_string(),
         r#"token audiences ["vault" "x"] is invalid for the target audiences ["api"]"#
     );
 }
 
 #[test]
-fn a_token_dies_with_its_account_and_with_what_it_is_bound_to() {
-    use ObjectKind::{Node, Pod, Secret, ServiceAccount};
-    let secret = || Some(BoundObject::Secret(ObjectRef::new("s", "u4")));
-    let node = || Some(BoundObject::Node(ObjectRef::new("n1", "u3")));
+fn token_is_invalid_after_its_account_or_bound_object_is_deleted() {
+    use TokenObjectKind::{Node, Pod, Secret, ServiceAccount};
+    let secret = || Some(BoundObject::Secret(TokenObjectRef::new("s", "u4")));
+    let node = || Some(BoundObject::Node(TokenObjectRef::new("n1", "u3")));
     let gone = Some(after(0).saturating_sub(Duration::from_secs(61)));
     let going = Some(after(30));
     let dead = "service account token has been invalidated";
-    type Change = (
-        ObjectKind,
+    type ObjectChange = (
+        TokenObjectKind,
         &'static str,
         &'static str,
         Option<(&'static str, Option<Timestamp>)>,
@@ -301,7 +309,7 @@ fn a_token_dies_with_its_account_and_with_what_it_is_bound_to() {
     let web = |state| (Pod, "default", "web", state);
     let n1 = |state| (Node, "", "n1", state);
     let s = |state| (Secret, "default", "s", state);
-    let cases: Vec<(Option<BoundObject>, Change, Option<&str>)> = vec![
+    let cases: Vec<(Option<BoundObject>, ObjectChange, Option<&str>)> = vec![
         (
             None,
             account(None),
@@ -356,16 +364,16 @@ fn a_token_dies_with_its_account_and_with_what_it_is_bound_to() {
 }
 
 #[test]
-fn what_was_not_signed_by_us_is_no_token() {
+fn tokens_with_foreign_signatures_are_rejected() {
     let fixture = fixture();
     let token = fixture.issue(None);
     let parts: Vec<&str> = token.split('.').collect();
     let encode = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let mut raised = claims(&token);
     raised["sub"] = json!("system:serviceaccount:kube-system:admin");
-    let other_key = Issuer::new(ISSUER, vec!["api".to_owned()], ecdsa_key());
+    let other_key = TokenIssuer::new(ISSUER, vec!["api".to_owned()], ecdsa_key());
     let other_key = other_key.issue(request(None), NOW).expect("a token").token;
-    let other_issuer = Issuer::new("https://elsewhere", vec!["api".to_owned()], ecdsa_key());
+    let other_issuer = TokenIssuer::new("https://elsewhere", vec!["api".to_owned()], ecdsa_key());
     let other_issuer = other_issuer
         .issue(request(None), NOW)
         .expect("a token")
@@ -413,7 +421,7 @@ fn what_was_not_signed_by_us_is_no_token() {
 }
 
 #[test]
-fn others_learn_how_to_check_tokens() {
+fn openid_configuration_and_key_set_are_published() {
     let fixture = fixture();
     let verifier = &fixture.verifier;
     assert_eq!(
@@ -438,7 +446,7 @@ fn others_learn_how_to_check_tokens() {
     assert_eq!(key["kid"], json!(fixture.issuer.key().public().id()));
     let coordinate = |name: &str| {
         URL_SAFE_NO_PAD
-            .decode(key[name].as_str().expect("text"))
+            .decode(key[name].as_str().expect("a string"))
             .expect("base64")
     };
     assert_eq!((coordinate("x").len(), coordinate("y").len()), (32, 32));
@@ -450,5 +458,5 @@ fn others_learn_how_to_check_tokens() {
             signed.as_bytes(),
             &URL_SAFE_NO_PAD.decode(signature).expect("base64"),
         )
-        .expect("the published key checks the token");
+        .expect("the published key verifies the token");
 }

@@ -1,25 +1,26 @@
-//! What objects can be indexed by.
+//! The attributes that objects can be indexed by.
 
 use std::sync::{Arc, LazyLock};
 
-use crate::Entry;
+use crate::CacheEntry;
 
 static EMPTY: LazyLock<Arc<str>> = LazyLock::new(|| "".into());
 
-/// Something that objects have a value of.
+/// A label or field whose values are indexed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Attribute {
-    /// A label, by its key. Objects without it are not in the index.
+pub enum IndexedAttribute {
+    /// A label, by its key. Objects without the label are not in the index.
     Label(Arc<str>),
-    /// A selectable field, by its place in [`crate::Projector::fields`]. Every object has one, if only an empty one.
+    /// A selectable field, by its position in [`crate::ObjectProjector::field_names`]. Every object has a value, which
+    /// may be empty.
     Field(usize),
 }
 
-impl Attribute {
-    pub(crate) fn value<'a>(&self, entry: &'a Entry) -> Option<&'a Arc<str>> {
+impl IndexedAttribute {
+    pub(crate) fn value<'a>(&self, entry: &'a CacheEntry) -> Option<&'a Arc<str>> {
         match self {
-            Attribute::Label(key) => entry.label(key),
-            Attribute::Field(index) => Some(entry.fields.get(*index).unwrap_or(&EMPTY)),
+            IndexedAttribute::Label(key) => entry.label(key),
+            IndexedAttribute::Field(index) => Some(entry.fields.get(*index).unwrap_or(&EMPTY)),
         }
     }
 }

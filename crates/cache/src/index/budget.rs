@@ -1,28 +1,33 @@
-//! What the adaptive indexes of all resources take together.
+//! The memory budget that the adaptive indexes of all resources share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Total bytes reserved by adaptive indexes.
 #[derive(Debug, Default)]
-pub(crate) struct Budget {
+pub(crate) struct IndexMemoryBudget {
     used: AtomicUsize,
 }
 
-/// A part of the budget, given back when the last version of an index goes.
+/// Bytes reserved for one index; released when its last version is dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
-    budget: Arc<Budget>,
+pub(crate) struct BudgetReservation {
+    budget: Arc<IndexMemoryBudget>,
     bytes: AtomicUsize,
 }
 
-impl Budget {
-    /// So many bytes if there are still so many.
-    pub(super) fn share(self: &Arc<Self>, bytes: usize, max: usize) -> Option<Arc<Share>> {
+impl IndexMemoryBudget {
+    /// Reserves `bytes` unless the total would exceed `max`.
+    pub(super) fn try_reserve(
+        self: &Arc<Self>,
+        bytes: usize,
+        max: usize,
+    ) -> Option<Arc<BudgetReservation>> {
         let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= max);
         self.used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
             .ok()?;
-        Some(Arc::new(Share {
+        Some(Arc::new(BudgetReservation {
             budget: Arc::clone(self),
             bytes: AtomicUsize::new(bytes),
         }))
@@ -33,8 +38,8 @@ impl Budget {
     }
 }
 
-impl Share {
-    /// An index takes another amount than before.
+impl BudgetReservation {
+    /// Adjusts the reservation to the current size of the index.
     pub(super) fn resize(&self, bytes: usize) {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
         if bytes >= before {
@@ -49,7 +54,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for BudgetReservation {
     fn drop(&mut self) {
         let bytes = self.bytes.load(Ordering::Relaxed);
         self.budget.used.fetch_sub(bytes, Ordering::Relaxed);

@@ -1,54 +1,54 @@
-//! Objects that are in both of two lists, both in key order.
+//! Intersection of two lists of entries in key order, by galloping search.
 //!
-//! Where the objects of the two come in turns, this is no faster than to look at each object of the shorter one, and
-//! then it stops and lets the caller do that. Where they lie apart, as those of different teams in different
-//! namespaces do, it passes over most of them without a look.
+//! If the entries of the two lists alternate, this is no faster than filtering the shorter list; it then stops early
+//! and leaves the filtering to the caller. If they are clustered, as with teams in separate namespaces, it skips most
+//! entries without examining them.
 
 use std::sync::Arc;
 
-use crate::Entry;
+use crate::CacheEntry;
 
-/// After this many comparisons they must have paid.
-const TRIAL: usize = 256;
+/// Comparisons after which the intersection stops unless it has skipped more entries than that.
+const TRIAL_COMPARISONS: usize = 256;
 
-/// Entries of the first list which the second may have as well. They still have to be filtered.
+/// A superset of the entries that are in both lists, in order. The caller still has to filter them.
 pub(super) fn intersect<'a>(
-    first: &[&'a Arc<Entry>],
-    second: &[&Arc<Entry>],
-) -> Vec<&'a Arc<Entry>> {
+    first: &[&'a Arc<CacheEntry>],
+    second: &[&Arc<CacheEntry>],
+) -> Vec<&'a Arc<CacheEntry>> {
     let mut found = Vec::new();
     let (mut a, mut b, mut comparisons) = (0, 0, 0);
-    while let (Some(mine), Some(theirs)) = (first.get(a), second.get(b)) {
-        if comparisons > TRIAL && comparisons > a + b {
+    while let (Some(first_entry), Some(second_entry)) = (first.get(a), second.get(b)) {
+        if comparisons > TRIAL_COMPARISONS && comparisons > a + b {
             found.extend_from_slice(&first[a..]);
             break;
         }
-        if Arc::ptr_eq(mine, theirs) {
-            found.push(*mine);
+        if Arc::ptr_eq(first_entry, second_entry) {
+            found.push(*first_entry);
             (a, b) = (a + 1, b + 1);
-        } else if mine.key() < theirs.key() {
-            a += gallop(&first[a..], theirs, &mut comparisons);
+        } else if first_entry.key() < second_entry.key() {
+            a += gallop(&first[a..], second_entry, &mut comparisons);
         } else {
-            b += gallop(&second[b..], mine, &mut comparisons);
+            b += gallop(&second[b..], first_entry, &mut comparisons);
         }
         comparisons += 1;
     }
     found
 }
 
-/// How many entries are before the goal; the first is.
-fn gallop(entries: &[&Arc<Entry>], goal: &Entry, comparisons: &mut usize) -> usize {
+/// Number of entries before `target`. The first one is known to be.
+fn gallop(entries: &[&Arc<CacheEntry>], target: &CacheEntry, comparisons: &mut usize) -> usize {
     let mut is_before = |index: usize| {
         *comparisons += 1;
         entries
             .get(index)
-            .is_some_and(|entry| entry.key() < goal.key())
+            .is_some_and(|entry| entry.key() < target.key())
     };
     let mut step = 1;
     while is_before(step) {
         step *= 2;
     }
-    // The last one known to be before it is at half the step, the first known not to be at the step.
+    // The entry at `step / 2` is known to be before the goal, the one at `step` is known not to be.
     let (mut low, mut high) = (step / 2, step.min(entries.len()));
     while low + 1 < high {
         let middle = low.midpoint(high);

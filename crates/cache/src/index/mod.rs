@@ -1,92 +1,93 @@
-//! Which objects have a value, without looking at all of them.
+//! Secondary indexes of objects by label or field value, for lists with selectors.
 //!
-//! The indexes of a resource are a part of each version of its objects, so that a list and its index are always of
-//! one moment. [`plan`] chooses what a list looks at, [`advice`] finds out which further indexes would pay.
+//! The indexes of a resource are part of its versioned contents, so that a list and its index always have the same
+//! revision. [`plan`] chooses the access path of a list, [`advisor`] finds out which further indexes would pay off, and
+//! `maintenance` builds and drops them.
 
-mod advice;
+mod advisor;
 mod attribute;
 mod budget;
 mod intersect;
+mod list_query;
+mod maintenance;
 mod merge;
 mod plan;
 mod postings;
-mod selection;
-mod upkeep;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub(crate) use advice::{Advice, Seen};
-pub use attribute::Attribute;
-pub(crate) use budget::Budget;
-use budget::Share;
-pub(crate) use plan::{Found, Plan};
-pub(crate) use postings::Postings;
-pub(crate) use selection::Query;
-pub use selection::{Asked, Selection};
+pub(crate) use advisor::{IndexAdvisor, ListStats};
+pub use attribute::IndexedAttribute;
+use budget::BudgetReservation;
+pub(crate) use budget::IndexMemoryBudget;
+pub(crate) use list_query::SelectorQuery;
+pub use list_query::{ListQuery, MatchingEntries};
+pub(crate) use plan::{EntryIterator, ListPlan};
+pub(crate) use postings::PostingSet;
 
-use crate::{Entry, stats};
+use crate::{CacheEntry, stats};
 
-/// Who wanted an index.
+/// Why an index exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Origin {
-    /// The kind that declares a field, or whoever set up the server.
+pub enum IndexOrigin {
+    /// Declared by the kind, or configured by the administrator.
     Configured,
-    /// The lists that would have been cheaper with it.
+    /// Built automatically for lists that it makes cheaper.
     Adaptive,
 }
 
-/// How large an index is, and how often it served.
+/// Size and usage of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexStats {
-    pub attribute: Attribute,
-    pub origin: Origin,
+    pub attribute: IndexedAttribute,
+    pub origin: IndexOrigin,
     pub entries: usize,
     pub bytes: usize,
-    /// Lists that were answered with it, and the objects that they looked at.
+    /// Lists that used the index, and the objects that they examined.
     pub lists: u64,
-    pub looked_at: u64,
+    pub examined: u64,
 }
 
-/// One index, as of one version.
+/// An index of objects by the values of one attribute, as of one version of the contents.
 #[derive(Debug, Clone)]
-pub(crate) struct Index {
-    pub(crate) attribute: Attribute,
-    pub(crate) origin: Origin,
-    pub(crate) postings: Postings,
-    /// What an adaptive one takes of the budget.
-    share: Option<Arc<Share>>,
-    use_count: Arc<UseCount>,
+pub(crate) struct AttributeIndex {
+    pub(crate) attribute: IndexedAttribute,
+    pub(crate) origin: IndexOrigin,
+    pub(crate) postings: PostingSet,
+    /// The share of the memory budget that an adaptive index has reserved.
+    budget_reservation: Option<Arc<BudgetReservation>>,
+    use_count: Arc<IndexUsageCounters>,
 }
 
-/// The same for all versions of an index.
+/// Usage counters, shared by all versions of an index.
 #[derive(Debug, Default)]
-struct UseCount {
+struct IndexUsageCounters {
     lists: AtomicU64,
-    looked_at: AtomicU64,
-    /// On the cache's clock, in seconds.
-    last_at: AtomicU64,
+    examined: AtomicU64,
+    /// Seconds on the cache's monotonic clock.
+    last_used_at: AtomicU64,
 }
 
-impl Index {
-    pub(crate) fn new(attribute: Attribute, origin: Origin, now: Duration) -> Self {
-        let index = Index {
+impl AttributeIndex {
+    pub(crate) fn new(attribute: IndexedAttribute, origin: IndexOrigin, now: Duration) -> Self {
+        let index = AttributeIndex {
             attribute,
             origin,
-            postings: Postings::default(),
-            share: None,
+            postings: PostingSet::default(),
+            budget_reservation: None,
             use_count: Arc::default(),
         };
         index
             .use_count
-            .last_at
+            .last_used_at
             .store(now.as_secs(), Ordering::Relaxed);
         index
     }
 
-    /// An object changed from one entry to the other.
-    pub(crate) fn replace(&mut self, old: Option<&Arc<Entry>>, new: Option<&Arc<Entry>>) {
+    /// Updates the index for an object that changed from `old` to `new`.
+    pub(crate) fn replace(&mut self, old: Option<&Arc<CacheEntry>>, new: Option<&Arc<CacheEntry>>) {
         let old_value = old.and_then(|entry| self.attribute.value(entry));
         let new_value = new.and_then(|entry| self.attribute.value(entry));
         if let (Some(value), Some(entry)) = (old_value, old)
@@ -99,10 +100,10 @@ impl Index {
         }
     }
 
-    /// The same index of other objects.
-    pub(crate) fn refilled<'a>(&self, entries: impl Iterator<Item = &'a Arc<Entry>>) -> Self {
-        let mut index = Index {
-            postings: Postings::default(),
+    /// A copy of this index with other objects.
+    pub(crate) fn refilled<'a>(&self, entries: impl Iterator<Item = &'a Arc<CacheEntry>>) -> Self {
+        let mut index = AttributeIndex {
+            postings: PostingSet::default(),
             ..self.clone()
         };
         for entry in entries {
@@ -111,16 +112,16 @@ impl Index {
         index
     }
 
-    fn note_use(&self, looked_at: usize, now: Duration) {
+    fn record_use(&self, examined: usize, now: Duration) {
         stats::add(&self.use_count.lists, 1);
-        stats::add(&self.use_count.looked_at, looked_at as u64);
+        stats::add(&self.use_count.examined, examined as u64);
         self.use_count
-            .last_at
+            .last_used_at
             .store(now.as_secs(), Ordering::Relaxed);
     }
 
     pub(crate) fn idle_for(&self, now: Duration) -> Duration {
-        let last = Duration::from_secs(self.use_count.last_at.load(Ordering::Relaxed));
+        let last = Duration::from_secs(self.use_count.last_used_at.load(Ordering::Relaxed));
         now.saturating_sub(last)
     }
 
@@ -131,7 +132,7 @@ impl Index {
             entries: self.postings.len(),
             bytes: self.postings.bytes(),
             lists: stats::read(&self.use_count.lists),
-            looked_at: stats::read(&self.use_count.looked_at),
+            examined: stats::read(&self.use_count.examined),
         }
     }
 }

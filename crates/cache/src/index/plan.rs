@@ -1,8 +1,8 @@
-//! What a list looks at: all objects of its namespace, or those that an index has for one of its requirements.
+//! The query planner of lists: chooses between a scan of the namespace and the indexes of the query's requirements.
 //!
-//! What an index has for values comes in key order and is a part of all objects, so it is always the better way. Of
-//! several such ways the shortest is found by counting them in turns, a little further each time: that costs about as
-//! much as the shortest way itself, and never more than a page is worth.
+//! The entries of an index for given values are in key order and a subset of all objects, so an index is always at
+//! least as good as a scan. Among several indexes the shortest is found by counting all of them up to a limit that
+//! grows each round: that costs about as much as reading the shortest, and is bounded by the page size.
 
 use std::sync::Arc;
 
@@ -10,160 +10,190 @@ use rhumb_meta::fields;
 
 use super::intersect::intersect;
 use super::merge::merge;
-use super::postings::Edge;
-use super::{Attribute, Index, Query};
-use crate::Entry;
-use crate::snapshot::Version;
+use super::postings::KeyBound;
+use super::{AttributeIndex, IndexedAttribute, SelectorQuery};
+use crate::CacheEntry;
+use crate::snapshot::CacheContents;
 
-/// How far the ways are counted at first.
-const COUNT_FIRST: usize = 64;
+/// The first limit up to which access paths are counted.
+const COUNT_LIMIT_FIRST: usize = 64;
 
-/// How much further they are counted each time.
+/// The factor by which the limit grows each round.
 const COUNT_FACTOR: usize = 8;
 
-/// A way with fewer objects is not worth another index's help.
+/// An access path with fewer entries is not intersected with another index.
 const INTERSECT_MIN: usize = 256;
 
-/// Nor is a help that is this many times longer.
+/// An index that is more than this many times longer is not used for the intersection.
 const INTERSECT_RATIO: usize = 8;
 
-/// To gather and sort objects costs so many times as much as to look at them in passing.
+/// Estimated cost of collecting and sorting an entry, relative to examining it in order.
 const SORT_RATIO: usize = 8;
 
-/// Objects to look at, in key order.
-pub(crate) type Found<'a> = Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a>;
+/// Entries to examine, in key order.
+pub(crate) type EntryIterator<'a> = Box<dyn Iterator<Item = &'a Arc<CacheEntry>> + Send + 'a>;
 
+/// How a list finds its candidate entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Plan {
-    way: Way,
-    /// Another way to what is asked for: only what is on both can be it.
-    also: Option<Way>,
+pub(crate) struct ListPlan {
+    path: AccessPath,
+    /// A second index: only entries in both can match.
+    intersect_with: Option<AccessPath>,
 }
 
+/// A source of candidate entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// The selectors pick nothing, whatever there is.
-    Nothing,
-    /// The one object of the name that is asked for.
-    Name,
-    /// All objects between the keys.
-    Objects,
-    /// Those that an index, by its place in the version, has for the values of a requirement, by its place in the
-    /// selector.
-    Values { index: usize, requirement: usize },
-    /// All that are in an index, in whatever order.
-    Whole { index: usize },
+enum AccessPath {
+    /// The selectors can never match.
+    Empty,
+    /// The single object that the selectors name.
+    SingleKey,
+    /// All objects of the key range.
+    KeyRangeScan,
+    /// The entries of an index for the values of a requirement. `index` is the position among the indexes of the
+    /// contents, `requirement` the position in the selector.
+    IndexValues { index: usize, requirement: usize },
+    /// All entries of an index, collected and sorted by key.
+    WholeIndex { index: usize },
 }
 
-impl Plan {
-    /// For somebody who takes so many objects at most.
-    pub(crate) fn of(version: &Version, query: &Query<'_>, limit: usize) -> Plan {
-        let only = |way| Plan { way, also: None };
-        let is_nothing =
+impl ListPlan {
+    /// Chooses the plan for a reader that takes at most `limit` objects.
+    pub(crate) fn choose(
+        version: &CacheContents,
+        query: &SelectorQuery<'_>,
+        limit: usize,
+    ) -> ListPlan {
+        let only = |path| ListPlan {
+            path,
+            intersect_with: None,
+        };
+        let is_empty =
             query.fields.requirements().is_none() || query.labels.requirements().is_none();
-        if is_nothing || query.is_void() {
-            return only(Way::Nothing);
+        if is_empty || query.is_empty_range() {
+            return only(AccessPath::Empty);
         }
-        if query.has_key(version) {
-            return only(Way::Name);
+        if query.selects_single_key(version) {
+            return only(AccessPath::SingleKey);
         }
         let mut by_values = Vec::new();
         let mut whole = Vec::new();
-        for (place, index) in version.indexes.iter().enumerate() {
-            for (requirement, has_values) in query.requirements(&index.attribute) {
+        for (position, index) in version.indexes.iter().enumerate() {
+            for (requirement, has_values) in query.requirements_on(&index.attribute) {
                 if has_values {
-                    by_values.push(Way::Values {
-                        index: place,
+                    by_values.push(AccessPath::IndexValues {
+                        index: position,
                         requirement,
                     });
                 } else {
-                    whole.push(Way::Whole { index: place });
+                    whole.push(AccessPath::WholeIndex { index: position });
                 }
             }
         }
         let best = match by_values.as_slice() {
-            [] => only(Way::Objects),
-            [way] => only(*way),
-            ways => shortest(ways, version, query, limit),
+            [] => only(AccessPath::KeyRangeScan),
+            [path] => only(*path),
+            paths => shortest_path(paths, version, query, limit),
         };
         whole
             .into_iter()
-            .find(|way| pays(*way, best.way, version, query, limit))
+            .find(|path| whole_index_is_cheaper(*path, best.path, version, query, limit))
             .map_or(best, only)
     }
 
-    /// The index that the plan uses first.
-    pub(crate) fn index<'v>(&self, version: &'v Version) -> Option<&'v Index> {
-        match self.way {
-            Way::Values { index, .. } | Way::Whole { index } => version.indexes.get(index),
-            Way::Nothing | Way::Name | Way::Objects => None,
+    /// The primary index of the plan.
+    pub(crate) fn index<'v>(&self, version: &'v CacheContents) -> Option<&'v AttributeIndex> {
+        match self.path {
+            AccessPath::IndexValues { index, .. } | AccessPath::WholeIndex { index } => {
+                version.indexes.get(index)
+            }
+            AccessPath::Empty | AccessPath::SingleKey | AccessPath::KeyRangeScan => None,
         }
     }
 
-    /// Whether everything in the way is looked at.
+    /// Whether all objects of the key range are examined.
     pub(crate) fn is_scan(&self) -> bool {
-        self.way == Way::Objects
+        self.path == AccessPath::KeyRangeScan
     }
 
-    /// Whether it takes as long to find the first as to find all.
+    /// Whether finding the first entry costs as much as finding all, so that batches would repeat the work.
     pub(crate) fn finds_all_at_once(&self) -> bool {
-        self.also.is_some() || matches!(self.way, Way::Whole { .. })
+        self.intersect_with.is_some() || matches!(self.path, AccessPath::WholeIndex { .. })
     }
 
-    pub(crate) fn find<'a>(&self, version: &'a Version, query: &Query<'_>) -> Found<'a> {
-        let Some(also) = self.also else {
-            return self.way.find(version, query);
+    pub(crate) fn entries<'a>(
+        &self,
+        version: &'a CacheContents,
+        query: &SelectorQuery<'_>,
+    ) -> EntryIterator<'a> {
+        let Some(also) = self.intersect_with else {
+            return self.path.entries(version, query);
         };
-        let first: Vec<_> = self.way.find(version, query).collect();
-        let second: Vec<_> = also.find(version, query).collect();
+        let first: Vec<_> = self.path.entries(version, query).collect();
+        let second: Vec<_> = also.entries(version, query).collect();
         Box::new(intersect(&first, &second).into_iter())
     }
 }
 
-/// The shortest of several ways, as far as whoever takes so many objects needs to know.
-fn shortest(ways: &[Way], version: &Version, query: &Query<'_>, limit: usize) -> Plan {
-    let enough = limit.saturating_mul(COUNT_FACTOR).max(COUNT_FIRST);
-    let mut far = COUNT_FIRST;
+/// The shortest access path, as precisely as matters for a reader that takes at most `limit` objects.
+fn shortest_path(
+    paths: &[AccessPath],
+    version: &CacheContents,
+    query: &SelectorQuery<'_>,
+    limit: usize,
+) -> ListPlan {
+    let enough = limit.saturating_mul(COUNT_FACTOR).max(COUNT_LIMIT_FIRST);
+    let mut count_limit = COUNT_LIMIT_FIRST;
     loop {
-        let counts = ways
+        let counts = paths
             .iter()
-            .map(|way| (way.count(version, query, far + 1), *way));
+            .map(|path| (path.count(version, query, count_limit + 1), *path));
         let shortest = counts.min_by_key(|(count, _)| *count);
         match shortest {
-            Some((count, way)) if count <= far || far >= enough => {
+            Some((count, path)) if count <= count_limit || count_limit >= enough => {
                 let also = (limit == usize::MAX)
-                    .then(|| helper(ways, way, count, version, query))
+                    .then(|| intersection_partner(paths, path, count, version, query))
                     .flatten();
-                return Plan { way, also };
+                return ListPlan {
+                    path,
+                    intersect_with: also,
+                };
             }
-            _ => far = far.saturating_mul(COUNT_FACTOR),
+            _ => count_limit = count_limit.saturating_mul(COUNT_FACTOR),
         }
     }
 }
 
-/// Another index that is worth looking into as well.
-fn helper(
-    ways: &[Way],
-    way: Way,
+/// The second index of an intersection, if that is worthwhile.
+fn intersection_partner(
+    paths: &[AccessPath],
+    path: AccessPath,
     count: usize,
-    version: &Version,
-    query: &Query<'_>,
-) -> Option<Way> {
+    version: &CacheContents,
+    query: &SelectorQuery<'_>,
+) -> Option<AccessPath> {
     if count < INTERSECT_MIN {
         return None;
     }
-    let far = count.saturating_mul(INTERSECT_RATIO);
-    ways.iter()
+    let count_limit = count.saturating_mul(INTERSECT_RATIO);
+    paths
+        .iter()
         .copied()
-        .filter(|other| *other != way)
-        .map(|other| (other.count(version, query, far + 1), other))
-        .filter(|(count, _)| *count <= far)
+        .filter(|other| *other != path)
+        .map(|other| (other.count(version, query, count_limit + 1), other))
+        .filter(|(count, _)| *count <= count_limit)
         .min_by_key(|(count, _)| *count)
         .map(|(_, other)| other)
 }
 
-/// Whether to gather a whole index costs less than another way.
-fn pays(whole: Way, other: Way, version: &Version, query: &Query<'_>, limit: usize) -> bool {
+/// Whether collecting and sorting a whole index costs less than another access path.
+fn whole_index_is_cheaper(
+    whole: AccessPath,
+    other: AccessPath,
+    version: &CacheContents,
+    query: &SelectorQuery<'_>,
+    limit: usize,
+) -> bool {
     let cost = whole
         .count(version, query, usize::MAX)
         .saturating_mul(SORT_RATIO);
@@ -171,40 +201,54 @@ fn pays(whole: Way, other: Way, version: &Version, query: &Query<'_>, limit: usi
         && cost < other.count(version, query, cost + 1)
 }
 
-impl Way {
-    /// How many objects there are on the way, as far as is asked.
-    fn count(self, version: &Version, query: &Query<'_>, far: usize) -> usize {
+impl AccessPath {
+    /// Number of entries on this path, counted up to `limit`.
+    fn count(self, version: &CacheContents, query: &SelectorQuery<'_>, limit: usize) -> usize {
         match self {
-            Way::Nothing | Way::Name => 0,
-            Way::Objects if query.is_unbounded() => version.objects.len().min(far),
-            Way::Objects | Way::Values { .. } => self.find(version, query).take(far).count(),
-            Way::Whole { index } => {
+            AccessPath::Empty | AccessPath::SingleKey => 0,
+            AccessPath::KeyRangeScan if query.is_unbounded() => version.objects.len().min(limit),
+            AccessPath::KeyRangeScan | AccessPath::IndexValues { .. } => {
+                self.entries(version, query).take(limit).count()
+            }
+            AccessPath::WholeIndex { index } => {
                 let index = version.indexes.get(index);
-                index.map_or(far, |index| index.postings.len().min(far))
+                index.map_or(limit, |index| index.postings.len().min(limit))
             }
         }
     }
 
-    fn find<'a>(self, version: &'a Version, query: &Query<'_>) -> Found<'a> {
+    fn entries<'a>(
+        self,
+        version: &'a CacheContents,
+        query: &SelectorQuery<'_>,
+    ) -> EntryIterator<'a> {
         let index = match self {
-            Way::Nothing => return Box::new(std::iter::empty()),
-            Way::Name => {
-                let entry = query.key().and_then(|key| version.objects.get(&key));
+            AccessPath::Empty => return Box::new(std::iter::empty()),
+            AccessPath::SingleKey => {
+                let entry = query.single_key().and_then(|key| version.objects.get(&key));
                 return Box::new(entry.into_iter());
             }
-            Way::Objects => None,
-            Way::Values { index, .. } | Way::Whole { index } => version.indexes.get(index),
+            AccessPath::KeyRangeScan => None,
+            AccessPath::IndexValues { index, .. } | AccessPath::WholeIndex { index } => {
+                version.indexes.get(index)
+            }
         };
         match (index, self) {
-            (Some(index), Way::Values { requirement, .. }) => by_values(index, requirement, query),
-            (Some(index), _) => whole(index, query),
+            (Some(index), AccessPath::IndexValues { requirement, .. }) => {
+                entries_by_values(index, requirement, query)
+            }
+            (Some(index), _) => entries_of_whole_index(index, query),
             (None, _) => Box::new(query.objects(version)),
         }
     }
 }
 
-fn by_values<'a>(index: &'a Index, requirement: usize, query: &Query<'_>) -> Found<'a> {
-    let values = query.values(&index.attribute, requirement);
+fn entries_by_values<'a>(
+    index: &'a AttributeIndex,
+    requirement: usize,
+    query: &SelectorQuery<'_>,
+) -> EntryIterator<'a> {
+    let values = query.requirement_values(&index.attribute, requirement);
     let mut ranges: Vec<_> = values.map(|value| query.postings(index, value)).collect();
     match (ranges.pop(), ranges.is_empty()) {
         (Some(only), true) => Box::new(only),
@@ -212,46 +256,55 @@ fn by_values<'a>(index: &'a Index, requirement: usize, query: &Query<'_>) -> Fou
     }
 }
 
-fn whole<'a>(index: &'a Index, query: &Query<'_>) -> Found<'a> {
+fn entries_of_whole_index<'a>(
+    index: &'a AttributeIndex,
+    query: &SelectorQuery<'_>,
+) -> EntryIterator<'a> {
     let all = index.postings.all();
-    let mut gathered: Vec<_> = all.filter(|entry| query.spans(entry.key())).collect();
-    gathered.sort_unstable_by(|a, b| a.key().cmp(b.key()));
-    Box::new(gathered.into_iter())
+    let mut entries: Vec<_> = all
+        .filter(|entry| query.contains_key(entry.key()))
+        .collect();
+    entries.sort_unstable_by(|a, b| a.key().cmp(b.key()));
+    Box::new(entries.into_iter())
 }
 
-impl Query<'_> {
-    /// The requirements that only objects with a value of the attribute can meet, by their places, and whether they
-    /// say which values those are.
-    fn requirements(&self, attribute: &Attribute) -> Vec<(usize, bool)> {
+impl SelectorQuery<'_> {
+    /// The positions of the requirements that only objects with the attribute can meet, and whether each lists exact
+    /// values.
+    fn requirements_on(&self, attribute: &IndexedAttribute) -> Vec<(usize, bool)> {
         match attribute {
-            Attribute::Label(key) => {
+            IndexedAttribute::Label(key) => {
                 let all = self.labels.requirements().unwrap_or_default().iter();
                 all.enumerate()
                     .filter(|(_, label)| label.key() == &**key && label.needs_label())
-                    .map(|(place, label)| (place, label.exact_values().is_some()))
+                    .map(|(position, label)| (position, label.exact_values().is_some()))
                     .collect()
             }
-            Attribute::Field(index) => {
+            IndexedAttribute::Field(index) => {
                 let name = self.field_names.get(*index).map(|name| &**name);
                 let all = self.fields.requirements().unwrap_or_default().iter();
                 all.enumerate()
                     .filter(|(_, field)| field.operator() == fields::Operator::Equals)
                     .filter(|(_, field)| name == Some(field.field()))
-                    .map(|(place, _)| (place, true))
+                    .map(|(position, _)| (position, true))
                     .collect()
             }
         }
     }
 
-    /// The values of a requirement, each once.
-    fn values(&self, attribute: &Attribute, requirement: usize) -> impl Iterator<Item = &str> {
+    /// The distinct values of a requirement.
+    fn requirement_values(
+        &self,
+        attribute: &IndexedAttribute,
+        requirement: usize,
+    ) -> impl Iterator<Item = &str> {
         let (mut field, mut label) = (None, None);
         match attribute {
-            Attribute::Field(_) => {
+            IndexedAttribute::Field(_) => {
                 let all = self.fields.requirements().unwrap_or_default();
                 field = all.get(requirement).map(fields::Requirement::value);
             }
-            Attribute::Label(_) => {
+            IndexedAttribute::Label(_) => {
                 let all = self.labels.requirements().unwrap_or_default();
                 label = all.get(requirement).and_then(|label| label.exact_values());
             }
@@ -266,11 +319,11 @@ impl Query<'_> {
 
     fn postings<'a>(
         &self,
-        index: &'a Index,
+        index: &'a AttributeIndex,
         value: &str,
-    ) -> impl Iterator<Item = &'a Arc<Entry>> + Send + use<'a> {
-        let (after, before) = self.edges();
-        let before = before.map_or(Edge::End, Edge::At);
-        index.postings.range(value, (Edge::At(after), before))
+    ) -> impl Iterator<Item = &'a Arc<CacheEntry>> + Send + use<'a> {
+        let (after, before) = self.key_bounds();
+        let before = before.map_or(KeyBound::End, KeyBound::At);
+        index.postings.range(value, (KeyBound::At(after), before))
     }
 }

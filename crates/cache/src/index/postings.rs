@@ -1,4 +1,4 @@
-//! The objects of a resource in the order of one attribute's values, then of their keys.
+//! The ordered set behind an index: entries sorted by the value of one attribute, then by key.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -8,33 +8,34 @@ use equivalent::{Comparable, Equivalent};
 use imbl::OrdSet;
 use rhumb_meta::ObjectKey;
 
-use crate::Entry;
+use crate::CacheEntry;
 
-/// About what one object costs in an index: three words in tree nodes that are two thirds full.
+/// Estimated bytes per object in an index: three words in tree nodes that are two thirds full.
 pub(crate) const POSTING_BYTES: usize = 48;
 
-/// Clones share their memory.
+/// A persistent set of postings. Clones share memory.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Postings {
+pub(crate) struct PostingSet {
     set: OrdSet<Posting>,
 }
 
+/// One entry under its value.
 #[derive(Debug, Clone)]
 struct Posting {
     value: Arc<str>,
-    entry: Arc<Entry>,
+    entry: Arc<CacheEntry>,
 }
 
 impl Posting {
-    fn compare(&self, value: &str, key: Edge<'_>) -> Ordering {
-        let mine = Edge::At(self.entry.key().as_str());
+    fn compare(&self, value: &str, key: KeyBound<'_>) -> Ordering {
+        let mine = KeyBound::At(self.entry.key().as_str());
         (*self.value).cmp(value).then_with(|| mine.cmp(&key))
     }
 }
 
 impl Ord for Posting {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Values are interned: most that are equal are one.
+        // Values are interned: equal values usually have the same pointer.
         let values = match Arc::ptr_eq(&self.value, &other.value) {
             true => Ordering::Equal,
             false => self.value.cmp(&other.value),
@@ -57,32 +58,32 @@ impl PartialEq for Posting {
 
 impl Eq for Posting {}
 
-/// A place among the keys of one value.
+/// A bound in the key order of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Edge<'a> {
+pub(crate) enum KeyBound<'a> {
     At(&'a str),
     End,
 }
 
-/// A place among all postings.
-struct Place<'a> {
+/// A bound in the order of all postings; compares with postings without building one.
+struct PostingBound<'a> {
     value: &'a str,
-    key: Edge<'a>,
+    key: KeyBound<'a>,
 }
 
-impl Equivalent<Posting> for Place<'_> {
+impl Equivalent<Posting> for PostingBound<'_> {
     fn equivalent(&self, posting: &Posting) -> bool {
         self.compare(posting).is_eq()
     }
 }
 
-impl Comparable<Posting> for Place<'_> {
+impl Comparable<Posting> for PostingBound<'_> {
     fn compare(&self, posting: &Posting) -> Ordering {
         posting.compare(self.value, self.key).reverse()
     }
 }
 
-impl Postings {
+impl PostingSet {
     pub(crate) fn len(&self) -> usize {
         self.set.len()
     }
@@ -91,7 +92,7 @@ impl Postings {
         self.set.len() * POSTING_BYTES
     }
 
-    pub(crate) fn insert(&mut self, value: &Arc<str>, entry: &Arc<Entry>) {
+    pub(crate) fn insert(&mut self, value: &Arc<str>, entry: &Arc<CacheEntry>) {
         self.set.insert(Posting {
             value: Arc::clone(value),
             entry: Arc::clone(entry),
@@ -99,30 +100,30 @@ impl Postings {
     }
 
     pub(crate) fn remove(&mut self, value: &str, key: &ObjectKey) {
-        self.set.remove(&Place {
+        self.set.remove(&PostingBound {
             value,
-            key: Edge::At(key.as_str()),
+            key: KeyBound::At(key.as_str()),
         });
     }
 
-    /// Those with this value and a key between the edges, in key order. Neither edge is in it.
+    /// The entries with this value and a key between the bounds, both exclusive, in key order.
     pub(crate) fn range<'a>(
         &'a self,
         value: &str,
-        (after, before): (Edge<'_>, Edge<'_>),
-    ) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
-        let start = Bound::Excluded(Place { value, key: after });
-        let end = Bound::Excluded(Place { value, key: before });
+        (after, before): (KeyBound<'_>, KeyBound<'_>),
+    ) -> impl Iterator<Item = &'a Arc<CacheEntry>> + use<'a> {
+        let start = Bound::Excluded(PostingBound { value, key: after });
+        let end = Bound::Excluded(PostingBound { value, key: before });
         self.set.range((start, end)).map(|posting| &posting.entry)
     }
 
-    /// All of them, in the order of their values.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    /// All entries, ordered by value.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<CacheEntry>> {
         self.set.iter().map(|posting| &posting.entry)
     }
 
-    /// How many objects have this value.
+    /// Number of objects with this value.
     pub(crate) fn count(&self, value: &str) -> usize {
-        self.range(value, (Edge::At(""), Edge::End)).count()
+        self.range(value, (KeyBound::At(""), KeyBound::End)).count()
     }
 }

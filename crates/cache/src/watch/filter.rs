@@ -1,38 +1,39 @@
-//! Whether a change concerns a watcher, and as what. Pure.
+//! Decides which event, if any, a change is for a watcher. Pure.
 
 use std::sync::Arc;
 
 use rhumb_meta::{ObjectKey, Revision, fields, labels};
 
-use super::Scope;
-use crate::change::Change;
-use crate::index::Query;
-use crate::{Entry, EventKind};
+use super::WatchScope;
+use crate::index::SelectorQuery;
+use crate::object_change::ObjectChange;
+use crate::{CacheEntry, EventKind};
 
+/// The scope and selectors of a watch.
 #[derive(Debug)]
-pub(crate) struct Filter {
-    pub(crate) scope: Scope,
+pub(crate) struct WatchFilter {
+    pub(crate) scope: WatchScope,
     pub(crate) labels: labels::Selector,
     pub(crate) fields: fields::Selector,
-    /// Only changes after this one.
+    /// Ignore changes up to this revision.
     pub(crate) after: Revision,
 }
 
-impl Filter {
-    /// What there is to begin with, for a filter that does not name one object.
-    pub(crate) fn query<'a>(&'a self, names: &'a [Arc<str>]) -> Query<'a> {
-        Query::new(self.scope.namespace(), &self.labels, &self.fields, names)
+impl WatchFilter {
+    /// The query for the initial list, for a filter that is not limited to a single object.
+    pub(crate) fn query<'a>(&'a self, names: &'a [Arc<str>]) -> SelectorQuery<'a> {
+        SelectorQuery::new(self.scope.namespace(), &self.labels, &self.fields, names)
     }
 
-    /// What the change is in the eyes of the watcher: coming into its selection is an addition, leaving it a
-    /// deletion. `names` are those of the resource's selectable fields.
-    pub(crate) fn judge(&self, change: &Change, names: &[Arc<str>]) -> Option<EventKind> {
-        if change.revision <= self.after || !self.scope.has(&change.key) {
+    /// The kind of event that the watcher receives for a change, if any: an object that begins to match is ADDED, one
+    /// that no longer matches is DELETED. `names` are the resource's selectable fields.
+    pub(crate) fn classify(&self, change: &ObjectChange, names: &[Arc<str>]) -> Option<EventKind> {
+        if change.revision <= self.after || !self.scope.contains(&change.key) {
             return None;
         }
-        let picks =
-            |entry: Option<&Arc<Entry>>| entry.is_some_and(|entry| self.picks(entry, names));
-        match (picks(change.old.as_ref()), picks(change.new.served())) {
+        let matches =
+            |entry: Option<&Arc<CacheEntry>>| entry.is_some_and(|entry| self.matches(entry, names));
+        match (matches(change.old.as_ref()), matches(change.new.entry())) {
             (false, false) => None,
             (false, true) => Some(EventKind::Added),
             (true, true) => Some(EventKind::Modified),
@@ -40,36 +41,38 @@ impl Filter {
         }
     }
 
-    /// Whether the selectors pick the object, whatever its name.
-    pub(crate) fn picks(&self, entry: &Entry, names: &[Arc<str>]) -> bool {
-        entry.is_picked_by(&self.labels, &self.fields, names)
+    /// Whether the selectors match the object, regardless of the scope.
+    pub(crate) fn matches(&self, entry: &CacheEntry, names: &[Arc<str>]) -> bool {
+        entry.matches(&self.labels, &self.fields, names)
     }
 }
 
-impl Scope {
-    pub(crate) fn has(&self, key: &ObjectKey) -> bool {
+impl WatchScope {
+    pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
         match self {
-            Scope::All => true,
-            Scope::Namespace(wanted) => key.namespace() == Some(wanted),
-            Scope::Object { namespace, name } => {
+            WatchScope::All => true,
+            WatchScope::Namespace(namespace) => key.namespace() == Some(namespace),
+            WatchScope::Object { namespace, name } => {
                 key.name() == &**name && key.namespace() == namespace.as_deref()
             }
         }
     }
 
-    /// Of the one object, if it is one and can exist.
-    pub(crate) fn key(&self) -> Option<ObjectKey> {
+    /// The key of the single object, if the scope is one and its key is valid.
+    pub(crate) fn object_key(&self) -> Option<ObjectKey> {
         match self {
-            Scope::Object { namespace, name } => ObjectKey::new(namespace.as_deref(), name).ok(),
-            Scope::All | Scope::Namespace(_) => None,
+            WatchScope::Object { namespace, name } => {
+                ObjectKey::new(namespace.as_deref(), name).ok()
+            }
+            WatchScope::All | WatchScope::Namespace(_) => None,
         }
     }
 
     pub(crate) fn namespace(&self) -> Option<&str> {
         match self {
-            Scope::All => None,
-            Scope::Namespace(namespace) => Some(namespace),
-            Scope::Object { namespace, .. } => namespace.as_deref(),
+            WatchScope::All => None,
+            WatchScope::Namespace(namespace) => Some(namespace),
+            WatchScope::Object { namespace, .. } => namespace.as_deref(),
         }
     }
 }

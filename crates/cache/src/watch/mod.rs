@@ -1,119 +1,125 @@
-//! Watches: what is asked for, and what is told.
+//! Watches: requests, events, and the dispatch of changes to watchers. Corresponds to upstream's `cacheWatcher` and
+//! `indexedWatchers`.
+//!
+//! `watcher_index` finds the watchers of a change, `filter` decides which event each receives, and `watcher` queues and
+//! reads the events.
 
-mod benches;
 mod filter;
-mod place;
-mod places;
+mod trigger;
+mod trigger_buckets;
 mod watcher;
+mod watcher_index;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use rhumb_meta::{Revision, fields, labels};
 
-use crate::change::Change;
-use crate::{Entry, EventKind};
+use crate::object_change::ObjectChange;
+use crate::{CacheEntry, EventKind};
 
-pub(crate) use filter::Filter;
-pub(crate) use places::{Delivery, Places};
-pub(crate) use watcher::Mailbox;
-pub use watcher::{Bell, Watcher};
+pub(crate) use filter::WatchFilter;
+pub(crate) use watcher::WatchQueue;
+pub use watcher::{CacheWatcher, WatchNotifier};
+pub(crate) use watcher_index::{PendingEvent, WatcherIndex};
 
-/// Which changes to be told of.
+/// What to watch, and from where.
 #[derive(Debug, Clone)]
 pub struct WatchRequest {
-    pub start: Start,
-    pub scope: Scope,
+    pub start: WatchStart,
+    pub scope: WatchScope,
     pub labels: labels::Selector,
     pub fields: fields::Selector,
 }
 
 impl WatchRequest {
-    /// Everything in the resource.
-    pub fn everything(start: Start) -> Self {
+    /// All objects of the resource.
+    pub fn everything(start: WatchStart) -> Self {
         WatchRequest {
             start,
-            scope: Scope::All,
+            scope: WatchScope::All,
             labels: labels::Selector::everything(),
             fields: fields::Selector::everything(),
         }
     }
 }
 
-/// Where a watch begins.
+/// Where a watch starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// With the first change after this revision. Refused when the history does not reach back that far. A
-    /// revision of the future is allowed: changes up to it are passed over.
+pub enum WatchStart {
+    /// With the first change after this revision. Rejected if the history does not reach back that far. A future
+    /// revision is allowed: changes up to it are skipped.
     After(Revision),
     /// With the next change.
     Latest,
-    /// With all objects there are, each as [`EventKind::Added`], then [`Message::InitialEnd`], then the changes.
-    List,
+    /// With all existing objects, each as [`EventKind::Added`], then [`WatchMessage::InitialEventsEnd`], then changes
+    /// (upstream: `sendInitialEvents`).
+    InitialList,
 }
 
-/// Which objects, by name.
+/// Which objects to watch: all, those of one namespace, or a single one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
+pub enum WatchScope {
     All,
     Namespace(Box<str>),
-    /// The namespace is absent for resources of the cluster.
+    /// `namespace` is absent for cluster-scoped resources.
     Object {
         namespace: Option<Box<str>>,
         name: Box<str>,
     },
 }
 
-/// What a watcher is told.
+/// What a watcher receives.
 #[derive(Debug, Clone)]
-pub enum Message {
-    Event(Event),
-    /// All objects there were as of this revision have been told. Comes once, and only after [`Start::List`].
-    InitialEnd(Revision),
+pub enum WatchMessage {
+    Event(WatchEvent),
+    /// All objects as of this revision have been sent. Sent once, and only for [`WatchStart::InitialList`].
+    InitialEventsEnd(Revision),
 }
 
-/// Why a watch is over.
+/// Why a watch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WatchEnd {
-    /// The history no longer has what comes next: list again.
-    #[error("the history no longer has what comes next")]
+    /// The history no longer has the next change: the client has to list again.
+    #[error("the history no longer has the next change")]
     Expired,
-    /// The server ends: watch again elsewhere from where this one was.
-    #[error("the server is closing")]
+    /// The server is shutting down: the client can resume the watch on another server.
+    #[error("the server is shutting down")]
     Closing,
     /// The resource is no longer served.
     #[error("the resource is no longer served")]
     Removed,
 }
 
-/// What happened to one object, seen by one selector. Cheap to clone.
+/// A watch event: one object, and what its change means for the watcher's selectors. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Event {
+pub struct WatchEvent {
     kind: EventKind,
-    source: Source,
+    payload: WatchEventOrigin,
 }
 
+/// The object of a watch event, and the change that it came from.
 #[derive(Debug, Clone)]
-enum Source {
-    Listed(Arc<Entry>),
-    /// The change has an entry for the kind: [`Filter::judge`] said so.
-    Changed(Arc<Change>, Arc<Entry>),
+enum WatchEventOrigin {
+    Initial(Arc<CacheEntry>),
+    /// The entry is the one that the change has for the event's kind.
+    Changed(Arc<ObjectChange>, Arc<CacheEntry>),
 }
 
-impl Event {
-    pub(crate) fn listed(entry: Arc<Entry>) -> Self {
-        Event {
+impl WatchEvent {
+    pub(crate) fn from_initial_list(entry: Arc<CacheEntry>) -> Self {
+        WatchEvent {
             kind: EventKind::Added,
-            source: Source::Listed(entry),
+            payload: WatchEventOrigin::Initial(entry),
         }
     }
 
-    /// `None` for a kind that the change never is.
-    pub(crate) fn changed(change: Arc<Change>, kind: EventKind) -> Option<Self> {
-        let entry = Arc::clone(change.entry(kind)?);
-        Some(Event {
+    /// `None` for a kind that the change cannot have.
+    pub(crate) fn from_change(change: Arc<ObjectChange>, kind: EventKind) -> Option<Self> {
+        let entry = Arc::clone(change.entry_for(kind)?);
+        Some(WatchEvent {
             kind,
-            source: Source::Changed(change, entry),
+            payload: WatchEventOrigin::Changed(change, entry),
         })
     }
 
@@ -121,45 +127,45 @@ impl Event {
         self.kind
     }
 
-    /// The object. One that is gone is shown in its last state, with the revision at which it went.
-    pub fn entry(&self) -> &Arc<Entry> {
-        match &self.source {
-            Source::Listed(entry) | Source::Changed(_, entry) => entry,
+    /// The object. For a deletion its last state, with the revision of the deletion.
+    pub fn entry(&self) -> &Arc<CacheEntry> {
+        match &self.payload {
+            WatchEventOrigin::Initial(entry) | WatchEventOrigin::Changed(_, entry) => entry,
         }
     }
 
-    /// The resourceVersion that the event shows.
+    /// The resourceVersion of the event's object.
     pub fn revision(&self) -> Revision {
         self.entry().revision()
     }
 
-    /// One line of a watch: `{"type":"ADDED","object":…}` and a line feed. Made once for all who ask.
+    /// The watch frame: `{"type":"ADDED","object":…}` and a line feed. Shared by all watchers of a change.
     pub fn frame(&self) -> Bytes {
-        let shared = match &self.source {
-            Source::Listed(_) => None,
-            Source::Changed(change, _) => change.frame(self.kind),
+        let shared = match &self.payload {
+            WatchEventOrigin::Initial(_) => None,
+            WatchEventOrigin::Changed(change, _) => change.frame(self.kind),
         };
         shared.unwrap_or_else(|| self.entry().frame(self.kind))
     }
 
-    /// The event in a form that the caller knows by name, such as protobuf. Made once for all who are told of a
-    /// change about when it happens.
-    pub fn form<E>(
+    /// The event in another encoding, such as protobuf, identified by `name`. While the change is recent, `make` runs
+    /// once for all watchers.
+    pub fn get_or_encode<E>(
         &self,
         name: &Arc<str>,
         make: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
-        match &self.source {
-            Source::Listed(_) => make(),
-            Source::Changed(change, _) => change.form(name, self.kind, make),
+        match &self.payload {
+            WatchEventOrigin::Initial(_) => make(),
+            WatchEventOrigin::Changed(change, _) => change.get_or_encode(name, self.kind, make),
         }
     }
 
-    /// What the object was before, if it was served: for those who convert or filter events themselves.
-    pub fn previous(&self) -> Option<&Arc<Entry>> {
-        match &self.source {
-            Source::Listed(_) => None,
-            Source::Changed(change, _) => change.old.as_ref(),
+    /// The object before the change, if it was served: for callers that convert or filter events themselves.
+    pub fn previous(&self) -> Option<&Arc<CacheEntry>> {
+        match &self.payload {
+            WatchEventOrigin::Initial(_) => None,
+            WatchEventOrigin::Changed(change, _) => change.old.as_ref(),
         }
     }
 }

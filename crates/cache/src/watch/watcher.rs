@@ -1,386 +1,397 @@
-//! The two ends of a watch: the mailbox that the dispatcher fills, and the watcher that empties it.
+//! The two ends of a watch: the queue that the dispatcher fills, and the watcher that reads it. Corresponds to
+//! upstream's `cacheWatcher`; entry points [`CacheWatcher::next`] and [`WatchQueue::push`].
 //!
 //! ```text
 //!            ┌────────── queue full ──────────┐
 //!            ▼                                │
-//!   behind: reads the history, ──────► live: the dispatcher puts
-//!   the dispatcher passes it by         events into its queue
-//!            │        nothing left to read
+//!   catching up: reads the history, ──────► live: the dispatcher pushes
+//!   the dispatcher skips the watcher         events into the queue
+//!            │        history read to its end
 //!            ▼
-//!        expired, when the history no longer has what comes next
+//!        expired, if the next change has been trimmed from the history
 //! ```
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rhumb_meta::Revision;
 use tokio::sync::Notify;
 
-use super::places::{Delivery, Seat};
-use super::{Event, Filter, Message, Scope, WatchEnd};
-use crate::cache::Inner;
-use crate::change::Change;
-use crate::index::{Plan, Query, Seen};
-use crate::{Entry, EventKind, Snapshot};
+use super::watcher_index::{PendingEvent, WatcherId};
+use super::{WatchEnd, WatchEvent, WatchFilter, WatchMessage, WatchScope};
+use crate::index::{ListPlan, ListStats, SelectorQuery};
+use crate::object_change::ObjectChange;
+use crate::resource_cache::CacheInner;
+use crate::{CacheEntry, CacheSnapshot, EventKind};
 
-/// How often a look that found nothing is repeated before others may run.
-const STEPS_MAX: usize = 64;
+/// Steps without a message after which `try_next` returns, so that other tasks can run.
+const IDLE_STEPS_MAX: usize = 64;
 
-/// How many changes or objects a watcher looks at before it lets others run.
+/// Changes or objects that a watcher examines per step.
 const BATCH: usize = 256;
 
-/// An empty queue that once held more than this gives its memory back.
+/// An empty queue with more capacity than this is freed.
 const IDLE_CAPACITY: usize = 16;
 
-/// Where the dispatcher leaves events for one watcher.
+/// The bounded event queue between the dispatcher and one watcher.
 #[derive(Debug)]
-pub(crate) struct Mailbox {
-    pub(crate) filter: Filter,
-    queue: Mutex<Queue>,
-    filled: Notify,
+pub(crate) struct WatchQueue {
+    pub(crate) filter: WatchFilter,
+    state: Mutex<WatchQueueState>,
+    changed: Notify,
 }
 
+/// The locked part of a [`WatchQueue`].
 #[derive(Debug)]
-struct Queue {
-    events: VecDeque<(Arc<Change>, EventKind)>,
-    mode: Mode,
-    /// Nothing more will come after what is here.
+struct WatchQueueState {
+    events: VecDeque<(Arc<ObjectChange>, EventKind)>,
+    mode: DeliveryMode,
+    /// Set when no further events follow those in the queue.
     end: Option<WatchEnd>,
 }
 
+/// Where a watcher gets its next event from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// The next change to look at is this one, in the history.
-    Behind(u64),
+enum DeliveryMode {
+    /// From the history, starting at this sequence.
+    CatchingUp(u64),
+    /// From the queue.
     Live,
 }
 
-impl Mailbox {
-    /// For a watcher that has the changes before `next`. If it is `live`, there are none from there on yet.
-    pub(crate) fn new(filter: Filter, next: u64, live: bool) -> Self {
+impl WatchQueue {
+    /// For a watcher that has received the changes before `next`. `live` requires that no later changes exist yet.
+    pub(crate) fn new(filter: WatchFilter, next: u64, live: bool) -> Self {
         let mode = match live {
-            true => Mode::Live,
-            false => Mode::Behind(next),
+            true => DeliveryMode::Live,
+            false => DeliveryMode::CatchingUp(next),
         };
-        Mailbox {
+        WatchQueue {
             filter,
-            queue: Mutex::new(Queue {
+            state: Mutex::new(WatchQueueState {
                 events: VecDeque::new(),
                 mode,
                 end: None,
             }),
-            filled: Notify::new(),
+            changed: Notify::new(),
         }
     }
 
-    /// Leaves the events of one transaction, which the watcher then finds together. Returns whether there was
-    /// no room: the watcher then reads them, and what it had not taken yet, from the history.
-    pub(crate) fn put(&self, deliveries: &[Delivery], queue_max: usize) -> bool {
-        let mut queue = self.queue();
-        let (Mode::Live, Some((_, first, _))) = (queue.mode, deliveries.first()) else {
+    /// Pushes the events of one transaction together. Returns whether the queue overflowed: it is then cleared, and
+    /// the watcher reads these and the undelivered events from the history.
+    pub(crate) fn push(&self, pending_events: &[PendingEvent], queue_max: usize) -> bool {
+        let mut queue = self.state();
+        let (DeliveryMode::Live, Some((_, first, _))) = (queue.mode, pending_events.first()) else {
             return false;
         };
-        let overflows = queue.events.len() + deliveries.len() > queue_max;
+        let overflows = queue.events.len() + pending_events.len() > queue_max;
         if overflows {
             let oldest = queue.events.front().map_or(first, |(change, _)| change);
-            queue.mode = Mode::Behind(oldest.sequence);
+            queue.mode = DeliveryMode::CatchingUp(oldest.sequence);
             queue.events = VecDeque::new();
         } else {
-            let events = deliveries.iter();
+            let events = pending_events.iter();
             queue
                 .events
                 .extend(events.map(|(_, change, kind)| (Arc::clone(change), *kind)));
         }
         drop(queue);
-        self.filled.notify_one();
+        self.changed.notify_one();
         overflows
     }
 
-    /// Returns whether it had not ended before.
+    /// Ends the watch after the queued events. Returns false if it had ended already.
     pub(crate) fn end(&self, end: WatchEnd) -> bool {
-        let mut queue = self.queue();
+        let mut queue = self.state();
         let is_first = queue.end.is_none();
         queue.end.get_or_insert(end);
         drop(queue);
-        self.filled.notify_one();
+        self.changed.notify_one();
         is_first
     }
 
     fn go_live(&self) {
-        self.queue().mode = Mode::Live;
+        self.state().mode = DeliveryMode::Live;
     }
 
-    fn look_next_at(&self, sequence: u64) {
-        self.queue().mode = Mode::Behind(sequence);
+    fn set_catch_up_position(&self, sequence: u64) {
+        self.state().mode = DeliveryMode::CatchingUp(sequence);
     }
 
-    /// Whether everything that was left here has been taken, and nothing is missing.
+    /// Whether the watcher is live and has received every event.
     fn is_drained(&self) -> bool {
-        let queue = self.queue();
-        queue.mode == Mode::Live && queue.events.is_empty() && queue.end.is_none()
+        let queue = self.state();
+        queue.mode == DeliveryMode::Live && queue.events.is_empty() && queue.end.is_none()
     }
 
-    fn take(&self) -> Taken {
-        let mut queue = self.queue();
+    fn pop(&self) -> WatchQueueItem {
+        let mut queue = self.state();
         if let Some((change, kind)) = queue.events.pop_front() {
             if queue.events.is_empty() && queue.events.capacity() > IDLE_CAPACITY {
                 queue.events = VecDeque::new();
             }
-            return Taken::Event(change, kind);
+            return WatchQueueItem::Event(change, kind);
         }
         match (queue.end, queue.mode) {
-            (Some(end), _) => Taken::End(end),
-            (None, Mode::Behind(next)) => Taken::Behind(next),
-            (None, Mode::Live) => Taken::Nothing,
+            (Some(end), _) => WatchQueueItem::End(end),
+            (None, DeliveryMode::CatchingUp(next)) => WatchQueueItem::CatchUp(next),
+            (None, DeliveryMode::Live) => WatchQueueItem::Empty,
         }
     }
 
-    /// A thread that panicked while it held the lock left nothing half done.
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Ignores poisoning: no critical section leaves the state inconsistent.
+    fn state(&self) -> MutexGuard<'_, WatchQueueState> {
+        self.state.lock()
     }
 }
 
-enum Taken {
-    Event(Arc<Change>, EventKind),
-    Behind(u64),
-    Nothing,
+/// What a watcher finds when it reads its queue.
+enum WatchQueueItem {
+    Event(Arc<ObjectChange>, EventKind),
+    CatchUp(u64),
+    Empty,
     End(WatchEnd),
 }
 
-/// What one step of a watcher led to.
-enum Step {
-    Message(Message),
-    /// It looked at many things, and none concerned it.
+/// The result of one step of a watcher.
+enum WatcherStep {
+    Message(WatchMessage),
+    /// A batch was processed and produced no message; call again.
     Again,
-    /// There is nothing until the mailbox is filled.
+    /// Nothing to do until the queue changes.
     Wait,
 }
 
-/// Says that a watcher has something to tell. One may listen at a time.
+/// Notifies that a watcher may have a message, for a task other than the one that reads it. Supports one listener.
 #[derive(Debug, Clone)]
-pub struct Bell(Arc<Mailbox>);
+pub struct WatchNotifier(Arc<WatchQueue>);
 
-impl Bell {
-    /// Returns at once if it rang since somebody last listened, though all may have been told meanwhile.
-    pub async fn rings(&self) {
-        self.0.filled.notified().await;
+impl WatchNotifier {
+    /// Waits for the next notification; returns at once if one is pending. Wakeups may be spurious.
+    pub async fn notified(&self) {
+        self.0.changed.notified().await;
     }
 }
 
-/// Tells of the changes that concern one watch, in order, each once.
+/// The receiving end of a watch: yields the matching changes in order, each once.
 ///
 /// Dropping it ends the watch.
 #[derive(Debug)]
-pub struct Watcher {
-    cache: Arc<Inner>,
-    seat: Seat,
-    mailbox: Arc<Mailbox>,
-    /// The objects that are told before any change. In a box of its own: it is soon over, and the watch lasts.
-    listing: Option<Box<Listing>>,
-    /// Read from the history, and not told yet.
-    caught_up: VecDeque<(Arc<Change>, EventKind)>,
-    /// Everything up to here has been told.
-    told: Revision,
+pub struct CacheWatcher {
+    cache: Arc<CacheInner>,
+    id: WatcherId,
+    queue: Arc<WatchQueue>,
+    /// Pending initial list. Boxed, as it is short-lived and the watch is not.
+    initial_events: Option<Box<InitialEvents>>,
+    /// Events read from the history and not delivered yet.
+    backlog: VecDeque<(Arc<ObjectChange>, EventKind)>,
+    /// All events up to this revision have been delivered.
+    delivered_revision: Revision,
 }
 
-impl Watcher {
+impl CacheWatcher {
     pub(crate) fn new(
-        cache: Arc<Inner>,
-        seat: Seat,
-        mailbox: Arc<Mailbox>,
-        listed: Option<Snapshot>,
-        told: Revision,
+        cache: Arc<CacheInner>,
+        id: WatcherId,
+        queue: Arc<WatchQueue>,
+        initial: Option<CacheSnapshot>,
+        delivered: Revision,
     ) -> Self {
-        Watcher {
+        CacheWatcher {
             cache,
-            seat,
-            mailbox,
-            listing: listed.map(|snapshot| Box::new(Listing::new(snapshot))),
-            caught_up: VecDeque::new(),
-            told,
+            id,
+            queue,
+            initial_events: initial.map(|snapshot| Box::new(InitialEvents::new(snapshot))),
+            backlog: VecDeque::new(),
+            delivered_revision: delivered,
         }
     }
 
-    /// Waits for the next message. Dropping the future loses nothing. After an error the watch is over.
-    pub async fn next(&mut self) -> Result<Message, WatchEnd> {
+    /// Waits for the next message. Cancel safe. After an error the watch is over.
+    pub async fn next(&mut self) -> Result<WatchMessage, WatchEnd> {
         loop {
             match self.step()? {
-                Step::Message(message) => return Ok(message),
-                Step::Again => tokio::task::yield_now().await,
-                Step::Wait => self.mailbox.filled.notified().await,
+                WatcherStep::Message(message) => return Ok(message),
+                WatcherStep::Again => tokio::task::yield_now().await,
+                WatcherStep::Wait => self.queue.changed.notified().await,
             }
         }
     }
 
-    /// The next message if it is already there. The events of one transaction come to be there together.
+    /// The next message if one is available. The events of one transaction become available together.
     ///
-    /// `None` also when it looked at many objects and none concerned it: [`Watcher::next`] then goes on, and lets
-    /// others run meanwhile.
-    pub fn try_next(&mut self) -> Result<Option<Message>, WatchEnd> {
-        for _ in 0..STEPS_MAX {
+    /// Also returns `None` after examining many objects without a match; [`CacheWatcher::next`] then continues and
+    /// yields to other tasks in between.
+    pub fn try_next(&mut self) -> Result<Option<WatchMessage>, WatchEnd> {
+        for _ in 0..IDLE_STEPS_MAX {
             match self.step()? {
-                Step::Message(message) => return Ok(Some(message)),
-                Step::Again => {}
-                Step::Wait => return Ok(None),
+                WatcherStep::Message(message) => return Ok(Some(message)),
+                WatcherStep::Again => {}
+                WatcherStep::Wait => return Ok(None),
             }
         }
         Ok(None)
     }
 
-    /// Rings when there is something new, for somebody who waits apart from whoever reads.
-    pub fn bell(&self) -> Bell {
-        Bell(Arc::clone(&self.mailbox))
+    /// A handle to wait for messages independently of the task that reads them.
+    pub fn notifier(&self) -> WatchNotifier {
+        WatchNotifier(Arc::clone(&self.queue))
     }
 
-    /// A revision up to which everything has been told, for a bookmark: no older event follows, and no gap is
-    /// behind it. `None` while something waits to be told. It never goes back, and is never less than the
-    /// revision of an event already told.
+    /// A revision for a bookmark: all events up to it have been delivered, and no older event follows. `None` while
+    /// events are pending. It never decreases, and is never less than the revision of a delivered event.
     pub fn progress(&self) -> Option<Revision> {
-        if self.listing.is_some() || !self.caught_up.is_empty() {
+        if self.initial_events.is_some() || !self.backlog.is_empty() {
             return None;
         }
-        // First the revision, then the mailbox: what came in between is then seen as waiting.
-        let applied = self.cache.progress.applied();
-        self.mailbox.is_drained().then(|| applied.max(self.told))
+        // Read the revision before the queue: an event that arrives in between then counts as pending.
+        let applied = self.cache.applied_revision.applied();
+        self.queue
+            .is_drained()
+            .then(|| applied.max(self.delivered_revision))
     }
 
-    fn step(&mut self) -> Result<Step, WatchEnd> {
-        if let Some(listing) = &mut self.listing {
-            let step = listing.step(&self.mailbox.filter, &self.cache);
-            if let Step::Message(Message::InitialEnd(revision)) = step {
-                self.listing = None;
-                self.told = revision;
+    fn step(&mut self) -> Result<WatcherStep, WatchEnd> {
+        if let Some(initial_events) = &mut self.initial_events {
+            let step = initial_events.step(&self.queue.filter, &self.cache);
+            if let WatcherStep::Message(WatchMessage::InitialEventsEnd(revision)) = step {
+                self.initial_events = None;
+                self.delivered_revision = revision;
             }
             return Ok(step);
         }
-        if let Some((change, kind)) = self.caught_up.pop_front() {
-            return Ok(self.tell(change, kind));
+        if let Some((change, kind)) = self.backlog.pop_front() {
+            return Ok(self.deliver(change, kind));
         }
-        match self.mailbox.take() {
-            Taken::Event(change, kind) => Ok(self.tell(change, kind)),
-            Taken::Nothing => Ok(Step::Wait),
-            Taken::End(end) => Err(end),
-            Taken::Behind(next) => self.catch_up(next),
-        }
-    }
-
-    fn tell(&mut self, change: Arc<Change>, kind: EventKind) -> Step {
-        self.told = change.revision;
-        match Event::changed(change, kind) {
-            Some(event) => Step::Message(Message::Event(event)),
-            None => Step::Again,
+        match self.queue.pop() {
+            WatchQueueItem::Event(change, kind) => Ok(self.deliver(change, kind)),
+            WatchQueueItem::Empty => Ok(WatcherStep::Wait),
+            WatchQueueItem::End(end) => Err(end),
+            WatchQueueItem::CatchUp(next) => self.catch_up(next),
         }
     }
 
-    /// Reads on in the history, or goes live when there is nothing left to read.
-    fn catch_up(&mut self, next: u64) -> Result<Step, WatchEnd> {
-        let went_live = || self.mailbox.go_live();
-        let Some(changes) = self.cache.history_from(next, BATCH, went_live) else {
-            if self.mailbox.end(WatchEnd::Expired) {
+    fn deliver(&mut self, change: Arc<ObjectChange>, kind: EventKind) -> WatcherStep {
+        self.delivered_revision = change.revision;
+        match WatchEvent::from_change(change, kind) {
+            Some(event) => WatcherStep::Message(WatchMessage::Event(event)),
+            None => WatcherStep::Again,
+        }
+    }
+
+    /// Reads the next batch of the history, or goes live at its end.
+    fn catch_up(&mut self, next: u64) -> Result<WatcherStep, WatchEnd> {
+        let go_live = || self.queue.go_live();
+        let Some(changes) = self.cache.read_history_or_go_live(next, BATCH, go_live) else {
+            if self.queue.end(WatchEnd::Expired) {
                 self.cache.count_terminated();
             }
             return Err(WatchEnd::Expired);
         };
         if !changes.is_empty() {
-            self.mailbox.look_next_at(next + changes.len() as u64);
+            self.queue
+                .set_catch_up_position(next + changes.len() as u64);
         }
-        let names = self.cache.projector.fields();
+        let names = self.cache.projector.field_names();
         for change in changes {
-            if let Some(kind) = self.mailbox.filter.judge(&change, names) {
-                self.caught_up.push_back((change, kind));
+            if let Some(kind) = self.queue.filter.classify(&change, names) {
+                self.backlog.push_back((change, kind));
             }
         }
-        Ok(Step::Again)
+        Ok(WatcherStep::Again)
     }
 }
 
-impl Drop for Watcher {
+impl Drop for CacheWatcher {
     fn drop(&mut self) {
-        self.cache.leave(self.seat);
+        self.cache.unregister_watcher(self.id);
     }
 }
 
-/// The objects of a snapshot that are told as the beginning of a watch.
+/// The initial list of a watch: the matching objects of a snapshot, read in batches.
 #[derive(Debug)]
-struct Listing {
-    snapshot: Snapshot,
-    /// Picked, and not told yet.
-    ready: VecDeque<Arc<Entry>>,
-    /// How the objects are found; `None` before the first look.
-    plan: Option<Plan>,
-    /// The last object that was looked at; `None` before the first.
-    last: Option<Arc<Entry>>,
+struct InitialEvents {
+    snapshot: CacheSnapshot,
+    /// Matched and not delivered yet.
+    ready: VecDeque<Arc<CacheEntry>>,
+    /// How the objects are found; `None` before the first batch.
+    plan: Option<ListPlan>,
+    /// The last object that was examined; `None` before the first batch.
+    last_examined: Option<Arc<CacheEntry>>,
     is_exhausted: bool,
-    looked_at: usize,
-    picked: usize,
+    examined: usize,
+    matched: usize,
 }
 
-impl Listing {
-    fn new(snapshot: Snapshot) -> Self {
-        Listing {
+impl InitialEvents {
+    fn new(snapshot: CacheSnapshot) -> Self {
+        InitialEvents {
             snapshot,
             ready: VecDeque::new(),
             plan: None,
-            last: None,
+            last_examined: None,
             is_exhausted: false,
-            looked_at: 0,
-            picked: 0,
+            examined: 0,
+            matched: 0,
         }
     }
 
-    fn step(&mut self, filter: &Filter, cache: &Arc<Inner>) -> Step {
+    fn step(&mut self, filter: &WatchFilter, cache: &Arc<CacheInner>) -> WatcherStep {
         if let Some(entry) = self.ready.pop_front() {
-            return Step::Message(Message::Event(Event::listed(entry)));
+            return WatcherStep::Message(WatchMessage::Event(WatchEvent::from_initial_list(entry)));
         }
         if self.is_exhausted {
-            self.count(filter, cache);
-            return Step::Message(Message::InitialEnd(self.snapshot.revision()));
+            self.record_list(filter, cache);
+            return WatcherStep::Message(WatchMessage::InitialEventsEnd(self.snapshot.revision()));
         }
-        let names = cache.projector.fields();
+        let names = cache.projector.field_names();
         match &filter.scope {
-            Scope::Object { .. } => {
-                let entry = filter.scope.key().and_then(|key| self.snapshot.find(&key));
-                let picked = entry.filter(|entry| filter.picks(entry, names));
-                self.ready.extend(picked.cloned());
+            WatchScope::Object { .. } => {
+                let entry = filter
+                    .scope
+                    .object_key()
+                    .and_then(|key| self.snapshot.find(&key));
+                let matched = entry.filter(|entry| filter.matches(entry, names));
+                self.ready.extend(matched.cloned());
                 self.is_exhausted = true;
             }
-            Scope::All | Scope::Namespace(_) => self.look_on(filter.query(names)),
+            WatchScope::All | WatchScope::Namespace(_) => self.read_batch(filter.query(names)),
         }
-        Step::Again
+        WatcherStep::Again
     }
 
-    fn look_on(&mut self, query: Query<'_>) {
-        let version = self.snapshot.version();
-        let query = query.after(self.last.as_ref().map(|entry| entry.key()));
+    fn read_batch(&mut self, query: SelectorQuery<'_>) {
+        let version = self.snapshot.contents();
+        let query = query.after(self.last_examined.as_ref().map(|entry| entry.key()));
         let plan = *self
             .plan
-            .get_or_insert_with(|| Plan::of(version, &query, usize::MAX));
+            .get_or_insert_with(|| ListPlan::choose(version, &query, usize::MAX));
         let limit = match plan.finds_all_at_once() {
             true => usize::MAX,
             false => BATCH,
         };
-        let batch: Vec<_> = plan.find(version, &query).take(limit).cloned().collect();
+        let batch: Vec<_> = plan.entries(version, &query).take(limit).cloned().collect();
         self.is_exhausted = batch.len() < limit;
-        self.last = batch.last().cloned();
-        self.looked_at += batch.len();
-        let picked = batch.into_iter().filter(|entry| query.picks(entry));
-        self.ready.extend(picked);
-        self.picked += self.ready.len();
+        self.last_examined = batch.last().cloned();
+        self.examined += batch.len();
+        let matched = batch.into_iter().filter(|entry| query.matches(entry));
+        self.ready.extend(matched);
+        self.matched += self.ready.len();
     }
 
-    /// A watch that begins with a list is also one.
-    fn count(&self, filter: &Filter, cache: &Arc<Inner>) {
-        let query = filter.query(cache.projector.fields());
+    /// Counts the initial list as a list in the statistics.
+    fn record_list(&self, filter: &WatchFilter, cache: &Arc<CacheInner>) {
+        let query = filter.query(cache.projector.field_names());
         let Some(plan) = self.plan.filter(|_| !query.is_everything()) else {
             return;
         };
-        let seen = Seen {
+        let list_stats = ListStats {
             query: &query,
             is_scan: plan.is_scan(),
-            looked_at: self.looked_at,
-            picked: self.picked,
+            examined: self.examined,
+            matched: self.matched,
         };
-        Inner::note_list(cache, plan.index(self.snapshot.version()), &seen);
+        CacheInner::record_list(cache, plan.index(self.snapshot.contents()), &list_stats);
     }
 }

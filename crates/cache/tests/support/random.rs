@@ -1,35 +1,35 @@
-//! Objects, and requests for some of them, at random.
+//! Random objects and watch requests for the oracle tests.
 
 use std::collections::BTreeMap;
 
-use rhumb_cache::{Scope, Start, WatchRequest};
+use rhumb_cache::{WatchRequest, WatchScope, WatchStart};
 use rhumb_meta::labels;
-use rhumb_store_conformance::Random;
+use rhumb_store_conformance::SeededRng;
 
-/// An object as the oracle sees it.
+/// A random object in the oracle's model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Object {
+pub struct RandomObject {
     pub labels: BTreeMap<&'static str, &'static str>,
     pub node: &'static str,
     pub phase: &'static str,
 }
 
-impl Object {
-    pub fn random(random: &mut Random) -> Self {
+impl RandomObject {
+    pub fn random(random: &mut SeededRng) -> Self {
         let mut labels = BTreeMap::new();
         for key in ["app", "tier", "size"] {
             if random.below(3) > 0 {
-                labels.insert(key, pick(random, &["a", "b", "c", "1", "5", "9"]));
+                labels.insert(key, choose(random, &["a", "b", "c", "1", "5", "9"]));
             }
         }
-        Object {
+        RandomObject {
             labels,
-            node: pick(random, &["", "n1", "n2", "n3"]),
-            phase: pick(random, &["Pending", "Running"]),
+            node: choose(random, &["", "n1", "n2", "n3"]),
+            phase: choose(random, &["Pending", "Running"]),
         }
     }
 
-    pub fn stored(&self) -> String {
+    pub fn to_stored(&self) -> String {
         let labels = self
             .labels
             .iter()
@@ -39,11 +39,11 @@ impl Object {
     }
 }
 
-pub fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
+pub fn choose<T: Copy>(random: &mut SeededRng, from: &[T]) -> T {
     from[random.below(from.len())]
 }
 
-pub fn random_request(random: &mut Random) -> WatchRequest {
+pub fn random_request(random: &mut SeededRng) -> WatchRequest {
     let label_selectors = [
         "",
         "",
@@ -80,21 +80,25 @@ pub fn random_request(random: &mut Random) -> WatchRequest {
         "unknown=x",
     ];
     let scope = match random.below(6) {
-        0 | 1 => Scope::Namespace(format!("ns{}", random.below(3)).into()),
-        2 => Scope::Object {
+        0 | 1 => WatchScope::Namespace(format!("ns{}", random.below(3)).into()),
+        2 => WatchScope::Object {
             namespace: Some(format!("ns{}", random.below(3)).into()),
             name: format!("o{}", random.below(6)).into(),
         },
-        _ => Scope::All,
+        _ => WatchScope::All,
     };
     let nothing = random.below(40) == 0;
     WatchRequest {
-        start: pick(random, &[Start::Latest, Start::List]),
+        start: choose(random, &[WatchStart::Latest, WatchStart::InitialList]),
         scope,
         labels: match nothing {
             true => labels::Selector::nothing(),
-            false => pick(random, &label_selectors).parse().expect("a selector"),
+            false => choose(random, &label_selectors)
+                .parse()
+                .expect("a selector"),
         },
-        fields: pick(random, &field_selectors).parse().expect("a selector"),
+        fields: choose(random, &field_selectors)
+            .parse()
+            .expect("a selector"),
     }
 }

@@ -1,4 +1,4 @@
-//! Two processes and one lease, on a paused clock.
+//! Two candidates compete for one lease, on a paused clock.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -9,28 +9,29 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const TIMES: Times = Times {
+const TIMES: LeaseTimings = LeaseTimings {
     lease_duration: Duration::from_secs(15),
     renew_deadline: Duration::from_secs(10),
     retry_period: Duration::from_secs(2),
 };
 
-/// A server that has one lease, answers late, or not at all.
+/// A fake API server with one Lease, whose responses can be delayed.
 #[derive(Clone, Default)]
-struct Server(Arc<Mutex<State>>);
+struct FakeLeaseServer(Arc<Mutex<FakeLeaseState>>);
 
+/// The Lease, and the delay of responses.
 #[derive(Default)]
-struct State {
+struct FakeLeaseState {
     lease: Option<Value>,
     version: u64,
-    /// How late the answers to process `one` are.
+    /// Delay of the responses to candidate `one`.
     delay: Duration,
 }
 
-impl Server {
-    fn answer(&self, method: &Method, body: &[u8]) -> (u16, Value) {
+impl FakeLeaseServer {
+    fn respond(&self, method: &Method, body: &[u8]) -> (u16, Value) {
         let mut state = self.0.lock().unwrap();
-        let refused = |code: u16| {
+        let error_response = |code: u16| {
             let status =
                 json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code});
             (code, status)
@@ -39,7 +40,7 @@ impl Server {
             return state
                 .lease
                 .clone()
-                .map_or(refused(404), |lease| (200, lease));
+                .map_or(error_response(404), |lease| (200, lease));
         }
         let mut lease: Value = serde_json::from_slice(body).unwrap();
         let current = state
@@ -50,7 +51,7 @@ impl Server {
         if is_new != current.is_none()
             || (!is_new && current != Some(&lease["metadata"]["resourceVersion"]))
         {
-            return refused(409);
+            return error_response(409);
         }
         state.version += 1;
         lease["metadata"]["resourceVersion"] = json!(state.version.to_string());
@@ -66,8 +67,8 @@ impl Server {
                 let delay = server.0.lock().unwrap().delay;
                 let method = request.method().clone();
                 let body = request.into_body().collect_bytes().await.unwrap();
-                // The write happens, and its answer comes late.
-                let (code, body) = server.answer(&method, &body);
+                // The write is applied at once; only the response is delayed.
+                let (code, body) = server.respond(&method, &body);
                 if is_late {
                     sleep(delay).await;
                 }
@@ -79,18 +80,18 @@ impl Server {
         Client::new(service, "default")
     }
 
-    fn process(&self, identity: &str) -> Leadership {
-        let election = Election {
+    fn elector(&self, identity: &str) -> LeaderElector {
+        let election = LeaderElectionConfig {
             identity: identity.to_owned(),
             namespace: "kube-system".to_owned(),
             name: "it".to_owned(),
-            led: "it",
-            times: TIMES,
+            component: "it",
+            timings: TIMES,
         };
-        Leadership::new(self.client(identity == "one"), election)
+        LeaderElector::new(self.client(identity == "one"), election)
     }
 
-    fn delay(&self, delay: Duration) {
+    fn set_delay(&self, delay: Duration) {
         self.0.lock().unwrap().delay = delay;
     }
 
@@ -104,55 +105,61 @@ impl Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_silent_is_followed_after_its_time() {
-    let server = Server::default();
-    let (one, two) = (server.process("one"), server.process("two"));
+async fn an_expired_lease_is_taken_over() {
+    let server = FakeLeaseServer::default();
+    let (one, two) = (server.elector("one"), server.elector("two"));
     let begun = Instant::now();
     let first = one.acquire().await;
-    // There was none: perhaps because somebody deleted it.
-    assert_eq!(first.before, Before::Anothers);
+    // The Lease did not exist: it may have been deleted.
+    assert_eq!(first.previous_holder, PreviousHolder::OtherOrUnknown);
     let second = two.acquire().await;
-    assert_eq!(second.before, Before::Anothers);
+    assert_eq!(second.previous_holder, PreviousHolder::OtherOrUnknown);
     assert!(begun.elapsed() >= TIMES.lease_duration, "{begun:?}");
     assert_eq!(server.holder(), "two");
-    assert!(!first.lead.is_sure(Instant::now()));
-    assert!(second.lead.is_sure(Instant::now()));
-    let lead = Lead::new(Instant::now(), TIMES.renew_deadline);
-    assert_eq!(one.keep(&lead).await, Lost::ToAnother);
-    assert!(!lead.is_sure(Instant::now()));
+    assert!(!first.deadline.is_leader_at(Instant::now()));
+    assert!(second.deadline.is_leader_at(Instant::now()));
+    let lead = LeadershipDeadline::new(Instant::now(), TIMES.renew_deadline);
+    assert_eq!(
+        one.renew_until_lost(&lead).await,
+        LeadershipLoss::HeldByOther
+    );
+    assert!(!lead.is_leader_at(Instant::now()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_renews_stays_and_one_that_gives_up_is_followed_at_once() {
-    let server = Server::default();
-    let (one, two) = (server.process("one"), server.process("two"));
+async fn a_renewed_lease_is_kept_and_a_released_one_taken_at_once() {
+    let server = FakeLeaseServer::default();
+    let (one, two) = (server.elector("one"), server.elector("two"));
     let term = one.acquire().await;
-    let both = async { tokio::join!(one.keep(&term.lead), two.acquire()) };
+    let both = async { tokio::join!(one.renew_until_lost(&term.deadline), two.acquire()) };
     assert!(timeout(Duration::from_secs(300), both).await.is_err());
     assert_eq!(server.holder(), "one");
-    assert!(term.lead.is_sure(Instant::now()));
+    assert!(term.deadline.is_leader_at(Instant::now()));
     let begun = Instant::now();
     one.release().await;
-    assert_eq!(two.acquire().await.before, Before::Nobodys);
+    assert_eq!(
+        two.acquire().await.previous_holder,
+        PreviousHolder::Released
+    );
     assert!(begun.elapsed() <= TIMES.retry_period, "{begun:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_process_goes_on_at_once_after_a_crash() {
-    let server = Server::default();
-    server.process("one").acquire().await;
+async fn the_same_identity_reacquires_at_once_after_a_crash() {
+    let server = FakeLeaseServer::default();
+    server.elector("one").acquire().await;
     let begun = Instant::now();
-    let again = server.process("one").acquire().await;
-    assert_eq!(again.before, Before::Ours);
+    let again = server.elector("one").acquire().await;
+    assert_eq!(again.previous_holder, PreviousHolder::SameIdentity);
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
-/// Whatever the server does with its answers, a leader has stopped before another can begin.
+/// However late the server responds, a leader stops before another can start.
 #[tokio::test(start_paused = true)]
-async fn a_leader_stops_before_another_begins() {
+async fn a_leader_stops_before_another_starts() {
     for delay_ms in [1000, 2500, 4900, 5000, 7500, 9999, 10_000, 60_000] {
-        let server = Server::default();
-        let (one, two) = (server.process("one"), server.process("two"));
+        let server = FakeLeaseServer::default();
+        let (one, two) = (server.elector("one"), server.elector("two"));
         let term = one.acquire().await;
         let follow = async {
             two.acquire().await;
@@ -160,11 +167,15 @@ async fn a_leader_stops_before_another_begins() {
         };
         let lead = async {
             sleep(Duration::from_secs(3)).await;
-            server.delay(Duration::from_millis(delay_ms));
-            let lost = timeout(Duration::from_secs(120), one.keep(&term.lead)).await;
-            server.delay(Duration::ZERO);
+            server.set_delay(Duration::from_millis(delay_ms));
+            let lost = timeout(
+                Duration::from_secs(120),
+                one.renew_until_lost(&term.deadline),
+            )
+            .await;
+            server.set_delay(Duration::ZERO);
             let stopped = Instant::now();
-            assert_eq!(term.lead.is_sure(stopped), lost.is_err());
+            assert_eq!(term.deadline.is_leader_at(stopped), lost.is_err());
             (lost, stopped)
         };
         let ((lost, stopped), began) = tokio::join!(lead, follow);
@@ -175,31 +186,37 @@ async fn a_leader_stops_before_another_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_deleted_is_lost() {
-    let server = Server::default();
-    let one = server.process("one");
+async fn a_deleted_lease_is_lost() {
+    let server = FakeLeaseServer::default();
+    let one = server.elector("one");
     let term = one.acquire().await;
     server.0.lock().unwrap().lease = None;
-    assert_eq!(one.keep(&term.lead).await, Lost::ToAnother);
+    assert_eq!(
+        one.renew_until_lost(&term.deadline).await,
+        LeadershipLoss::HeldByOther
+    );
 }
 
-/// Whoever had it is sure of it until it asks again.
+/// The holder of a deleted Lease considers itself the leader until its next renewal.
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_deleted_is_not_taken_before_its_time() {
-    let server = Server::default();
-    let (one, two) = (server.process("one"), server.process("two"));
+async fn a_deleted_lease_is_not_acquired_before_it_would_expire() {
+    let server = FakeLeaseServer::default();
+    let (one, two) = (server.elector("one"), server.elector("two"));
     let first = one.acquire().await;
     let delete = async {
         sleep(Duration::from_secs(3)).await;
         server.0.lock().unwrap().lease = None;
     };
     let keep = async {
-        assert_eq!(one.keep(&first.lead).await, Lost::ToAnother);
+        assert_eq!(
+            one.renew_until_lost(&first.deadline).await,
+            LeadershipLoss::HeldByOther
+        );
         Instant::now()
     };
     let follow = async {
         let second = two.acquire().await;
-        assert_eq!(second.before, Before::Anothers);
+        assert_eq!(second.previous_holder, PreviousHolder::OtherOrUnknown);
         Instant::now()
     };
     let ((), stopped, began) = tokio::join!(delete, keep, follow);
@@ -207,7 +224,7 @@ async fn a_lease_that_is_deleted_is_not_taken_before_its_time() {
 }
 
 #[test]
-fn a_lease_says_no_less_than_it_lasts() {
+fn lease_seconds_are_rounded_up() {
     for (millis, seconds) in [(15_000, 15), (15_900, 16), (500, 1), (1, 1), (0, 0)] {
         assert_eq!(whole_seconds(Duration::from_millis(millis)), seconds);
     }
@@ -215,26 +232,35 @@ fn a_lease_says_no_less_than_it_lasts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_takes_the_lead_away_in_time() {
-    let server = Server::default();
-    let one = server.process("one");
+async fn leadership_is_lost_at_the_renew_deadline() {
+    let server = FakeLeaseServer::default();
+    let one = server.elector("one");
     let term = one.acquire().await;
     let begun = Instant::now();
-    server.delay(Duration::from_secs(3600));
-    assert_eq!(one.keep(&term.lead).await, Lost::ByTime);
+    server.set_delay(Duration::from_secs(3600));
+    assert_eq!(
+        one.renew_until_lost(&term.deadline).await,
+        LeadershipLoss::RenewDeadline
+    );
     assert!(begun.elapsed() <= TIMES.renew_deadline, "{begun:?}");
 }
 
-/// Nothing runs while a process is stopped: its own clock tells it first that its time is over.
+/// A suspended process runs no timers: after it resumes, only the check of the local deadline prevents writes.
 #[tokio::test(start_paused = true)]
-async fn a_process_that_was_stopped_knows_that_it_may_not_lead() {
-    let server = Server::default();
-    let one = server.process("one");
+async fn a_suspended_process_is_not_the_leader_after_the_deadline() {
+    let server = FakeLeaseServer::default();
+    let one = server.elector("one");
     let term = one.acquire().await;
-    assert!(term.lead.is_sure(Instant::now()));
+    assert!(term.deadline.is_leader_at(Instant::now()));
     tokio::time::advance(TIMES.renew_deadline).await;
-    assert!(!term.lead.is_sure(Instant::now()));
-    // It could renew the lease, which is still its own, but what it knows is too old to go on with.
-    assert_eq!(one.keep(&term.lead).await, Lost::ByTime);
-    assert_eq!(one.acquire().await.before, Before::Ours);
+    assert!(!term.deadline.is_leader_at(Instant::now()));
+    // The lease is still its own and could be renewed, but its state may be stale: it has to acquire the lease again.
+    assert_eq!(
+        one.renew_until_lost(&term.deadline).await,
+        LeadershipLoss::RenewDeadline
+    );
+    assert_eq!(
+        one.acquire().await.previous_holder,
+        PreviousHolder::SameIdentity
+    );
 }

@@ -1,4 +1,4 @@
-//! What became of the contents of a namespace, as its conditions tell it. The words are upstream's.
+//! Conditions of a terminating namespace, with upstream's texts (`NamespaceConditionUpdater`).
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 
-use super::Left;
+use super::RemainingObjects;
 use crate::Error;
-use crate::resources::Kind;
+use crate::api_resources::DiscoveredResource;
 
-/// The conditions in their order, with what they say when all is well: type, reason, message.
-const WELL: [(&str, &str, &str); 5] = [
+/// Type, reason and message of each condition when there is nothing to report, in upstream's order.
+const CONDITIONS_ON_SUCCESS: [(&str, &str, &str); 5] = [
     (
         "NamespaceDeletionDiscoveryFailure",
         "ResourcesDiscovered",
@@ -39,25 +39,30 @@ const WELL: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// What one look at the contents found.
+/// Outcome of one attempt to delete the contents of a namespace.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct ContentDeletionOutcome {
     discovery: Option<String>,
     failures: Vec<String>,
-    /// How many objects are left, by resource.
+    /// Number of remaining objects, by resource.
     objects: BTreeMap<String, usize>,
-    /// How many objects each finalizer holds.
+    /// Number of remaining objects, by finalizer.
     finalizers: BTreeMap<String, usize>,
-    /// The kinds of these objects.
-    pub(super) left: Vec<Kind>,
+    /// Resources with remaining objects.
+    pub(super) left: Vec<DiscoveredResource>,
 }
 
-impl Findings {
-    pub(super) fn undiscovered(&mut self, failure: String) {
+impl ContentDeletionOutcome {
+    pub(super) fn add_discovery_failure(&mut self, failure: String) {
         self.discovery = Some(failure);
     }
 
-    pub(super) fn add(&mut self, kind: Kind, namespace: &str, left: Result<Left, Error>) {
+    pub(super) fn add(
+        &mut self,
+        kind: DiscoveredResource,
+        namespace: &str,
+        left: Result<RemainingObjects, Error>,
+    ) {
         let left = match left {
             Ok(left) => left,
             Err(error) => {
@@ -74,7 +79,7 @@ impl Findings {
                 kind.api.group, kind.api.version, kind.api.plural
             ));
         }
-        // Upstream's form has the dot also when the group is empty.
+        // Upstream writes the dot even if the group is empty.
         let resource = format!("{}.{}", kind.api.plural, kind.api.group);
         self.objects.insert(resource, left.objects);
         for (finalizer, count) in left.finalizers {
@@ -83,12 +88,12 @@ impl Findings {
         self.left.push(kind);
     }
 
-    /// Whether nothing is left, and all could be seen.
+    /// Whether nothing remains and discovery was complete.
     pub(super) fn is_empty(&self) -> bool {
         !self.has_content() && self.discovery.is_none()
     }
 
-    /// Whether something is left, or may be, of the kinds that could be seen.
+    /// Whether objects of the discovered resources remain, or may remain because a deletion failed.
     pub(super) fn has_content(&self) -> bool {
         !self.objects.is_empty() || !self.failures.is_empty()
     }
@@ -99,7 +104,7 @@ impl Findings {
         (!failures.is_empty()).then(|| Error::Other(failures.join("; ")))
     }
 
-    /// Brings the conditions up to date; tells whether any changed.
+    /// Updates the namespace's conditions; returns whether any changed.
     pub(super) fn update(&self, namespace: &mut Namespace) -> bool {
         let bad = [
             self.discovery
@@ -116,12 +121,12 @@ impl Findings {
         let status = namespace.status.get_or_insert_default();
         let conditions = status.conditions.get_or_insert_default();
         let mut has_changed = false;
-        for ((type_, reason, message), bad) in WELL.into_iter().zip(bad) {
+        for ((type_, reason, message), bad) in CONDITIONS_ON_SUCCESS.into_iter().zip(bad) {
             let (is_bad, reason, message) = match bad {
                 Some((reason, message)) => ("True", reason, message),
                 None => ("False", reason, message.to_owned()),
             };
-            has_changed |= set(conditions, type_, is_bad, reason, message);
+            has_changed |= set_condition(conditions, type_, is_bad, reason, message);
         }
         has_changed
     }
@@ -143,7 +148,7 @@ impl Findings {
             .objects
             .iter()
             .map(|(resource, count)| format!("{resource} has {count} resource instances"));
-        joined(counts).map(|counts| format!("Some resources are remaining: {counts}"))
+        join_non_empty(counts).map(|counts| format!("Some resources are remaining: {counts}"))
     }
 
     fn finalizers_message(&self) -> Option<String> {
@@ -151,18 +156,18 @@ impl Findings {
             .finalizers
             .iter()
             .map(|(finalizer, count)| format!("{finalizer} in {count} resource instances"));
-        joined(counts).map(|counts| {
+        join_non_empty(counts).map(|counts| {
             format!("Some content in the namespace has finalizers remaining: {counts}")
         })
     }
 }
 
-fn joined(parts: impl Iterator<Item = String>) -> Option<String> {
+fn join_non_empty(parts: impl Iterator<Item = String>) -> Option<String> {
     let parts: Vec<String> = parts.collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn set(
+fn set_condition(
     conditions: &mut Vec<NamespaceCondition>,
     type_: &str,
     status: &str,

@@ -1,14 +1,15 @@
-//! The end of a namespace: everything in it is deleted, then the namespace itself.
+//! Namespace controller: deletes the contents of a terminating namespace, then finalizes the namespace (upstream's
+//! `NamespacedResourcesDeleter`).
 //!
-//! Pods go first, and nothing else before they are gone: what guards them (network policies, quotas) outlives
-//! them. What is left, and why, stands in the conditions of the namespace (`conditions`).
+//! Pods are deleted first, and nothing else until they are gone, so that network policies and quotas stay in force
+//! while pods run. What remains, and why, is reported in the namespace's conditions (`conditions`).
 
 mod conditions;
 #[cfg(test)]
 mod tests;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -20,25 +21,25 @@ use kube::discovery::verbs;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client, ResourceExt};
 
-use self::conditions::Findings;
-use crate::queue::{Done, Queue};
-use crate::resources::{self, Kind};
-use crate::{Context, Error};
-use rhumb_client::error::found;
-use rhumb_client::watching::watch;
+use self::conditions::ContentDeletionOutcome;
+use crate::api_resources::{self, DiscoveredResource};
+use crate::work_queue::{Requeue, WorkQueue};
+use crate::{ControllerContext, Error};
+use rhumb_client::error::none_if_not_found;
+use rhumb_client::reflector::watch;
 
-/// Namespaces that end at the same time.
+/// Namespaces that are processed concurrently.
 const WORKERS: usize = 10;
-/// Kinds that are deleted at the same time in one namespace.
+/// Resources of one namespace that are deleted concurrently.
 const KINDS_AT_ONCE: usize = 4;
-/// What keeps a namespace until its contents are gone.
+/// The finalizer in `spec.finalizers` that this controller removes.
 const FINALIZER: &str = "kubernetes";
-/// How soon a namespace that waits for others is looked at again: the longer it has waited, the later.
+/// Bounds of the delay before a namespace with remaining contents is checked again; grows with its waiting time.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
-pub(crate) async fn run(context: Context) -> Result<(), Error> {
-    let queue = Queue::new();
+pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
+    let queue = WorkQueue::new();
     let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(context.reader.clone());
     let watched = watch(namespaces, Config::default(), |event| {
         if let Event::Apply(namespace) | Event::InitApply(namespace) = event
@@ -47,77 +48,83 @@ pub(crate) async fn run(context: Context) -> Result<(), Error> {
             queue.add(namespace.name_any());
         }
     });
-    let waits = Waits::default();
-    let work = queue.work(WORKERS, |name| end(&context.client, &waits, name));
+    let pending = PendingNamespaces::default();
+    let work = queue.run_workers(WORKERS, |name| {
+        process_namespace(&context.client, &pending, name)
+    });
     tokio::select! {
         watched = watched => watched,
         worked = work => worked,
     }
 }
 
-/// What namespaces wait for: the kinds of which something was left, by name. Nothing can come into a namespace that
-/// ends, so as long as these are not gone, nobody has to look at the others.
+/// Resources with remaining objects, by namespace. Nothing can be created in a terminating namespace, so the other
+/// resources need not be checked again while these remain.
 #[derive(Default)]
-struct Waits(Mutex<HashMap<String, Wait>>);
+struct PendingNamespaces(Mutex<HashMap<String, PendingNamespace>>);
 
-/// What one namespace waits for. Another of its name waits for other things.
-struct Wait {
+/// What one namespace waits for; the uid tells it from a recreated namespace of the same name.
+struct PendingNamespace {
     uid: Option<String>,
-    kinds: Vec<Kind>,
+    kinds: Vec<DiscoveredResource>,
 }
 
-impl Waits {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Wait>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl PendingNamespaces {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, PendingNamespace>> {
+        self.0.lock()
     }
 }
 
-/// Brings a namespace as near to its end as can be now.
-async fn end(client: &Client, waits: &Waits, name: String) -> Result<Done, Error> {
-    let wait = waits.lock().remove(&name);
+/// Processes one namespace: deletes contents, updates conditions, finalizes it if nothing remains.
+async fn process_namespace(
+    client: &Client,
+    pending: &PendingNamespaces,
+    name: String,
+) -> Result<Requeue, Error> {
+    let pending_namespace = pending.lock().remove(&name);
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let Some(mut namespace) = found(namespaces.get(&name).await)? else {
-        return Ok(Done::Yes);
+    let Some(mut namespace) = none_if_not_found(namespaces.get(&name).await)? else {
+        return Ok(Requeue::No);
     };
     let Some(since) = namespace.metadata.deletion_timestamp.clone() else {
-        return Ok(Done::Yes);
+        return Ok(Requeue::No);
     };
-    if !is_held(&namespace) {
-        return Ok(Done::Yes);
+    if !has_kubernetes_finalizer(&namespace) {
+        return Ok(Requeue::No);
     }
-    let content = Content {
+    let content = NamespacedResourcesDeleter {
         client: client.clone(),
         namespace: name.clone(),
         uid: namespace.uid(),
     };
-    let waited_for = wait
-        .filter(|wait| wait.uid == content.uid)
-        .map_or_else(Vec::new, |wait| wait.kinds);
-    let Some(findings) = content.delete(waited_for).await else {
-        return Ok(Done::Yes);
+    let pending_kinds = pending_namespace
+        .filter(|pending_namespace| pending_namespace.uid == content.uid)
+        .map_or_else(Vec::new, |pending_namespace| pending_namespace.kinds);
+    let Some(outcome) = content.delete(pending_kinds).await else {
+        return Ok(Requeue::No);
     };
-    if findings.update(&mut namespace) {
+    if outcome.update(&mut namespace) {
         namespace = namespaces
             .replace_status(&name, &PostParams::default(), &namespace)
             .await?;
     }
-    if let Some(error) = findings.error() {
+    if let Some(error) = outcome.error() {
         return Err(error);
     }
-    if !findings.is_empty() {
-        let wait = Wait {
+    if !outcome.is_empty() {
+        let pending_namespace = PendingNamespace {
             uid: content.uid,
-            kinds: findings.left,
+            kinds: outcome.left,
         };
-        waits.lock().insert(name, wait);
+        pending.lock().insert(name, pending_namespace);
         let waited = Timestamp::now().duration_since(since.0).unsigned_abs();
-        return Ok(Done::Again((waited / 4).clamp(PAUSE_MIN, PAUSE_MAX)));
+        return Ok(Requeue::After((waited / 4).clamp(PAUSE_MIN, PAUSE_MAX)));
     }
     finalize(client, namespace).await?;
-    Ok(Done::Yes)
+    Ok(Requeue::No)
 }
 
-fn is_held(namespace: &Namespace) -> bool {
+fn has_kubernetes_finalizer(namespace: &Namespace) -> bool {
     let finalizers = namespace
         .spec
         .as_ref()
@@ -125,16 +132,16 @@ fn is_held(namespace: &Namespace) -> bool {
     finalizers.is_some_and(|finalizers| finalizers.iter().any(|own| own == FINALIZER))
 }
 
-/// What is left of a kind after all of it was deleted: how many objects, and which finalizers hold how many.
+/// Objects of a resource that remain after the delete requests, with counts by finalizer.
 #[derive(Debug, Default)]
-struct Left {
+struct RemainingObjects {
     objects: usize,
-    /// Of these, those that somebody else is to end: by a finalizer, or in their time of grace.
+    /// Those that wait for a finalizer or for the end of their grace period.
     awaited: usize,
     finalizers: BTreeMap<String, usize>,
 }
 
-impl Left {
+impl RemainingObjects {
     fn count(&mut self, object: &PartialObjectMeta<DynamicObject>) {
         self.objects += 1;
         let grace = object.metadata.deletion_grace_period_seconds;
@@ -147,54 +154,61 @@ impl Left {
     }
 }
 
-/// Everything in a namespace that ends.
-struct Content {
+/// Deletes everything in a terminating namespace.
+struct NamespacedResourcesDeleter {
     client: Client,
     namespace: String,
     uid: Option<String>,
 }
 
-impl Content {
-    /// `None` if the namespace is gone: what has its name now is another, whose contents stay. If something is left
-    /// of the kinds that were waited for, that is all that is looked at.
-    async fn delete(&self, waited_for: Vec<Kind>) -> Option<Findings> {
-        if !waited_for.is_empty() {
-            let mut findings = Findings::default();
-            self.delete_kinds(waited_for, &mut findings).await?;
-            if findings.has_content() {
-                return Some(findings);
+impl NamespacedResourcesDeleter {
+    /// `None` if the namespace is gone: a new one of the same name keeps its contents. If objects of the resources
+    /// in `pending_kinds` remain, only those resources are checked.
+    async fn delete(
+        &self,
+        pending_kinds: Vec<DiscoveredResource>,
+    ) -> Option<ContentDeletionOutcome> {
+        if !pending_kinds.is_empty() {
+            let mut outcome = ContentDeletionOutcome::default();
+            self.delete_kinds(pending_kinds, &mut outcome).await?;
+            if outcome.has_content() {
+                return Some(outcome);
             }
         }
         self.delete_everything().await
     }
 
-    async fn delete_everything(&self) -> Option<Findings> {
-        let mut findings = Findings::default();
-        let discovered = match resources::discover(&self.client).await {
+    async fn delete_everything(&self) -> Option<ContentDeletionOutcome> {
+        let mut outcome = ContentDeletionOutcome::default();
+        let discovered = match api_resources::discover(&self.client).await {
             Ok(discovered) => discovered,
             Err(error) => {
-                findings.undiscovered(error.to_string());
-                return Some(findings);
+                outcome.add_discovery_failure(error.to_string());
+                return Some(outcome);
             }
         };
         if let Some(failure) = discovered.failure() {
-            findings.undiscovered(failure);
+            outcome.add_discovery_failure(failure);
         }
         let kinds = discovered
             .best()
             .filter(|kind| kind.is_namespaced && kind.can(verbs::DELETE) && kind.can(verbs::LIST));
-        let (pods, others): (Vec<Kind>, Vec<Kind>) =
+        let (pods, others): (Vec<DiscoveredResource>, Vec<DiscoveredResource>) =
             kinds.cloned().partition(|kind| kind.is("", "pods"));
         for kinds in [pods, others] {
-            self.delete_kinds(kinds, &mut findings).await?;
-            if findings.has_content() {
+            self.delete_kinds(kinds, &mut outcome).await?;
+            if outcome.has_content() {
                 break;
             }
         }
-        Some(findings)
+        Some(outcome)
     }
 
-    async fn delete_kinds(&self, kinds: Vec<Kind>, findings: &mut Findings) -> Option<()> {
+    async fn delete_kinds(
+        &self,
+        kinds: Vec<DiscoveredResource>,
+        outcome: &mut ContentDeletionOutcome,
+    ) -> Option<()> {
         let mut left = stream::iter(kinds)
             .map(|kind| async move {
                 let left = self.delete_kind(&kind).await;
@@ -203,42 +217,45 @@ impl Content {
             .buffer_unordered(KINDS_AT_ONCE);
         while let Some((kind, left)) = left.next().await {
             let left = left.transpose()?;
-            findings.add(kind, &self.namespace, left);
+            outcome.add(kind, &self.namespace, left);
         }
         Some(())
     }
 
     /// `None` if the namespace is gone.
-    async fn delete_kind(&self, kind: &Kind) -> Result<Option<Left>, Error> {
+    async fn delete_kind(
+        &self,
+        kind: &DiscoveredResource,
+    ) -> Result<Option<RemainingObjects>, Error> {
         let objects = kind.in_namespace(&self.client, &self.namespace);
-        let mut left = Left::default();
-        if resources::is_empty(&objects).await? {
+        let mut left = RemainingObjects::default();
+        if api_resources::is_empty(&objects).await? {
             return Ok(Some(left));
         }
-        if !self.is_ending().await? {
+        if !self.is_terminating().await? {
             return Ok(None);
         }
         if kind.can(verbs::DELETE_COLLECTION) {
-            resources::delete_all(&self.client, kind, &self.namespace).await?;
+            api_resources::delete_all(&self.client, kind, &self.namespace).await?;
         } else {
             self.delete_each(&objects).await?;
         }
-        resources::each_metadata(&objects, |object| left.count(object)).await?;
+        api_resources::each_metadata(&objects, |object| left.count(object)).await?;
         Ok(Some(left))
     }
 
-    /// A deletion of all objects cannot say of which namespace, if one came after another. So it is looked up
-    /// just before: somebody else may have ended it meanwhile.
-    async fn is_ending(&self) -> Result<bool, Error> {
+    /// Whether this namespace still exists and is terminating. `deletecollection` has no precondition on a namespace's
+    /// uid, so this is checked right before it: the namespace may have been recreated.
+    async fn is_terminating(&self) -> Result<bool, Error> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let now = found(namespaces.get_metadata(&self.namespace).await)?;
+        let now = none_if_not_found(namespaces.get_metadata(&self.namespace).await)?;
         Ok(now
             .is_some_and(|now| now.uid() == self.uid && now.metadata.deletion_timestamp.is_some()))
     }
 
     async fn delete_each(&self, objects: &Api<DynamicObject>) -> Result<(), Error> {
         let mut names = Vec::new();
-        resources::each_metadata(objects, |object| {
+        api_resources::each_metadata(objects, |object| {
             names.push((object.name_any(), object.uid()));
         })
         .await?;
@@ -251,13 +268,13 @@ impl Content {
                     }),
                     ..DeleteParams::background()
                 };
-                found(objects.delete(&name, &params).await).map(drop)
+                none_if_not_found(objects.delete(&name, &params).await).map(drop)
             })
             .await
     }
 }
 
-/// Takes the hold off the namespace, which ends it unless others hold it as well.
+/// Removes this controller's finalizer; the server deletes the namespace when no other finalizers remain.
 async fn finalize(client: &Client, mut namespace: Namespace) -> Result<(), Error> {
     if let Some(finalizers) = namespace
         .spec
@@ -274,5 +291,5 @@ async fn finalize(client: &Client, mut namespace: Namespace) -> Result<(), Error
     .header(http::header::CONTENT_TYPE, "application/json")
     .body(body)
     .map_err(|error| Error::Other(error.to_string()))?;
-    found(client.request::<Namespace>(request).await).map(drop)
+    none_if_not_found(client.request::<Namespace>(request).await).map(drop)
 }

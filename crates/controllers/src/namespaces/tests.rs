@@ -1,4 +1,4 @@
-//! What holds up the end of a namespace, at a server that is not one.
+//! Tests of namespace deletion against a fake API server.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,15 +6,15 @@ use http::Request;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{client, discovery};
+use crate::testing::{discovery, fake_client};
 
-/// A namespace `a` that ends, with a map in it.
+/// Serves a terminating namespace `a` that contains one object.
 #[derive(Default)]
-struct Server {
-    /// Of the group `example.com`.
+struct FakeNamespaceApi {
+    /// Discovery freshness of the group `example.com`.
     freshness: &'static str,
-    /// The uid of the namespace from its second reading on.
-    uid_later: &'static str,
+    /// The namespace's uid from the second read on.
+    later_uid: &'static str,
     has_map: bool,
     reads: usize,
     condition: Value,
@@ -22,8 +22,8 @@ struct Server {
     finalized: usize,
 }
 
-impl Server {
-    fn answer(&mut self, request: &Request<Vec<u8>>) -> Option<Value> {
+impl FakeNamespaceApi {
+    fn respond(&mut self, request: &Request<Vec<u8>>) -> Option<Value> {
         let path = request.uri().path();
         match (request.method().as_str(), path) {
             (_, "/api") => Some(discovery("", "Current", ["maps", "pods"])),
@@ -32,7 +32,7 @@ impl Server {
                 self.reads += 1;
                 let uid = match self.reads {
                     1 => "u",
-                    _ => self.uid_later,
+                    _ => self.later_uid,
                 };
                 Some(json!({
                     "apiVersion": "v1", "kind": "Namespace",
@@ -66,17 +66,20 @@ impl Server {
     }
 }
 
-/// Works on the namespace once.
-async fn worked_on(freshness: &'static str, uid_later: &'static str) -> (bool, Server) {
-    let server = Arc::new(Mutex::new(Server {
+/// Processes the namespace once.
+async fn process_and_record(
+    freshness: &'static str,
+    later_uid: &'static str,
+) -> (bool, FakeNamespaceApi) {
+    let server = Arc::new(Mutex::new(FakeNamespaceApi {
         freshness,
-        uid_later,
+        later_uid,
         has_map: true,
-        ..Server::default()
+        ..FakeNamespaceApi::default()
     }));
     let asked = server.clone();
-    let client = client(move |request| asked.lock().unwrap().answer(request));
-    let is_ok = end(&client, &Waits::default(), "a".to_owned())
+    let client = fake_client(move |request| asked.lock().unwrap().respond(request));
+    let is_ok = process_namespace(&client, &PendingNamespaces::default(), "a".to_owned())
         .await
         .is_ok();
     let server = std::mem::take(&mut *server.lock().unwrap());
@@ -84,17 +87,17 @@ async fn worked_on(freshness: &'static str, uid_later: &'static str) -> (bool, S
 }
 
 #[tokio::test]
-async fn it_ends_when_nothing_is_left() {
-    let (is_ok, server) = worked_on("Current", "u").await;
+async fn a_namespace_is_finalized_when_empty() {
+    let (is_ok, server) = process_and_record("Current", "u").await;
     assert!(is_ok);
     assert_eq!((server.deletions, server.finalized), (1, 1));
     assert_eq!(server.condition["status"], "False");
 }
 
 #[tokio::test]
-async fn it_does_not_end_while_some_kinds_cannot_be_seen() {
-    let (is_ok, server) = worked_on("Stale", "u").await;
-    assert!(!is_ok, "it is tried again");
+async fn a_namespace_is_not_finalized_while_discovery_is_incomplete() {
+    let (is_ok, server) = process_and_record("Stale", "u").await;
+    assert!(!is_ok, "the namespace must be retried");
     assert_eq!((server.deletions, server.finalized), (1, 0));
     assert_eq!(
         server.condition["type"],
@@ -110,8 +113,8 @@ async fn it_does_not_end_while_some_kinds_cannot_be_seen() {
 }
 
 #[tokio::test]
-async fn what_is_in_a_new_namespace_of_the_same_name_stays() {
-    let (is_ok, server) = worked_on("Current", "another").await;
+async fn the_content_of_a_recreated_namespace_is_not_deleted() {
+    let (is_ok, server) = process_and_record("Current", "another").await;
     assert!(is_ok);
     assert_eq!((server.deletions, server.finalized), (0, 0));
 }

@@ -1,21 +1,21 @@
-//! Pods that have finished, in the order in which they go when there are too many.
+//! Finished pods, in the order in which they are deleted when there are more than the limit.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::views::{Pod, PodKey};
+use crate::partial_objects::{Pod, PodKey};
 
 #[derive(Debug)]
 pub(super) struct FinishedPods {
-    /// 0 is no limit.
+    /// 0 means no limit.
     max: usize,
-    pods: BTreeSet<Finished>,
+    pods: BTreeSet<FinishedPod>,
 }
 
-/// Ordered by its fields: those that a node evicted go first, since nobody made them so, then the oldest.
+/// Ordered by its fields: pods evicted by the kubelet first, then the oldest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Finished {
+pub(super) struct FinishedPod {
     is_not_evicted: bool,
     created: Option<Time>,
     name: String,
@@ -23,10 +23,10 @@ pub(super) struct Finished {
     pub(super) uid: Option<String>,
 }
 
-impl Finished {
-    fn of(pod: &Pod, is_evicted: bool) -> Finished {
+impl FinishedPod {
+    fn of(pod: &Pod, is_evicted: bool) -> FinishedPod {
         let PodKey { namespace, name } = pod.key();
-        Finished {
+        FinishedPod {
             is_not_evicted: !is_evicted,
             created: pod.metadata.creation_timestamp.clone(),
             name,
@@ -51,17 +51,17 @@ impl FinishedPods {
         }
     }
 
-    pub(super) fn seen(&mut self, pod: &Pod) {
+    pub(super) fn add(&mut self, pod: &Pod) {
         if self.max > 0 && is_finished(pod) {
             let is_evicted = pod.status.phase == "Failed" && pod.status.reason == "Evicted";
-            self.pods.remove(&Finished::of(pod, !is_evicted));
-            self.pods.insert(Finished::of(pod, is_evicted));
+            self.pods.remove(&FinishedPod::of(pod, !is_evicted));
+            self.pods.insert(FinishedPod::of(pod, is_evicted));
         }
     }
 
-    pub(super) fn gone(&mut self, pod: &Pod) {
+    pub(super) fn remove(&mut self, pod: &Pod) {
         for is_evicted in [false, true] {
-            self.pods.remove(&Finished::of(pod, is_evicted));
+            self.pods.remove(&FinishedPod::of(pod, is_evicted));
         }
     }
 
@@ -69,8 +69,8 @@ impl FinishedPods {
         self.pods.clear();
     }
 
-    /// Those that are too many.
-    pub(super) fn surplus(&self) -> impl Iterator<Item = &Finished> {
+    /// The pods beyond the limit.
+    pub(super) fn surplus(&self) -> impl Iterator<Item = &FinishedPod> {
         let count = match self.max {
             0 => 0,
             max => self.pods.len().saturating_sub(max),
@@ -101,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_first_and_those_that_were_evicted_before_them() {
+    fn evicted_pods_are_deleted_first_and_then_the_oldest() {
         let mut finished = FinishedPods::new(2);
         let mut check = |pod: Pod, expect: &[&str]| {
-            finished.seen(&pod);
+            finished.add(&pod);
             let names: Vec<&str> = finished.surplus().map(|own| own.name.as_str()).collect();
             assert_eq!(names, expect);
         };
@@ -117,8 +117,8 @@ mod tests {
         check(pod("a", 1, "Succeeded", ""), &["a", "b"]);
         check(pod("e", 9, "Failed", "Evicted"), &["e", "a", "b"]);
         check(pod("d", 3, "Failed", "Evicted"), &["d", "e", "a"]);
-        finished.gone(&pod("d", 3, "Failed", ""));
-        finished.gone(&pod("e", 9, "Failed", "Evicted"));
+        finished.remove(&pod("d", 3, "Failed", ""));
+        finished.remove(&pod("e", 9, "Failed", "Evicted"));
         assert_eq!(finished.surplus().count(), 1);
         assert_eq!(FinishedPods::new(0).surplus().count(), 0);
     }

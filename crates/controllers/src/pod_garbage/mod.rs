@@ -1,12 +1,14 @@
-//! Pods that nobody else will ever delete: their node is gone, or they never had one, or there are too many.
+//! Pod garbage collector (upstream's `PodGCController`): deletes pods whose node is gone or out of service, terminating
+//! pods that were never scheduled, and finished pods beyond a limit.
 //!
-//! Of pods in order nothing is kept. What may be garbage is a key in a queue, and is looked at anew before it is
-//! deleted: a node that this process has not heard of has some time to appear.
+//! Nothing is kept for other pods. A candidate is a key in the work queue and is read again before it is deleted. A
+//! missing node has a quarantine period in which it may appear.
 
 mod finished;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, TryStreamExt};
@@ -15,41 +17,41 @@ use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use self::finished::{Finished, FinishedPods, is_finished};
-use crate::pods;
-use crate::queue::{Done, Queue};
-use crate::views::{Node, Pod, PodKey, Ready};
-use crate::{Context, Error};
-use rhumb_client::error::found;
-use rhumb_client::watching::watch;
+use self::finished::{FinishedPod, FinishedPods, is_finished};
+use crate::partial_objects::{Node, NodeReadiness, Pod, PodKey};
+use crate::pod_writes;
+use crate::work_queue::{Requeue, WorkQueue};
+use crate::{ControllerContext, Error};
+use rhumb_client::error::none_if_not_found;
+use rhumb_client::reflector::watch;
 
-/// Nodes and pods that are worked on at the same time.
+/// Candidates that are processed concurrently.
 const WORKERS: usize = 4;
-/// Pods that are deleted at the same time for one reason.
+/// Pods of one candidate that are deleted concurrently.
 const AT_ONCE: usize = 8;
-/// Between two looks at pods that have finished while there are too many.
+/// Delay between deletions of finished pods while there are more than the limit.
 const SURPLUS_PAUSE: Duration = Duration::from_secs(20);
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// What may be garbage.
+/// What may be garbage; key of the work queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Suspect {
+enum GarbageCandidate {
     PodsOf(String),
     Pod(PodKey),
     Surplus,
 }
 
-pub(crate) async fn run(context: Context) -> Result<(), Error> {
-    let shared = Arc::new(Shared {
+pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
+    let shared = Arc::new(PodGarbageCollector {
         client: context.client,
-        state: Mutex::new(State::new(
+        state: Mutex::new(PodGarbageState::new(
             context.options.node_quarantine,
             context.options.terminated_pods_max,
         )),
     });
-    let queue = Queue::new();
-    let suspect = |suspects: Vec<(Suspect, Duration)>| {
-        for (suspect, pause) in suspects {
+    let queue = WorkQueue::new();
+    let suspect = |candidates: Vec<(GarbageCandidate, Duration)>| {
+        for (suspect, pause) in candidates {
             queue.add_after(suspect, pause);
         }
     };
@@ -59,18 +61,20 @@ pub(crate) async fn run(context: Context) -> Result<(), Error> {
         if matches!(event, Event::InitDone) {
             is_read.send_replace(true);
         }
-        suspect(shared.state().note_node(event));
+        suspect(shared.state().handle_node_event(event));
     });
     let pods: Api<Pod> = Api::all(context.reader);
     let pods = async {
-        // Which nodes are not there is known when all nodes are.
+        // Missing nodes are known only after the nodes have been listed.
         let _ = has_read.wait_for(|&is_read| is_read).await;
         watch(pods, Config::default(), |event| {
-            suspect(shared.state().note_pod(event));
+            suspect(shared.state().handle_pod_event(event));
         })
         .await
     };
-    let work = queue.work(WORKERS, |suspect| check(shared.clone(), suspect));
+    let work = queue.run_workers(WORKERS, |suspect| {
+        process_candidate(shared.clone(), suspect)
+    });
     tokio::select! {
         watched = nodes => watched,
         watched = pods => watched,
@@ -78,34 +82,34 @@ pub(crate) async fn run(context: Context) -> Result<(), Error> {
     }
 }
 
-struct Shared {
+struct PodGarbageCollector {
     client: Client,
-    state: Mutex<State>,
+    state: Mutex<PodGarbageState>,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl PodGarbageCollector {
+    fn state(&self) -> MutexGuard<'_, PodGarbageState> {
+        self.state.lock()
     }
 }
 
-/// What is remembered of nodes and pods.
-struct State {
-    /// How long a node may be unknown before its pods go.
+/// State derived from node and pod events.
+struct PodGarbageState {
+    /// How long a node must be missing before its pods are deleted.
     quarantine: Duration,
     /// Whether each node is out of service.
     nodes: HashMap<String, bool>,
-    /// What a list that is being read has not shown yet.
+    /// Known nodes that a relist in progress has not returned yet.
     unlisted: HashSet<String>,
-    /// Names of nodes that are not there, and will be looked at.
+    /// Missing nodes that are queued already.
     quarantined: HashSet<String>,
     finished: FinishedPods,
     is_surplus_known: bool,
 }
 
-impl State {
-    fn new(quarantine: Duration, finished_max: usize) -> State {
-        State {
+impl PodGarbageState {
+    fn new(quarantine: Duration, finished_max: usize) -> PodGarbageState {
+        PodGarbageState {
             quarantine,
             nodes: HashMap::new(),
             unlisted: HashSet::new(),
@@ -115,8 +119,8 @@ impl State {
         }
     }
 
-    /// What is to be looked at, and when.
-    fn note_node(&mut self, event: Event<Node>) -> Vec<(Suspect, Duration)> {
+    /// Returns candidates to queue, each with a delay.
+    fn handle_node_event(&mut self, event: Event<Node>) -> Vec<(GarbageCandidate, Duration)> {
         match event {
             Event::Apply(node) | Event::InitApply(node) => {
                 let name = node.name_any();
@@ -124,39 +128,40 @@ impl State {
                 let is_out = is_out_of_service(&node);
                 let was_out = self.nodes.insert(name.clone(), is_out);
                 if is_out && was_out != Some(true) {
-                    return vec![(Suspect::PodsOf(name), Duration::ZERO)];
+                    return vec![(GarbageCandidate::PodsOf(name), Duration::ZERO)];
                 }
                 Vec::new()
             }
-            Event::Delete(node) => self.node_gone(node.name_any()),
+            Event::Delete(node) => self.handle_node_deletion(node.name_any()),
             Event::Init => {
                 self.unlisted = self.nodes.keys().cloned().collect();
                 Vec::new()
             }
             Event::InitDone => {
                 let gone = std::mem::take(&mut self.unlisted).into_iter();
-                gone.flat_map(|name| self.node_gone(name)).collect()
+                gone.flat_map(|name| self.handle_node_deletion(name))
+                    .collect()
             }
         }
     }
 
-    fn node_gone(&mut self, name: String) -> Vec<(Suspect, Duration)> {
+    fn handle_node_deletion(&mut self, name: String) -> Vec<(GarbageCandidate, Duration)> {
         self.nodes.remove(&name);
         self.quarantine(name)
     }
 
-    fn quarantine(&mut self, name: String) -> Vec<(Suspect, Duration)> {
+    fn quarantine(&mut self, name: String) -> Vec<(GarbageCandidate, Duration)> {
         if self.quarantined.insert(name.clone()) {
-            return vec![(Suspect::PodsOf(name), self.quarantine)];
+            return vec![(GarbageCandidate::PodsOf(name), self.quarantine)];
         }
         Vec::new()
     }
 
-    fn note_pod(&mut self, event: Event<Pod>) -> Vec<(Suspect, Duration)> {
+    fn handle_pod_event(&mut self, event: Event<Pod>) -> Vec<(GarbageCandidate, Duration)> {
         let pod = match event {
             Event::Apply(pod) | Event::InitApply(pod) => pod,
             Event::Delete(pod) => {
-                self.finished.gone(&pod);
+                self.finished.remove(&pod);
                 return Vec::new();
             }
             Event::Init => {
@@ -165,42 +170,45 @@ impl State {
             }
             Event::InitDone => return Vec::new(),
         };
-        let mut suspects = Vec::new();
-        self.finished.seen(&pod);
+        let mut candidates = Vec::new();
+        self.finished.add(&pod);
         if !self.is_surplus_known && self.finished.surplus().next().is_some() {
             self.is_surplus_known = true;
-            suspects.push((Suspect::Surplus, Duration::ZERO));
+            candidates.push((GarbageCandidate::Surplus, Duration::ZERO));
         }
         let node = pod.spec.node_name.as_str();
         let is_out = self.nodes.get(node).copied();
         if pod.is_terminating() && (node.is_empty() || is_out == Some(true)) {
-            suspects.push((Suspect::Pod(pod.key()), Duration::ZERO));
+            candidates.push((GarbageCandidate::Pod(pod.key()), Duration::ZERO));
         }
         if !node.is_empty() && is_out.is_none() {
-            suspects.extend(self.quarantine(node.to_owned()));
+            candidates.extend(self.quarantine(node.to_owned()));
         }
-        suspects
+        candidates
     }
 }
 
 fn is_out_of_service(node: &Node) -> bool {
     let mut taints = node.spec.taints.iter();
-    node.ready() != Ready::True && taints.any(|taint| taint.key == OUT_OF_SERVICE)
+    node.ready() != NodeReadiness::True && taints.any(|taint| taint.key == OUT_OF_SERVICE)
 }
 
-async fn check(shared: Arc<Shared>, suspect: Suspect) -> Result<Done, Error> {
+async fn process_candidate(
+    shared: Arc<PodGarbageCollector>,
+    suspect: GarbageCandidate,
+) -> Result<Requeue, Error> {
     match suspect {
-        Suspect::PodsOf(node) => check_node(&shared, &node).await,
-        Suspect::Pod(key) => check_pod(&shared, &key).await,
-        Suspect::Surplus => check_surplus(&shared).await,
+        GarbageCandidate::PodsOf(node) => check_node(&shared, &node).await,
+        GarbageCandidate::Pod(key) => check_pod(&shared, &key).await,
+        GarbageCandidate::Surplus => check_surplus(&shared).await,
     }
 }
 
-async fn check_node(shared: &Shared, name: &str) -> Result<Done, Error> {
-    // Not later: a pod that comes to the node after its pods were listed is looked at in its own time.
+async fn check_node(shared: &PodGarbageCollector, name: &str) -> Result<Requeue, Error> {
+    // Before the list below, so that a pod that appears after it queues the node again.
     shared.state().quarantined.remove(name);
     let nodes: Api<Node> = Api::all(shared.client.clone());
-    let node = found(nodes.get(name).await)?;
+    let node = none_if_not_found(nodes.get(name).await)?;
     let is_orphan = node.is_none();
     if is_orphan || node.is_some_and(|node| is_out_of_service(&node)) {
         let pods: Api<Pod> = Api::all(shared.client.clone());
@@ -212,83 +220,88 @@ async fn check_node(shared: &Shared, name: &str) -> Result<Done, Error> {
             .filter(|pod| is_orphan || pod.is_terminating());
         stream::iter(garbage.map(Ok))
             .try_for_each_concurrent(AT_ONCE, |pod| async move {
-                let why = is_orphan.then_some("PodGC: node no longer exists");
-                delete(&shared.client, &pod, why).await
+                let reason = is_orphan.then_some("PodGC: node no longer exists");
+                delete(&shared.client, &pod, reason).await
             })
             .await?;
     }
-    Ok(Done::Yes)
+    Ok(Requeue::No)
 }
 
-async fn check_pod(shared: &Shared, key: &PodKey) -> Result<Done, Error> {
+async fn check_pod(shared: &PodGarbageCollector, key: &PodKey) -> Result<Requeue, Error> {
     let pods: Api<Pod> = Api::namespaced(shared.client.clone(), &key.namespace);
-    // The account may list pods, not get one.
+    // The service account may list pods but not get them.
     let named = ListParams::default().fields(&format!("metadata.name={}", key.name));
     let Some(pod) = pods.list(&named).await?.items.pop() else {
-        return Ok(Done::Yes);
+        return Ok(Requeue::No);
     };
     if !pod.is_terminating() || is_deleted(&pod) {
-        return Ok(Done::Yes);
+        return Ok(Requeue::No);
     }
     let node = pod.spec.node_name.as_str();
     let is_garbage = if node.is_empty() {
         true
     } else {
         let nodes: Api<Node> = Api::all(shared.client.clone());
-        let node = found(nodes.get(node).await)?;
+        let node = none_if_not_found(nodes.get(node).await)?;
         node.is_some_and(|node| is_out_of_service(&node))
     };
     if is_garbage {
         delete(&shared.client, &pod, None).await?;
     }
-    Ok(Done::Yes)
+    Ok(Requeue::No)
 }
 
-/// Whether nothing is left to do but to wait for finalizers.
+/// Whether the pod has finished and waits only for its finalizers.
 fn is_deleted(pod: &Pod) -> bool {
     is_finished(pod) && pod.metadata.deletion_grace_period_seconds == Some(0)
 }
 
-async fn check_surplus(shared: &Shared) -> Result<Done, Error> {
-    let surplus: Vec<Finished> = shared.state().finished.surplus().cloned().collect();
-    tracing::debug!(pods = surplus.len(), "pods that have finished are deleted");
+async fn check_surplus(shared: &PodGarbageCollector) -> Result<Requeue, Error> {
+    let surplus: Vec<FinishedPod> = shared.state().finished.surplus().cloned().collect();
+    tracing::debug!(
+        pods = surplus.len(),
+        "deleting finished pods beyond the limit"
+    );
     stream::iter(surplus.into_iter().map(Ok))
         .try_for_each_concurrent(AT_ONCE, |pod| async move {
             let key = pod.key();
-            pods::delete(&shared.client, &key, pod.uid, Some(0))
+            pod_writes::delete(&shared.client, &key, pod.uid, Some(0))
                 .await
                 .map(drop)
         })
         .await?;
     let mut state = shared.state();
-    // Those that are gone are told of a little later.
+    // The watch reports the deletions a little later.
     let is_left = state.finished.surplus().next().is_some();
     state.is_surplus_known = is_left;
     Ok(if is_left {
-        Done::Again(SURPLUS_PAUSE)
+        Requeue::After(SURPLUS_PAUSE)
     } else {
-        Done::Yes
+        Requeue::No
     })
 }
 
-/// Ends a pod for good. One that has not finished has failed: nobody is there who could say so otherwise.
-async fn delete(client: &Client, pod: &Pod, why: Option<&str>) -> Result<(), Error> {
-    if !is_finished(pod) && !pods::patch_status(client, pod, &failed(pod, why)).await? {
+/// Deletes a pod without a grace period. Sets the phase of an unfinished one to `Failed` first: no kubelet will.
+async fn delete(client: &Client, pod: &Pod, reason: Option<&str>) -> Result<(), Error> {
+    if !is_finished(pod)
+        && !pod_writes::patch_status(client, pod, &failed_status(pod, reason)).await?
+    {
         return Ok(());
     }
-    pods::delete(client, &pod.key(), pod.metadata.uid.clone(), Some(0))
+    pod_writes::delete(client, &pod.key(), pod.metadata.uid.clone(), Some(0))
         .await
         .map(drop)
 }
 
-/// The status of a pod that has failed.
-fn failed(pod: &Pod, why: Option<&str>) -> Value {
+/// Status patch for a pod that is deleted before it finished.
+fn failed_status(pod: &Pod, reason: Option<&str>) -> Value {
     let mut status = json!({
         "phase": "Failed",
         "observedGeneration": pod.metadata.generation,
     });
-    if let Some(why) = why {
-        status["conditions"] = json!([pod.disruption("DeletionByPodGC", why)]);
+    if let Some(reason) = reason {
+        status["conditions"] = json!([pod.disruption("DeletionByPodGC", reason)]);
     }
     status
 }

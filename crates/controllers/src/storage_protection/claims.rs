@@ -1,4 +1,4 @@
-//! Claims stay while a pod that has a node uses them.
+//! PVC protection controller: keeps PersistentVolumeClaims while a scheduled pod uses them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,15 +9,15 @@ use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client};
 
-use super::keeper::Keeper;
-use super::views::Pod;
-use super::{Holders, Protected, for_each};
-use crate::{Context, Error};
-use rhumb_client::watching::watch;
+use super::finalizer_worker::FinalizerWorker;
+use super::partial_objects::PartialPod;
+use super::{HoldersByObject, ProtectedKind, for_each};
+use crate::{ControllerContext, Error};
+use rhumb_client::reflector::watch;
 
-struct Claims;
+struct ClaimProtection;
 
-impl Protected for Claims {
+impl ProtectedKind for ClaimProtection {
     const FINALIZER: &'static str = "kubernetes.io/pvc-protection";
 
     fn api(client: Client, namespace: &str) -> Api<DynamicObject> {
@@ -28,13 +28,13 @@ impl Protected for Claims {
     async fn holders(
         reader: &Client,
         namespace: &str,
-        going: &HashMap<String, DynamicObject>,
-    ) -> Result<Holders, Error> {
-        let mut holders = Holders::new();
-        let pods: Api<Pod> = Api::namespaced(reader.clone(), namespace);
+        terminating: &HashMap<String, DynamicObject>,
+    ) -> Result<HoldersByObject, Error> {
+        let mut holders = HoldersByObject::new();
+        let pods: Api<PartialPod> = Api::namespaced(reader.clone(), namespace);
         for_each(&pods, |pod| {
             for used in claims_of(&pod) {
-                let Some(claim) = going.get(used.name.as_ref()) else {
+                let Some(claim) = terminating.get(used.name.as_ref()) else {
                     continue;
                 };
                 if is_in_use(&pod, &used, &claim.metadata) {
@@ -48,25 +48,25 @@ impl Protected for Claims {
     }
 }
 
-/// A claim that a pod names in its volumes.
+/// A use of a claim by one of a pod's volumes.
 #[derive(Debug, PartialEq, Eq)]
-struct Used<'a> {
+struct ClaimUse<'a> {
     name: Cow<'a, str>,
-    /// The claim was made for this volume, and is the pod's own.
+    /// The claim was created for a generic ephemeral volume and is owned by the pod.
     is_ephemeral: bool,
 }
 
-fn claims_of(pod: &Pod) -> impl Iterator<Item = Used<'_>> {
+fn claims_of(pod: &PartialPod) -> impl Iterator<Item = ClaimUse<'_>> {
     pod.spec.volumes.iter().filter_map(|volume| {
         if let Some(claim) = &volume.persistent_volume_claim {
-            return Some(Used {
+            return Some(ClaimUse {
                 name: claim.claim_name.as_str().into(),
                 is_ephemeral: false,
             });
         }
         volume.ephemeral.as_ref().map(|_| {
             let pod = pod.metadata.name.as_deref().unwrap_or_default();
-            Used {
+            ClaimUse {
                 name: format!("{pod}-{}", volume.name).into(),
                 is_ephemeral: true,
             }
@@ -74,18 +74,18 @@ fn claims_of(pod: &Pod) -> impl Iterator<Item = Used<'_>> {
     })
 }
 
-/// A pod without a node has not begun, and will not with a claim that is being deleted. One that has finished still
-/// counts until it is deleted.
-fn is_in_use(pod: &Pod, used: &Used<'_>, claim: &ObjectMeta) -> bool {
+/// An unscheduled pod does not use the claim, and cannot be started with a terminating one. A finished pod counts until
+/// it is deleted.
+fn is_in_use(pod: &PartialPod, used: &ClaimUse<'_>, claim: &ObjectMeta) -> bool {
     if pod.spec.node_name.is_empty() {
         return false;
     }
     !used.is_ephemeral || (!is_shut_down(pod) && is_controlled_by(claim, pod.uid()))
 }
 
-/// Its node is done with the pod, or nobody asks the node any more. A finalizer of the pod may wait for the claims
-/// that were made for it, so that they must not wait for the pod.
-fn is_shut_down(pod: &Pod) -> bool {
+/// Whether the kubelet has terminated the pod, or it was force-deleted. A finalizer of the pod may wait for its
+/// ephemeral claims, so these must not wait for the pod.
+fn is_shut_down(pod: &PartialPod) -> bool {
     let metadata = &pod.metadata;
     metadata.deletion_timestamp.is_some() && metadata.deletion_grace_period_seconds == Some(0)
 }
@@ -96,29 +96,33 @@ fn is_controlled_by(claim: &ObjectMeta, uid: &str) -> bool {
     controllers.next().is_some_and(|owner| owner.uid == uid)
 }
 
-pub(crate) async fn run(context: Context) -> Result<(), Error> {
+pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let claims: Api<PartialObjectMeta<PersistentVolumeClaim>> = Api::all(context.reader.clone());
-    let pods: Api<Pod> = Api::all(context.reader.clone());
-    let keeper = Keeper::<Claims>::new(context);
-    let claims = watch(claims, Config::default(), |event| keeper.note(&event));
-    let pods = watch(pods, Config::default(), |event| note_pod(&keeper, &event));
+    let pods: Api<PartialPod> = Api::all(context.reader.clone());
+    let worker = FinalizerWorker::<ClaimProtection>::new(context);
+    let claims = watch(claims, Config::default(), |event| {
+        worker.handle_event(&event);
+    });
+    let pods = watch(pods, Config::default(), |event| {
+        handle_pod_event(&worker, &event);
+    });
     tokio::select! {
         ended = claims => ended,
         ended = pods => ended,
-        ended = keeper.work() => ended,
+        ended = worker.run_workers() => ended,
     }
 }
 
-fn note_pod(keeper: &Keeper<Claims>, event: &Event<Pod>) {
+fn handle_pod_event(worker: &FinalizerWorker<ClaimProtection>, event: &Event<PartialPod>) {
     let (pod, is_gone) = match event {
         Event::Delete(pod) => (pod, true),
         Event::Apply(pod) | Event::InitApply(pod) if is_shut_down(pod) => (pod, false),
         Event::Apply(_) | Event::InitApply(_) | Event::Init => return,
-        Event::InitDone => return keeper.note_gap(),
+        Event::InitDone => return worker.handle_relist(),
     };
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     for used in claims_of(pod).filter(|used| is_gone || used.is_ephemeral) {
-        keeper.note_left(namespace, &used.name, pod.uid());
+        worker.remove_holder(namespace, &used.name, pod.uid());
     }
 }
 
@@ -129,7 +133,7 @@ mod tests {
     use super::*;
 
     fn check(pod: Value, claim: Value, is_used: bool) {
-        let read: Pod = serde_json::from_value(pod.clone()).unwrap();
+        let read: PartialPod = serde_json::from_value(pod.clone()).unwrap();
         let claim: ObjectMeta = serde_json::from_value(claim).unwrap();
         let name = claim.name.as_deref().unwrap();
         let mut used = claims_of(&read).filter(|used| used.name == name);
@@ -166,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_claim_is_used_by_every_pod_that_has_a_node() {
+    fn a_named_claim_is_used_by_every_assigned_pod() {
         let ending =
             json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0});
         let data = json!({"name": "data"});
@@ -185,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_made_for_a_pod_is_used_by_that_pod_until_it_is_shut_down() {
+    fn an_ephemeral_claim_is_used_by_its_pod_until_the_pod_is_shut_down() {
         let time = "2026-01-01T00:00:00Z";
         let patient = json!({"deletionTimestamp": time, "deletionGracePeriodSeconds": 30});
         let shut_down = json!({"deletionTimestamp": time, "deletionGracePeriodSeconds": 0});

@@ -1,14 +1,15 @@
-//! Claims, volumes and classes of volumes carry a finalizer of ours, and stay as long as somebody uses them.
+//! Protection controllers for PersistentVolumeClaims, PersistentVolumes and VolumeAttributesClasses: a finalizer keeps
+//! each object while it is used.
 //!
-//! All three have one shape (`keeper`): an object that is being deleted is read, then whoever might hold it is read,
-//! and the finalizer goes by an update of what was read if there is nobody. Those that are held wait until their
-//! last holder goes (`state`). Of anything else nothing is kept, however many pods and claims there are.
+//! All three share one worker: it reads a terminating object, then its possible holders, and removes the finalizer if
+//! there are none. Held objects wait until their last holder is gone. Nothing is kept in memory for other objects,
+//! however many pods and claims there are.
 
 mod claims;
-mod classes;
-mod keeper;
-mod state;
-mod views;
+mod finalizer_worker;
+mod partial_objects;
+mod protection_state;
+mod volume_attributes_classes;
 mod volumes;
 
 use std::collections::{HashMap, HashSet};
@@ -22,65 +23,65 @@ use serde::de::DeserializeOwned;
 use crate::Error;
 
 pub(crate) use claims::run as run_claims;
-pub(crate) use classes::run as run_classes;
+pub(crate) use volume_attributes_classes::run as run_classes;
 pub(crate) use volumes::run as run_volumes;
 
-/// Objects that are read at once where all of a kind are looked through.
-const PAGE: u32 = 500;
+/// Page size of lists.
+const PAGE_SIZE: u32 = 500;
 
-/// What holds each object, by the name of the object: UIDs.
-type Holders = HashMap<String, HashSet<String>>;
+/// Uids of the holders of each object, by the object's name.
+type HoldersByObject = HashMap<String, HashSet<String>>;
 
-/// A kind whose objects stay as long as they are used.
-trait Protected: Send + Sync {
+/// A kind whose objects are protected while in use.
+trait ProtectedKind: Send + Sync {
     const FINALIZER: &'static str;
 
-    /// Objects of a namespace, or all if they have none.
+    /// API of the objects in a namespace, or of all if the kind is cluster-scoped.
     fn api(client: Client, namespace: &str) -> Api<DynamicObject>;
 
-    /// Who uses any of these objects, which are being deleted and were read before.
+    /// Finds the holders of these terminating objects, which were read before.
     fn holders(
         reader: &Client,
         namespace: &str,
-        going: &HashMap<String, DynamicObject>,
-    ) -> impl Future<Output = Result<Holders, Error>> + Send;
+        terminating: &HashMap<String, DynamicObject>,
+    ) -> impl Future<Output = Result<HoldersByObject, Error>> + Send;
 }
 
-/// What the finalizer of an object needs.
+/// Required change of an object's protection finalizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Task {
+enum FinalizerChange {
     Add,
-    /// If nobody uses the object.
+    /// If the object is not in use.
     Remove,
 }
 
-fn task(metadata: &ObjectMeta, finalizer: &str) -> Option<Task> {
+fn required_change(metadata: &ObjectMeta, finalizer: &str) -> Option<FinalizerChange> {
     let mut finalizers = metadata.finalizers.iter().flatten();
     let is_protected = finalizers.any(|own| own == finalizer);
     match (metadata.deletion_timestamp.is_some(), is_protected) {
-        (true, true) => Some(Task::Remove),
-        (false, false) => Some(Task::Add),
+        (true, true) => Some(FinalizerChange::Remove),
+        (false, false) => Some(FinalizerChange::Add),
         _ => None,
     }
 }
 
-fn apply(task: Task, metadata: &mut ObjectMeta, finalizer: &str) {
+fn apply(finalizer_change: FinalizerChange, metadata: &mut ObjectMeta, finalizer: &str) {
     let finalizers = metadata.finalizers.get_or_insert_default();
-    match task {
-        Task::Add => finalizers.push(finalizer.to_owned()),
-        Task::Remove => finalizers.retain(|own| own != finalizer),
+    match finalizer_change {
+        FinalizerChange::Add => finalizers.push(finalizer.to_owned()),
+        FinalizerChange::Remove => finalizers.retain(|own| own != finalizer),
     }
 }
 
-/// Reads all there are as of now, a page at a time.
-async fn for_each<K>(api: &Api<K>, mut look: impl FnMut(K)) -> Result<(), Error>
+/// Lists all objects, page by page.
+async fn for_each<K>(api: &Api<K>, mut handle: impl FnMut(K)) -> Result<(), Error>
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = ListParams::default().limit(PAGE_SIZE);
     loop {
         let page = api.list(&params).await?;
-        page.items.into_iter().for_each(&mut look);
+        page.items.into_iter().for_each(&mut handle);
         match page.metadata.continue_ {
             Some(next) if !next.is_empty() => params = params.continue_token(&next),
             _ => return Ok(()),
@@ -95,19 +96,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finalizers_are_added_to_what_stays_and_taken_from_what_goes() {
+    fn finalizers_are_added_to_live_objects_and_removed_from_deleted_ones() {
         let time = "2026-01-01T00:00:00Z";
         let table = [
-            (json!({}), Some(Task::Add), json!(["ours"])),
+            (json!({}), Some(FinalizerChange::Add), json!(["ours"])),
             (
                 json!({"finalizers": ["theirs"]}),
-                Some(Task::Add),
+                Some(FinalizerChange::Add),
                 json!(["theirs", "ours"]),
             ),
             (json!({"finalizers": ["ours"]}), None, json!(["ours"])),
             (
                 json!({"deletionTimestamp": time, "finalizers": ["ours", "theirs"]}),
-                Some(Task::Remove),
+                Some(FinalizerChange::Remove),
                 json!(["theirs"]),
             ),
             (
@@ -121,9 +122,9 @@ mod tests {
         }
     }
 
-    fn check(metadata: Value, wanted: Option<Task>, after: Value) {
+    fn check(metadata: Value, wanted: Option<FinalizerChange>, after: Value) {
         let mut metadata: ObjectMeta = serde_json::from_value(metadata).unwrap();
-        assert_eq!(task(&metadata, "ours"), wanted, "{metadata:?}");
+        assert_eq!(required_change(&metadata, "ours"), wanted, "{metadata:?}");
         if let Some(wanted) = wanted {
             apply(wanted, &mut metadata, "ours");
         }

@@ -1,4 +1,4 @@
-//! Volumes stay while they are bound to a claim.
+//! PV protection controller: keeps PersistentVolumes while they are bound to a claim.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,27 +7,27 @@ use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 
-use super::keeper::Keeper;
-use super::{Holders, Protected};
-use crate::{Context, Error};
-use rhumb_client::watching::watch;
+use super::finalizer_worker::FinalizerWorker;
+use super::{HoldersByObject, ProtectedKind};
+use crate::{ControllerContext, Error};
+use rhumb_client::reflector::watch;
 
-struct Volumes;
+struct VolumeProtection;
 
-impl Protected for Volumes {
+impl ProtectedKind for VolumeProtection {
     const FINALIZER: &'static str = "kubernetes.io/pv-protection";
 
     fn api(client: Client, _: &str) -> Api<DynamicObject> {
         Api::all_with(client, &ApiResource::erase::<PersistentVolume>(&()))
     }
 
-    /// A volume says itself who holds it.
+    /// The holder is the claim in the volume's own `spec.claimRef`.
     async fn holders(
         _: &Client,
         _: &str,
-        going: &HashMap<String, DynamicObject>,
-    ) -> Result<Holders, Error> {
-        let bound = going.iter().filter(|(_, volume)| is_bound(volume));
+        terminating: &HashMap<String, DynamicObject>,
+    ) -> Result<HoldersByObject, Error> {
+        let bound = terminating.iter().filter(|(_, volume)| is_bound(volume));
         Ok(bound
             .map(|(name, volume)| {
                 let claim = volume.data["spec"]["claimRef"]["uid"].as_str();
@@ -42,14 +42,16 @@ fn is_bound(volume: &DynamicObject) -> bool {
     volume.data["status"]["phase"] == "Bound"
 }
 
-pub(crate) async fn run(context: Context) -> Result<(), Error> {
-    // Whoever ends a binding changes the volume, which is then looked at again.
+pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
+    // The end of a binding changes the volume itself, so no other kind needs to be watched.
     let volumes: Api<PartialObjectMeta<PersistentVolume>> = Api::all(context.reader.clone());
-    let keeper = Keeper::<Volumes>::new(context);
-    let volumes = watch(volumes, Config::default(), |event| keeper.note(&event));
+    let worker = FinalizerWorker::<VolumeProtection>::new(context);
+    let volumes = watch(volumes, Config::default(), |event| {
+        worker.handle_event(&event);
+    });
     tokio::select! {
         ended = volumes => ended,
-        ended = keeper.work() => ended,
+        ended = worker.run_workers() => ended,
     }
 }
 
@@ -60,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_bound_is_used() {
+    fn only_bound_volumes_are_in_use() {
         let table = [
             (json!({}), false),
             (json!({"status": {"phase": "Available"}}), false),

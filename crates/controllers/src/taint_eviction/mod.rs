@@ -1,13 +1,15 @@
-//! Pods leave nodes whose NoExecute taints they do not tolerate, at once or when their time is over.
+//! Taint eviction controller: deletes pods from nodes whose NoExecute taints they do not tolerate, at once or after
+//! their `tolerationSeconds`.
 //!
-//! Only the pods of tainted nodes are watched, each node's by itself: where no node is tainted, pods cost nothing.
+//! Pods are watched only on tainted nodes, with one watch per node, so untainted clusters cost nothing.
 
-mod plans;
+mod eviction_schedule;
 mod tolerations;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ObjectReference, Taint, Toleration};
@@ -19,72 +21,74 @@ use tokio::sync::watch::{self as signal};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use self::plans::{Change, Plans};
-use self::tolerations::Fate;
-use crate::pods;
-use crate::queue::{Done, Queue};
-use crate::views::{Node, Pod, PodKey};
-use crate::{Context, Error};
-use rhumb_client::error::found;
-use rhumb_client::events::Recorder;
+use self::eviction_schedule::{EvictionSchedule, ScheduleChange};
+use self::tolerations::EvictionDecision;
+use crate::partial_objects::{Node, Pod, PodKey};
+use crate::pod_writes;
+use crate::work_queue::{Requeue, WorkQueue};
+use crate::{ControllerContext, Error};
+use rhumb_client::error::none_if_not_found;
+use rhumb_client::events::EventRecorder;
 
-/// Pods that are evicted at the same time.
+/// Pods that are evicted concurrently.
 const WORKERS: usize = 8;
 const COMPONENT: &str = "taint-eviction-controller";
 const REASON: &str = "TaintManagerEviction";
 
-pub(crate) async fn run(context: Context) -> Result<(), Error> {
-    let shared = Arc::new(Shared {
-        recorder: Recorder::new(context.client.clone(), COMPONENT),
+pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
+    let shared = Arc::new(TaintEvictionController {
+        recorder: EventRecorder::new(context.client.clone(), COMPONENT),
         client: context.client,
         reader: context.reader.clone(),
-        queue: Queue::new(),
-        plans: Mutex::new(Plans::default()),
+        queue: WorkQueue::new(),
+        schedule: Mutex::new(EvictionSchedule::default()),
     });
-    let mut guards = Guards {
+    let mut watchers = TaintedNodeWatchers {
         shared: shared.clone(),
-        guards: HashMap::new(),
+        watchers: HashMap::new(),
         tasks: JoinSet::new(),
         listed: HashSet::new(),
     };
-    let nodes = guards.keep(Api::all(context.reader));
-    let work = shared.queue.work(WORKERS, |pod| evict(shared.clone(), pod));
+    let nodes = watchers.watch_nodes(Api::all(context.reader));
+    let work = shared
+        .queue
+        .run_workers(WORKERS, |pod| evict(shared.clone(), pod));
     tokio::select! {
         kept = nodes => kept,
         worked = work => worked,
     }
 }
 
-struct Shared {
+struct TaintEvictionController {
     client: Client,
     reader: Client,
-    recorder: Recorder,
-    queue: Queue<PodKey>,
-    plans: Mutex<Plans>,
+    recorder: EventRecorder,
+    queue: WorkQueue<PodKey>,
+    schedule: Mutex<EvictionSchedule>,
 }
 
-type Taints = Arc<[Taint]>;
+type NoExecuteTaints = Arc<[Taint]>;
 
-/// One task for each tainted node.
-struct Guards {
-    shared: Arc<Shared>,
-    /// A guard ends when nobody can tell it of taints any more.
-    guards: HashMap<String, signal::Sender<Taints>>,
+/// One pod watch task per tainted node.
+struct TaintedNodeWatchers {
+    shared: Arc<TaintEvictionController>,
+    /// Sends taint changes to the task of each node; dropping the sender ends the task.
+    watchers: HashMap<String, signal::Sender<NoExecuteTaints>>,
     tasks: JoinSet<Result<(), Error>>,
-    /// What a list that is being read has shown so far.
+    /// Nodes returned so far by a relist in progress.
     listed: HashSet<String>,
 }
 
-impl Guards {
-    /// Has each tainted node guarded. A guard that fails ends all, so that all are started anew: without it, pods of
-    /// its node would never go.
-    async fn keep(&mut self, nodes: Api<Node>) -> Result<(), Error> {
+impl TaintedNodeWatchers {
+    /// Watches nodes and keeps one task per tainted node. A failed task ends the controller, which is then restarted:
+    /// otherwise the pods of that node would never be evicted.
+    async fn watch_nodes(&mut self, nodes: Api<Node>) -> Result<(), Error> {
         let mut events = pin!(watcher(nodes, Config::default()).default_backoff());
         loop {
             tokio::select! {
                 event = events.next() => match event {
-                    Some(Ok(event)) => self.note(event),
-                    Some(Err(error)) => tracing::debug!(%error, "watched anew"),
+                    Some(Ok(event)) => self.handle_event(event),
+                    Some(Err(error)) => tracing::debug!(%error, "watch failed; restarting it"),
                     None => return Ok(()),
                 },
                 Some(ended) = self.tasks.join_next() => {
@@ -94,7 +98,7 @@ impl Guards {
         }
     }
 
-    fn note(&mut self, event: Event<Node>) {
+    fn handle_event(&mut self, event: Event<Node>) {
         match event {
             Event::Apply(node) => self.set(&node.name_any(), taints(&node)),
             Event::InitApply(node) => {
@@ -106,7 +110,7 @@ impl Guards {
             Event::Init => self.listed.clear(),
             Event::InitDone => {
                 let listed = std::mem::take(&mut self.listed);
-                let gone = self.guards.keys().filter(|name| !listed.contains(*name));
+                let gone = self.watchers.keys().filter(|name| !listed.contains(*name));
                 for name in gone.cloned().collect::<Vec<_>>() {
                     self.remove(&name);
                 }
@@ -114,10 +118,10 @@ impl Guards {
         }
     }
 
-    fn set(&mut self, node: &str, taints: Taints) {
+    fn set(&mut self, node: &str, taints: NoExecuteTaints) {
         if taints.is_empty() {
             self.remove(node);
-        } else if let Some(known) = self.guards.get(node) {
+        } else if let Some(known) = self.watchers.get(node) {
             known.send_if_modified(|known| {
                 let is_new = *known != taints;
                 *known = taints;
@@ -125,46 +129,47 @@ impl Guards {
             });
         } else {
             let (sender, receiver) = signal::channel(taints);
-            let guard = guard(self.shared.clone(), node.to_owned(), receiver);
+            let guard = watch_tainted_node(self.shared.clone(), node.to_owned(), receiver);
             self.tasks.spawn(guard);
-            self.guards.insert(node.to_owned(), sender);
+            self.watchers.insert(node.to_owned(), sender);
         }
     }
 
     fn remove(&mut self, node: &str) {
-        if self.guards.remove(node).is_some() {
-            let stay = self.shared.plans().cancel_node(node);
-            stay.iter().for_each(|pod| self.shared.tell_stays(pod));
+        if self.watchers.remove(node).is_some() {
+            let stay = self.shared.schedule().cancel_node(node);
+            stay.iter()
+                .for_each(|pod| self.shared.record_cancellation_event(pod));
         }
     }
 }
 
-fn taints(node: &Node) -> Taints {
+fn taints(node: &Node) -> NoExecuteTaints {
     let taints = node.spec.taints.iter();
     let evicting = taints.filter(|taint| taint.effect == "NoExecute");
     evicting.cloned().collect()
 }
 
-/// A pod on a tainted node.
-struct Bound {
+/// The fields of a pod on a tainted node that decide about its eviction.
+struct BoundPod {
     uid: Option<String>,
     tolerations: Vec<Toleration>,
 }
 
-/// Decides about the pods of one node, for as long as it is tainted.
-async fn guard(
-    shared: Arc<Shared>,
+/// Watches the pods of one tainted node and schedules their eviction, until the node is no longer tainted.
+async fn watch_tainted_node(
+    shared: Arc<TaintEvictionController>,
     node: String,
-    mut taints: signal::Receiver<Taints>,
+    mut taints: signal::Receiver<NoExecuteTaints>,
 ) -> Result<(), Error> {
     let pods: Api<Pod> = Api::all(shared.reader.clone());
     let of_node = Config::default().fields(&format!("spec.nodeName={node}"));
     let mut events = pin!(watcher(pods, of_node).default_backoff());
-    let mut pods: HashMap<PodKey, Bound> = HashMap::new();
-    let mut before: HashMap<PodKey, Bound> = HashMap::new();
+    let mut pods: HashMap<PodKey, BoundPod> = HashMap::new();
+    let mut before: HashMap<PodKey, BoundPod> = HashMap::new();
     loop {
         tokio::select! {
-            // Nothing is decided by taints that are no longer there.
+            // Handle taint changes first, so that no decision uses outdated taints.
             biased;
             changed = taints.changed() => {
                 if changed.is_err() {
@@ -181,10 +186,10 @@ async fn guard(
                     before.remove(&key);
                     if pod.is_terminating() {
                         pods.remove(&key);
-                        shared.plans().cancel(&key);
+                        shared.schedule().cancel(&key);
                         continue;
                     }
-                    let bound = Bound { uid: pod.metadata.uid, tolerations: pod.spec.tolerations };
+                    let bound = BoundPod { uid: pod.metadata.uid, tolerations: pod.spec.tolerations };
                     let taints = taints.borrow().clone();
                     shared.decide(&key, &node, &bound, &taints);
                     pods.insert(key, bound);
@@ -192,53 +197,55 @@ async fn guard(
                 Some(Ok(Event::Delete(pod))) => {
                     let key = pod.key();
                     pods.remove(&key);
-                    shared.plans().cancel(&key);
+                    shared.schedule().cancel(&key);
                 }
                 Some(Ok(Event::Init)) => before = std::mem::take(&mut pods),
                 Some(Ok(Event::InitDone)) => {
                     for key in std::mem::take(&mut before).into_keys() {
-                        shared.plans().cancel(&key);
+                        shared.schedule().cancel(&key);
                     }
                 }
-                Some(Err(error)) => tracing::debug!(%error, "watched anew"),
-                None => return Err(Error::Other(format!("the pods of node {node} are not watched"))),
+                Some(Err(error)) => tracing::debug!(%error, "watch failed; restarting it"),
+                None => return Err(Error::Other(format!("watch of the pods of node {node} ended"))),
             }
         }
     }
 }
 
-impl Shared {
-    fn plans(&self) -> MutexGuard<'_, Plans> {
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+impl TaintEvictionController {
+    fn schedule(&self) -> MutexGuard<'_, EvictionSchedule> {
+        self.schedule.lock()
     }
 
-    fn decide(&self, key: &PodKey, node: &str, pod: &Bound, taints: &[Taint]) {
-        let fate = tolerations::fate(&pod.tolerations, taints);
+    fn decide(&self, key: &PodKey, node: &str, pod: &BoundPod, taints: &[Taint]) {
+        let decision = tolerations::decision(&pod.tolerations, taints);
         let now = Instant::now();
-        let change = self.plans().decide(key, node, pod.uid.as_ref(), fate, now);
+        let change = self
+            .schedule()
+            .decide(key, node, pod.uid.as_ref(), decision, now);
         match change {
-            Change::Nothing => {}
-            Change::Goes(time) if time.is_zero() => self.queue.add(key.clone()),
-            Change::Goes(time) => self.queue.add_after(key.clone(), time),
-            Change::Stays => self.tell_stays(key),
+            ScheduleChange::Nothing => {}
+            ScheduleChange::Evict(time) if time.is_zero() => self.queue.add(key.clone()),
+            ScheduleChange::Evict(time) => self.queue.add_after(key.clone(), time),
+            ScheduleChange::Cancel => self.record_cancellation_event(key),
         }
     }
 
-    fn tell_goes(&self, pod: &PodKey) {
-        self.tell(
+    fn record_deletion_event(&self, pod: &PodKey) {
+        self.record_event(
             pod,
             format!("Marking for deletion Pod {}/{}", pod.namespace, pod.name),
         );
     }
 
-    fn tell_stays(&self, pod: &PodKey) {
-        self.tell(
+    fn record_cancellation_event(&self, pod: &PodKey) {
+        self.record_event(
             pod,
             format!("Cancelling deletion of Pod {}/{}", pod.namespace, pod.name),
         );
     }
 
-    fn tell(&self, pod: &PodKey, message: String) {
+    fn record_event(&self, pod: &PodKey, message: String) {
         let about = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
@@ -246,50 +253,53 @@ impl Shared {
             name: Some(pod.name.clone()),
             ..ObjectReference::default()
         };
-        self.recorder.note(about, "Normal", REASON, message);
+        self.recorder.try_record(about, "Normal", REASON, message);
     }
 }
 
-/// Deletes a pod if it is still to go.
-async fn evict(shared: Arc<Shared>, key: PodKey) -> Result<Done, Error> {
-    let Some(plan) = shared.plans().get(&key) else {
-        return Ok(Done::Yes);
+/// Deletes a pod if its eviction is still scheduled and due.
+async fn evict(shared: Arc<TaintEvictionController>, key: PodKey) -> Result<Requeue, Error> {
+    let Some(eviction) = shared.schedule().get(&key) else {
+        return Ok(Requeue::No);
     };
-    let left = plan.due.saturating_duration_since(Instant::now());
+    let left = eviction.due.saturating_duration_since(Instant::now());
     if !left.is_zero() {
-        return Ok(Done::Again(left));
+        return Ok(Requeue::After(left));
     }
     let pods: Api<Pod> = Api::namespaced(shared.client.clone(), &key.namespace);
-    let pod = found(pods.get(&key.name).await)?;
-    // What this controller itself wrote to the pod may have made it suspect again.
+    let pod = none_if_not_found(pods.get(&key.name).await)?;
+    // The pod event caused by this controller's own write may have queued the pod again.
     let is_meant = |pod: &Pod| {
-        pod.metadata.uid == plan.uid && pod.spec.node_name == plan.node && !pod.is_terminating()
+        pod.metadata.uid == eviction.uid
+            && pod.spec.node_name == eviction.node
+            && !pod.is_terminating()
     };
     if let Some(pod) = pod.filter(is_meant) {
-        // What was heard of the node may be old, and nobody brings a deleted pod back.
+        // The watch may lag behind, and a deletion cannot be undone: read the node again.
         let nodes: Api<Node> = Api::all(shared.client.clone());
-        let node = found(nodes.get(&plan.node).await)?.unwrap_or_default();
-        if tolerations::fate(&pod.spec.tolerations, &taints(&node)) == Fate::Stays {
-            shared.plans().done(&key, &plan);
-            shared.tell_stays(&key);
-            return Ok(Done::Yes);
+        let node = none_if_not_found(nodes.get(&eviction.node).await)?.unwrap_or_default();
+        if tolerations::decision(&pod.spec.tolerations, &taints(&node)) == EvictionDecision::Cancel
+        {
+            shared.schedule().done(&key, &eviction);
+            shared.record_cancellation_event(&key);
+            return Ok(Requeue::No);
         }
-        mark(&shared.client, &pod).await?;
-        if pods::delete(&shared.client, &key, plan.uid.clone(), None).await? {
-            shared.tell_goes(&key);
+        add_disruption_condition(&shared.client, &pod).await?;
+        if pod_writes::delete(&shared.client, &key, eviction.uid.clone(), None).await? {
+            shared.record_deletion_event(&key);
         }
     }
-    shared.plans().done(&key, &plan);
-    Ok(Done::Yes)
+    shared.schedule().done(&key, &eviction);
+    Ok(Requeue::No)
 }
 
-/// Says why the pod goes, so that whoever owns it does not take it for a failure of its own.
-async fn mark(client: &Client, pod: &Pod) -> Result<bool, Error> {
+/// Sets the `DisruptionTarget` condition.
+async fn add_disruption_condition(client: &Client, pod: &Pod) -> Result<bool, Error> {
     let why = pod.disruption(
         "DeletionByTaintManager",
         "Taint manager: deleting due to NoExecute taint",
     );
-    pods::patch_status(client, pod, &json!({"conditions": [why]})).await
+    pod_writes::patch_status(client, pod, &json!({"conditions": [why]})).await
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::testing::{context, list, ok, refused, server};
+use crate::testing::{context, list_response, ok_response, recording_fake_client, status_response};
 
 fn node() -> Value {
     json!({
@@ -27,35 +27,36 @@ fn key(name: &str) -> PodKey {
     }
 }
 
-/// With a plan that the pod goes now.
-fn shared(client: Client, name: &str) -> Arc<Shared> {
-    let mut plans = Plans::default();
+/// A controller with an eviction of the pod that is due now.
+fn shared(client: Client, name: &str) -> Arc<TaintEvictionController> {
+    let mut schedule = EvictionSchedule::default();
     let uid = name.to_owned();
-    let at_once = Fate::GoesAfter(Duration::ZERO);
-    plans.decide(&key(name), "n", Some(&uid), at_once, Instant::now());
-    Arc::new(Shared {
-        recorder: Recorder::new(client.clone(), COMPONENT),
+    let at_once = EvictionDecision::GoesAfter(Duration::ZERO);
+    schedule.decide(&key(name), "n", Some(&uid), at_once, Instant::now());
+    Arc::new(TaintEvictionController {
+        recorder: EventRecorder::new(client.clone(), COMPONENT),
         client: client.clone(),
         reader: client,
-        queue: Queue::new(),
-        plans: Mutex::new(plans),
+        queue: WorkQueue::new(),
+        schedule: Mutex::new(schedule),
     })
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_bears_taints_longer_than_any_clock_runs_stays_and_the_others_go() {
+async fn a_pod_with_unlimited_toleration_stays_and_others_are_evicted() {
     let ever = json!([{"operator": "Exists", "tolerationSeconds": 9_223_372_036_854_775_807_i64}]);
-    let (client, requests) = server(move |method, path, query| match (method, path) {
-        _ if query.contains("watch=") => None,
-        ("GET", "/api/v1/nodes") => list(&[node()]),
-        ("GET", "/api/v1/pods") => list(&[pod("ever", &ever), pod("now", &json!([]))]),
-        ("GET", "/api/v1/nodes/n") => ok(node()),
-        ("POST", _) => refused(500),
-        (_, path) => {
-            assert!(path.contains("/pods/now"), "{path}");
-            ok(pod("now", &json!([])))
-        }
-    });
+    let (client, requests) =
+        recording_fake_client(move |method, path, query| match (method, path) {
+            _ if query.contains("watch=") => None,
+            ("GET", "/api/v1/nodes") => list_response(&[node()]),
+            ("GET", "/api/v1/pods") => list_response(&[pod("ever", &ever), pod("now", &json!([]))]),
+            ("GET", "/api/v1/nodes/n") => ok_response(node()),
+            ("POST", _) => status_response(500),
+            (_, path) => {
+                assert!(path.contains("/pods/now"), "{path}");
+                ok_response(pod("now", &json!([])))
+            }
+        });
     let ran = timeout(Duration::from_secs(60), run(context(client))).await;
     assert!(ran.is_err(), "{ran:?}");
     let requests = requests.lock().unwrap();
@@ -65,47 +66,47 @@ async fn a_pod_that_bears_taints_longer_than_any_clock_runs_stays_and_the_others
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_that_fails_ends_the_controller() {
-    async fn kept(
+async fn a_failed_node_watcher_ends_the_controller() {
+    async fn first_error(
         task: impl Future<Output = Result<(), Error>> + Send + 'static,
     ) -> Option<String> {
-        let (client, _) = server(|_, _, _| None);
-        let mut guards = Guards {
+        let (client, _) = recording_fake_client(|_, _, _| None);
+        let mut watchers = TaintedNodeWatchers {
             shared: shared(client.clone(), "p"),
-            guards: HashMap::new(),
+            watchers: HashMap::new(),
             tasks: JoinSet::new(),
             listed: HashSet::new(),
         };
-        guards.tasks.spawn(task);
-        let kept = guards.keep(Api::all(client));
+        watchers.tasks.spawn(task);
+        let kept = watchers.watch_nodes(Api::all(client));
         let ended = timeout(Duration::from_secs(60), kept).await.ok()?;
         Some(ended.unwrap_err().to_string())
     }
-    // Its node is no longer tainted.
-    assert_eq!(kept(async { Ok(()) }).await, None);
-    let failed = kept(async { Err(Error::Other("no pods".to_owned())) }).await;
+    // A task that ends because its node is no longer tainted.
+    assert_eq!(first_error(async { Ok(()) }).await, None);
+    let failed = first_error(async { Err(Error::Other("no pods".to_owned())) }).await;
     assert_eq!(failed.as_deref(), Some("no pods"));
-    let panicked = kept(async { panic!("a fault") }).await;
+    let panicked = first_error(async { panic!("a fault") }).await;
     assert!(panicked.is_some_and(|error| error.contains("a fault")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_told_once_and_after_it_was_accepted() {
+async fn a_deletion_event_is_recorded_once_after_acceptance() {
     let mut failures = 1;
-    let (client, requests) = server(move |method, path, _| match (method, path) {
-        ("GET", "/api/v1/nodes/n") => ok(node()),
+    let (client, requests) = recording_fake_client(move |method, path, _| match (method, path) {
+        ("GET", "/api/v1/nodes/n") => ok_response(node()),
         ("DELETE", _) if failures > 0 => {
             failures -= 1;
-            refused(500)
+            status_response(500)
         }
-        ("POST", _) => ok(json!({"metadata": {}, "involvedObject": {}})),
-        _ => ok(pod("p", &json!([]))),
+        ("POST", _) => ok_response(json!({"metadata": {}, "involvedObject": {}})),
+        _ => ok_response(pod("p", &json!([]))),
     });
     let shared = shared(client, "p");
     assert!(evict(shared.clone(), key("p")).await.is_err());
     sleep(Duration::from_secs(1)).await;
     let again = evict(shared.clone(), key("p")).await;
-    assert_eq!(again.unwrap(), Done::Yes);
+    assert_eq!(again.unwrap(), Requeue::No);
     sleep(Duration::from_secs(1)).await;
     let attempt = [
         "GET /api/v1/namespaces/ns/pods/p",
@@ -118,23 +119,23 @@ async fn a_deletion_is_told_once_and_after_it_was_accepted() {
         *requests.lock().unwrap(),
         [&attempt[..], &attempt, &told].concat()
     );
-    assert_eq!(shared.plans().get(&key("p")), None);
+    assert_eq!(shared.schedule().get(&key("p")), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_ends_already_is_left_alone() {
-    let (client, requests) = server(|_, _, _| {
+async fn a_terminating_pod_is_not_evicted() {
+    let (client, requests) = recording_fake_client(|_, _, _| {
         let mut ending = pod("p", &json!([]));
         ending["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z");
-        ok(ending)
+        ok_response(ending)
     });
     let shared = shared(client, "p");
     let evicted = evict(shared.clone(), key("p")).await;
-    assert_eq!(evicted.unwrap(), Done::Yes);
+    assert_eq!(evicted.unwrap(), Requeue::No);
     sleep(Duration::from_secs(1)).await;
     assert_eq!(
         *requests.lock().unwrap(),
         ["GET /api/v1/namespaces/ns/pods/p"]
     );
-    assert_eq!(shared.plans().get(&key("p")), None);
+    assert_eq!(shared.schedule().get(&key("p")), None);
 }

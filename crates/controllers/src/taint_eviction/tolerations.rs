@@ -1,36 +1,39 @@
-//! How long a pod bears the taints of its node.
+//! Decides when a pod must leave a tainted node, from its tolerations.
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 
-/// What becomes of a pod on a tainted node.
+/// Whether and when a pod is evicted from a tainted node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    Stays,
+pub(super) enum EvictionDecision {
+    Cancel,
     GoesAfter(Duration),
 }
 
-/// Each taint must be tolerated. The first toleration that does counts, and the shortest of these says how long.
-pub(super) fn fate(tolerations: &[Toleration], taints: &[Taint]) -> Fate {
-    let mut fate = Fate::Stays;
+/// Every taint must be tolerated. For each, the first matching toleration counts; the shortest `tolerationSeconds` of
+/// these is the delay.
+pub(super) fn decision(tolerations: &[Toleration], taints: &[Taint]) -> EvictionDecision {
+    let mut decision = EvictionDecision::Cancel;
     for taint in taints {
         let first = tolerations
             .iter()
             .find(|toleration| tolerates(toleration, taint));
         let Some(toleration) = first else {
-            return Fate::GoesAfter(Duration::ZERO);
+            return EvictionDecision::GoesAfter(Duration::ZERO);
         };
         let Some(seconds) = toleration.toleration_seconds else {
             continue;
         };
-        let bears = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
-        fate = match fate {
-            Fate::GoesAfter(shortest) => Fate::GoesAfter(shortest.min(bears)),
-            Fate::Stays => Fate::GoesAfter(bears),
+        let tolerates_until = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+        decision = match decision {
+            EvictionDecision::GoesAfter(shortest) => {
+                EvictionDecision::GoesAfter(shortest.min(tolerates_until))
+            }
+            EvictionDecision::Cancel => EvictionDecision::GoesAfter(tolerates_until),
         };
     }
-    fate
+    decision
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
@@ -44,7 +47,7 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
     let value = toleration.value.as_deref().unwrap_or_default();
     let taint_value = taint.value.as_deref().unwrap_or_default();
-    // Numbers are compared only where the API server lets such tolerations in.
+    // `Lt` and `Gt` occur only if the API server admits these operators.
     let compared = || Some((integer(taint_value)?, integer(value)?));
     match toleration.operator.as_deref().unwrap_or_default() {
         "" | "Equal" => value == taint_value,
@@ -55,7 +58,7 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-/// A decimal integer as upstream takes it: no sign but a minus, no zero in front.
+/// A decimal integer as upstream accepts it: no `+`, no leading zeros.
 fn integer(text: &str) -> Option<i64> {
     let number: i64 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
@@ -79,14 +82,14 @@ mod tests {
             })
             .collect();
         let expect = match expect {
-            Some(seconds) => Fate::GoesAfter(Duration::from_secs(seconds)),
-            None => Fate::Stays,
+            Some(seconds) => EvictionDecision::GoesAfter(Duration::from_secs(seconds)),
+            None => EvictionDecision::Cancel,
         };
-        assert_eq!(fate(&tolerations, &taints), expect, "{shown}");
+        assert_eq!(decision(&tolerations, &taints), expect, "{shown}");
     }
 
     #[test]
-    fn a_pod_bears_what_it_tolerates_for_the_shortest_time() {
+    fn the_shortest_toleration_time_applies() {
         check(json!([]), &[], None);
         check(json!([]), &[("a", "")], Some(0));
         check(json!([{"operator": "Exists"}]), &[("a", "1")], None);
@@ -122,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_compared() {
+    fn numeric_operators_compare_numbers() {
         let than = |operator: &str, value: &str| json!([{"key": "a", "operator": operator, "value": value}]);
         check(than("Lt", "5"), &[("a", "4")], None);
         check(than("Lt", "5"), &[("a", "5")], Some(0));

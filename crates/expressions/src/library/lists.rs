@@ -1,46 +1,51 @@
-//! Lists, and lists as sets.
+//! The lists and sets libraries (upstream: `library.Lists`, cel-go `ext.Lists`, `ext.Sets`).
 
-use super::operators::sum;
-use super::{Table, fail, no_overload, text};
-use crate::error::{Evaluated, EvaluationError};
-use crate::run::{Machine, compare};
-use crate::value::{ITEM_BYTES, List, Value};
+use super::operators::add_values;
+use super::{FunctionTable, fail, no_overload, strings};
+use crate::error::{EvaluationError, EvaluationResult};
+use crate::interpreter::{Interpreter, compare};
+use crate::value::{ITEM_BYTES, ListValue, Value};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-pub(super) const TABLE: Table = &[
+pub(super) const FUNCTIONS: FunctionTable = &[
     ("isSorted", is_sorted),
-    ("sum", total),
-    ("max", |machine, args| {
-        extreme(machine, args, "max", Ordering::Less)
+    ("sum", sum),
+    ("max", |interpreter, args| {
+        min_or_max(interpreter, args, "max", Ordering::Less)
     }),
-    ("min", |machine, args| {
-        extreme(machine, args, "min", Ordering::Greater)
+    ("min", |interpreter, args| {
+        min_or_max(interpreter, args, "min", Ordering::Greater)
     }),
-    ("indexOf", |machine, args| index_of(machine, args, false)),
-    ("lastIndexOf", |machine, args| index_of(machine, args, true)),
+    ("indexOf", |interpreter, args| {
+        index_of(interpreter, args, false)
+    }),
+    ("lastIndexOf", |interpreter, args| {
+        index_of(interpreter, args, true)
+    }),
     ("slice", slice),
     ("flatten", flatten),
-    ("sort", |machine, args| match args {
-        [Value::List(list)] => sorted(machine, list, list),
+    ("sort", |interpreter, args| match args {
+        [Value::List(list)] => sort_by_keys(interpreter, list, list),
         _ => no_overload(),
     }),
-    ("@sortByAssociatedKeys", |machine, args| match args {
-        [Value::List(list), Value::List(keys)] => sorted(machine, list, keys),
+    ("@sortByAssociatedKeys", |interpreter, args| match args {
+        [Value::List(list), Value::List(keys)] => sort_by_keys(interpreter, list, keys),
         _ => no_overload(),
     }),
     ("lists.range", range),
     ("reverse", reverse),
     ("distinct", distinct),
-    ("sets.contains", |machine, args| match args {
-        [Value::List(list), Value::List(part)] => {
-            contains_all(machine, list, part).map(Value::Bool)
+    ("sets.contains", |interpreter, args| match args {
+        [Value::List(list), Value::List(subset)] => {
+            contains_all(interpreter, list, subset).map(Value::Bool)
         }
         _ => no_overload(),
     }),
-    ("sets.equivalent", |machine, args| match args {
+    ("sets.equivalent", |interpreter, args| match args {
         [Value::List(left), Value::List(right)] => {
-            let both = contains_all(machine, left, right)? && contains_all(machine, right, left)?;
+            let both =
+                contains_all(interpreter, left, right)? && contains_all(interpreter, right, left)?;
             Ok(Value::Bool(both))
         }
         _ => no_overload(),
@@ -48,30 +53,30 @@ pub(super) const TABLE: Table = &[
     ("sets.intersects", intersects),
 ];
 
-fn new_list(machine: &mut Machine<'_, '_>, items: Vec<Value>) -> Evaluated<Value> {
-    machine.budget.allocate(items.len() * ITEM_BYTES)?;
-    machine.limited(Value::list(items))
+fn new_list(interpreter: &mut Interpreter<'_, '_>, items: Vec<Value>) -> EvaluationResult<Value> {
+    interpreter.budget.allocate(items.len() * ITEM_BYTES)?;
+    interpreter.check_size(Value::list(items))
 }
 
-fn is_sorted(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn is_sorted(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     let [Value::List(list)] = args else {
         return no_overload();
     };
     for pair in list.items().windows(2) {
-        machine.budget.step()?;
-        if compare::order(&pair[0], &pair[1])? == Ordering::Greater {
+        interpreter.budget.count_step()?;
+        if compare::compare_values(&pair[0], &pair[1])? == Ordering::Greater {
             return Ok(Value::Bool(false));
         }
     }
     Ok(Value::Bool(true))
 }
 
-fn total(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn sum(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     let [Value::List(list)] = args else {
         return no_overload();
     };
     let mut items = list.items().iter();
-    let mut total = match items.next() {
+    let mut sum = match items.next() {
         None => Value::Int(0),
         Some(first @ (Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_))) => {
             first.clone()
@@ -79,66 +84,74 @@ fn total(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
         Some(_) => return no_overload(),
     };
     for item in items {
-        machine.budget.step()?;
-        total = sum(machine, &total, item)?;
+        interpreter.budget.count_step()?;
+        sum = add_values(interpreter, &sum, item)?;
     }
-    Ok(total)
+    Ok(sum)
 }
 
-fn extreme(
-    machine: &mut Machine<'_, '_>,
+fn min_or_max(
+    interpreter: &mut Interpreter<'_, '_>,
     args: &[Value],
     name: &str,
     replace_when: Ordering,
-) -> Evaluated<Value> {
+) -> EvaluationResult<Value> {
     let [Value::List(list)] = args else {
         return no_overload();
     };
     let mut items = list.items().iter();
-    let Some(mut best) = items.next() else {
+    let Some(mut extreme_item) = items.next() else {
         return fail(format!("{name} called on empty list"));
     };
     for item in items {
-        machine.budget.step()?;
-        if compare::order(best, item)? == replace_when {
-            best = item;
+        interpreter.budget.count_step()?;
+        if compare::compare_values(extreme_item, item)? == replace_when {
+            extreme_item = item;
         }
     }
-    Ok(best.clone())
+    Ok(extreme_item.clone())
 }
 
-fn index_of(machine: &mut Machine<'_, '_>, args: &[Value], last: bool) -> Evaluated<Value> {
-    let [Value::List(list), wanted] = args else {
-        return text::index_of(args, last);
+fn index_of(
+    interpreter: &mut Interpreter<'_, '_>,
+    args: &[Value],
+    last: bool,
+) -> EvaluationResult<Value> {
+    let [Value::List(list), element] = args else {
+        return strings::index_of(args, last);
     };
     let length = list.items().len();
-    for step in 0..length {
-        let index = if last { length - 1 - step } else { step };
-        if machine.equal(&list.items()[index], wanted)? {
+    for distance in 0..length {
+        let index = if last {
+            length - 1 - distance
+        } else {
+            distance
+        };
+        if interpreter.equal(&list.items()[index], element)? {
             return Ok(Value::Int(i64::try_from(index).unwrap_or(i64::MAX)));
         }
     }
     Ok(Value::Int(-1))
 }
 
-fn slice(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn slice(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     let [Value::List(list), Value::Int(start), Value::Int(end)] = args else {
         return no_overload();
     };
-    let refuse = |why: String| fail(format!("cannot slice({start}, {end}), {why}"));
+    let slice_error = |reason: String| fail(format!("cannot slice({start}, {end}), {reason}"));
     let (Ok(from), Ok(to)) = (usize::try_from(*start), usize::try_from(*end)) else {
-        return refuse("negative indexes not supported".to_owned());
+        return slice_error("negative indexes not supported".to_owned());
     };
     if from > to {
-        return refuse("start index must be less than or equal to end index".to_owned());
+        return slice_error("start index must be less than or equal to end index".to_owned());
     }
     match list.items().get(from..to) {
-        Some(items) => new_list(machine, items.to_vec()),
-        None => refuse(format!("list is length {}", list.items().len())),
+        Some(items) => new_list(interpreter, items.to_vec()),
+        None => slice_error(format!("list is length {}", list.items().len())),
     }
 }
 
-fn flatten(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn flatten(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     let (list, depth) = match args {
         [Value::List(list)] => (list, 1),
         [Value::List(list), Value::Int(depth)] => (list, *depth),
@@ -148,22 +161,22 @@ fn flatten(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
         return fail("level must be non-negative");
     }
     let mut items = Vec::new();
-    flatten_into(machine, list, depth, &mut items)?;
-    machine.limited(Value::list(items))
+    flatten_into(interpreter, list, depth, &mut items)?;
+    interpreter.check_size(Value::list(items))
 }
 
 fn flatten_into(
-    machine: &mut Machine<'_, '_>,
-    list: &List,
+    interpreter: &mut Interpreter<'_, '_>,
+    list: &ListValue,
     depth: i64,
     items: &mut Vec<Value>,
-) -> Evaluated<()> {
+) -> EvaluationResult<()> {
     for item in list.items() {
-        machine.budget.step()?;
+        interpreter.budget.count_step()?;
         match item {
-            Value::List(inner) if depth > 0 => flatten_into(machine, inner, depth - 1, items)?,
+            Value::List(inner) if depth > 0 => flatten_into(interpreter, inner, depth - 1, items)?,
             other => {
-                machine.budget.allocate(ITEM_BYTES)?;
+                interpreter.budget.allocate(ITEM_BYTES)?;
                 items.push(other.clone());
             }
         }
@@ -171,7 +184,11 @@ fn flatten_into(
     Ok(())
 }
 
-fn sorted(machine: &mut Machine<'_, '_>, list: &Arc<List>, keys: &List) -> Evaluated<Value> {
+fn sort_by_keys(
+    interpreter: &mut Interpreter<'_, '_>,
+    list: &Arc<ListValue>,
+    keys: &ListValue,
+) -> EvaluationResult<Value> {
     let (length, key_count) = (list.items().len(), keys.items().len());
     if length != key_count {
         return fail(format!(
@@ -181,7 +198,7 @@ fn sorted(machine: &mut Machine<'_, '_>, list: &Arc<List>, keys: &List) -> Evalu
     let Some(first) = keys.items().first() else {
         return Ok(Value::List(list.clone()));
     };
-    if compare::order(first, first).is_err() && !matches!(first, Value::Double(_)) {
+    if compare::compare_values(first, first).is_err() && !matches!(first, Value::Double(_)) {
         return fail("list elements must be comparable");
     }
     if keys
@@ -191,67 +208,72 @@ fn sorted(machine: &mut Machine<'_, '_>, list: &Arc<List>, keys: &List) -> Evalu
     {
         return fail("list elements must have the same type");
     }
-    machine.budget.look_at_clock()?;
+    interpreter.budget.check_deadline()?;
     let mut order: Vec<usize> = (0..length).collect();
     order.sort_by(|left, right| {
-        compare::order(&keys.items()[*left], &keys.items()[*right]).unwrap_or(Ordering::Equal)
+        compare::compare_values(&keys.items()[*left], &keys.items()[*right])
+            .unwrap_or(Ordering::Equal)
     });
     let items = order.into_iter().map(|at| list.items()[at].clone());
-    new_list(machine, items.collect())
+    new_list(interpreter, items.collect())
 }
 
-fn range(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn range(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     let [Value::Int(count)] = args else {
         return no_overload();
     };
     let length = usize::try_from(*count).unwrap_or(0);
-    machine.budget.allocate(
+    interpreter.budget.allocate(
         length
             .checked_mul(ITEM_BYTES)
             .ok_or(EvaluationError::TooLarge)?,
     )?;
-    machine.limited(Value::list((0..*count).map(Value::Int).collect()))
+    interpreter.check_size(Value::list((0..*count).map(Value::Int).collect()))
 }
 
-fn reverse(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn reverse(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
         [Value::List(list)] => {
             let items = list.items().iter().rev().cloned().collect();
-            new_list(machine, items)
+            new_list(interpreter, items)
         }
         _ => no_overload(),
     }
 }
 
-fn distinct(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn distinct(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     let [Value::List(list)] = args else {
         return no_overload();
     };
-    let mut seen = List::default();
+    let mut distinct_items = ListValue::default();
     for item in list.items() {
-        if !machine.contains(&seen, item)? {
-            machine.budget.allocate(ITEM_BYTES)?;
-            seen.push(item.clone());
+        if !interpreter.contains(&distinct_items, item)? {
+            interpreter.budget.allocate(ITEM_BYTES)?;
+            distinct_items.push(item.clone());
         }
     }
-    Ok(Value::List(Arc::new(seen)))
+    Ok(Value::List(Arc::new(distinct_items)))
 }
 
-fn contains_all(machine: &mut Machine<'_, '_>, list: &List, part: &List) -> Evaluated<bool> {
-    for item in part.items() {
-        if !machine.contains(list, item)? {
+fn contains_all(
+    interpreter: &mut Interpreter<'_, '_>,
+    list: &ListValue,
+    subset: &ListValue,
+) -> EvaluationResult<bool> {
+    for item in subset.items() {
+        if !interpreter.contains(list, item)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn intersects(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn intersects(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     let [Value::List(left), Value::List(right)] = args else {
         return no_overload();
     };
     for item in left.items() {
-        if machine.contains(right, item)? {
+        if interpreter.contains(right, item)? {
             return Ok(Value::Bool(true));
         }
     }

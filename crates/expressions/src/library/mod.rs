@@ -1,61 +1,61 @@
-//! The functions that expressions may call.
+//! Implementations of the CEL functions, by name: the standard library, cel-go's extensions, and the libraries of
+//! upstream's `apiserver/pkg/cel/library`.
 //!
-//! What they take is checked here and not where they are declared: a value whose type is only known at run time may
-//! be anything.
+//! Functions check the types of their arguments: the type checker does not know those of dyn expressions.
 
 mod authorization;
-mod convert;
-pub(crate) mod format;
-mod formats;
+mod conversions;
 mod lists;
+mod named_formats;
 mod net;
-pub(crate) mod opaque;
+pub(crate) mod opaque_value;
 mod operators;
 mod optionals;
-mod pattern;
-mod quantities;
+mod quantities_and_versions;
+mod regex_translation;
 pub(crate) mod regexes;
 mod semver;
-pub(crate) mod text;
+pub(crate) mod string_format;
+pub(crate) mod strings;
 pub(crate) mod time;
 mod url;
 
-use crate::error::{Evaluated, EvaluationError};
-use crate::run::Machine;
+use crate::error::{EvaluationError, EvaluationResult};
+use crate::interpreter::Interpreter;
 use crate::value::Value;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// A function, which is given its target as the first argument.
-pub(crate) type Function =
-    for<'a, 'm, 's> fn(&'a mut Machine<'m, 's>, &'a [Value]) -> Evaluated<Value>;
+/// Implementation of a CEL function (cel-go: `functions.FunctionOp`); the receiver is the first argument.
+pub(crate) type FunctionOp =
+    for<'a, 'm, 's> fn(&'a mut Interpreter<'m, 's>, &'a [Value]) -> EvaluationResult<Value>;
 
-type Table = &'static [(&'static str, Function)];
+type FunctionTable = &'static [(&'static str, FunctionOp)];
 
-static FUNCTIONS: LazyLock<HashMap<&'static str, Function>> = LazyLock::new(|| {
-    let tables: [Table; 13] = [
-        authorization::TABLE,
-        convert::TABLE,
-        format::TABLE,
-        formats::TABLE,
-        lists::TABLE,
-        net::TABLE,
-        operators::TABLE,
-        optionals::TABLE,
-        quantities::TABLE,
-        regexes::TABLE,
-        text::TABLE,
-        time::TABLE,
-        url::TABLE,
+static FUNCTION_OPS: LazyLock<HashMap<&'static str, FunctionOp>> = LazyLock::new(|| {
+    let tables: [FunctionTable; 13] = [
+        authorization::FUNCTIONS,
+        conversions::FUNCTIONS,
+        string_format::FUNCTIONS,
+        named_formats::FUNCTIONS,
+        lists::FUNCTIONS,
+        net::FUNCTIONS,
+        operators::FUNCTIONS,
+        optionals::FUNCTIONS,
+        quantities_and_versions::FUNCTIONS,
+        regexes::FUNCTIONS,
+        strings::FUNCTIONS,
+        time::FUNCTIONS,
+        url::FUNCTIONS,
     ];
     tables.into_iter().flatten().copied().collect()
 });
 
-pub(crate) fn find(name: &str) -> Option<Function> {
-    FUNCTIONS.get(name).copied()
+pub(crate) fn find_function(name: &str) -> Option<FunctionOp> {
+    FUNCTION_OPS.get(name).copied()
 }
 
-/// Whether a call with a constant is computed when an expression is compiled.
+/// Whether the planner evaluates a call with a constant argument.
 pub(crate) fn is_conversion(name: &str) -> bool {
     matches!(
         name,
@@ -72,16 +72,16 @@ pub(crate) fn is_conversion(name: &str) -> bool {
     )
 }
 
-fn no_overload<T>() -> Evaluated<T> {
+fn no_overload<T>() -> EvaluationResult<T> {
     Err(EvaluationError::no_overload())
 }
 
-fn fail<T>(message: impl Into<std::sync::Arc<str>>) -> Evaluated<T> {
+fn fail<T>(message: impl Into<std::sync::Arc<str>>) -> EvaluationResult<T> {
     Err(EvaluationError::new(message))
 }
 
-/// Says which function has no overload for which types, as far as upstream says it.
-pub(crate) fn named_overload(
+/// Adds the function name and argument types to a "no such overload" error where upstream does.
+pub(crate) fn describe_missing_overload(
     name: &str,
     args: &[Value],
     error: EvaluationError,
@@ -90,19 +90,19 @@ pub(crate) fn named_overload(
         return error;
     }
     let first = args.first().unwrap_or(&Value::Null);
-    let only_name = EvaluationError::new(format!("no such overload: {name}"));
+    let with_name_only = EvaluationError::new(format!("no such overload: {name}"));
     match name {
         "contains" | "startsWith" | "endsWith" | "!_" | "-_" | "@in" | "_==_" | "_!=_" => error,
         "containsIP" if matches!(args.get(1), Some(Value::String(_))) => error,
         "max" | "min" | "sum" | "isSorted" if matches!(first, Value::List(_)) => error,
         "flatten" if args.len() == 1 => {
-            let of = first.type_name();
-            EvaluationError::new(format!("no such overload: {of}.flatten()"))
+            let type_name = first.type_name();
+            EvaluationError::new(format!("no such overload: {type_name}.flatten()"))
         }
-        "size" | "sort" | "matches" | "@sortByAssociatedKeys" => only_name,
-        _ if operators::is_operator(name) => match operators::takes(name, first) {
+        "size" | "sort" | "matches" | "@sortByAssociatedKeys" => with_name_only,
+        _ if operators::is_operator(name) => match operators::supports_left_operand(name, first) {
             true => error,
-            false => only_name,
+            false => with_name_only,
         },
         _ => {
             let types: Vec<&str> = args.iter().map(Value::type_name).collect();
@@ -113,8 +113,8 @@ pub(crate) fn named_overload(
 
 #[cfg(test)]
 mod tests {
-    /// Operators that the planner turns into something else.
-    const NOT_CALLED: [&str; 11] = [
+    /// Functions that the planner replaces by other nodes.
+    const PLANNED_OPERATORS: [&str; 11] = [
         "or",
         "orValue",
         "_&&_",
@@ -129,14 +129,14 @@ mod tests {
     ];
 
     #[test]
-    fn every_declared_function_is_there() {
+    fn every_declared_function_is_implemented() {
         let table = include_str!("../declarations.table");
         for line in table.lines() {
             let name = line.split(' ').next().expect("a name");
-            let known = super::find(name).is_some()
-                || NOT_CALLED.contains(&name)
+            let implemented = super::find_function(name).is_some()
+                || PLANNED_OPERATORS.contains(&name)
                 || ["in", "_in_"].contains(&name);
-            assert!(known, "{name} is declared and not there");
+            assert!(implemented, "{name} is declared but not implemented");
         }
     }
 }

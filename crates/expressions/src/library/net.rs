@@ -1,14 +1,14 @@
-//! Addresses and networks.
+//! The IP and CIDR libraries (upstream: `library.IP`, `library.CIDR`).
 
-use super::{Table, fail, no_overload};
-use crate::error::Evaluated;
-use crate::library::opaque::Opaque;
-use crate::run::Machine;
+use super::{FunctionTable, fail, no_overload};
+use crate::error::EvaluationResult;
+use crate::interpreter::Interpreter;
+use crate::library::opaque_value::OpaqueValue;
 use crate::value::Value;
 use rhumb_meta::gotext::quote;
 use std::net::IpAddr;
 
-pub(super) const TABLE: Table = &[
+pub(super) const FUNCTIONS: FunctionTable = &[
     ("ip", ip),
     ("isIP", |_, args| match args {
         [Value::String(text)] => Ok(Value::Bool(parse_ip(text).is_ok())),
@@ -17,27 +17,31 @@ pub(super) const TABLE: Table = &[
     ("ip.isCanonical", |_, args| match args {
         [Value::String(text)] => match parse_ip(text) {
             Ok(ip) => Ok(Value::Bool(ip.to_string() == **text)),
-            Err(problem) => fail(problem),
+            Err(message) => fail(message),
         },
         _ => no_overload(),
     }),
     ("family", |_, args| match args {
-        [Value::Opaque(Opaque::Ip(ip))] => Ok(Value::Int(if ip.is_ipv4() { 4 } else { 6 })),
+        [Value::Opaque(OpaqueValue::Ip(ip))] => Ok(Value::Int(if ip.is_ipv4() { 4 } else { 6 })),
         _ => no_overload(),
     }),
     ("isUnspecified", |_, args| {
-        test(args, IpAddr::is_unspecified)
+        ip_predicate(args, IpAddr::is_unspecified)
     }),
-    ("isLoopback", |_, args| test(args, IpAddr::is_loopback)),
+    ("isLoopback", |_, args| {
+        ip_predicate(args, IpAddr::is_loopback)
+    }),
     ("isLinkLocalMulticast", |_, args| {
-        test(args, is_link_local_multicast)
+        ip_predicate(args, is_link_local_multicast)
     }),
     ("isLinkLocalUnicast", |_, args| {
-        test(args, is_link_local_unicast)
+        ip_predicate(args, is_link_local_unicast)
     }),
-    ("isGlobalUnicast", |_, args| test(args, is_global_unicast)),
+    ("isGlobalUnicast", |_, args| {
+        ip_predicate(args, is_global_unicast)
+    }),
     ("cidr", |_, args| match args {
-        [Value::String(text)] => network(text),
+        [Value::String(text)] => parse_network(text),
         _ => no_overload(),
     }),
     ("isCIDR", |_, args| match args {
@@ -47,31 +51,31 @@ pub(super) const TABLE: Table = &[
     ("containsIP", contains_ip),
     ("containsCIDR", contains_cidr),
     ("prefixLength", |_, args| match args {
-        [Value::Opaque(Opaque::Cidr(_, bits))] => Ok(Value::Int(i64::from(*bits))),
+        [Value::Opaque(OpaqueValue::Cidr(_, bits))] => Ok(Value::Int(i64::from(*bits))),
         _ => no_overload(),
     }),
     ("masked", |_, args| match args {
-        [Value::Opaque(Opaque::Cidr(ip, bits))] => {
-            Ok(Value::Opaque(Opaque::Cidr(masked(*ip, *bits), *bits)))
+        [Value::Opaque(OpaqueValue::Cidr(ip, bits))] => {
+            Ok(Value::Opaque(OpaqueValue::Cidr(masked(*ip, *bits), *bits)))
         }
         _ => no_overload(),
     }),
 ];
 
-fn test(args: &[Value], holds: fn(&IpAddr) -> bool) -> Evaluated<Value> {
+fn ip_predicate(args: &[Value], predicate: fn(&IpAddr) -> bool) -> EvaluationResult<Value> {
     match args {
-        [Value::Opaque(Opaque::Ip(ip))] => Ok(Value::Bool(holds(ip))),
+        [Value::Opaque(OpaqueValue::Ip(ip))] => Ok(Value::Bool(predicate(ip))),
         _ => no_overload(),
     }
 }
 
-fn ip(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn ip(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
         [Value::String(text)] => match parse_ip(text) {
-            Ok(ip) => Ok(Value::Opaque(Opaque::Ip(ip))),
-            Err(problem) => fail(problem),
+            Ok(ip) => Ok(Value::Opaque(OpaqueValue::Ip(ip))),
+            Err(message) => fail(message),
         },
-        [Value::Opaque(Opaque::Cidr(ip, _))] => Ok(Value::Opaque(Opaque::Ip(*ip))),
+        [Value::Opaque(OpaqueValue::Cidr(ip, _))] => Ok(Value::Opaque(OpaqueValue::Ip(*ip))),
         _ => no_overload(),
     }
 }
@@ -88,9 +92,9 @@ fn parse_ip(text: &str) -> Result<IpAddr, String> {
         ));
     }
     let Ok(ip) = text.parse::<IpAddr>() else {
-        let why = why_no_address(text);
+        let reason = parse_addr_error(text);
         return Err(format!(
-            "IP Address {quoted} parse error during conversion from string: ParseAddr({quoted}): {why}"
+            "IP Address {quoted} parse error during conversion from string: ParseAddr({quoted}): {reason}"
         ));
     };
     match ip {
@@ -101,8 +105,8 @@ fn parse_ip(text: &str) -> Result<IpAddr, String> {
     }
 }
 
-/// The commonest of the reasons that Go gives.
-fn why_no_address(text: &str) -> &'static str {
+/// The error of Go's `netip.ParseAddr`, for the most common cases.
+fn parse_addr_error(text: &str) -> &'static str {
     let first = text.chars().find(|c| matches!(c, '.' | ':' | '%'));
     match first {
         None | Some('%') => "unable to parse IP",
@@ -128,29 +132,31 @@ fn why_no_address(text: &str) -> &'static str {
 
 fn parse_cidr(text: &str) -> Result<(IpAddr, u8), String> {
     let quoted = quote(text);
-    let refuse = |why: String| {
+    let prefix_error = |reason: String| {
         Err(format!(
-            "network address parse error during conversion from string: netip.ParsePrefix({quoted}): {why}"
+            "network address parse error during conversion from string: netip.ParsePrefix({quoted}): {reason}"
         ))
     };
     let Some((address, bits)) = text.rsplit_once('/') else {
-        return refuse("no '/'".to_owned());
+        return prefix_error("no '/'".to_owned());
     };
     if address.contains('%') {
-        return refuse("IPv6 zones cannot be present in a prefix".to_owned());
+        return prefix_error("IPv6 zones cannot be present in a prefix".to_owned());
     }
     let Ok(ip) = address.parse::<IpAddr>() else {
-        let why = why_no_address(address);
-        return refuse(format!("ParseAddr({}): {why}", quote(address)));
+        let reason = parse_addr_error(address);
+        return prefix_error(format!("ParseAddr({}): {reason}", quote(address)));
     };
-    let most = if ip.is_ipv4() { 32 } else { 128 };
-    let plain = !bits.is_empty()
+    let max_bits = if ip.is_ipv4() { 32 } else { 128 };
+    let is_canonical_number = !bits.is_empty()
         && bits.bytes().all(|byte| byte.is_ascii_digit())
         && (bits.len() == 1 || !bits.starts_with('0'));
     let bits: u8 = match bits.parse() {
-        Ok(bits) if plain && bits <= most => bits,
-        Ok(_) if plain => return refuse("prefix length out of range".to_owned()),
-        _ => return refuse(format!("bad bits after slash: {}", quote(bits))),
+        Ok(bits) if is_canonical_number && bits <= max_bits => bits,
+        Ok(_) if is_canonical_number => {
+            return prefix_error("prefix length out of range".to_owned());
+        }
+        _ => return prefix_error(format!("bad bits after slash: {}", quote(bits))),
     };
     match ip {
         IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => {
@@ -160,16 +166,16 @@ fn parse_cidr(text: &str) -> Result<(IpAddr, u8), String> {
     }
 }
 
-fn network(text: &str) -> Evaluated<Value> {
+fn parse_network(text: &str) -> EvaluationResult<Value> {
     match parse_cidr(text) {
-        Ok((ip, bits)) => Ok(Value::Opaque(Opaque::Cidr(ip, bits))),
-        Err(problem) => fail(format!(
-            "network address parse error during conversion from string: {problem}"
+        Ok((ip, bits)) => Ok(Value::Opaque(OpaqueValue::Cidr(ip, bits))),
+        Err(message) => fail(format!(
+            "network address parse error during conversion from string: {message}"
         )),
     }
 }
 
-/// The address with all but the first bits zero.
+/// The network address: all bits after the prefix are zero.
 fn masked(ip: IpAddr, bits: u8) -> IpAddr {
     match ip {
         IpAddr::V4(v4) => {
@@ -183,38 +189,38 @@ fn masked(ip: IpAddr, bits: u8) -> IpAddr {
     }
 }
 
-fn holds(network: IpAddr, bits: u8, ip: IpAddr) -> bool {
+fn network_contains(network: IpAddr, bits: u8, ip: IpAddr) -> bool {
     network.is_ipv4() == ip.is_ipv4() && masked(network, bits) == masked(ip, bits)
 }
 
-fn contains_ip(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
-    let [Value::Opaque(Opaque::Cidr(network, bits)), other] = args else {
+fn contains_ip(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
+    let [Value::Opaque(OpaqueValue::Cidr(network, bits)), other] = args else {
         return no_overload();
     };
     let ip = match other {
-        Value::Opaque(Opaque::Ip(ip)) => *ip,
-        // Upstream does not say what is wrong with it.
+        Value::Opaque(OpaqueValue::Ip(ip)) => *ip,
+        // Upstream does not report the parse error.
         Value::String(text) => match parse_ip(text) {
             Ok(ip) => ip,
             Err(_) => return no_overload(),
         },
         _ => return no_overload(),
     };
-    Ok(Value::Bool(holds(*network, *bits, ip)))
+    Ok(Value::Bool(network_contains(*network, *bits, ip)))
 }
 
-fn contains_cidr(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
-    let [Value::Opaque(Opaque::Cidr(ip, bits)), other] = args else {
+fn contains_cidr(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
+    let [Value::Opaque(OpaqueValue::Cidr(ip, bits)), other] = args else {
         return no_overload();
     };
     let parsed = match other {
-        Value::String(text) => network(text)?,
+        Value::String(text) => parse_network(text)?,
         other => other.clone(),
     };
     match parsed {
-        Value::Opaque(Opaque::Cidr(inner, inner_bits)) => {
-            Ok(Value::Bool(*bits <= inner_bits && holds(*ip, *bits, inner)))
-        }
+        Value::Opaque(OpaqueValue::Cidr(inner, inner_bits)) => Ok(Value::Bool(
+            *bits <= inner_bits && network_contains(*ip, *bits, inner),
+        )),
         _ => no_overload(),
     }
 }

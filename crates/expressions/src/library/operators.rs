@@ -1,13 +1,13 @@
-//! Arithmetic, comparisons, and what works on values of any type.
+//! Operators, and the functions `size`, `dyn` and `type`.
 
-use super::{Table, fail, no_overload, time};
-use crate::error::{Evaluated, EvaluationError};
-use crate::run::{Machine, compare};
-use crate::value::{ITEM_BYTES, List, Value};
+use super::{FunctionTable, fail, no_overload, time};
+use crate::error::{EvaluationError, EvaluationResult};
+use crate::interpreter::{Interpreter, compare};
+use crate::value::{ITEM_BYTES, ListValue, Value};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-pub(super) const TABLE: Table = &[
+pub(super) const FUNCTIONS: FunctionTable = &[
     ("_+_", add),
     ("_-_", subtract),
     ("_*_", multiply),
@@ -16,14 +16,14 @@ pub(super) const TABLE: Table = &[
     ("!_", not),
     ("-_", negate),
     ("_==_", equals),
-    ("_!=_", differs),
-    ("_<_", |_, args| ordered(args, Ordering::is_lt)),
-    ("_<=_", |_, args| ordered(args, Ordering::is_le)),
-    ("_>_", |_, args| ordered(args, Ordering::is_gt)),
-    ("_>=_", |_, args| ordered(args, Ordering::is_ge)),
+    ("_!=_", not_equals),
+    ("_<_", |_, args| compare_operator(args, Ordering::is_lt)),
+    ("_<=_", |_, args| compare_operator(args, Ordering::is_le)),
+    ("_>_", |_, args| compare_operator(args, Ordering::is_gt)),
+    ("_>=_", |_, args| compare_operator(args, Ordering::is_ge)),
     ("@in", is_in),
     ("size", size),
-    ("dyn", itself),
+    ("dyn", dyn_identity),
     ("type", type_of),
 ];
 
@@ -31,10 +31,10 @@ pub(super) fn is_operator(name: &str) -> bool {
     name.starts_with('_')
 }
 
-/// Whether an operator can be applied to a value on its left at all.
-pub(super) fn takes(operator: &str, left: &Value) -> bool {
+/// Whether values of the left operand's type implement the operator.
+pub(super) fn supports_left_operand(operator: &str, left: &Value) -> bool {
     let number = matches!(left, Value::Int(_) | Value::Uint(_) | Value::Double(_));
-    // Upstream asks these themselves whether they know the operator.
+    // Upstream's implementations of these types report the missing overload themselves.
     if matches!(
         left,
         Value::String(_) | Value::Timestamp(..) | Value::Duration(_)
@@ -49,86 +49,94 @@ pub(super) fn takes(operator: &str, left: &Value) -> bool {
     }
 }
 
-fn add(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn add(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
-        [left, right] => sum(machine, left, right),
+        [left, right] => add_values(interpreter, left, right),
         _ => no_overload(),
     }
 }
 
-pub(super) fn sum(machine: &mut Machine<'_, '_>, left: &Value, right: &Value) -> Evaluated<Value> {
+pub(super) fn add_values(
+    interpreter: &mut Interpreter<'_, '_>,
+    left: &Value,
+    right: &Value,
+) -> EvaluationResult<Value> {
     match (left, right) {
         (Value::Int(left), Value::Int(right)) => int(left.checked_add(*right)),
         (Value::Uint(left), Value::Uint(right)) => uint(left.checked_add(*right)),
         (Value::Double(left), Value::Double(right)) => Ok(Value::Double(left + right)),
         (Value::String(left), Value::String(right)) => {
-            machine.budget.allocate(left.len() + right.len())?;
+            interpreter.budget.allocate(left.len() + right.len())?;
             Ok(Value::from([&**left, &**right].concat()))
         }
         (Value::Bytes(left), Value::Bytes(right)) => {
-            machine.budget.allocate(left.len() + right.len())?;
+            interpreter.budget.allocate(left.len() + right.len())?;
             Ok(Value::Bytes([&**left, &**right].concat().into()))
         }
-        (Value::List(left), Value::List(right)) => join_lists(machine, left, right),
+        (Value::List(left), Value::List(right)) => concat_lists(interpreter, left, right),
         (Value::Duration(left), Value::Duration(right)) => duration(left.checked_add(*right)),
         (Value::Timestamp(seconds, nanos), Value::Duration(by))
         | (Value::Duration(by), Value::Timestamp(seconds, nanos)) => {
-            time::shift(*seconds, *nanos, i128::from(*by))
+            time::add_nanos(*seconds, *nanos, i128::from(*by))
         }
         _ => no_overload(),
     }
 }
 
-fn join_lists(machine: &mut Machine<'_, '_>, left: &List, right: &List) -> Evaluated<Value> {
+fn concat_lists(
+    interpreter: &mut Interpreter<'_, '_>,
+    left: &ListValue,
+    right: &ListValue,
+) -> EvaluationResult<Value> {
     let length = left.items().len() + right.items().len();
-    machine.budget.allocate(length * ITEM_BYTES)?;
+    interpreter.budget.allocate(length * ITEM_BYTES)?;
     let items = left.items().iter().chain(right.items()).cloned();
-    machine.limited(Value::List(Arc::new(items.collect())))
+    interpreter.check_size(Value::List(Arc::new(items.collect())))
 }
 
-fn int(result: Option<i64>) -> Evaluated<Value> {
+fn int(result: Option<i64>) -> EvaluationResult<Value> {
     match result {
         Some(result) => Ok(Value::Int(result)),
         None => fail("integer overflow"),
     }
 }
 
-fn uint(result: Option<u64>) -> Evaluated<Value> {
+fn uint(result: Option<u64>) -> EvaluationResult<Value> {
     match result {
         Some(result) => Ok(Value::Uint(result)),
         None => fail("unsigned integer overflow"),
     }
 }
 
-fn duration(result: Option<i64>) -> Evaluated<Value> {
+fn duration(result: Option<i64>) -> EvaluationResult<Value> {
     match result {
         Some(result) => Ok(Value::Duration(result)),
         None => fail("duration overflow"),
     }
 }
 
-fn subtract(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn subtract(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
         [Value::Int(left), Value::Int(right)] => int(left.checked_sub(*right)),
         [Value::Uint(left), Value::Uint(right)] => uint(left.checked_sub(*right)),
         [Value::Double(left), Value::Double(right)] => Ok(Value::Double(left - right)),
         [Value::Duration(left), Value::Duration(right)] => duration(left.checked_sub(*right)),
         [Value::Timestamp(seconds, nanos), Value::Duration(by)] => {
-            time::shift(*seconds, *nanos, -i128::from(*by))
+            time::add_nanos(*seconds, *nanos, -i128::from(*by))
         }
         [
             Value::Timestamp(left, left_nanos),
             Value::Timestamp(right, right_nanos),
         ] => {
-            let between =
-                time::since_epoch(*left, *left_nanos) - time::since_epoch(*right, *right_nanos);
-            duration(i64::try_from(between).ok())
+            let difference = time::nanos_since_epoch(*left, *left_nanos)
+                - time::nanos_since_epoch(*right, *right_nanos);
+            duration(i64::try_from(difference).ok())
         }
         _ => no_overload(),
     }
 }
 
-fn multiply(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn multiply(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
         [Value::Int(left), Value::Int(right)] => int(left.checked_mul(*right)),
         [Value::Uint(left), Value::Uint(right)] => uint(left.checked_mul(*right)),
@@ -137,7 +145,7 @@ fn multiply(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
     }
 }
 
-fn divide(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn divide(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => {
             fail("division by zero")
@@ -149,7 +157,7 @@ fn divide(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
     }
 }
 
-fn remainder(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn remainder(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => {
             fail("modulus by zero")
@@ -160,14 +168,14 @@ fn remainder(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
     }
 }
 
-fn not(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn not(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
         [Value::Bool(value)] => Ok(Value::Bool(!value)),
         _ => no_overload(),
     }
 }
 
-fn negate(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn negate(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
         [Value::Int(value)] => int(value.checked_neg()),
         [Value::Double(value)] => Ok(Value::Double(-value)),
@@ -175,45 +183,49 @@ fn negate(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
     }
 }
 
-fn equals(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn equals(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
-        // What is on the left is asked, and these say nothing about values of another type.
-        [Value::Opaque(left), Value::Opaque(right)] if !left.compares_with(right) => no_overload(),
-        [Value::Opaque(_), Value::Opaque(_) | Value::Null] => both(machine, args),
+        // The left operand decides, and opaque types have no overload for other types.
+        [Value::Opaque(left), Value::Opaque(right)] if !left.is_comparable_with(right) => {
+            no_overload()
+        }
+        [Value::Opaque(_), Value::Opaque(_) | Value::Null] => equal_values(interpreter, args),
         [Value::Opaque(_), _] => no_overload(),
-        _ => both(machine, args),
+        _ => equal_values(interpreter, args),
     }
 }
 
-fn both(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn equal_values(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
-        [left, right] => machine.equal(left, right).map(Value::Bool),
+        [left, right] => interpreter.equal(left, right).map(Value::Bool),
         _ => no_overload(),
     }
 }
 
-fn differs(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn not_equals(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
-        [left, right] => machine.equal(left, right).map(|equal| Value::Bool(!equal)),
+        [left, right] => interpreter
+            .equal(left, right)
+            .map(|equal| Value::Bool(!equal)),
         _ => no_overload(),
     }
 }
 
-fn ordered(args: &[Value], holds: fn(Ordering) -> bool) -> Evaluated<Value> {
+fn compare_operator(args: &[Value], accept: fn(Ordering) -> bool) -> EvaluationResult<Value> {
     match args {
-        [left, right] => Ok(Value::Bool(holds(compare::order(left, right)?))),
+        [left, right] => Ok(Value::Bool(accept(compare::compare_values(left, right)?))),
         _ => no_overload(),
     }
 }
 
-fn is_in(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn is_in(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
-        [item, container] => machine.is_in(item, container).map(Value::Bool),
+        [item, container] => interpreter.is_in(item, container).map(Value::Bool),
         _ => no_overload(),
     }
 }
 
-fn size(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn size(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     let size = match args {
         [Value::String(text)] => text.chars().count(),
         [Value::Bytes(bytes)] => bytes.len(),
@@ -226,17 +238,17 @@ fn size(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
         .map_err(|_| EvaluationError::TooLarge)
 }
 
-fn itself(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn dyn_identity(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
         [value] => Ok(value.clone()),
         _ => no_overload(),
     }
 }
 
-fn type_of(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn type_of(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
-        // What type a message has is not told.
-        [Value::Object(_) | Value::Patch(_)] => Ok(Value::Type("type".into())),
+        // Upstream returns `type` for messages.
+        [Value::Object(_) | Value::JsonPatch(_)] => Ok(Value::Type("type".into())),
         [value] => Ok(Value::Type(value.type_name().into())),
         _ => no_overload(),
     }

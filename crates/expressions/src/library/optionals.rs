@@ -1,24 +1,24 @@
-//! Values that may not be there.
+//! Optional values (cel-go: `OptionalTypes`).
 
-use super::{Table, fail, no_overload};
-use crate::error::Evaluated;
-use crate::run::Machine;
+use super::{FunctionTable, fail, no_overload};
+use crate::error::EvaluationResult;
+use crate::interpreter::Interpreter;
 use crate::value::{ITEM_BYTES, Value};
 use std::sync::Arc;
 
-pub(super) const TABLE: Table = &[
+pub(super) const FUNCTIONS: FunctionTable = &[
     ("optional.none", |_, _| Ok(Value::NONE)),
-    ("optional.of", |machine, args| match args {
-        [value] => some(machine, value),
+    ("optional.of", |interpreter, args| match args {
+        [value] => some(interpreter, value),
         _ => no_overload(),
     }),
-    ("optional.ofNonZeroValue", |machine, args| match args {
+    ("optional.ofNonZeroValue", |interpreter, args| match args {
         [value] if is_zero(value) => Ok(Value::NONE),
-        [value] => some(machine, value),
+        [value] => some(interpreter, value),
         _ => no_overload(),
     }),
-    ("optional.unwrap", unwrap_all),
-    ("unwrapOpt", unwrap_all),
+    ("optional.unwrap", unwrap_optionals),
+    ("unwrapOpt", unwrap_optionals),
     ("hasValue", |_, args| match args {
         [Value::Optional(inner)] => Ok(Value::Bool(inner.is_some())),
         _ => no_overload(),
@@ -28,24 +28,27 @@ pub(super) const TABLE: Table = &[
         [Value::Optional(None)] => fail("optional.none() dereference"),
         _ => no_overload(),
     }),
-    ("first", |machine, args| match args {
-        [Value::List(list)] => end(machine, list.items().first()),
+    ("first", |interpreter, args| match args {
+        [Value::List(list)] => optional_item(interpreter, list.items().first()),
         _ => no_overload(),
     }),
-    ("last", |machine, args| match args {
-        [Value::List(list)] => end(machine, list.items().last()),
+    ("last", |interpreter, args| match args {
+        [Value::List(list)] => optional_item(interpreter, list.items().last()),
         _ => no_overload(),
     }),
 ];
 
-fn some(machine: &mut Machine<'_, '_>, value: &Value) -> Evaluated<Value> {
-    machine.budget.allocate(ITEM_BYTES)?;
-    machine.limited(Value::Optional(Some(Arc::new(value.clone()))))
+fn some(interpreter: &mut Interpreter<'_, '_>, value: &Value) -> EvaluationResult<Value> {
+    interpreter.budget.allocate(ITEM_BYTES)?;
+    interpreter.check_size(Value::Optional(Some(Arc::new(value.clone()))))
 }
 
-fn end(machine: &mut Machine<'_, '_>, item: Option<&Value>) -> Evaluated<Value> {
+fn optional_item(
+    interpreter: &mut Interpreter<'_, '_>,
+    item: Option<&Value>,
+) -> EvaluationResult<Value> {
     match item {
-        Some(value) => some(machine, value),
+        Some(value) => some(interpreter, value),
         None => Ok(Value::NONE),
     }
 }
@@ -67,11 +70,16 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-fn unwrap_all(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn unwrap_optionals(
+    interpreter: &mut Interpreter<'_, '_>,
+    args: &[Value],
+) -> EvaluationResult<Value> {
     let [Value::List(list)] = args else {
         return no_overload();
     };
-    machine.budget.allocate(list.items().len() * ITEM_BYTES)?;
+    interpreter
+        .budget
+        .allocate(list.items().len() * ITEM_BYTES)?;
     let mut items = Vec::new();
     for item in list.items() {
         match item {

@@ -1,27 +1,28 @@
-//! Regular expressions, of limited size. They take time linear in the text.
+//! Regular expressions, with limited compiled size and matching in linear time.
 
-use super::{Table, no_overload, pattern};
-use crate::error::{Evaluated, EvaluationError};
+use super::{FunctionTable, no_overload, regex_translation};
+use crate::error::{EvaluationError, EvaluationResult};
+use crate::interpreter::Interpreter;
 use crate::limits;
-use crate::run::Machine;
 use crate::value::{ITEM_BYTES, Value};
 use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
 
-pub(super) const TABLE: Table = &[("matches", matches), ("find", find), ("findAll", find_all)];
+pub(super) const FUNCTIONS: FunctionTable =
+    &[("matches", matches), ("find", find), ("findAll", find_all)];
 
-pub(crate) fn compile(pattern: &str) -> Evaluated<Regex> {
-    let translated = pattern::translate(pattern)
-        .map_err(|problem| EvaluationError::new(format!("error parsing regexp: {problem}")))?;
+pub(crate) fn compile(pattern: &str) -> EvaluationResult<Regex> {
+    let translated = regex_translation::translate(pattern)
+        .map_err(|message| EvaluationError::new(format!("error parsing regexp: {message}")))?;
     RegexBuilder::new(&translated)
         .size_limit(limits::REGEX_BYTES_MAX)
         .dfa_size_limit(limits::REGEX_BYTES_MAX)
         .build()
-        .map_err(|error| EvaluationError::new(problem(pattern, &error)))
+        .map_err(|error| EvaluationError::new(go_error_text(pattern, &error)))
 }
 
-/// In the words that Go begins such errors with.
-fn problem(pattern: &str, error: &regex::Error) -> String {
+/// The error with the prefix that Go uses.
+fn go_error_text(pattern: &str, error: &regex::Error) -> String {
     let detail = match error {
         regex::Error::CompiledTooBig(_) => "expression too large".to_owned(),
         error => error
@@ -35,65 +36,65 @@ fn problem(pattern: &str, error: &regex::Error) -> String {
     format!("error parsing regexp: {detail}: `{pattern}`")
 }
 
-/// The pattern of this call, which may have been compiled when the expression was.
-fn compiled(machine: &mut Machine<'_, '_>, text: &str) -> Evaluated<Arc<Regex>> {
-    match machine.regex.take() {
+/// The regex of this call: precompiled by the planner, or compiled now.
+fn call_regex(interpreter: &mut Interpreter<'_, '_>, text: &str) -> EvaluationResult<Arc<Regex>> {
+    match interpreter.regex.take() {
         Some(regex) => Ok(regex),
         None => {
-            machine.budget.look_at_clock()?;
+            interpreter.budget.check_deadline()?;
             compile(text).map(Arc::new)
         }
     }
 }
 
-fn matches(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn matches(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
-        [Value::String(text), Value::String(wanted)] => {
-            let regex = compiled(machine, wanted)?;
+        [Value::String(text), Value::String(pattern)] => {
+            let regex = call_regex(interpreter, pattern)?;
             Ok(Value::Bool(regex.is_match(text)))
         }
         _ => no_overload(),
     }
 }
 
-fn illegal(error: EvaluationError) -> EvaluationError {
+fn illegal_regex_error(error: EvaluationError) -> EvaluationError {
     match error {
-        EvaluationError::Failed(problem) => {
-            EvaluationError::new(format!("Illegal regex: {problem}"))
+        EvaluationError::Failed(message) => {
+            EvaluationError::new(format!("Illegal regex: {message}"))
         }
         other => other,
     }
 }
 
-fn find(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn find(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     match args {
-        [Value::String(text), Value::String(wanted)] => {
-            let regex = compiled(machine, wanted).map_err(illegal)?;
+        [Value::String(text), Value::String(pattern)] => {
+            let regex = call_regex(interpreter, pattern).map_err(illegal_regex_error)?;
             let found = regex.find(text).map_or("", |found| found.as_str());
-            machine.budget.allocate(found.len())?;
+            interpreter.budget.allocate(found.len())?;
             Ok(Value::from(found))
         }
         _ => no_overload(),
     }
 }
 
-fn find_all(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
-    let (text, wanted, limit) = match args {
-        [Value::String(text), Value::String(wanted)] => (text, wanted, -1),
+fn find_all(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
+    let (text, pattern, limit) = match args {
+        [Value::String(text), Value::String(pattern)] => (text, pattern, -1),
         [
             Value::String(text),
-            Value::String(wanted),
+            Value::String(pattern),
             Value::Int(limit),
-        ] => (text, wanted, *limit),
+        ] => (text, pattern, *limit),
         _ => return no_overload(),
     };
-    let regex = compiled(machine, wanted).map_err(illegal)?;
+    let regex = call_regex(interpreter, pattern).map_err(illegal_regex_error)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut found = Vec::new();
-    for part in regex.find_iter(text).take(limit) {
-        machine.budget.step()?;
-        machine.budget.allocate(part.len() + ITEM_BYTES)?;
-        found.push(Value::from(part.as_str()));
+    for occurrence in regex.find_iter(text).take(limit) {
+        interpreter.budget.count_step()?;
+        interpreter.budget.allocate(occurrence.len() + ITEM_BYTES)?;
+        found.push(Value::from(occurrence.as_str()));
     }
     Ok(Value::list(found))
 }

@@ -1,4 +1,4 @@
-//! Semantic versions, read as upstream's library reads them.
+//! Semantic versions, with the parser and errors of upstream's library (`github.com/blang/semver`).
 
 use rhumb_meta::gotext::quote;
 use std::cmp::Ordering;
@@ -8,11 +8,11 @@ pub struct Semver {
     pub(crate) major: u64,
     pub(crate) minor: u64,
     pub(crate) patch: u64,
-    prerelease: Vec<Part>,
+    prerelease: Vec<PrereleaseIdentifier>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum PrereleaseIdentifier {
     Number(u64),
     Text(String),
 }
@@ -21,7 +21,7 @@ impl Semver {
     pub(crate) fn cmp(&self, other: &Semver) -> Ordering {
         let numbers = |version: &Semver| (version.major, version.minor, version.patch);
         numbers(self).cmp(&numbers(other)).then_with(|| {
-            // What is released comes after what is yet to be.
+            // A release is greater than its prereleases.
             match (self.prerelease.is_empty(), other.prerelease.is_empty()) {
                 (true, true) => Ordering::Equal,
                 (true, false) => Ordering::Greater,
@@ -40,8 +40,8 @@ pub(super) fn parse(text: &str) -> Result<Semver, String> {
     let [major, minor, rest] = parts[..] else {
         return Err("No Major.Minor.Patch elements found".to_owned());
     };
-    let major = number(major, "major", "Major")?;
-    let minor = number(minor, "minor", "Minor")?;
+    let major = parse_number(major, "major", "Major")?;
+    let minor = parse_number(minor, "minor", "Minor")?;
     let (rest, build) = match rest.split_once('+') {
         Some((rest, build)) => (rest, Some(build)),
         None => (rest, None),
@@ -50,18 +50,18 @@ pub(super) fn parse(text: &str) -> Result<Semver, String> {
         Some((patch, prerelease)) => (patch, Some(prerelease)),
         None => (rest, None),
     };
-    let patch = number(patch, "patch", "Patch")?;
-    let prerelease: Result<Vec<Part>, String> = prerelease
+    let patch = parse_number(patch, "patch", "Patch")?;
+    let prerelease: Result<Vec<PrereleaseIdentifier>, String> = prerelease
         .into_iter()
         .flat_map(|text| text.split('.'))
-        .map(prerelease_part)
+        .map(parse_prerelease_identifier)
         .collect();
     let prerelease = prerelease?;
     for part in build.into_iter().flat_map(|text| text.split('.')) {
         if part.is_empty() {
             return Err("Build meta data is empty".to_owned());
         }
-        if !part.chars().all(is_word) {
+        if !part.chars().all(is_identifier_char) {
             return Err(format!(
                 "Invalid character(s) found in build meta data {}",
                 quote(part)
@@ -76,11 +76,11 @@ pub(super) fn parse(text: &str) -> Result<Semver, String> {
     })
 }
 
-fn is_word(character: char) -> bool {
+fn is_identifier_char(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '-'
 }
 
-fn number(text: &str, name: &str, capital: &str) -> Result<u64, String> {
+fn parse_number(text: &str, name: &str, capitalized_name: &str) -> Result<u64, String> {
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!(
             "Invalid character(s) found in {name} number {}",
@@ -89,21 +89,21 @@ fn number(text: &str, name: &str, capital: &str) -> Result<u64, String> {
     }
     if text.len() > 1 && text.starts_with('0') {
         return Err(format!(
-            "{capital} number must not contain leading zeroes {}",
+            "{capitalized_name} number must not contain leading zeroes {}",
             quote(text)
         ));
     }
     text.parse().map_err(|_| {
-        let why = if text.is_empty() {
+        let reason = if text.is_empty() {
             "invalid syntax"
         } else {
             "value out of range"
         };
-        format!("strconv.ParseUint: parsing {}: {why}", quote(text))
+        format!("strconv.ParseUint: parsing {}: {reason}", quote(text))
     })
 }
 
-fn prerelease_part(text: &str) -> Result<Part, String> {
+fn parse_prerelease_identifier(text: &str) -> Result<PrereleaseIdentifier, String> {
     if text.is_empty() {
         return Err("Prerelease is empty".to_owned());
     }
@@ -114,15 +114,15 @@ fn prerelease_part(text: &str) -> Result<Part, String> {
                 quote(text)
             ));
         }
-        return text.parse().map(Part::Number).map_err(|_| {
+        return text.parse().map(PrereleaseIdentifier::Number).map_err(|_| {
             format!(
                 "strconv.ParseUint: parsing {}: value out of range",
                 quote(text)
             )
         });
     }
-    match text.chars().all(is_word) {
-        true => Ok(Part::Text(text.to_owned())),
+    match text.chars().all(is_identifier_char) {
+        true => Ok(PrereleaseIdentifier::Text(text.to_owned())),
         false => Err(format!(
             "Invalid character(s) found in prerelease {}",
             quote(text)
@@ -130,7 +130,7 @@ fn prerelease_part(text: &str) -> Result<Part, String> {
     }
 }
 
-/// Reads also `v1.02`: what is missing is zero, and so is what comes before a number.
+/// Also accepts `v1.02`: a prefix `v`, missing components and leading zeros.
 pub(super) fn parse_tolerant(text: &str) -> Result<Semver, String> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<String> = text

@@ -1,43 +1,53 @@
-//! Timestamps and durations.
+//! Accessors, parsing and formatting of timestamps and durations.
 
-use super::{Table, fail, no_overload};
-use crate::error::{Evaluated, EvaluationError};
+use super::{FunctionTable, fail, no_overload};
+use crate::error::{EvaluationError, EvaluationResult};
 use crate::value::Value;
 
-pub(super) const TABLE: Table = &[
-    ("getFullYear", |_, args| part(args, |time| time.year)),
-    ("getMonth", |_, args| part(args, |time| time.month - 1)),
-    ("getDayOfYear", |_, args| {
-        part(args, |time| time.day_of_year)
+pub(super) const FUNCTIONS: FunctionTable = &[
+    ("getFullYear", |_, args| {
+        timestamp_field(args, |time| time.year)
     }),
-    ("getDayOfMonth", |_, args| part(args, |time| time.day - 1)),
-    ("getDate", |_, args| part(args, |time| time.day)),
+    ("getMonth", |_, args| {
+        timestamp_field(args, |time| time.month - 1)
+    }),
+    ("getDayOfYear", |_, args| {
+        timestamp_field(args, |time| time.day_of_year)
+    }),
+    ("getDayOfMonth", |_, args| {
+        timestamp_field(args, |time| time.day - 1)
+    }),
+    ("getDate", |_, args| timestamp_field(args, |time| time.day)),
     ("getDayOfWeek", |_, args| {
-        part(args, |time| time.day_of_week)
+        timestamp_field(args, |time| time.day_of_week)
     }),
     ("getHours", |_, args| {
-        either(args, 3600 * NANOS, |time| time.second_of_day / 3600)
+        timestamp_or_duration_field(args, 3600 * NANOS_PER_SECOND, |time| {
+            time.second_of_day / 3600
+        })
     }),
     ("getMinutes", |_, args| {
-        either(args, 60 * NANOS, |time| time.second_of_day / 60 % 60)
+        timestamp_or_duration_field(args, 60 * NANOS_PER_SECOND, |time| {
+            time.second_of_day / 60 % 60
+        })
     }),
     ("getSeconds", |_, args| {
-        either(args, NANOS, |time| time.second_of_day % 60)
+        timestamp_or_duration_field(args, NANOS_PER_SECOND, |time| time.second_of_day % 60)
     }),
     ("getMilliseconds", |_, args| match args {
         [Value::Duration(nanos)] => Ok(Value::Int(nanos / 1_000_000)),
-        _ => part(args, |time| time.nanos / 1_000_000),
+        _ => timestamp_field(args, |time| time.nanos / 1_000_000),
     }),
 ];
 
-const NANOS: i64 = 1_000_000_000;
-const DAY: i64 = 86_400;
-/// The first second of the year 1, and the last of the year 9999.
-const FIRST: i64 = -62_135_596_800;
-const LAST: i64 = 253_402_300_799;
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const SECONDS_PER_DAY: i64 = 86_400;
+/// The first second of the year 1 and the last of the year 9999.
+const TIMESTAMP_SECONDS_MIN: i64 = -62_135_596_800;
+const TIMESTAMP_SECONDS_MAX: i64 = 253_402_300_799;
 
-/// A moment as a calendar and a clock show it.
-struct Civil {
+/// A timestamp as calendar date and time of day.
+struct CivilDateTime {
     year: i64,
     month: i64,
     day: i64,
@@ -47,27 +57,32 @@ struct Civil {
     nanos: i64,
 }
 
-fn part(args: &[Value], of: fn(&Civil) -> i64) -> Evaluated<Value> {
+fn timestamp_field(args: &[Value], get: fn(&CivilDateTime) -> i64) -> EvaluationResult<Value> {
     let (seconds, nanos, offset) = match args {
         [Value::Timestamp(seconds, nanos)] => (*seconds, *nanos, 0),
         [Value::Timestamp(seconds, nanos), Value::String(zone)] => {
-            (*seconds, *nanos, offset_of(zone)?)
+            (*seconds, *nanos, utc_offset(zone)?)
         }
         _ => return no_overload(),
     };
-    Ok(Value::Int(of(&civil(seconds + offset, nanos))))
+    Ok(Value::Int(get(&civil_date_time(seconds + offset, nanos))))
 }
 
-/// A part of a timestamp, or all of a duration in that unit.
-fn either(args: &[Value], unit: i64, of: fn(&Civil) -> i64) -> Evaluated<Value> {
+/// A field of a timestamp, or a duration in this unit.
+fn timestamp_or_duration_field(
+    args: &[Value],
+    unit: i64,
+    get: fn(&CivilDateTime) -> i64,
+) -> EvaluationResult<Value> {
     match args {
         [Value::Duration(nanos)] => Ok(Value::Int(nanos / unit)),
-        _ => part(args, of),
+        _ => timestamp_field(args, get),
     }
 }
 
-/// How far a time zone is from UTC, in seconds. Zones by name need a database, which is not here.
-fn offset_of(zone: &str) -> Evaluated<i64> {
+/// The offset of a time zone from UTC in seconds. Named zones other than UTC need a time zone database and are not
+/// supported.
+fn utc_offset(zone: &str) -> EvaluationResult<i64> {
     if matches!(zone, "" | "UTC") {
         return Ok(0);
     }
@@ -83,24 +98,24 @@ fn offset_of(zone: &str) -> Evaluated<i64> {
     Ok(hours * 3600 + minutes * 60)
 }
 
-fn civil(seconds: i64, nanos: u32) -> Civil {
-    let days = seconds.div_euclid(DAY);
-    let (year, month, day) = date_of(days);
-    Civil {
+fn civil_date_time(seconds: i64, nanos: u32) -> CivilDateTime {
+    let days = seconds.div_euclid(SECONDS_PER_DAY);
+    let (year, month, day) = civil_from_days(days);
+    CivilDateTime {
         year,
         month,
         day,
-        day_of_year: days - days_until(year, 1, 1),
-        // The first of January 1970 was a Thursday.
+        day_of_year: days - days_from_civil(year, 1, 1),
+        // 1970-01-01 was a Thursday.
         day_of_week: (days + 4).rem_euclid(7),
-        second_of_day: seconds.rem_euclid(DAY),
+        second_of_day: seconds.rem_euclid(SECONDS_PER_DAY),
         nanos: i64::from(nanos),
     }
 }
 
-/// Days from 1970 to a date, in the calendar that has always been Gregorian.
-fn days_until(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March, so that the day that is sometimes there is the last one.
+/// Days since 1970-01-01 in the proleptic Gregorian calendar.
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    // Years begin in March, so that the leap day is the last day.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -109,7 +124,7 @@ fn days_until(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-fn date_of(days: i64) -> (i64, i64, i64) {
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -128,25 +143,25 @@ fn date_of(days: i64) -> (i64, i64, i64) {
 }
 
 pub(crate) fn is_in_range(seconds: i64) -> bool {
-    (FIRST..=LAST).contains(&seconds)
+    (TIMESTAMP_SECONDS_MIN..=TIMESTAMP_SECONDS_MAX).contains(&seconds)
 }
 
-pub(super) fn since_epoch(seconds: i64, nanos: u32) -> i128 {
-    i128::from(seconds) * i128::from(NANOS) + i128::from(nanos)
+pub(super) fn nanos_since_epoch(seconds: i64, nanos: u32) -> i128 {
+    i128::from(seconds) * i128::from(NANOS_PER_SECOND) + i128::from(nanos)
 }
 
-pub(super) fn shift(seconds: i64, nanos: u32, by: i128) -> Evaluated<Value> {
-    let moved = since_epoch(seconds, nanos) + by;
-    let nanos_per_second = i128::from(NANOS);
-    let seconds = i64::try_from(moved.div_euclid(nanos_per_second));
-    let nanos = u32::try_from(moved.rem_euclid(nanos_per_second));
+pub(super) fn add_nanos(seconds: i64, nanos: u32, by: i128) -> EvaluationResult<Value> {
+    let sum = nanos_since_epoch(seconds, nanos) + by;
+    let nanos_per_second = i128::from(NANOS_PER_SECOND);
+    let seconds = i64::try_from(sum.div_euclid(nanos_per_second));
+    let nanos = u32::try_from(sum.rem_euclid(nanos_per_second));
     match (seconds, nanos) {
         (Ok(seconds), Ok(nanos)) if is_in_range(seconds) => Ok(Value::Timestamp(seconds, nanos)),
         _ => fail("timestamp overflow"),
     }
 }
 
-/// Reads RFC 3339, as everything here reads it.
+/// Parses RFC 3339.
 pub(crate) fn parse_timestamp(text: &str) -> Option<(i64, u32)> {
     let time: rhumb_meta::Timestamp = text.parse().ok()?;
     let seconds = time.unix_seconds();
@@ -154,7 +169,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<(i64, u32)> {
 }
 
 pub(crate) fn format_timestamp(seconds: i64, nanos: u32) -> String {
-    let time = civil(seconds, nanos);
+    let time = civil_date_time(seconds, nanos);
     let (hour, minute, second) = (
         time.second_of_day / 3600,
         time.second_of_day / 60 % 60,
@@ -168,14 +183,14 @@ pub(crate) fn format_timestamp(seconds: i64, nanos: u32) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
-/// Seconds, as `string()` shows a duration.
+/// The format of `string(duration)`: seconds.
 pub(crate) fn format_duration(nanos: i64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "upstream goes through a float")]
-    let seconds = (nanos / NANOS) as f64 + (nanos % NANOS) as f64 / 1e9;
+    #[expect(clippy::cast_precision_loss, reason = "upstream converts to a float")]
+    let seconds = (nanos / NANOS_PER_SECOND) as f64 + (nanos % NANOS_PER_SECOND) as f64 / 1e9;
     format!("{seconds}s")
 }
 
-/// Reads what Go's durations look like: `1h2m3.5s`.
+/// Parses a Go duration: `1h2m3.5s`.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix(['+', '-']) {
         Some(rest) => (text.starts_with('-'), rest),
@@ -209,14 +224,14 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
             digits => digits.parse().ok()?,
         };
         total = total.checked_add(whole.checked_mul(unit)?)?;
-        total = total.checked_add(fraction_of(fraction, unit)?)?;
+        total = total.checked_add(fraction_nanos(fraction, unit)?)?;
         rest = after;
     }
     i64::try_from(if negative { -total } else { total }).ok()
 }
 
-fn fraction_of(digits: &str, unit: i128) -> Option<i128> {
-    // More digits than this do not count any more.
+fn fraction_nanos(digits: &str, unit: i128) -> Option<i128> {
+    // Further digits are below the resolution.
     let digits = digits.get(..digits.len().min(18))?;
     if digits.is_empty() {
         return Some(0);

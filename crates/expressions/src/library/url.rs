@@ -1,26 +1,32 @@
-//! URLs, read as Go reads the URL of a request.
+//! The URL library, with the parser of Go's `url.ParseRequestURI` (upstream: `library.URLs`).
 
-use super::{Table, fail, no_overload};
-use crate::error::Evaluated;
-use crate::library::opaque::Opaque;
-use crate::run::Machine;
-use crate::value::{Key, Map, Value};
+use super::{FunctionTable, fail, no_overload};
+use crate::error::EvaluationResult;
+use crate::interpreter::Interpreter;
+use crate::library::opaque_value::OpaqueValue;
+use crate::value::{MapKey, MapValue, Value};
 use rhumb_meta::gotext::quote;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(super) const TABLE: Table = &[
+pub(super) const FUNCTIONS: FunctionTable = &[
     ("url", url),
     ("isURL", |_, args| match args {
         [Value::String(text)] => Ok(Value::Bool(parse_request(text).is_ok())),
         _ => no_overload(),
     }),
-    ("getScheme", |_, args| part(args, |url| url.scheme.clone())),
-    ("getHost", |_, args| part(args, |url| url.host.clone())),
-    ("getHostname", |_, args| part(args, Url::hostname)),
-    ("getPort", |_, args| part(args, Url::port)),
-    ("getEscapedPath", |_, args| part(args, Url::escaped_path)),
-    ("getQuery", query),
+    ("getScheme", |_, args| {
+        url_component(args, |url| url.scheme.clone())
+    }),
+    ("getHost", |_, args| {
+        url_component(args, |url| url.host.clone())
+    }),
+    ("getHostname", |_, args| url_component(args, Url::hostname)),
+    ("getPort", |_, args| url_component(args, Url::port)),
+    ("getEscapedPath", |_, args| {
+        url_component(args, Url::escaped_path)
+    }),
+    ("getQuery", get_query),
 ];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,40 +38,40 @@ pub struct Url {
     query: String,
 }
 
-fn part(args: &[Value], of: fn(&Url) -> String) -> Evaluated<Value> {
+fn url_component(args: &[Value], get: fn(&Url) -> String) -> EvaluationResult<Value> {
     match args {
-        [Value::Opaque(Opaque::Url(url))] => Ok(Value::from(of(url))),
+        [Value::Opaque(OpaqueValue::Url(url))] => Ok(Value::from(get(url))),
         _ => no_overload(),
     }
 }
 
-fn url(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+fn url(interpreter: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
     let [Value::String(text)] = args else {
         return no_overload();
     };
-    machine.budget.allocate(text.len())?;
+    interpreter.budget.allocate(text.len())?;
     let parsed = parse_request(text).and_then(|_| {
-        // As a URL and not as a request, it may have a fragment.
+        // `url.Parse`, unlike `url.ParseRequestURI`, splits off a fragment.
         let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
         unescape(fragment)?;
         parse(before, false)
     });
     match parsed {
-        Ok(url) => Ok(Value::Opaque(Opaque::Url(Arc::new(Url {
+        Ok(url) => Ok(Value::Opaque(OpaqueValue::Url(Arc::new(Url {
             text: text.to_string(),
             ..url
         })))),
-        Err(problem) => fail(format!(
-            "URL parse error during conversion from string: parse {}: {problem}",
+        Err(error) => fail(format!(
+            "URL parse error during conversion from string: parse {}: {error}",
             quote(text)
         )),
     }
 }
 
-/// What is wrong with a text, for someone who wanted a URL.
-pub(super) fn problem(text: &str) -> Option<String> {
-    let problem = parse_request(text).err()?;
-    Some(format!("parse {}: {problem}", quote(text)))
+/// The error of parsing the text as a URL, if it is invalid.
+pub(super) fn parse_error(text: &str) -> Option<String> {
+    let error = parse_request(text).err()?;
+    Some(format!("parse {}: {error}", quote(text)))
 }
 
 fn parse_request(text: &str) -> Result<Url, String> {
@@ -104,7 +110,7 @@ fn parse(text: &str, request: bool) -> Result<Url, String> {
     let has_authority = !url.scheme.is_empty() || !request && !rest.starts_with("///");
     if let Some(after) = rest.strip_prefix("//").filter(|_| has_authority) {
         let end = after.find('/').unwrap_or(after.len());
-        url.host = authority(&after[..end])?;
+        url.host = parse_authority(&after[..end])?;
         path = &after[end..];
     }
     unescape(path)?;
@@ -125,8 +131,8 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
     Ok(("", text))
 }
 
-/// The host of `user:password@host:port`.
-fn authority(text: &str) -> Result<String, String> {
+/// Validates `user:password@host:port` and returns the host with its port.
+fn parse_authority(text: &str) -> Result<String, String> {
     let host = match text.rsplit_once('@') {
         Some((user, host)) => {
             let valid = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
@@ -152,10 +158,10 @@ fn authority(text: &str) -> Result<String, String> {
     if !is_port {
         return Err(format!("invalid port {} after host", quote(after_host)));
     }
-    let unusual = |c: &char| {
+    let is_invalid_host_char = |c: &char| {
         c.is_ascii() && !c.is_ascii_alphanumeric() && !"-_.~!$&'()*+,;=:[]<>\"%".contains(*c)
     };
-    if let Some(character) = host.chars().find(unusual) {
+    if let Some(character) = host.chars().find(is_invalid_host_char) {
         return Err(format!(
             "invalid character {} in host name",
             quote(&character.to_string())
@@ -164,7 +170,7 @@ fn authority(text: &str) -> Result<String, String> {
     unescape(host)
 }
 
-/// The text with `%41` and the like resolved.
+/// Decodes percent-encoding.
 fn unescape(text: &str) -> Result<String, String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -180,8 +186,8 @@ fn unescape(text: &str) -> Result<String, String> {
             .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))
             .and_then(|digits| u8::from_str_radix(digits, 16).ok());
         let Some(byte) = byte else {
-            let shown: String = text[at..].chars().take(3).collect();
-            return Err(format!("invalid URL escape {}", quote(&shown)));
+            let escape: String = text[at..].chars().take(3).collect();
+            return Err(format!("invalid URL escape {}", quote(&escape)));
         };
         out.push(byte);
         at += 3;
@@ -208,13 +214,13 @@ impl Url {
         }
     }
 
-    /// The path as it was written, if it may be written so.
+    /// The path as written if its encoding is valid, else with default encoding (Go: `URL.EscapedPath`).
     fn escaped_path(&self) -> String {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.~$&+,/:;=@".contains(c);
+        let is_unescaped = |c: char| c.is_ascii_alphanumeric() || "-_.~$&+,/:;=@".contains(c);
         if self
             .path
             .chars()
-            .all(|c| plain(c) || "!'()*[]%".contains(c))
+            .all(|c| is_unescaped(c) || "!'()*[]%".contains(c))
         {
             return self.path.clone();
         }
@@ -222,7 +228,7 @@ impl Url {
         let mut escaped = String::new();
         for byte in unescaped.bytes() {
             match char::from(byte) {
-                c if plain(c) => escaped.push(c),
+                c if is_unescaped(c) => escaped.push(c),
                 _ => escaped.push_str(&format!("%{byte:02X}")),
             }
         }
@@ -230,8 +236,8 @@ impl Url {
     }
 }
 
-fn query(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
-    let [Value::Opaque(Opaque::Url(url))] = args else {
+fn get_query(_: &mut Interpreter<'_, '_>, args: &[Value]) -> EvaluationResult<Value> {
+    let [Value::Opaque(OpaqueValue::Url(url))] = args else {
         return no_overload();
     };
     let mut values: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -240,13 +246,13 @@ fn query(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
             continue;
         }
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let plain = |text: &str| unescape(&text.replace('+', " "));
-        if let (Ok(name), Ok(value)) = (plain(name), plain(value)) {
+        let is_unescaped = |text: &str| unescape(&text.replace('+', " "));
+        if let (Ok(name), Ok(value)) = (is_unescaped(name), is_unescaped(value)) {
             values.entry(name).or_default().push(Value::from(value));
         }
     }
     let entries = values
         .into_iter()
-        .map(|(name, values)| (Key::String(name.into()), Value::list(values)));
-    Ok(Value::Map(Arc::new(entries.collect::<Map>())))
+        .map(|(name, values)| (MapKey::String(name.into()), Value::list(values)));
+    Ok(Value::Map(Arc::new(entries.collect::<MapValue>())))
 }

@@ -1,60 +1,63 @@
-//! What rhumb answers to the questions that upstream has answered.
+//! Conformance harness: evaluates expressions whose upstream results are recorded.
 
 use rhumb_expressions::{
-    Authorizer, Budget, COST_PER_POLICY_MAX, Decision, Environment, Input, Inputs, Key, Opaque,
-    Program, Question, ResourceCheck, Scope, Subject, Target, Value, Variables, Want,
+    Activation, AuthorizationCheck, AuthorizationDecision, AuthorizationSubject,
+    AuthorizationTarget, Authorizer, COST_PER_POLICY_MAX, CompositedVariables, Environment,
+    EvaluationBudget, JsonInput, MapKey, OpaqueValue, Program, RequestInputs, ResourceCheck,
+    ReturnTypes, Value,
 };
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
-/// Everything that is the same for all questions.
-pub(crate) struct World {
+/// Evaluates expressions with the inputs shared by all recorded expressions.
+pub(crate) struct ConformanceHarness {
     inputs: Json,
     variables: Vec<(String, String)>,
-    rules: Rules,
+    authorizer: TableAuthorizer,
 }
 
+/// Decisions by `user verb group/resource/subresource namespace/name` or `user verb path`.
 #[derive(Debug, Default)]
-struct Rules(BTreeMap<String, String>);
+struct TableAuthorizer(BTreeMap<String, String>);
 
-impl World {
-    pub(crate) fn read(text: &str) -> World {
+impl ConformanceHarness {
+    pub(crate) fn read(text: &str) -> ConformanceHarness {
         let json: Json = serde_json::from_str(text).expect("inputs are JSON");
         let text = |value: &Json| value.as_str().expect("a string").to_owned();
         let variables = json["variables"].as_array().expect("a list");
-        let rules = json["authorizer"].as_object().expect("an object");
-        World {
+        let authorizer = json["authorizer"].as_object().expect("an object");
+        ConformanceHarness {
             inputs: json["inputs"].clone(),
             variables: variables
                 .iter()
                 .map(|variable| (text(&variable["name"]), text(&variable["expression"])))
                 .collect(),
-            rules: Rules(
-                rules
+            authorizer: TableAuthorizer(
+                authorizer
                     .iter()
-                    .map(|(question, verdict)| (question.clone(), text(verdict)))
+                    .map(|(check, decision)| (check.clone(), text(decision)))
                     .collect(),
             ),
         }
     }
 
-    /// The answer in the form in which upstream's is recorded.
-    pub(crate) fn reply(&self, expression: &str) -> Json {
+    /// Evaluates an expression; the result has the format of the recorded upstream results.
+    pub(crate) fn evaluate(&self, expression: &str) -> Json {
         let mut environment = Environment::mutation(true);
-        let mut variables = Variables::new();
+        let mut variables = CompositedVariables::new();
         for (name, text) in &self.variables {
             let _ = variables.declare(&mut environment, name, text);
         }
-        let program = match Program::compile(&environment, expression, Want::Anything) {
+        let program = match Program::compile(&environment, expression, ReturnTypes::Any) {
             Ok(program) => program,
             Err(error) => return json!({"compile": error.to_string()}),
         };
-        let inputs = Inputs {
-            object: Input::new(&self.inputs["object"]),
-            old_object: Input::new(&self.inputs["oldObject"]),
-            request: Input::new(&self.inputs["request"]),
-            namespace_object: Input::new(&self.inputs["namespaceObject"]),
-            authorizer: Some(&self.rules),
+        let inputs = RequestInputs {
+            object: JsonInput::new(&self.inputs["object"]),
+            old_object: JsonInput::new(&self.inputs["oldObject"]),
+            request: JsonInput::new(&self.inputs["request"]),
+            namespace_object: JsonInput::new(&self.inputs["namespaceObject"]),
+            authorizer: Some(&self.authorizer),
             request_resource: ResourceCheck {
                 group: "apps".to_owned(),
                 resource: "deployments".to_owned(),
@@ -63,14 +66,14 @@ impl World {
                 ..ResourceCheck::default()
             },
         };
-        let params = Input::new(&self.inputs["params"]);
-        let mut scope = Scope::new(&inputs)
+        let params = JsonInput::new(&self.inputs["params"]);
+        let mut activation = Activation::new(&inputs)
             .with_params(&params)
             .with_variables(&variables);
-        let mut budget = Budget::for_policy(None);
-        match program.evaluate(&mut scope, &mut budget) {
+        let mut budget = EvaluationBudget::for_policy(None);
+        match program.evaluate(&mut activation, &mut budget) {
             Ok(value) => json!({
-                "value": plain(&value),
+                "value": to_conformance_json(&value),
                 "cost": COST_PER_POLICY_MAX - budget.cost_left(),
             }),
             Err(error) => json!({"error": error.to_string()}),
@@ -78,18 +81,18 @@ impl World {
     }
 }
 
-impl Authorizer for Rules {
-    fn check(&self, question: &Question<'_>) -> Decision {
-        let who = match question.subject {
-            Subject::Requester => "ada".to_owned(),
-            Subject::ServiceAccount { namespace, name } => {
+impl Authorizer for TableAuthorizer {
+    fn check(&self, check: &AuthorizationCheck<'_>) -> AuthorizationDecision {
+        let user = match check.subject {
+            AuthorizationSubject::RequestUser => "ada".to_owned(),
+            AuthorizationSubject::ServiceAccount { namespace, name } => {
                 format!("system:serviceaccount:{namespace}:{name}")
             }
         };
-        let verb = question.verb;
-        let line = match question.target {
-            Target::Path(path) => format!("{who} {verb} {path}"),
-            Target::Resource(check) => {
+        let verb = check.verb;
+        let line = match check.target {
+            AuthorizationTarget::Path(path) => format!("{user} {verb} {path}"),
+            AuthorizationTarget::Resource(check) => {
                 let ResourceCheck {
                     group,
                     resource,
@@ -100,11 +103,11 @@ impl Authorizer for Rules {
                 } = check;
                 let selectors = selectors(check);
                 format!(
-                    "{who} {verb} {group}/{resource}/{subresource} {namespace}/{name}{selectors}"
+                    "{user} {verb} {group}/{resource}/{subresource} {namespace}/{name}{selectors}"
                 )
             }
         };
-        let decision = |allowed: bool, reason: &str| Decision {
+        let decision = |allowed: bool, reason: &str| AuthorizationDecision {
             allowed,
             reason: reason.to_owned(),
             error: None,
@@ -113,16 +116,16 @@ impl Authorizer for Rules {
             Some("allow") => decision(true, "allowed by the table"),
             Some("deny") => decision(false, "denied by the table"),
             None => decision(false, &format!("not in the table: {line}")),
-            Some(error) => Decision {
+            Some(error) => AuthorizationDecision {
                 error: Some(error.to_owned()),
-                ..Decision::default()
+                ..AuthorizationDecision::default()
             },
         }
     }
 }
 
 fn selectors(check: &ResourceCheck) -> String {
-    let mut shown = String::new();
+    let mut displayed = String::new();
     if !check.field_selector.is_empty() {
         let parsed = rhumb_meta::fields::Selector::parse(&check.field_selector);
         let count = parsed
@@ -130,7 +133,7 @@ fn selectors(check: &ResourceCheck) -> String {
             .ok()
             .and_then(|s| s.requirements())
             .map_or(0, <[_]>::len);
-        shown.push_str(&format!(" fields {count} {}", parsed.is_err()));
+        displayed.push_str(&format!(" fields {count} {}", parsed.is_err()));
     }
     if !check.label_selector.is_empty() {
         let parsed = rhumb_meta::labels::Selector::parse(&check.label_selector);
@@ -139,12 +142,12 @@ fn selectors(check: &ResourceCheck) -> String {
             .ok()
             .and_then(|s| s.requirements())
             .map_or(0, <[_]>::len);
-        shown.push_str(&format!(" labels {count} {}", parsed.is_err()));
+        displayed.push_str(&format!(" labels {count} {}", parsed.is_err()));
     }
-    shown
+    displayed
 }
 
-fn plain(value: &Value) -> Json {
+fn to_conformance_json(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
         Value::Bool(bool) => json!(bool),
@@ -158,47 +161,47 @@ fn plain(value: &Value) -> Json {
         Value::Timestamp(seconds, nanos) => {
             let time = Value::Timestamp(*seconds, *nanos)
                 .to_json()
-                .expect("has a form");
+                .expect("convertible to JSON");
             json!({"timestamp": time})
         }
         Value::Duration(nanos) => json!({"duration": nanos}),
         Value::Optional(inner) => {
-            json!({"optional": inner.iter().map(|v| plain(v)).collect::<Vec<_>>()})
+            json!({"optional": inner.iter().map(|v| to_conformance_json(v)).collect::<Vec<_>>()})
         }
         Value::Type(name) => json!({"type": **name}),
-        Value::Patch(patch) => {
+        Value::JsonPatch(patch) => {
             let mut fields = json!({"op": *patch.op, "from": *patch.from, "path": *patch.path});
             if let Some(value) = &patch.value {
-                fields["value"] = plain(value);
+                fields["value"] = to_conformance_json(value);
             }
             json!({"patch": fields})
         }
         Value::List(list) => {
-            json!({"list": list.items().iter().map(plain).collect::<Vec<_>>()})
+            json!({"list": list.items().iter().map(to_conformance_json).collect::<Vec<_>>()})
         }
         Value::Map(map) => {
             let entries = map.entries().iter().map(|(key, value)| {
                 let key = match key {
-                    Key::Bool(bool) => json!(bool),
-                    Key::Int(int) => json!({"int": int.to_string()}),
-                    Key::Uint(uint) => json!({"uint": uint.to_string()}),
-                    Key::String(text) => json!(**text),
+                    MapKey::Bool(bool) => json!(bool),
+                    MapKey::Int(int) => json!({"int": int.to_string()}),
+                    MapKey::Uint(uint) => json!({"uint": uint.to_string()}),
+                    MapKey::String(text) => json!(**text),
                 };
-                json!([key, plain(value)])
+                json!([key, to_conformance_json(value)])
             });
             json!({"map": entries.collect::<Vec<_>>()})
         }
-        Value::Object(_) => json!({"object": value.to_json().expect("has a form")}),
-        Value::Opaque(opaque) => other(opaque),
+        Value::Object(_) => json!({"object": value.to_json().expect("convertible to JSON")}),
+        Value::Opaque(opaque) => opaque_to_json(opaque),
     }
 }
 
-fn other(opaque: &Opaque) -> Json {
+fn opaque_to_json(opaque: &OpaqueValue) -> Json {
     json!({"other": Value::Opaque(opaque.clone()).type_name()})
 }
 
-/// The recorded answer, without what does not apply.
-pub(crate) fn recorded(mut answer: Json) -> Json {
+/// The fields of a recorded result that apply: the compile error, the evaluation error, or the value and cost.
+pub(crate) fn expected_result(mut answer: Json) -> Json {
     let fields = answer.as_object_mut().expect("an object");
     let keep: &[&str] = if fields["compile"] != "" {
         &["compile"]
@@ -211,7 +214,7 @@ pub(crate) fn recorded(mut answer: Json) -> Json {
     answer
 }
 
-/// Expressions by the reason why rhumb answers otherwise.
+/// The expressions with a different result in rhumb, and the reasons.
 pub(crate) fn differences(text: &str) -> BTreeMap<&str, &str> {
     let mut reason = "";
     let mut differences = BTreeMap::new();

@@ -1,28 +1,28 @@
-//! Time as an argument.
+//! Clocks: the system clock, and a manual one for tests (upstream: `k8s.io/utils/clock`).
 //!
-//! Code whose behaviour depends on the time takes a [`Clock`] rather than ask the machine, so that its tests
-//! decide what time it is: hours pass at once, and the wall clock can jump back without anything else noticing.
+//! Time-dependent code takes a [`Clock`], so that tests control the time: they can advance it by hours at once, and
+//! set the wall clock back independently of monotonic time.
 
 mod parse;
 mod timestamp;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 pub use parse::ParseTimestampError;
-pub use timestamp::{Rfc3339, Timestamp};
+pub use timestamp::{Rfc3339Display, Timestamp};
 
-/// Tells the time; shared as `Arc<dyn Clock>`.
+/// A source of wall clock and monotonic time; shared as `Arc<dyn Clock>`.
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// What the wall clock shows. It can jump, also back: for timestamps that people read, never for durations.
+    /// The wall clock time. It can jump forwards and backwards: use it for timestamps, never for durations.
     fn wall(&self) -> Timestamp;
 
-    /// The time since the clock was made. It never goes back: for time limits, leases and rates.
+    /// The time since the clock was created. It never decreases: use it for timeouts, leases and rates.
     fn monotonic(&self) -> Duration;
 }
 
-/// The time of the machine.
+/// The clock of the operating system.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     start: Instant,
@@ -52,14 +52,14 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is told otherwise.
+/// A clock for tests that only changes when it is advanced or set.
 #[derive(Debug, Default)]
 pub struct ManualClock {
-    hands: Mutex<Hands>,
+    readings: Mutex<ManualClockReadings>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Hands {
+struct ManualClockReadings {
     wall: Timestamp,
     monotonic: Duration,
 }
@@ -67,38 +67,38 @@ struct Hands {
 impl ManualClock {
     pub fn new(wall: Timestamp) -> Self {
         ManualClock {
-            hands: Mutex::new(Hands {
+            readings: Mutex::new(ManualClockReadings {
                 wall,
                 monotonic: Duration::ZERO,
             }),
         }
     }
 
-    /// Lets time pass.
+    /// Advances wall clock and monotonic time.
     pub fn advance(&self, by: Duration) {
-        let mut hands = self.hands();
-        hands.wall = hands.wall.saturating_add(by);
-        hands.monotonic = hands.monotonic.saturating_add(by);
+        let mut readings = self.readings();
+        readings.wall = readings.wall.saturating_add(by);
+        readings.monotonic = readings.monotonic.saturating_add(by);
     }
 
-    /// Sets the wall clock, forward or back, while no time passes.
+    /// Sets the wall clock; monotonic time does not change.
     pub fn set_wall(&self, wall: Timestamp) {
-        self.hands().wall = wall;
+        self.readings().wall = wall;
     }
 
-    /// A thread that panicked while it held the lock left nothing half done: both hands are plain values.
-    fn hands(&self) -> MutexGuard<'_, Hands> {
-        self.hands.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Ignores lock poisoning: the state consists of plain values and is always consistent.
+    fn readings(&self) -> MutexGuard<'_, ManualClockReadings> {
+        self.readings.lock()
     }
 }
 
 impl Clock for ManualClock {
     fn wall(&self) -> Timestamp {
-        self.hands().wall
+        self.readings().wall
     }
 
     fn monotonic(&self) -> Duration {
-        self.hands().monotonic
+        self.readings().monotonic
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn setting_the_wall_clock_back_leaves_durations_alone() {
+    fn setting_the_wall_clock_back_does_not_affect_durations() {
         let manual = Arc::new(ManualClock::new(Timestamp::from_unix(1_000_000, 0)));
         let clock: Arc<dyn Clock> = Arc::clone(&manual) as Arc<dyn Clock>;
         manual.advance(HOUR);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_clock_moves_on() {
+    fn the_system_clock_advances() {
         let clock = SystemClock::new();
         let before = clock.monotonic();
         assert!(clock.monotonic() >= before);

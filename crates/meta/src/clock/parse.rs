@@ -1,15 +1,15 @@
-//! Timestamps from text, read as upstream reads them.
+//! Parsing of timestamps, compatible with upstream.
 //!
-//! Upstream leaves that to Go's `time.Parse`, which is laxer than RFC 3339: the hour may have one digit, the
-//! fraction may follow a comma, an offset may be 24 hours and 60 minutes. Clients could write all of this for
-//! years, so it is read here too. One thing is not: Go also takes a sign for the first of six digits (`.+12345`).
+//! Upstream uses Go's `time.Parse`, which is more lenient than RFC 3339: the hour may have one digit, the fraction may
+//! follow a comma, an offset may be 24 hours and 60 minutes. All of this is accepted here too, because clients may rely
+//! on it. The only exception: Go also accepts a sign as the first of six digits (`.+12345`).
 
 use std::str::FromStr;
 
 use super::Timestamp;
 use super::timestamp::{SECONDS_PER_DAY, days_in, days_until};
 
-/// The digits of `metav1.MicroTime`.
+/// The number of fraction digits of `metav1.MicroTime`.
 const MICRO_DIGITS: usize = 6;
 
 /// Why a string is not a timestamp.
@@ -23,7 +23,7 @@ pub struct ParseTimestampError {
 impl FromStr for Timestamp {
     type Err = ParseTimestampError;
 
-    /// Reads `metav1.Time`: RFC 3339 with any fraction of a second, of which digits after the ninth are dropped.
+    /// Parses `metav1.Time`: RFC 3339 with any fraction of a second; digits after the ninth are dropped.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         parse(text, any_fraction).ok_or_else(|| ParseTimestampError {
             text: text.to_owned(),
@@ -33,7 +33,7 @@ impl FromStr for Timestamp {
 }
 
 impl Timestamp {
-    /// Reads `metav1.MicroTime`: as [`Timestamp::from_str`], but with a fraction of exactly six digits.
+    /// Parses `metav1.MicroTime`: as [`Timestamp::from_str`], but with a fraction of exactly six digits.
     pub fn from_rfc3339_micro(text: &str) -> Result<Self, ParseTimestampError> {
         parse(text, six_digits).ok_or_else(|| ParseTimestampError {
             text: text.to_owned(),
@@ -42,10 +42,10 @@ impl Timestamp {
     }
 }
 
-/// Takes a fraction off the front of a text, and gives its nanoseconds.
-type ReadFraction = fn(&mut &[u8]) -> Option<u32>;
+/// Consumes a fraction at the start of the text, and returns its nanoseconds.
+type FractionParser = fn(&mut &[u8]) -> Option<u32>;
 
-fn parse(text: &str, read_fraction: ReadFraction) -> Option<Timestamp> {
+fn parse(text: &str, read_fraction: FractionParser) -> Option<Timestamp> {
     let mut rest = text.as_bytes();
     let year = number(&mut rest, 4)?;
     let month = after(&mut rest, b'-').and_then(|()| number(&mut rest, 2))?;
@@ -88,7 +88,7 @@ fn hour(rest: &mut &[u8]) -> Option<i64> {
     number(rest, digits)
 }
 
-/// The digits after a point or comma.
+/// Consumes a point or comma and the digits after it; returns the digits.
 fn fraction<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let [b'.' | b',', tail @ ..] = *rest else {
         return None;
@@ -119,7 +119,7 @@ fn nanos(digits: &[u8]) -> u32 {
         .fold(0, |sum, byte| sum * 10 + u32::from(byte - b'0'))
 }
 
-/// `Z`, or how far local time is ahead of UTC.
+/// The UTC offset in seconds: `Z` or `±hh:mm`.
 fn offset(rest: &[u8]) -> Option<i64> {
     let (sign, mut rest) = match rest {
         b"Z" => return Some(0),
@@ -142,7 +142,7 @@ mod tests {
     const LAYOUT: i64 = 1_136_214_245;
 
     #[test]
-    fn times_are_read_as_upstream_reads_them() {
+    fn times_are_parsed_as_upstream() {
         let table = [
             ("2006-01-02T15:04:05Z", Some((LAYOUT, 0))),
             ("2006-01-02T16:34:05+01:30", Some((LAYOUT, 0))),
@@ -206,7 +206,7 @@ mod tests {
         #![proptest_config(crate::testing::config())]
 
         #[test]
-        fn a_timestamp_reads_back(seconds in -62_135_596_800_i64..=253_402_300_799, micros in 0_u32..1_000_000) {
+        fn a_timestamp_round_trips(seconds in -62_135_596_800_i64..=253_402_300_799, micros in 0_u32..1_000_000) {
             let at = Timestamp::from_unix(seconds, micros * 1000);
             let micro = at.rfc3339_micro().to_string();
             prop_assert_eq!(micro.parse(), Ok(at));
@@ -215,7 +215,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_reading_a_timestamp_panic(text in ".{0,40}|[0-9TZ:.+-]{0,40}") {
+        fn parsing_a_timestamp_never_panics(text in ".{0,40}|[0-9TZ:.+-]{0,40}") {
             let _ = text.parse::<Timestamp>();
             let _ = Timestamp::from_rfc3339_micro(&text);
         }

@@ -1,4 +1,4 @@
-//! What is wrong with a field.
+//! Field validation errors (upstream: `field.Error`).
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Path;
 use crate::gotext;
 
-/// The kind of a field error; its name is the `reason` of a cause in a Status.
+/// The type of a field error; its name is the `reason` of a Status cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorType {
     NotFound,
@@ -60,22 +60,22 @@ impl ErrorType {
     }
 }
 
-/// The value that was refused, as the message shows it.
+/// The rejected value, as shown in the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadValue {
     /// The message shows no value.
     Omitted,
     /// A string, shown quoted.
     Text(String),
-    /// Anything else, already in the form it is shown in.
+    /// Any other value, already formatted.
     Rendered(String),
 }
 
 impl BadValue {
     /// A list, map or object, shown as JSON.
     ///
-    /// Enumerations are shown this way too: to upstream their types are no plain strings, and only `<`, `>`
-    /// and `&` reveal the difference.
+    /// Also for enumerations: upstream formats its named string types as JSON, which differs from a quoted string
+    /// only in `<`, `>` and `&`.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Self {
         BadValue::Rendered(gotext::json(value))
     }
@@ -123,7 +123,7 @@ impl From<f64> for BadValue {
     }
 }
 
-/// One thing that is wrong with one field.
+/// A validation error of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub kind: ErrorType,
@@ -150,7 +150,7 @@ impl Error {
         Self::new(ErrorType::Invalid, path, value.into(), detail)
     }
 
-    /// The value has another JSON type than the schema asks for.
+    /// The value does not have the JSON type that the schema requires.
     pub fn type_invalid(
         path: &Path<'_>,
         value: impl Into<BadValue>,
@@ -159,7 +159,7 @@ impl Error {
         Self::new(ErrorType::TypeInvalid, path, value.into(), detail)
     }
 
-    /// The value is none of an enumeration.
+    /// The value is not in the enumeration.
     pub fn not_supported<V: AsRef<str>>(
         path: &Path<'_>,
         value: impl Into<BadValue>,
@@ -213,7 +213,7 @@ impl Error {
         Self::new(ErrorType::TooShort, path, BadValue::Omitted, detail)
     }
 
-    /// The list has more items than it may; `actual` is left out of the message if it is not known.
+    /// The list has too many items; without `actual`, the message contains no count.
     pub fn too_many(path: &Path<'_>, actual: Option<usize>, max: usize) -> Self {
         let detail = format!("must have at most {max} {}", plural(max, "item", "items"));
         let value = actual.map_or(BadValue::Omitted, BadValue::from);
@@ -225,7 +225,7 @@ impl Error {
         Self::new(ErrorType::TooFew, path, actual.into(), detail)
     }
 
-    /// Validation itself failed, for a reason that is not the user's.
+    /// Validation itself failed, not because of the input.
     pub fn internal(path: &Path<'_>, error: impl fmt::Display) -> Self {
         Self::new(
             ErrorType::Internal,
@@ -235,9 +235,9 @@ impl Error {
         )
     }
 
-    /// The message without the field, as a cause in a Status carries it.
-    pub fn body(&self) -> Body<'_> {
-        Body(self)
+    /// The message without the field, as in a Status cause (upstream: `ErrorBody`).
+    pub fn body(&self) -> FieldErrorBody<'_> {
+        FieldErrorBody(self)
     }
 }
 
@@ -253,11 +253,11 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// See [`Error::body`].
+/// Displays the message of an error without the field; see [`Error::body`].
 #[derive(Debug, Clone, Copy)]
-pub struct Body<'a>(&'a Error);
+pub struct FieldErrorBody<'a>(&'a Error);
 
-impl fmt::Display for Body<'_> {
+impl fmt::Display for FieldErrorBody<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.kind.text())?;
         match &self.0.bad_value {

@@ -1,15 +1,15 @@
-//! Everything that is wrong with an object.
+//! A list of field errors (upstream: `field.ErrorList`).
 
 use std::fmt;
 
 use super::Error;
 
-/// The errors of one validation, in the order they were found.
+/// The errors of one validation, in the order in which they were found.
 ///
-/// Printed as upstream prints its aggregate: one message bare, several in brackets, repeated ones once.
+/// Printed as upstream's aggregate: a single message as is, several in brackets, without duplicates.
 ///
-/// Holds at most [`ErrorList::ERRORS_MAX`] errors and drops the rest: nobody reads on, and a small object full
-/// of mistakes must not become an answer a hundred times its size. (Upstream has no limit.)
+/// Keeps at most [`ErrorList::ERRORS_MAX`] errors and drops the rest, so that a small object with many errors does
+/// not cause a response a hundred times its size. (Upstream has no limit.)
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErrorList(Vec<Error>);
 
@@ -26,7 +26,7 @@ impl ErrorList {
         }
     }
 
-    /// Whether further errors are dropped, so that looking for them is of no use.
+    /// Whether further errors are dropped; validation can stop.
     pub fn is_full(&self) -> bool {
         self.0.len() >= Self::ERRORS_MAX
     }
@@ -72,8 +72,8 @@ impl FromIterator<Error> for ErrorList {
 
 impl Extend<Error> for ErrorList {
     fn extend<I: IntoIterator<Item = Error>>(&mut self, errors: I) {
-        let room = Self::ERRORS_MAX.saturating_sub(self.0.len());
-        self.0.extend(errors.into_iter().take(room));
+        let remaining = Self::ERRORS_MAX.saturating_sub(self.0.len());
+        self.0.extend(errors.into_iter().take(remaining));
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_errors_is_kept_in_part() {
+    fn the_number_of_errors_is_bounded() {
         let flood = || (0..5000).map(|n| Error::required(&Path::new("a").index(n), ""));
         let mut list = ErrorList::from_iter(flood());
         list.extend(flood());

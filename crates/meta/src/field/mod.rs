@@ -1,9 +1,9 @@
-//! Which field of an object is wrong, and how: paths, errors and lists of errors, in upstream's words.
+//! Field paths and validation errors with upstream's texts (upstream: `util/validation/field`).
 
 mod error;
 mod list;
 mod path;
 
-pub use error::{BadValue, Body, Error, ErrorType};
+pub use error::{BadValue, Error, ErrorType, FieldErrorBody};
 pub use list::ErrorList;
 pub use path::Path;

@@ -1,19 +1,19 @@
-//! Where a field is: `spec.containers[0].name`, `metadata.labels[app]`.
+//! Field paths: `spec.containers[0].name`, `metadata.labels[app]`.
 
 use std::fmt;
 
 /// A field path that borrows its parent.
 ///
-/// Validation walks every field of every write and nearly never has anything to report. A path therefore
-/// costs no allocation; it is written out only when an error is made of it.
+/// Building a path does not allocate, because validation visits every field of every write and rarely reports an
+/// error. A path is formatted only for an error.
 #[derive(Debug, Clone, Copy)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
-    element: Element<'a>,
+    element: PathElement<'a>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Element<'a> {
+enum PathElement<'a> {
     Nil,
     Name(&'a str),
     Index(usize),
@@ -21,42 +21,42 @@ enum Element<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// No path at all: printed `<nil>`, as upstream prints its absent path. Its children start at the root.
+    /// The absent path: printed as `<nil>`, as upstream prints a nil path. Its children start at the root.
     pub const NIL: Path<'static> = Path {
         parent: None,
-        element: Element::Nil,
+        element: PathElement::Nil,
     };
 
-    /// A field of the object itself; may name several levels at once (`spec.template`).
+    /// A field of the object; may contain several levels (`spec.template`).
     #[inline]
     pub const fn new(name: &'a str) -> Self {
         Path {
             parent: None,
-            element: Element::Name(name),
+            element: PathElement::Name(name),
         }
     }
 
-    /// A field of this one; may name several levels at once.
+    /// A child field; may contain several levels.
     #[inline]
     pub const fn child(&'a self, name: &'a str) -> Path<'a> {
-        self.with(Element::Name(name))
+        self.with(PathElement::Name(name))
     }
 
-    /// An item of this list.
+    /// A list item.
     #[inline]
     pub const fn index(&'a self, index: usize) -> Path<'a> {
-        self.with(Element::Index(index))
+        self.with(PathElement::Index(index))
     }
 
-    /// An entry of this map.
+    /// A map entry.
     #[inline]
     pub const fn key(&'a self, key: &'a str) -> Path<'a> {
-        self.with(Element::Key(key))
+        self.with(PathElement::Key(key))
     }
 
     #[inline]
-    const fn with(&'a self, element: Element<'a>) -> Path<'a> {
-        let parent = if matches!(self.element, Element::Nil) {
+    const fn with(&'a self, element: PathElement<'a>) -> Path<'a> {
+        let parent = if matches!(self.element, PathElement::Nil) {
             None
         } else {
             Some(self)
@@ -67,8 +67,8 @@ impl<'a> Path<'a> {
 
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Collected rather than recursed into: a path may be as deep as the object it points into.
-        let mut elements: Vec<&Element<'_>> = Vec::new();
+        // Iterative, because a path may be as deep as the object.
+        let mut elements: Vec<&PathElement<'_>> = Vec::new();
         let mut next = Some(self);
         while let Some(path) = next {
             elements.push(&path.element);
@@ -76,12 +76,12 @@ impl fmt::Display for Path<'_> {
         }
         for (position, element) in elements.iter().rev().enumerate() {
             match element {
-                Element::Nil => f.write_str("<nil>")?,
-                Element::Name("") => f.write_str("[]")?,
-                Element::Name(name) if position == 0 => f.write_str(name)?,
-                Element::Name(name) => write!(f, ".{name}")?,
-                Element::Index(index) => write!(f, "[{index}]")?,
-                Element::Key(key) => write!(f, "[{key}]")?,
+                PathElement::Nil => f.write_str("<nil>")?,
+                PathElement::Name("") => f.write_str("[]")?,
+                PathElement::Name(name) if position == 0 => f.write_str(name)?,
+                PathElement::Name(name) => write!(f, ".{name}")?,
+                PathElement::Index(index) => write!(f, "[{index}]")?,
+                PathElement::Key(key) => write!(f, "[{key}]")?,
             }
         }
         Ok(())

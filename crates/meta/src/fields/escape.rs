@@ -1,4 +1,4 @@
-//! How a value that holds `\`, `,` or `=` is written in a field selector: with a `\` before each.
+//! Escaping of field selector values: `\`, `,` and `=` are preceded by `\`.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ const SPECIAL: [char; 3] = ['\\', ',', '='];
 pub enum UnescapeError {
     #[error("invalid field selector: invalid escape sequence: {0}")]
     InvalidSequence(String),
-    /// Upstream shows the character as its number.
+    /// Upstream's message contains the code point of the character.
     #[error("invalid field selector: unescaped character in value: {}", u32::from(*.0))]
     Unescaped(char),
 }
@@ -29,7 +29,7 @@ pub fn escape(value: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The value that an escaped text stands for.
+/// Unescapes a value of a field selector.
 pub fn unescape(text: &str) -> Result<Cow<'_, str>, UnescapeError> {
     if !text.contains(SPECIAL) {
         return Ok(Cow::Borrowed(text));
@@ -56,7 +56,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_wrong_escape_is_refused_in_upstreams_words() {
+    fn invalid_escapes_are_rejected_with_upstreams_messages() {
         let table = [
             (
                 r"a\b",
@@ -81,7 +81,7 @@ mod tests {
         #![proptest_config(crate::testing::config())]
 
         #[test]
-        fn what_is_escaped_reads_back(value in r"[a\\,=é]{0,12}|.{0,12}") {
+        fn escaping_round_trips(value in r"[a\\,=é]{0,12}|.{0,12}") {
             let escaped = escape(&value).into_owned();
             prop_assert_eq!(unescape(&escaped), Ok(Cow::Borrowed(value.as_str())));
         }

@@ -1,6 +1,6 @@
-//! Field selectors: which objects a set of requirements on fields picks (`spec.nodeName=a,status.phase!=Running`).
+//! Field selectors such as `spec.nodeName=a,status.phase!=Running` (upstream: `k8s.io/apimachinery/pkg/fields`).
 //!
-//! Which fields can be selected is up to each kind; a field an object lacks has the empty value.
+//! Each kind defines its selectable fields. A field that an object does not have has the empty value.
 
 mod escape;
 mod parser;
@@ -8,5 +8,5 @@ mod selector;
 
 pub use crate::labels::Labels as Fields;
 pub use escape::{UnescapeError, escape, unescape};
-pub use parser::ParseError;
+pub use parser::FieldSelectorParseError;
 pub use selector::{Operator, Requirement, Selector};

@@ -1,4 +1,4 @@
-//! Field selectors in text.
+//! Parser for field selectors.
 
 use super::selector::{Operator, Requirement};
 use super::{UnescapeError, unescape};
@@ -6,7 +6,7 @@ use crate::labels::{REQUIREMENTS_MAX, SELECTOR_MAX_BYTES};
 
 /// Why a text is not a field selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ParseError {
+pub enum FieldSelectorParseError {
     #[error("invalid selector: '{selector}'; can't understand '{term}'")]
     NoOperator { selector: String, term: String },
     #[error(transparent)]
@@ -17,16 +17,16 @@ pub enum ParseError {
     TooMany,
 }
 
-/// Reads all requirements of a selector, sorted by their text as upstream sorts them.
-pub(super) fn parse(selector: &str) -> Result<Vec<Requirement>, ParseError> {
+/// Parses the requirements of a selector, sorted by their text as upstream.
+pub(super) fn parse(selector: &str) -> Result<Vec<Requirement>, FieldSelectorParseError> {
     if selector.len() > SELECTOR_MAX_BYTES {
-        return Err(ParseError::TooLong(selector.len()));
+        return Err(FieldSelectorParseError::TooLong(selector.len()));
     }
-    let mut terms: Vec<&str> = Terms(Some(selector))
+    let mut terms: Vec<&str> = SelectorTerms(Some(selector))
         .filter(|term| !term.is_empty())
         .collect();
     if terms.len() > REQUIREMENTS_MAX {
-        return Err(ParseError::TooMany);
+        return Err(FieldSelectorParseError::TooMany);
     }
     terms.sort_unstable();
     terms
@@ -35,12 +35,12 @@ pub(super) fn parse(selector: &str) -> Result<Vec<Requirement>, ParseError> {
         .collect()
 }
 
-fn requirement(selector: &str, term: &str) -> Result<Requirement, ParseError> {
-    let no_operator = || ParseError::NoOperator {
+fn requirement(selector: &str, term: &str) -> Result<Requirement, FieldSelectorParseError> {
+    let no_operator = || FieldSelectorParseError::NoOperator {
         selector: selector.to_owned(),
         term: term.to_owned(),
     };
-    // A field cannot be escaped: the first operator is the operator.
+    // Field names cannot contain escapes, so the first operator is the right one.
     let equals = term.find('=').ok_or_else(no_operator)?;
     let (before, after) = (&term[..equals], &term[equals + 1..]);
     let (field, operator, value) = match before.strip_suffix('!') {
@@ -54,10 +54,10 @@ fn requirement(selector: &str, term: &str) -> Result<Requirement, ParseError> {
     Ok(Requirement::new(field, operator, &unescape(value)?))
 }
 
-/// The terms between commas, except commas that a `\` makes part of a value.
-struct Terms<'a>(Option<&'a str>);
+/// Iterates over the comma-separated terms; an escaped comma (`\,`) is part of a value.
+struct SelectorTerms<'a>(Option<&'a str>);
 
-impl<'a> Iterator for Terms<'a> {
+impl<'a> Iterator for SelectorTerms<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {

@@ -1,11 +1,11 @@
-//! Requirements on fields, joined by "and".
+//! Field selectors and their requirements (upstream: `fields.Selector`).
 
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::{Fields, ParseError, escape, parser};
+use super::{FieldSelectorParseError, Fields, escape, parser};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
@@ -22,7 +22,7 @@ impl Operator {
     }
 }
 
-/// One condition on one field.
+/// A requirement on one field: field, operator, value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Requirement {
     field: Box<str>,
@@ -69,48 +69,48 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// Picks the objects whose fields meet all of its requirements.
+/// Matches the objects whose fields meet all requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Selector {
-    /// `None` picks nothing.
+    /// `None` matches nothing.
     requirements: Option<Arc<[Requirement]>>,
 }
 
 impl Selector {
-    /// Picks every object.
+    /// Matches every object.
     pub fn everything() -> Self {
         Self::new(Vec::new())
     }
 
-    /// Picks no object. Printed, it cannot be told from [`Selector::everything`].
+    /// Matches no object. Prints as the empty string, like [`Selector::everything`].
     pub fn nothing() -> Self {
         Selector { requirements: None }
     }
 
-    /// Picks what meets all requirements, which stay in the order given.
+    /// Matches objects that meet all requirements. Keeps the order of the requirements.
     pub fn new(requirements: Vec<Requirement>) -> Self {
         Selector {
             requirements: Some(requirements.into()),
         }
     }
 
-    /// Picks the objects that have this value in this field.
+    /// Matches objects that have this value in this field.
     pub fn equals(field: &str, value: &str) -> Self {
         Self::new(vec![Requirement::new(field, Operator::Equals, value)])
     }
 
-    /// Reads a selector; the empty text picks everything.
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
+    /// Parses a selector; the empty text matches everything.
+    pub fn parse(text: &str) -> Result<Self, FieldSelectorParseError> {
         let parsed = Self::new(parser::parse(text)?);
-        // Upstream parses by way of its transformation, which drops what has neither field nor value.
+        // Upstream's parser applies its transformation, which drops requirements with neither field nor value.
         let Ok(selector) = parsed
             .transform(|field, value| Ok::<_, Infallible>((field.to_owned(), value.to_owned())));
         Ok(selector)
     }
 
-    /// Gives each requirement another field and value, as a kind's conversion of selectors does.
+    /// Maps the field and value of each requirement, such as for the field label conversion of a kind.
     ///
-    /// A requirement for which both become empty is left out.
+    /// Drops requirements whose field and value both become empty.
     pub fn transform<E>(
         &self,
         mut change: impl FnMut(&str, &str) -> Result<(String, String), E>,
@@ -128,7 +128,7 @@ impl Selector {
         Ok(Self::new(changed))
     }
 
-    /// This selector with more requirements; nothing stays nothing.
+    /// Adds requirements; [`Selector::nothing`] remains unchanged.
     pub fn and(&self, more: impl IntoIterator<Item = Requirement>) -> Self {
         match &self.requirements {
             None => Self::nothing(),
@@ -136,12 +136,12 @@ impl Selector {
         }
     }
 
-    /// The requirements, or `None` if nothing is picked whatever its fields.
+    /// The requirements, or `None` for [`Selector::nothing`].
     pub fn requirements(&self) -> Option<&[Requirement]> {
         self.requirements.as_deref()
     }
 
-    /// Whether every object is picked.
+    /// Whether every object matches.
     pub fn is_everything(&self) -> bool {
         self.requirements
             .as_ref()
@@ -162,7 +162,7 @@ impl Selector {
         }
     }
 
-    /// The value that `field` must have, if a requirement says so: what an index can look up.
+    /// The value that a requirement demands for `field`, if any; for index lookups.
     pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
         let mut requirements = self.requirements()?.iter();
         requirements
@@ -173,7 +173,7 @@ impl Selector {
     }
 }
 
-/// Picks everything, as the absence of a selector in a request does.
+/// Matches everything, as a request without a selector does.
 impl Default for Selector {
     fn default() -> Self {
         Self::everything()
@@ -181,7 +181,7 @@ impl Default for Selector {
 }
 
 impl FromStr for Selector {
-    type Err = ParseError;
+    type Err = FieldSelectorParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::parse(text)

@@ -1,4 +1,4 @@
-//! The words of a label selector.
+//! Lexer for label selectors.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
@@ -24,7 +24,7 @@ pub(super) struct Token<'a> {
 }
 
 impl Token<'_> {
-    /// Where a key or a value is expected, `in` and `notin` are ordinary words.
+    /// The kind where a key or value is expected: `in` and `notin` are identifiers there.
     pub(super) fn kind_as_word(self) -> TokenKind {
         match self.kind {
             TokenKind::In | TokenKind::NotIn => TokenKind::Identifier,
@@ -33,10 +33,10 @@ impl Token<'_> {
     }
 }
 
-/// Cuts a text into tokens, one at a time.
+/// Splits a text into tokens.
 ///
-/// To upstream's lexer a NUL byte is the end of something: of the word it follows, or of the whole input
-/// where a word could start. That is kept, so that both servers read every input alike.
+/// As in upstream's lexer, a NUL byte ends the token that it follows, or the whole input if it is at the start of a
+/// token.
 #[derive(Debug)]
 pub(super) struct Lexer<'a> {
     rest: &'a str,
@@ -47,7 +47,7 @@ impl<'a> Lexer<'a> {
         Lexer { rest: input }
     }
 
-    /// The next token; [`TokenKind::End`] for ever once the input is used up.
+    /// The next token; always [`TokenKind::End`] after the end of the input.
     pub(super) fn next(&mut self) -> Token<'a> {
         self.rest = self.rest.trim_start_matches([' ', '\t', '\r', '\n']);
         let mut bytes = self.rest.bytes();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_cut_where_upstream_cuts_it() {
+    fn tokens_are_split_as_upstream() {
         let table: [(&str, &[&str]); 9] = [
             ("", &[]),
             (" \t\r\n", &[]),

@@ -1,29 +1,30 @@
-//! Label selectors: which objects a set of requirements on labels picks.
+//! Label selectors (upstream: `k8s.io/apimachinery/pkg/labels` and `metav1.LabelSelector`).
 //!
-//! [`Selector`] is what everything matches with; it comes from text (`app=web,tier in (a,b)`) or from the
-//! [`LabelSelector`] that objects carry. Its [`Requirement`]s are public, because indexes and watch triggers
-//! are built on them. Matching allocates nothing.
+//! [`Selector`] matches labels; it is parsed from text (`app=web,tier in (a,b)`) or converted from the
+//! [`LabelSelector`] field of an object. Its [`Requirement`]s are public for indexes and watch triggers. Matching does
+//! not allocate.
 
-mod api;
+mod label_selector;
 mod lexer;
 mod parser;
 mod requirement;
 mod selector;
 mod set;
 
-pub use api::{
-    LabelSelector, LabelSelectorRequirement, SelectorError, ValidationOptions, validate_labels,
+pub use label_selector::{
+    LabelSelector, LabelSelectorError, LabelSelectorRequirement, LabelSelectorValidationOptions,
+    validate_labels,
 };
-pub use parser::{ParseError, RequirementError};
+pub use parser::{LabelSelectorParseError, RequirementParseError};
 pub use requirement::{Operator, Requirement};
 pub use selector::Selector;
 pub use set::Labels;
 
-/// The longest selector text that is parsed: as long as upstream's HTTP server lets a request line be.
+/// The maximum length of a selector text: the limit of upstream's HTTP server for a request line.
 pub const SELECTOR_MAX_BYTES: usize = 1 << 20;
 
-/// The most requirements one selector may have.
+/// The maximum number of requirements of a selector.
 ///
-/// Upstream has no such limit. Each requirement costs a lookup for each object, so without one a single
-/// request of a megabyte could keep a server busy for minutes.
+/// Upstream has no limit. Each requirement costs a lookup for every object, so that without a limit a single request
+/// of 1 MiB could keep the server busy for minutes.
 pub const REQUIREMENTS_MAX: usize = 4096;

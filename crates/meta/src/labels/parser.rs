@@ -1,4 +1,4 @@
-//! Label selectors in text.
+//! Parser for label selectors.
 //!
 //! ```text
 //! selector    = [ requirement { "," requirement } ]
@@ -13,29 +13,29 @@ use crate::validation;
 
 /// Why a text is not a label selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ParseError {
+pub enum LabelSelectorParseError {
     #[error("found '{found}', expected: {expected}")]
     Unexpected {
         found: String,
         expected: &'static str,
     },
     #[error("unable to parse requirement: {0}")]
-    Requirement(RequirementError),
+    Requirement(RequirementParseError),
     #[error("selector of {0} bytes is too long: at most {SELECTOR_MAX_BYTES} bytes are accepted")]
     TooLong(usize),
     #[error("selector has too many requirements: at most {REQUIREMENTS_MAX} are accepted")]
     TooMany,
 }
 
-/// Why one requirement of a selector cannot be read.
+/// Why a requirement of a selector cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RequirementError {
+pub enum RequirementParseError {
     #[error("found '{found}', expected: {expected}")]
     Unexpected {
         found: String,
         expected: &'static str,
     },
-    /// Upstream's text for this one token lacks the comma.
+    /// Separate from `Unexpected`, because upstream's text has no comma here.
     #[error("found '{found}' expected: '('")]
     NoParenthesis { found: String },
     #[error("{0}")]
@@ -44,17 +44,20 @@ pub enum RequirementError {
     Invalid(ErrorList),
 }
 
-fn unexpected(token: Token<'_>, expected: &'static str) -> RequirementError {
-    RequirementError::Unexpected {
+fn unexpected(token: Token<'_>, expected: &'static str) -> RequirementParseError {
+    RequirementParseError::Unexpected {
         found: token.text.to_owned(),
         expected,
     }
 }
 
-/// Reads all requirements of a selector, in the order they are written.
-pub(super) fn parse(input: &str, path: &Path<'_>) -> Result<Vec<Requirement>, ParseError> {
+/// Parses the requirements of a selector, in the order of the text.
+pub(super) fn parse(
+    input: &str,
+    path: &Path<'_>,
+) -> Result<Vec<Requirement>, LabelSelectorParseError> {
     if input.len() > SELECTOR_MAX_BYTES {
-        return Err(ParseError::TooLong(input.len()));
+        return Err(LabelSelectorParseError::TooLong(input.len()));
     }
     Parser::new(input).selector(path)
 }
@@ -82,7 +85,7 @@ impl<'a> Parser<'a> {
         )
     }
 
-    fn selector(mut self, path: &Path<'_>) -> Result<Vec<Requirement>, ParseError> {
+    fn selector(mut self, path: &Path<'_>) -> Result<Vec<Requirement>, LabelSelectorParseError> {
         let mut requirements = Vec::new();
         if self.ahead.kind == TokenKind::End {
             return Ok(requirements);
@@ -90,22 +93,25 @@ impl<'a> Parser<'a> {
         let mut expected = "!, identifier, or 'end of string'";
         loop {
             if !self.starts_requirement() {
-                return Err(ParseError::Unexpected {
+                return Err(LabelSelectorParseError::Unexpected {
                     found: self.ahead.text.to_owned(),
                     expected,
                 });
             }
             if requirements.len() == REQUIREMENTS_MAX {
-                return Err(ParseError::TooMany);
+                return Err(LabelSelectorParseError::TooMany);
             }
-            requirements.push(self.requirement(path).map_err(ParseError::Requirement)?);
+            requirements.push(
+                self.requirement(path)
+                    .map_err(LabelSelectorParseError::Requirement)?,
+            );
             let next = self.consume();
             match next.kind {
                 TokenKind::End => return Ok(requirements),
                 TokenKind::Comma => expected = "identifier after ','",
                 _ => {
                     let expected = "',' or 'end of string'";
-                    return Err(ParseError::Unexpected {
+                    return Err(LabelSelectorParseError::Unexpected {
                         found: next.text.to_owned(),
                         expected,
                     });
@@ -114,7 +120,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn requirement(&mut self, path: &Path<'_>) -> Result<Requirement, RequirementError> {
+    fn requirement(&mut self, path: &Path<'_>) -> Result<Requirement, RequirementParseError> {
         let negated = self.ahead.kind == TokenKind::Not;
         if negated {
             self.consume();
@@ -129,10 +135,10 @@ impl<'a> Parser<'a> {
                 operator => (operator, vec![self.exact_value()?]),
             },
         };
-        Requirement::new_at(path, key, operator, &values).map_err(RequirementError::Invalid)
+        Requirement::new_at(path, key, operator, &values).map_err(RequirementParseError::Invalid)
     }
 
-    fn key(&mut self, path: &Path<'_>) -> Result<&'a str, RequirementError> {
+    fn key(&mut self, path: &Path<'_>) -> Result<&'a str, RequirementParseError> {
         let token = self.consume();
         if token.kind_as_word() != TokenKind::Identifier {
             return Err(unexpected(token, "identifier"));
@@ -140,12 +146,12 @@ impl<'a> Parser<'a> {
         let problems = validation::qualified_name(token.text);
         if !problems.is_empty() {
             let error = field::Error::invalid(path, token.text, problems.join("; "));
-            return Err(RequirementError::Key(error));
+            return Err(RequirementParseError::Key(error));
         }
         Ok(token.text)
     }
 
-    fn operator(&mut self) -> Result<Operator, RequirementError> {
+    fn operator(&mut self) -> Result<Operator, RequirementParseError> {
         let token = self.consume();
         Ok(match token.kind {
             TokenKind::In => Operator::In,
@@ -159,8 +165,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The value of a comparison; none at all is the empty value.
-    fn exact_value(&mut self) -> Result<&'a str, RequirementError> {
+    /// The value of a comparison; a missing value is the empty string.
+    fn exact_value(&mut self) -> Result<&'a str, RequirementParseError> {
         match self.ahead.kind_as_word() {
             TokenKind::End | TokenKind::Comma => Ok(""),
             TokenKind::Identifier => Ok(self.consume().text),
@@ -168,11 +174,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The values in parentheses, sorted and each once; nothing between two commas is the empty value.
-    fn values(&mut self) -> Result<Vec<&'a str>, RequirementError> {
+    /// The values in parentheses, sorted and deduplicated; nothing between two commas is the empty string.
+    fn values(&mut self) -> Result<Vec<&'a str>, RequirementParseError> {
         let open = self.consume();
         if open.kind != TokenKind::OpenParenthesis {
-            return Err(RequirementError::NoParenthesis {
+            return Err(RequirementParseError::NoParenthesis {
                 found: open.text.to_owned(),
             });
         }
@@ -187,8 +193,8 @@ impl<'a> Parser<'a> {
         Ok(values)
     }
 
-    /// Reads up to the closing parenthesis, and leaves it.
-    fn value_list(&mut self) -> Result<Vec<&'a str>, RequirementError> {
+    /// Parses values up to the closing parenthesis, without consuming it.
+    fn value_list(&mut self) -> Result<Vec<&'a str>, RequirementParseError> {
         let mut values = Vec::new();
         loop {
             let token = self.consume();

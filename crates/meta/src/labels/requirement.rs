@@ -1,4 +1,4 @@
-//! One condition on one label.
+//! A requirement on one label: key, operator, values (upstream: `labels.Requirement`).
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use super::Labels;
 use crate::field::{self, BadValue, ErrorList, Path};
 use crate::validation;
 
-/// How many wrong values one requirement reports.
+/// The maximum number of invalid values that one requirement reports.
 ///
-/// The message for a value is a hundred times as long as the value may be: without a limit, a request of a
-/// megabyte would be answered with a hundred.
+/// A message can be a hundred times as long as its value, so that without a limit a request of 1 MiB could cause a
+/// response of 100 MiB.
 const REPORTED_VALUES_MAX: usize = 100;
 
-/// Up to here a scan of the values is faster than a binary search.
+/// Up to this number of values, a linear scan is faster than a binary search.
 const SCANNED_VALUES_MAX: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// The name upstream gives the operator in messages.
+    /// Upstream's name of the operator in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Operator::Equals => "=",
@@ -45,19 +45,19 @@ impl Operator {
     }
 }
 
-/// One condition on one label: a key, an operator and the values it compares with.
+/// A requirement on one label: a key, an operator and values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: Box<str>,
     operator: Operator,
-    /// Sorted, so that large sets can be searched and printing needs no copy.
+    /// Sorted, for binary search and for printing without a copy.
     values: Box<[Box<str>]>,
-    /// The value as a number, for the operators that compare numbers.
+    /// The value as a number, for `GreaterThan` and `LessThan`.
     bound: i64,
 }
 
 impl Requirement {
-    /// Checks and builds a requirement; errors have upstream's texts, at paths that start with `key` and `values`.
+    /// Validates and builds a requirement; errors have upstream's texts, at the paths `key` and `values`.
     pub fn new<V: AsRef<str>>(
         key: &str,
         operator: Operator,
@@ -66,7 +66,7 @@ impl Requirement {
         Self::new_at(&Path::NIL, key, operator, values)
     }
 
-    /// The same, with the errors under `path`.
+    /// As [`Requirement::new`], with the errors under `path`.
     pub fn new_at<V: AsRef<str>>(
         path: &Path<'_>,
         key: &str,
@@ -92,7 +92,7 @@ impl Requirement {
         ))
     }
 
-    /// A requirement on a label that is known to be valid, such as one of a stored object.
+    /// A requirement on a valid label, such as one of a stored object.
     pub(super) fn equals_unchecked(key: &str, value: &str) -> Self {
         Self::assemble(key, Operator::Equals, std::iter::once(value), 0)
     }
@@ -126,7 +126,7 @@ impl Requirement {
         &self.values
     }
 
-    /// The only values the label may have, if the requirement names them: what an index can look up.
+    /// The values that match, if the requirement lists them; for index lookups.
     pub fn exact_values(&self) -> Option<&[Box<str>]> {
         match self.operator {
             Operator::Equals | Operator::DoubleEquals | Operator::In => Some(&self.values),
@@ -134,7 +134,7 @@ impl Requirement {
         }
     }
 
-    /// Whether only objects that have the label can meet it.
+    /// Whether only objects with the label can match.
     pub fn needs_label(&self) -> bool {
         !self.matches_value(None)
     }
@@ -143,7 +143,7 @@ impl Requirement {
         self.matches_value(labels.get(&self.key))
     }
 
-    /// Whether an object whose label has this value, or lacks the label, is picked.
+    /// Whether the value of the label matches; `None` if the object does not have the label.
     pub fn matches_value(&self, value: Option<&str>) -> bool {
         match self.operator {
             Operator::Equals | Operator::DoubleEquals | Operator::In => {
@@ -174,7 +174,7 @@ fn number(value: Option<&str>) -> Option<i64> {
     value?.parse().ok()
 }
 
-/// Checks the count and the form of the values, and gives the number to compare with, if any.
+/// Validates the number and format of the values. Returns the bound of `GreaterThan` and `LessThan`, else 0.
 fn check_values<V: AsRef<str>>(
     path: &Path<'_>,
     key: &str,
@@ -182,8 +182,8 @@ fn check_values<V: AsRef<str>>(
     values: &[V],
     errors: &mut ErrorList,
 ) -> i64 {
-    if let Some(complaint) = wrong_count(operator, values.len()) {
-        errors.push(field::Error::invalid(path, shown(values), complaint));
+    if let Some(detail) = wrong_count(operator, values.len()) {
+        errors.push(field::Error::invalid(path, shown(values), detail));
     }
     let mut bound = 0;
     if matches!(operator, Operator::GreaterThan | Operator::LessThan) {
@@ -229,7 +229,7 @@ fn wrong_count(operator: Operator, count: usize) -> Option<&'static str> {
     }
 }
 
-/// A list of values in a message; an empty one is Go's nil slice.
+/// The values in an error message; an empty list is Go's nil slice, which prints as null.
 fn shown<V: AsRef<str>>(values: &[V]) -> BadValue {
     let values: Vec<&str> = values
         .iter()
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_requirement_is_refused_in_upstreams_words() {
+    fn invalid_requirements_are_rejected_with_upstreams_messages() {
         let table: [(&str, Operator, &[&str], &str); 5] = [
             (
                 "a",
@@ -311,7 +311,7 @@ mod tests {
             );
         }
         let two = Requirement::new("a/", Operator::In, &["-"])
-            .expect_err("both are wrong")
+            .expect_err("key and value are invalid")
             .to_string();
         assert!(
             two.starts_with(
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_requirement_is_what_it_was_made_of() {
+    fn a_requirement_returns_its_parts() {
         let table: [(Operator, &[&str], &[&str], &str); 9] = [
             (Operator::Equals, &["b"], &["b"], "a=b"),
             (Operator::DoubleEquals, &["b"], &["b"], "a==b"),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_set_is_searched_as_a_small_one() {
+    fn large_value_sets_match_like_small_ones() {
         let values: Vec<String> = (0..1000).map(|n| format!("v{n}")).collect();
         for operator in [Operator::In, Operator::NotIn] {
             let requirement = Requirement::new("a", operator, &values).expect("valid");
@@ -377,9 +377,10 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_wrong_values_is_reported_in_part() {
+    fn the_number_of_reported_invalid_values_is_bounded() {
         let values = vec!["-"; 100_000];
-        let errors = Requirement::new("a", Operator::Exists, &values).expect_err("all are wrong");
+        let errors =
+            Requirement::new("a", Operator::Exists, &values).expect_err("all values are invalid");
         assert_eq!(errors.len(), 1 + REPORTED_VALUES_MAX);
     }
 }

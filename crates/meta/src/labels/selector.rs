@@ -1,36 +1,36 @@
-//! Requirements joined by "and".
+//! Selector: the conjunction of requirements on labels (upstream: `labels.Selector`).
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::{Labels, Operator, ParseError, Requirement, parser};
+use super::{LabelSelectorParseError, Labels, Operator, Requirement, parser};
 use crate::field::Path;
 
-/// Picks the objects that meet all of its requirements.
+/// Matches the objects that meet all requirements.
 ///
-/// Every watch holds one, so clones share the requirements.
+/// Clones share the requirements, because every watch has a selector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Selector {
-    /// Sorted by key; `None` picks nothing.
+    /// Sorted by key; `None` matches nothing.
     requirements: Option<Arc<[Requirement]>>,
 }
 
 impl Selector {
-    /// Picks every object.
+    /// Matches every object.
     pub fn everything() -> Self {
         Self::new(Vec::new())
     }
 
-    /// Picks no object. Printed, it cannot be told from [`Selector::everything`].
+    /// Matches no object. Prints as the empty string, like [`Selector::everything`].
     pub fn nothing() -> Self {
         Selector { requirements: None }
     }
 
-    /// Picks what meets all requirements.
+    /// Matches objects that meet all requirements.
     ///
-    /// They are sorted by key; those with one key stay in the order given. (Upstream's sort keeps that order
-    /// up to twelve requirements, and beyond that gives one that depends on all of them.)
+    /// The requirements are sorted by key with a stable sort. (Upstream's sort is not stable for more than twelve
+    /// requirements.)
     pub fn new(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort_by(|a, b| a.key().cmp(b.key()));
         Selector {
@@ -38,17 +38,17 @@ impl Selector {
         }
     }
 
-    /// Reads a selector; the empty text picks everything.
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
+    /// Parses a selector; the empty text matches everything.
+    pub fn parse(text: &str) -> Result<Self, LabelSelectorParseError> {
         Self::parse_at(&Path::NIL, text)
     }
 
-    /// The same, with the errors of keys and values under `path`.
-    pub fn parse_at(path: &Path<'_>, text: &str) -> Result<Self, ParseError> {
+    /// As [`Selector::parse`], with the errors of keys and values under `path`.
+    pub fn parse_at(path: &Path<'_>, text: &str) -> Result<Self, LabelSelectorParseError> {
         parser::parse(text, path).map(Self::new)
     }
 
-    /// Picks the objects that have all of these labels, which are known to be valid.
+    /// Matches the objects that have all of these labels, which must be valid.
     pub fn from_labels<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self::new(
             labels
@@ -58,7 +58,7 @@ impl Selector {
         )
     }
 
-    /// This selector with more requirements; nothing stays nothing.
+    /// Adds requirements; [`Selector::nothing`] remains unchanged.
     pub fn and(&self, more: impl IntoIterator<Item = Requirement>) -> Self {
         match &self.requirements {
             None => Self::nothing(),
@@ -66,19 +66,19 @@ impl Selector {
         }
     }
 
-    /// The requirements sorted by key, or `None` if nothing is picked whatever its labels.
+    /// The requirements sorted by key, or `None` for [`Selector::nothing`].
     pub fn requirements(&self) -> Option<&[Requirement]> {
         self.requirements.as_deref()
     }
 
-    /// Whether every object is picked.
+    /// Whether every object matches.
     pub fn is_everything(&self) -> bool {
         self.requirements
             .as_ref()
             .is_some_and(|requirements| requirements.is_empty())
     }
 
-    /// Whether this is [`Selector::nothing`]. Requirements that contradict each other are not looked for.
+    /// Whether this is [`Selector::nothing`]. Contradictory requirements are not detected.
     pub fn is_nothing(&self) -> bool {
         self.requirements.is_none()
     }
@@ -92,7 +92,7 @@ impl Selector {
         }
     }
 
-    /// The single value that the first requirement on `key` allows, if it allows a single one.
+    /// The value that the first requirement on `key` allows, if it allows exactly one.
     pub fn requires_exact_match(&self, key: &str) -> Option<&str> {
         let requirement = self
             .requirements()?
@@ -105,7 +105,7 @@ impl Selector {
     }
 }
 
-/// Picks everything, as the absence of a selector in a request does.
+/// Matches everything, as a request without a selector does.
 impl Default for Selector {
     fn default() -> Self {
         Self::everything()
@@ -113,7 +113,7 @@ impl Default for Selector {
 }
 
 impl FromStr for Selector {
-    type Err = ParseError;
+    type Err = LabelSelectorParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::parse(text)

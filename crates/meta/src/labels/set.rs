@@ -1,10 +1,10 @@
-//! What a selector is matched against.
+//! The label sets that selectors match.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash};
 
-/// A set of names with values: the labels of an object, or its selectable fields.
+/// A set of keys with values: the labels of an object, or its selectable fields (upstream: `labels.Labels`).
 pub trait Labels {
     /// The value of `key`, if the set has it.
     fn get(&self, key: &str) -> Option<&str>;
@@ -23,7 +23,7 @@ impl<K: Borrow<str> + Eq + Hash, V: AsRef<str>, S: BuildHasher> Labels for HashM
 }
 
 impl<K: AsRef<str>, V: AsRef<str>> Labels for [(K, V)] {
-    /// Looks through all pairs: objects have few labels, and a short scan beats any index.
+    /// Linear scan, which is fastest for the few labels of an object.
     fn get(&self, key: &str) -> Option<&str> {
         self.iter()
             .find(|(k, _)| k.as_ref() == key)
@@ -43,7 +43,7 @@ impl<K: AsRef<str>, V: AsRef<str>> Labels for Vec<(K, V)> {
     }
 }
 
-/// No set is an empty set: `metadata.labels` is optional.
+/// `None` is an empty set, because `metadata.labels` is optional.
 impl<L: Labels> Labels for Option<L> {
     fn get(&self, key: &str) -> Option<&str> {
         self.as_ref().and_then(|labels| labels.get(key))

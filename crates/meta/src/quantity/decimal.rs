@@ -1,8 +1,8 @@
-//! A decimal number: a mantissa and a power of ten.
+//! Decimal numbers: an integer mantissa and a power of ten (upstream: `inf.Dec`).
 
 use std::cmp::Ordering;
 
-/// The largest mantissa kept. It leaves room to multiply by a hundred.
+/// The largest mantissa; multiplication by 100 still fits in an `i128`.
 const MANTISSA_MAX: i128 = 10_i128.pow(36);
 
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ impl Decimal {
         self.scale
     }
 
-    /// As a multiple of ten to the `scale`, which is larger than its own; a rest rounded away from zero.
+    /// Rounded away from zero to a multiple of 10^`scale`, which must be larger than its own scale.
     pub(super) fn rounded(self, scale: i32) -> Self {
         let surplus = i64::from(scale) - i64::from(self.scale);
         Decimal::new(divide_away(self.mantissa, surplus), scale)
@@ -50,7 +50,7 @@ impl Decimal {
         }
     }
 
-    /// As many units of ten to the `scale`, a rest rounded away from zero.
+    /// The number of units of 10^`scale`, rounded away from zero, saturating.
     pub(super) fn scaled(self, scale: i32) -> i64 {
         if self.is_zero() {
             return 0;
@@ -76,7 +76,7 @@ impl Decimal {
             || power(missing).is_some_and(|unit| self.mantissa % unit == 0)
     }
 
-    /// Its value if that is an integer.
+    /// The value, if it is an integer and fits.
     pub(super) fn integer(self) -> Option<i128> {
         if !self.is_integer() {
             return None;
@@ -88,7 +88,7 @@ impl Decimal {
         }
     }
 
-    /// The shortest mantissa whose power of ten is a multiple of three.
+    /// The shortest mantissa with an exponent that is a multiple of three, and that exponent.
     pub(super) fn in_thousands(self) -> (i128, i32) {
         let (mut mantissa, zeros) = without_zeros(self.mantissa);
         let mut scale = self.scale.wrapping_add(zeros);
@@ -99,7 +99,7 @@ impl Decimal {
         (mantissa, scale)
     }
 
-    /// The sum; beyond all that quantities are used for, it stays at the largest number.
+    /// The sum. If it cannot be represented, the operand with the larger scale.
     pub(super) fn plus(self, other: Decimal) -> Decimal {
         if self.is_zero() {
             return other;
@@ -118,7 +118,7 @@ impl Decimal {
             .filter(|&mantissa| Decimal::fits(mantissa));
         match aligned {
             Some(mantissa) => Decimal::new(mantissa, fine.scale),
-            // The coarse one is so much larger that the fine one is below its last digit.
+            // The fine operand is below the precision of the coarse one.
             None => coarse,
         }
     }
@@ -146,9 +146,9 @@ impl Decimal {
     }
 }
 
-/// The number without the zeros at its end, and how many those are.
+/// The number without trailing zeros, and the count of these zeros.
 fn without_zeros(number: i128) -> (i128, i32) {
-    // Numbers of 64 bits, as nearly all are, are divided much faster.
+    // Fast path: dividing i64 is much faster than i128, and nearly all numbers fit.
     if let Ok(mut short) = i64::try_from(number) {
         let mut zeros = 0;
         while short != 0 && short % 10 == 0 {
@@ -165,13 +165,13 @@ fn without_zeros(number: i128) -> (i128, i32) {
     (long, zeros)
 }
 
-/// Compares `left` times a power of ten with `right`.
+/// Compares `left * 10^exponent` with `right`.
 fn compare_scaled(left: u128, exponent: i64, right: u128) -> Ordering {
     let scaled = power(exponent).and_then(|factor| left.checked_mul(factor.unsigned_abs()));
     scaled.map_or(Ordering::Greater, |scaled| scaled.cmp(&right))
 }
 
-/// Divides by a power of ten, a rest rounded away from zero.
+/// Divides by 10^`exponent`, rounding away from zero.
 pub(super) fn divide_away(mantissa: i128, exponent: i64) -> i128 {
     let Some(divisor) = power(exponent) else {
         return mantissa.signum();

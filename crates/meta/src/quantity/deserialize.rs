@@ -1,4 +1,4 @@
-//! Reading a quantity out of JSON without a copy of its text.
+//! Deserialization of quantities without copying the text.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// Takes what [`Quantity::from_json`] takes, and has the same errors.
+/// Accepts the same values as [`Quantity::from_json`], with the same errors.
 struct QuantityVisitor;
 
 impl<'de> Visitor<'de> for QuantityVisitor {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_read_as_its_tree_is() {
+    fn deserialization_from_json_and_from_a_value_agree() {
         for json in [
             "null",
             "true",
@@ -85,14 +85,14 @@ mod tests {
             "{}",
             "{\"a\": 1}",
         ] {
-            let Ok(tree) = serde_json::from_str::<Value>(json) else {
+            let Ok(value) = serde_json::from_str::<Value>(json) else {
                 serde_json::from_str::<Quantity>(json).expect_err(json);
                 continue;
             };
-            let want = Quantity::from_json(&tree).map(|quantity| quantity.to_string());
+            let want = Quantity::from_json(&value).map(|quantity| quantity.to_string());
             let got = serde_json::from_str::<Quantity>(json).map(|quantity| quantity.to_string());
-            let got_of_tree = Quantity::deserialize(&tree).map(|quantity| quantity.to_string());
-            for got in [got, got_of_tree] {
+            let got_from_value = Quantity::deserialize(&value).map(|quantity| quantity.to_string());
+            for got in [got, got_from_value] {
                 match (&want, got) {
                     (Ok(want), Ok(got)) => assert_eq!(got, *want, "{json}"),
                     (Err(want), Err(got)) => {

@@ -1,7 +1,7 @@
-//! Amounts of resources: `100m`, `1.5Gi`, `12e6`.
+//! Resource quantities: `100m`, `1.5Gi`, `12e6`.
 //!
-//! Read and printed as upstream's `resource.Quantity` does, down to when it keeps the text that was written
-//! and when it writes the amount anew. Arithmetic is exact: a decimal mantissa and a power of ten.
+//! Parsing and printing match upstream's `resource.Quantity`, including when it keeps the original text and when it
+//! prints the canonical form. Arithmetic is exact: a decimal mantissa and a power of ten.
 
 mod decimal;
 mod deserialize;
@@ -17,9 +17,9 @@ use serde_json::Value;
 
 use decimal::Decimal;
 
-/// The way a quantity is written.
+/// The notation of a quantity (upstream: `resource.Format`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum QuantityFormat {
     /// `12e6`
     DecimalExponent,
     /// `12Mi`
@@ -28,6 +28,7 @@ pub enum Format {
     DecimalSi,
 }
 
+/// Why a text is not a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     #[error(
@@ -40,23 +41,23 @@ pub enum QuantityError {
     Suffix,
 }
 
-/// An exact amount and how it is written. Comparing looks at the amount only.
+/// An exact amount and its notation. Comparisons ignore the notation.
 #[derive(Debug, Clone)]
 pub struct Quantity {
     amount: Decimal,
-    format: Format,
-    /// The text it came from, where it is kept though it is not the canonical one.
+    format: QuantityFormat,
+    /// The original text, if upstream keeps it although it is not canonical.
     written: Option<Box<str>>,
 }
 
 impl Quantity {
     pub const ZERO: Quantity = Quantity {
         amount: Decimal::ZERO,
-        format: Format::DecimalSi,
+        format: QuantityFormat::DecimalSi,
         written: None,
     };
 
-    pub const fn new(value: i64, format: Format) -> Self {
+    pub const fn new(value: i64, format: QuantityFormat) -> Self {
         Quantity {
             amount: Decimal::new(value as i128, 0),
             format,
@@ -64,7 +65,7 @@ impl Quantity {
         }
     }
 
-    pub const fn from_milli(value: i64, format: Format) -> Self {
+    pub const fn from_milli(value: i64, format: QuantityFormat) -> Self {
         Quantity {
             amount: Decimal::new(value as i128, -3),
             format,
@@ -76,7 +77,7 @@ impl Quantity {
         parse::parse(text)
     }
 
-    /// A quantity in JSON is a string or a number.
+    /// From a JSON string or number; null is zero.
     pub fn from_json(value: &Value) -> Result<Self, QuantityError> {
         match value {
             Value::Null => Ok(Quantity::ZERO),
@@ -86,7 +87,7 @@ impl Quantity {
         }
     }
 
-    pub const fn format(&self) -> Format {
+    pub const fn format(&self) -> QuantityFormat {
         self.format
     }
 
@@ -103,12 +104,12 @@ impl Quantity {
         self.sign() < 0
     }
 
-    /// In whole units, a fraction rounded away from zero; at most what fits.
+    /// In whole units, rounded away from zero, saturating.
     pub fn value(&self) -> i64 {
         self.amount.scaled(0)
     }
 
-    /// In thousandths, rounded away from zero; at most what fits.
+    /// In thousandths, rounded away from zero, saturating.
     pub fn milli_value(&self) -> i64 {
         self.amount.scaled(-3)
     }
@@ -123,7 +124,7 @@ impl Quantity {
         self.amount.is_multiple_of_scale(-3)
     }
 
-    /// Rounds to a multiple of ten to the `scale`, away from zero.
+    /// Rounds away from zero to a multiple of 10^`scale`.
     pub fn round_up(&mut self, scale: i32) {
         if self.amount.scale() < scale {
             self.written = None;
@@ -131,7 +132,7 @@ impl Quantity {
         }
     }
 
-    /// Adds; a sum with zero is written as the other one is.
+    /// Adds; if this quantity is zero, the result has the notation of the other.
     pub fn add(&mut self, other: &Quantity) {
         self.take_format(other);
         self.amount = self.amount.plus(other.amount);
@@ -142,11 +143,6 @@ impl Quantity {
         self.amount = self.amount.plus(other.amount.negated());
     }
 
-    pub fn neg(&mut self) {
-        self.written = None;
-        self.amount = self.amount.negated();
-    }
-
     fn take_format(&mut self, other: &Quantity) {
         self.written = None;
         if self.is_zero() {
@@ -154,12 +150,12 @@ impl Quantity {
         }
     }
 
-    /// The number and suffix to write, whatever was read.
+    /// The number and suffix of the canonical form.
     fn canonical(&self) -> (i128, Cow<'static, str>) {
         if self.is_zero() {
             return (0, Cow::Borrowed(""));
         }
-        if self.format == Format::BinarySi
+        if self.format == QuantityFormat::BinarySi
             && let Some(whole) = self.amount.integer()
             && whole.unsigned_abs() >= 1024
         {
@@ -167,9 +163,9 @@ impl Quantity {
         }
         let (mantissa, exponent) = self.amount.in_thousands();
         let suffix = match self.format {
-            Format::DecimalExponent if exponent == 0 => Cow::Borrowed(""),
-            Format::DecimalExponent => Cow::Owned(format!("e{exponent}")),
-            // What has no suffix is written without one, as upstream does.
+            QuantityFormat::DecimalExponent if exponent == 0 => Cow::Borrowed(""),
+            QuantityFormat::DecimalExponent => Cow::Owned(format!("e{exponent}")),
+            // An exponent without a suffix is printed without one, as upstream.
             _ => Cow::Borrowed(parse::decimal_suffix(exponent).unwrap_or_default()),
         };
         (mantissa, suffix)
@@ -179,7 +175,7 @@ impl Quantity {
 fn binary(whole: i128) -> (i128, Cow<'static, str>) {
     let (mut number, mut power) = (whole, 0_usize);
     while number.unsigned_abs() >= 1024 && number & 1023 == 0 {
-        // Exact, since nothing but zeros is lost, whatever the sign.
+        // Exact for both signs, because the lost bits are zeros.
         number >>= 10;
         power += 1;
     }
@@ -192,7 +188,7 @@ impl fmt::Display for Quantity {
             return f.write_str(written);
         }
         let (number, suffix) = self.canonical();
-        // Numbers of 64 bits, as nearly all are, are written much faster.
+        // Fast path: formatting i64 is much faster than i128, and nearly all numbers fit.
         match i64::try_from(number) {
             Ok(number) => write!(f, "{number}")?,
             Err(_) => write!(f, "{number}")?,

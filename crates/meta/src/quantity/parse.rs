@@ -1,15 +1,15 @@
-//! From text to a quantity.
+//! Parsing of quantities (upstream: `resource.ParseQuantity`).
 
 use super::decimal::{Decimal, divide_away};
-use super::{Format, Quantity, QuantityError};
+use super::{Quantity, QuantityError, QuantityFormat};
 
-/// Nothing finer than this is kept.
+/// The finest scale; smaller fractions are rounded up.
 const NANO: i32 = -9;
 
-/// Up to so many digits upstream reads a number as a 64-bit integer, and may keep its text.
+/// Up to this number of digits, upstream parses into an int64 and may keep the original text.
 const SHORT_DIGITS_MAX: usize = 18;
 
-/// Longer texts hold more digits than a quantity can.
+/// Longer texts are rejected; a quantity cannot represent that many digits.
 const TEXT_MAX_BYTES: usize = 1024;
 
 const DECIMAL_SUFFIXES: [(&str, i32); 10] = [
@@ -38,8 +38,8 @@ pub(super) fn binary_suffix(power: usize) -> &'static str {
     BINARY_SUFFIXES.get(power).copied().unwrap_or_default()
 }
 
-/// A text taken apart; `whole` has no leading zeros, but for a single one.
-struct Parts<'a> {
+/// The components of a quantity text. `whole` has no leading zeros, except for "0" itself.
+struct QuantityParts<'a> {
     negative: bool,
     has_digits: bool,
     whole: &'a str,
@@ -63,7 +63,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     }
 }
 
-fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
+fn split(text: &str) -> Result<QuantityParts<'_>, QuantityError> {
     let (negative, unsigned) = match text.as_bytes() {
         [b'-', ..] => (true, &text[1..]),
         [b'+', ..] => (false, &text[1..]),
@@ -79,7 +79,7 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
     };
     let unsigned_number = &unsigned[..unsigned.len() - suffix.len()];
     if is_suffix(suffix.as_bytes()) {
-        Ok(Parts {
+        Ok(QuantityParts {
             negative,
             has_digits: unsigned_number.bytes().any(|byte| byte.is_ascii_digit()),
             whole,
@@ -91,7 +91,7 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
     }
 }
 
-/// Letters of suffixes, then a sign, then digits, all of which may be missing.
+/// Whether the text consists of suffix letters, a sign and digits, all of them optional.
 fn is_suffix(suffix: &[u8]) -> bool {
     let is_letter = |byte: &&u8| {
         matches!(
@@ -113,20 +113,20 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-fn interpret(suffix: &str) -> Option<(Format, i32)> {
+fn interpret(suffix: &str) -> Option<(QuantityFormat, i32)> {
     if let Some(exponent) = decimal_exponent(suffix) {
-        return Some((Format::DecimalSi, exponent));
+        return Some((QuantityFormat::DecimalSi, exponent));
     }
     if let Some(exponent) = binary_exponent(suffix) {
-        return Some((Format::BinarySi, exponent));
+        return Some((QuantityFormat::BinarySi, exponent));
     }
     let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-    // Upstream takes the low 32 bits of what it reads.
-    Some((Format::DecimalExponent, exponent as i32))
+    // Upstream truncates the exponent to 32 bits.
+    Some((QuantityFormat::DecimalExponent, exponent as i32))
 }
 
 fn decimal_exponent(suffix: &str) -> Option<i32> {
-    // These are a single letter or none: a byte is compared, not a text.
+    // Decimal suffixes have at most one letter, so comparing a byte is enough.
     let letter = match suffix.as_bytes() {
         [] => None,
         [letter] => Some(letter),
@@ -146,12 +146,17 @@ fn binary_exponent(suffix: &str) -> Option<i32> {
     Some(10 * (i32::try_from(power).ok()? + 1))
 }
 
-/// The case of few digits, in which upstream keeps the text if it looks canonical.
-fn short(text: &str, parts: &Parts<'_>, format: Format, exponent: i32) -> Option<Quantity> {
+/// Parses a number with few digits, for which upstream keeps the original text if it looks canonical.
+fn short(
+    text: &str,
+    parts: &QuantityParts<'_>,
+    format: QuantityFormat,
+    exponent: i32,
+) -> Option<Quantity> {
     let digits = parts.whole.len() + parts.fraction.len();
     let (factor, scale, digits_max) = match format {
-        Format::BinarySi if !parts.fraction.is_empty() => return None,
-        Format::BinarySi => {
+        QuantityFormat::BinarySi if !parts.fraction.is_empty() => return None,
+        QuantityFormat::BinarySi => {
             let digits_max = 14 - usize::try_from(exponent * 3 / 10).ok()?.min(14);
             (1_i64.checked_shl(exponent.unsigned_abs())?, 0, digits_max)
         }
@@ -164,7 +169,7 @@ fn short(text: &str, parts: &Parts<'_>, format: Format, exponent: i32) -> Option
     let number = short_number(parts);
     let mantissa = number.checked_mul(factor)?;
     let keeps_text = match format {
-        Format::BinarySi => number & 7 != 0,
+        QuantityFormat::BinarySi => number & 7 != 0,
         _ => scale % 3 == 0 && number % 1000 != 0 && !parts.whole.starts_with('0'),
     };
     let is_written = keeps_text && !is_plain(text, parts, format);
@@ -175,25 +180,31 @@ fn short(text: &str, parts: &Parts<'_>, format: Format, exponent: i32) -> Option
     })
 }
 
-/// Whether the text is what would be written anyway: nothing but its parts, and no point between them.
-fn is_plain(text: &str, parts: &Parts<'_>, format: Format) -> bool {
+/// Whether the text equals the canonical form, so that it need not be stored.
+fn is_plain(text: &str, parts: &QuantityParts<'_>, format: QuantityFormat) -> bool {
     let plain_len = usize::from(parts.negative) + parts.whole.len() + parts.suffix.len();
-    parts.fraction.is_empty() && format != Format::DecimalExponent && text.len() == plain_len
+    parts.fraction.is_empty()
+        && format != QuantityFormat::DecimalExponent
+        && text.len() == plain_len
 }
 
-fn long(parts: &Parts<'_>, format: Format, exponent: i32) -> Result<Quantity, QuantityError> {
-    // With few digits none at all is zero; upstream is strict only here.
+fn long(
+    parts: &QuantityParts<'_>,
+    format: QuantityFormat,
+    exponent: i32,
+) -> Result<Quantity, QuantityError> {
+    // Upstream accepts a text without digits as zero, but only on the path for few digits.
     if !parts.has_digits {
         return Err(QuantityError::Numeric);
     }
     let fraction = parts.fraction.trim_end_matches('0');
-    let parts = Parts { fraction, ..*parts };
+    let parts = QuantityParts { fraction, ..*parts };
     let scale = match format {
-        Format::BinarySi => 0,
+        QuantityFormat::BinarySi => 0,
         _ => i64::from(exponent),
     };
     let scale = scale - i64::try_from(fraction.len()).map_err(|_| QuantityError::Numeric)?;
-    if format == Format::BinarySi {
+    if format == QuantityFormat::BinarySi {
         return long_binary(&parts, scale, exponent).ok_or(QuantityError::Numeric);
     }
     let surplus = (i64::from(NANO) - scale).max(0);
@@ -206,14 +217,14 @@ fn long(parts: &Parts<'_>, format: Format, exponent: i32) -> Result<Quantity, Qu
     })
 }
 
-/// Binary amounts end at the largest 64-bit number, and those below one are written as decimals.
-fn long_binary(parts: &Parts<'_>, scale: i64, exponent: i32) -> Option<Quantity> {
+/// Binary amounts saturate at `i64::MAX`; those below one get the decimal notation.
+fn long_binary(parts: &QuantityParts<'_>, scale: i64, exponent: i32) -> Option<Quantity> {
     let largest = Decimal::new(i128::from(i64::MAX), 0);
     let factor = 1_i128.checked_shl(exponent.unsigned_abs())?;
     let whole: Option<i128> = parts.whole.parse().ok();
     let amount = match whole.and_then(|whole| whole.checked_mul(factor)) {
         Some(whole) if whole <= i128::from(i64::MAX) => {
-            // Digits this far behind the point weigh less than what is kept, whatever the suffix.
+            // Digits further behind the point are below the finest scale with any suffix.
             let surplus = (-scale - 27).max(0);
             let product = rounded_up(parts, surplus)?.checked_mul(factor)?;
             let fine = -scale - surplus;
@@ -237,9 +248,9 @@ fn long_binary(parts: &Parts<'_>, scale: i64, exponent: i32) -> Option<Quantity>
             amount
         },
         format: if below_one {
-            Format::DecimalSi
+            QuantityFormat::DecimalSi
         } else {
-            Format::BinarySi
+            QuantityFormat::BinarySi
         },
         written: None,
     })
@@ -250,16 +261,16 @@ fn signed(mantissa: i128, scale: i32, negative: bool) -> Decimal {
     if negative { amount.negated() } else { amount }
 }
 
-/// The number that digits make which are few enough for 64 bits.
-fn short_number(parts: &Parts<'_>) -> i64 {
+/// The digits as a number, ignoring the point. The caller has checked that they fit in an `i64`.
+fn short_number(parts: &QuantityParts<'_>) -> i64 {
     let add = |number, digit: u8| number * 10 + i64::from(digit - b'0');
     let whole = parts.whole.bytes().fold(0, add);
     parts.fraction.bytes().fold(whole, add)
 }
 
-/// The number that the digits make without the point, its last `surplus` digits cut and rounded up. `None`
-/// when it is larger than any that is kept.
-fn rounded_up(parts: &Parts<'_>, surplus: i64) -> Option<i128> {
+/// The digits as a number, ignoring the point, without the last `surplus` digits and rounded up. `None` if the number
+/// is too large.
+fn rounded_up(parts: &QuantityParts<'_>, surplus: i64) -> Option<i128> {
     let digits = parts.whole.bytes().chain(parts.fraction.bytes());
     let count = i64::try_from(parts.whole.len() + parts.fraction.len()).ok()?;
     let kept = usize::try_from(count - surplus).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The expected values are what upstream's library says.
+//! The expected values were taken from upstream's library.
 
 use super::*;
 
@@ -7,9 +7,9 @@ fn read(text: &str) -> Quantity {
 }
 
 #[test]
-fn quantities_print_as_upstream_prints_what_it_read() {
+fn quantities_are_formatted_as_upstream() {
     let table = [
-        // Kept as they were written.
+        // The original text is kept.
         ("0", "0"),
         ("1", "1"),
         ("-1", "-1"),
@@ -24,7 +24,7 @@ fn quantities_print_as_upstream_prints_what_it_read() {
         ("1Ki", "1Ki"),
         ("1025Ki", "1025Ki"),
         ("10G", "10G"),
-        // Written anew.
+        // Printed in canonical form.
         ("00", "0"),
         ("-0", "0"),
         ("0.5", "500m"),
@@ -53,7 +53,7 @@ fn quantities_print_as_upstream_prints_what_it_read() {
         ("16Ei", "9223372036854775807"),
         ("-16Ei", "-9223372036854775807"),
         ("1.5Ei", "1536Pi"),
-        // Oddities of upstream's.
+        // Upstream's special cases.
         ("1000E", "1"),
         ("-", "0"),
         (".", "0"),
@@ -66,7 +66,7 @@ fn quantities_print_as_upstream_prints_what_it_read() {
 }
 
 #[test]
-fn what_is_no_quantity_is_refused_in_upstreams_words() {
+fn invalid_quantities_are_rejected_with_upstreams_messages() {
     let format = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
     let suffix = "unable to parse quantity's suffix";
     let numeric = "unable to parse numeric part of quantity";
@@ -123,7 +123,7 @@ fn values_are_rounded_away_from_zero() {
 }
 
 #[test]
-fn amounts_are_compared_whatever_their_form() {
+fn comparison_ignores_the_format() {
     let rising = [
         "-2Ki",
         "-1",
@@ -154,7 +154,7 @@ fn amounts_are_compared_whatever_their_form() {
 }
 
 #[test]
-fn sums_keep_the_form_of_the_first_that_is_not_zero() {
+fn sums_keep_the_format_of_the_first_nonzero_operand() {
     let table = [
         ("1", "1", "2", "0"),
         ("0", "1Ki", "1Ki", "-1Ki"),
@@ -183,7 +183,7 @@ fn sums_keep_the_form_of_the_first_that_is_not_zero() {
 }
 
 #[test]
-fn json_holds_quantities_as_strings_and_numbers() {
+fn quantities_are_read_from_json_strings_and_numbers() {
     let table = [
         ("\"1Gi\"", "\"1Gi\""),
         ("\" 2 \"", "\"2\""),
@@ -200,7 +200,7 @@ fn json_holds_quantities_as_strings_and_numbers() {
 }
 
 #[test]
-fn wholeness_is_told_by_scale() {
+fn multiples_of_a_scale_are_detected() {
     let table = [
         ("1", true, true),
         ("1m", false, true),
@@ -221,7 +221,7 @@ fn wholeness_is_told_by_scale() {
 }
 
 #[test]
-fn rounding_up_rewrites_only_what_is_finer() {
+fn rounding_up_changes_only_finer_quantities() {
     let table = [
         ("1", "1"),
         ("1.234", "1.234"),

@@ -1,6 +1,6 @@
-//! The Kubernetes `Status`: what a client gets instead of the object it asked for.
+//! `metav1.Status`: the error (or success without an object) that the API returns.
 
-mod build;
+mod constructors;
 mod reason;
 mod server_response;
 
@@ -10,12 +10,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use reason::{CauseType, StatusReason};
-pub use server_response::ServerResponse;
+pub use server_response::GenericServerResponse;
 
-/// The outcome of a request that gave no other object.
+/// The response to a request that returns no other object (upstream: `metav1.Status`, `apierrors.StatusError`).
 ///
-/// Serialized, it carries its `kind` and `apiVersion`. It is an error like any other: a handler returns it
-/// as `Err`, and its text is the message. It is kept below the size at which a `Result` becomes costly.
+/// Serialization adds `kind` and `apiVersion`. Implements [`std::error::Error`]: handlers return it as `Err`, and it
+/// displays its message. Its size is limited, because it is the error of many `Result`s.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Status {
     #[serde(default)]
@@ -32,14 +32,14 @@ pub struct Status {
     pub code: i32,
 }
 
-/// The metadata of a Status: empty, but for the token with which an expired list can go on.
+/// The metadata of a Status: empty, except for the continue token of an expired list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListMeta {
     #[serde(default, rename = "continue", skip_serializing_if = "Option::is_none")]
     pub continue_token: Option<Box<str>>,
 }
 
-/// What a Status is about, and the causes behind it.
+/// The object of a Status, and the causes of the failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatusDetails {
@@ -57,7 +57,7 @@ pub struct StatusDetails {
     pub retry_after_seconds: i32,
 }
 
-/// One reason for a failure, for a program to read.
+/// A machine-readable cause of a failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusCause {
@@ -93,11 +93,7 @@ impl Status {
         self.reason == StatusReason::ALREADY_EXISTS
     }
 
-    pub fn is_expired(&self) -> bool {
-        self.reason == StatusReason::EXPIRED
-    }
-
-    /// How long a client is asked to wait, if it is asked to.
+    /// How long the client should wait before it retries, if specified.
     pub fn retry_after_seconds(&self) -> Option<i32> {
         self.details
             .as_ref()
@@ -116,10 +112,10 @@ impl std::error::Error for Status {}
 
 impl Serialize for Status {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// The order of the fields is upstream's, so that answers can be compared as bytes.
+        /// Fields in upstream's order, so that responses are byte-identical.
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Wire<'a> {
+        struct StatusJson<'a> {
             kind: &'static str,
             api_version: &'static str,
             metadata: &'a ListMeta,
@@ -134,7 +130,7 @@ impl Serialize for Status {
             #[serde(skip_serializing_if = "is_zero")]
             code: i32,
         }
-        Wire {
+        StatusJson {
             kind: "Status",
             api_version: "v1",
             metadata: &self.metadata,
@@ -154,7 +150,7 @@ mod tests {
     use crate::gvk::GroupResource;
 
     #[test]
-    fn a_status_reads_back_as_it_was_written() {
+    fn a_status_round_trips() {
         let pods = GroupResource::from_static("", "pods");
         for status in [
             Status::not_found(&pods, "web"),
@@ -171,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_written_in_upstreams_order() {
+    fn a_status_is_serialized_in_upstreams_field_order() {
         let status = Status::not_found(&GroupResource::from_static("apps", "deployments"), "web");
         let want = concat!(
             r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,

@@ -1,4 +1,4 @@
-//! The names by which programs tell one failure from another.
+//! Machine-readable reasons (`metav1.StatusReason`) and causes (`metav1.CauseType`) of failures.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -45,7 +45,7 @@ macro_rules! open_names {
 }
 
 open_names! {
-    /// Why a request failed. The set is open: webhooks answer with reasons of their own.
+    /// Why a request failed. The set is open, because webhooks may return other reasons.
     StatusReason {
         UNKNOWN = "",
         UNAUTHORIZED = "Unauthorized",
@@ -71,7 +71,7 @@ open_names! {
 }
 
 open_names! {
-    /// The kind of a single cause; those of fields are the names of [`ErrorType`](crate::field::ErrorType).
+    /// The type of a single cause. For field errors, the names are those of [`ErrorType`](crate::field::ErrorType).
     CauseType {
         UNKNOWN = "",
         FIELD_MANAGER_CONFLICT = "FieldManagerConflict",

@@ -1,12 +1,14 @@
-//! Status made of an HTTP answer that carried none, such as one of a webhook or an aggregated server.
+//! Converts an HTTP response without a Status, such as of a webhook or an aggregated server, to a Status.
+//!
+//! Upstream: `apierrors.NewGenericServerResponse`.
 
 use super::{CauseType, Status, StatusCause, StatusDetails, StatusReason};
 use crate::gotext::quote;
 use crate::gvk::GroupResource;
 
-/// What is known of such an answer.
+/// An HTTP response whose body is not a Status.
 #[derive(Debug, Clone)]
-pub struct ServerResponse<'a> {
+pub struct GenericServerResponse<'a> {
     pub code: i32,
     /// The HTTP method of the request.
     pub verb: &'a str,
@@ -14,12 +16,12 @@ pub struct ServerResponse<'a> {
     pub name: &'a str,
     pub message: &'a str,
     pub retry_after_seconds: i32,
-    /// Whether the answer came from something that does not speak the Kubernetes API.
+    /// Whether the responder does not implement the Kubernetes API.
     pub is_unexpected: bool,
 }
 
 impl Status {
-    pub fn from_server_response(response: &ServerResponse<'_>) -> Self {
+    pub fn from_server_response(response: &GenericServerResponse<'_>) -> Self {
         let (reason, mut message) = explain(response);
         let resource = response.resource;
         let verb = response.verb.to_lowercase();
@@ -49,9 +51,9 @@ impl Status {
     }
 }
 
-/// The reason and the words that stand for an answer.
-fn explain(response: &ServerResponse<'_>) -> (StatusReason, String) {
-    let said = response.message;
+/// The reason and message of the Status.
+fn explain(response: &GenericServerResponse<'_>) -> (StatusReason, String) {
+    let body_message = response.message;
     if let Some((reason, text)) = explain_code(response.code) {
         let exists = response.code == 409 && response.verb == "POST";
         let reason = if exists {
@@ -62,19 +64,22 @@ fn explain(response: &ServerResponse<'_>) -> (StatusReason, String) {
         return (reason, text.to_owned());
     }
     match response.code {
-        // These messages say who may not do what, or what would be accepted: they are kept.
-        403 => (StatusReason::FORBIDDEN, said.to_owned()),
-        415 => (StatusReason::UNSUPPORTED_MEDIA_TYPE, said.to_owned()),
-        406 if said.is_empty() || said == "unknown" => {
+        // These messages are specific (the denied action, the accepted media types), so they are kept.
+        403 => (StatusReason::FORBIDDEN, body_message.to_owned()),
+        415 => (
+            StatusReason::UNSUPPORTED_MEDIA_TYPE,
+            body_message.to_owned(),
+        ),
+        406 if body_message.is_empty() || body_message == "unknown" => {
             let text =
                 "the server was unable to respond with a content type that the client supports";
             (StatusReason::NOT_ACCEPTABLE, text.to_owned())
         }
-        406 => (StatusReason::NOT_ACCEPTABLE, said.to_owned()),
+        406 => (StatusReason::NOT_ACCEPTABLE, body_message.to_owned()),
         code if code >= 500 => {
-            let said = quote(said);
+            let quoted = quote(body_message);
             let text = format!(
-                "an error on the server ({said}) has prevented the request from succeeding"
+                "an error on the server ({quoted}) has prevented the request from succeeding"
             );
             (StatusReason::INTERNAL_ERROR, text)
         }
@@ -87,7 +92,7 @@ fn explain(response: &ServerResponse<'_>) -> (StatusReason, String) {
     }
 }
 
-/// What an HTTP code says by itself.
+/// The reason and message that depend on the HTTP status code only.
 fn explain_code(code: i32) -> Option<(StatusReason, &'static str)> {
     let text = match code {
         400 => "the server rejected our request for an unknown reason",
@@ -122,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_without_a_status_is_explained_by_its_code() {
+    fn a_response_without_status_is_described_by_its_code() {
         let pods = GroupResource::from_static("", "pods");
         let none = GroupResource::default();
         let table = [
@@ -169,7 +174,7 @@ mod tests {
             ),
         ];
         for (code, verb, resource, name, reason, message) in table {
-            let response = ServerResponse {
+            let response = GenericServerResponse {
                 code,
                 verb,
                 resource,

@@ -1,10 +1,10 @@
-//! What the property tests share: texts shaped like selectors, and texts that are nearly so.
-#![allow(dead_code, reason = "each test program uses a part")]
+//! Strategies shared by the property tests: valid, nearly valid and arbitrary selector texts.
+#![allow(dead_code, reason = "each test binary uses only some of these")]
 
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// No files of past failures: the smallest failing input is printed, and belongs into the tables of the tests.
+/// Without failure persistence files: add the printed minimal failing input to the table-driven tests instead.
 pub(crate) fn config() -> ProptestConfig {
     ProptestConfig {
         failure_persistence: None,
@@ -12,7 +12,7 @@ pub(crate) fn config() -> ProptestConfig {
     }
 }
 
-/// Few keys and values, so that selectors and labels often meet.
+/// Few keys and values, so that selectors often match labels.
 pub(crate) const KEYS: [&str; 6] = ["a", "b", "in", "notin", "example.com/app", "C_d.e-f"];
 pub(crate) const VALUES: [&str; 8] = ["", "a", "b", "in", "5", "10", "007", "9223372036854775807"];
 
@@ -24,7 +24,7 @@ pub(crate) fn value() -> impl Strategy<Value = String> {
     select(VALUES.as_slice()).prop_map(str::to_owned)
 }
 
-/// The labels of an object; some values are none that a selector could name.
+/// The labels of an object; some values are invalid label values, which no selector can contain.
 pub(crate) fn labels() -> impl Strategy<Value = Vec<(String, String)>> {
     let value = prop_oneof![8 => value(), 1 => Just("-5".to_owned()), 1 => Just("+7".to_owned()), 1 => "[0-9]{1,20}"];
     proptest::collection::btree_map(key(), value, 0..4).prop_map(|map| map.into_iter().collect())
@@ -55,7 +55,7 @@ pub(crate) fn selector() -> impl Strategy<Value = String> {
     proptest::collection::vec(requirement(), 0..6).prop_map(|requirements| requirements.join(","))
 }
 
-/// The words of both grammars in any order.
+/// Tokens of both grammars in random order.
 pub(crate) fn word_salad() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         4 => key(),
@@ -68,7 +68,7 @@ pub(crate) fn word_salad() -> impl Strategy<Value = String> {
     proptest::collection::vec(word, 0..16).prop_map(|words| words.concat())
 }
 
-/// A text with some of its bytes changed, removed or doubled; what is then no UTF-8 is replaced.
+/// A text with some bytes changed, removed or doubled; invalid UTF-8 is replaced.
 pub(crate) fn mutated(base: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
     let edits =
         proptest::collection::vec((any::<prop::sample::Index>(), 0_u8..3, any::<u8>()), 1..4);
@@ -90,7 +90,7 @@ pub(crate) fn mutated(base: impl Strategy<Value = String>) -> impl Strategy<Valu
     })
 }
 
-/// Any text: nonsense, nearly right, and right.
+/// Arbitrary, nearly valid and valid texts.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         1 => ".{0,80}",

@@ -1,14 +1,14 @@
-//! How things are spread over tables.
+//! Hash functions and hash map types of the engine, faster than SipHash for its keys.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
-/// Odd, with bits all over.
+/// Odd, with well distributed bits (the golden ratio).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Spreads small numbers and places in memory over a table by one multiplication: they are ours, so nobody can choose them
-/// to collide.
+/// Hashes ids and pointers with one multiplication. Clients cannot choose these keys, so collision attacks are
+/// impossible.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct IdHasher(u64);
 
@@ -33,31 +33,31 @@ impl Hasher for IdHasher {
 
     fn write_u64(&mut self, number: u64) {
         self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(MULTIPLIER);
-        // The table looks at the lowest and the highest bits; the highest are the well mixed ones.
+        // hashbrown uses the lowest and the highest bits; a multiplication only mixes the highest well.
         self.0 ^= self.0 >> 32;
     }
 }
 
-/// Never iterated where the order could show.
+/// Not to be iterated where the order is visible.
 pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 pub(crate) type IdSet<I> = HashSet<I, BuildHasherDefault<IdHasher>>;
 
-/// Spreads what others choose, mostly short words, by a multiplication for every eight bytes. It begins with a number that
-/// nobody knows and multiplies by another, without which nobody can tell what collides.
+/// Hashes keys that clients choose, mostly short strings, with one multiplication per eight bytes. The initial state
+/// and the multiplier are random per map, so that clients cannot construct collisions.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct WordHasher {
+pub(crate) struct UntrustedKeyHasher {
     state: u64,
     multiplier: u64,
 }
 
-impl WordHasher {
+impl UntrustedKeyHasher {
     fn mix(&mut self, number: u64) {
         let product = u128::from(self.state ^ number) * u128::from(self.multiplier);
         self.state = (product as u64) ^ ((product >> 64) as u64);
     }
 }
 
-impl Hasher for WordHasher {
+impl Hasher for UntrustedKeyHasher {
     fn finish(&self) -> u64 {
         self.state
     }
@@ -69,7 +69,7 @@ impl Hasher for WordHasher {
         }
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
-        // The length tells words apart that end in zeros, and never lets the beginning stay as it is.
+        // The length distinguishes strings that end in zero bytes, and makes an empty string change the state.
         self.mix(u64::from_le_bytes(last) ^ (bytes.len() as u64).rotate_right(8));
     }
 
@@ -90,30 +90,31 @@ impl Hasher for WordHasher {
     }
 }
 
+/// Creates hashers with the random seed of one map.
 #[derive(Debug, Clone)]
-pub(crate) struct Secret(WordHasher);
+pub(crate) struct UntrustedKeyHasherBuilder(UntrustedKeyHasher);
 
-impl Default for Secret {
+impl Default for UntrustedKeyHasherBuilder {
     fn default() -> Self {
         let random = RandomState::new();
-        Secret(WordHasher {
+        UntrustedKeyHasherBuilder(UntrustedKeyHasher {
             state: random.hash_one(0),
             multiplier: random.hash_one(1) | 1,
         })
     }
 }
 
-impl BuildHasher for Secret {
-    type Hasher = WordHasher;
+impl BuildHasher for UntrustedKeyHasherBuilder {
+    type Hasher = UntrustedKeyHasher;
 
-    fn build_hasher(&self) -> WordHasher {
+    fn build_hasher(&self) -> UntrustedKeyHasher {
         self.0
     }
 }
 
-/// Never iterated where the order could show.
-pub(crate) type WordMap<K, V> = HashMap<K, V, Secret>;
-pub(crate) type WordSet<K> = HashSet<K, Secret>;
+/// Not to be iterated where the order is visible.
+pub(crate) type UntrustedKeyMap<K, V> = HashMap<K, V, UntrustedKeyHasherBuilder>;
+pub(crate) type UntrustedKeySet<K> = HashSet<K, UntrustedKeyHasherBuilder>;
 
 #[cfg(test)]
 mod tests {
@@ -122,16 +123,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_differ_little_are_spread_well() {
-        let secret = Secret::default();
+    fn similar_strings_have_well_distributed_hashes() {
+        let builder = UntrustedKeyHasherBuilder::default();
         let ends = ["", "\0", "a", "a\0", "app", "b", "-1", "/x/y/z"];
         let words = (0..4096).flat_map(|at| ends.map(|end| format!("app-{at}{end}")));
-        let hashes: Vec<u64> = words.map(|word| secret.hash_one(word)).collect();
+        let hashes: Vec<u64> = words.map(|word| builder.hash_one(word)).collect();
         let distinct: BTreeSet<u64> = hashes.iter().copied().collect();
         assert_eq!(distinct.len(), hashes.len());
         for bits in [0, 20, 48] {
             let used: BTreeSet<u64> = hashes.iter().map(|hash| (hash >> bits) & 0xffff).collect();
-            // By chance 25,800 of 65,536 places are taken.
+            // A random function would hit about 25,800 of 65,536 values.
             assert!(used.len() > 25_000, "{} from bit {bits}", used.len());
         }
     }

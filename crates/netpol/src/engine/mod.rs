@@ -1,204 +1,211 @@
-//! Follows pods, namespaces and policies, and keeps what follows from them up to date.
+//! Incremental NetworkPolicy evaluation: tracks pods, namespaces and policies. Entry point: [`PolicyEngine`].
 //!
-//! Objects are read into a [`world::World`] of small records. Whom policies are about and who their peers are is a
-//! *selection*; policies that mean the same share one, and each knows its members ([`follow`]). So a changed object
-//! touches only the selections that it enters or leaves, and what depends on those: summaries, or the rules of a
-//! [`node`]. Nothing depends on the order of events, except for the numbers of sets, chains and groups.
+//! Objects are reduced to small records in a [`policy_cluster_state::PolicyClusterState`]. The targets and the peers of
+//! policies are *pod selections*; equal selections are shared between policies, and each keeps its member pods
+//! ([`membership`]). A changed object therefore only affects the selections that it joins or leaves, and what is
+//! derived from them: summaries, or the ruleset of a node ([`node_ruleset`]). The result does not depend on the order
+//! of events, except for the numbers of sets, chains and groups.
 
-mod change;
-mod few;
-mod follow;
+mod address_owners;
+mod changed_policies;
+mod chunked_slab;
+mod compile_policy;
+mod evaluate_connection;
 mod hashing;
-mod index;
-mod meaning;
-mod names;
-mod namespaces;
-mod node;
-mod owners;
-mod pods;
-mod policies;
-mod selections;
-mod slots;
-mod spread;
-mod text;
-mod touched;
-mod verdicts;
-mod world;
+mod membership;
+mod name_index;
+mod namespace_table;
+mod node_ruleset;
+mod object_updates;
+mod pod_counts_by_node;
+mod pod_selections;
+mod pod_table;
+mod policy_cluster_state;
+mod policy_table;
+mod selector_index;
+mod small_id_set;
+mod string_interner;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use self::node::Node;
-use self::spread::Spread;
-use self::text::Texts;
-use self::touched::Touched;
-use self::world::World;
-use crate::judge::{Question, Verdict};
-use crate::program::{Changes, Program};
-use crate::summary::Summary;
-use crate::{Name, Namespace, NetworkPolicy, Pod, versions};
+use self::changed_policies::ChangedPolicies;
+use self::node_ruleset::NodeRulesetTracker;
+use self::pod_counts_by_node::PodCountsByNode;
+use self::policy_cluster_state::PolicyClusterState;
+use self::string_interner::StringInterner;
+use crate::policy_summary::PolicySummary;
+use crate::ruleset::{NodeRuleset, RulesetDelta};
+use crate::verdict::{ConnectionQuery, ConnectionVerdict};
+use crate::{Namespace, NamespacedName, NetworkPolicy, Pod, policy_versions};
 
-pub(crate) use self::meaning::isolates;
+pub(crate) use self::compile_policy::isolates;
 
-/// What an engine is to know.
+/// What an engine computes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
-    /// All pods: for verdicts and summaries.
+pub enum EngineScope {
+    /// Verdicts and policy summaries for all pods.
     Cluster,
-    /// The rules of one node: policies that select no pod of it cost next to nothing. Verdicts and summaries know only
-    /// the pods of the node as those that policies are about.
+    /// The ruleset of one node. Policies that select no pod of the node cost almost nothing. Verdicts and summaries
+    /// only consider pods of the node as targets of policies.
     Node(String),
 }
 
-/// What an implementation knows of policies: others are ignored as a whole.
+/// What the network plugin can enforce. Policies that require another version are ignored completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Knowledge {
+pub struct PluginCapabilities {
     pub versions: BTreeSet<String>,
-    /// Whether SCTP can be told apart; otherwise no rule about it allows anything.
+    /// Whether SCTP ports can be matched; if not, rules for SCTP allow nothing.
     pub sctp: bool,
 }
 
-impl Knowledge {
-    /// All that there is to know.
-    pub fn all() -> Knowledge {
-        Knowledge {
-            versions: versions::ALL.map(str::to_owned).into(),
+impl PluginCapabilities {
+    /// All versions and features that exist.
+    pub fn all() -> PluginCapabilities {
+        PluginCapabilities {
+            versions: policy_versions::ALL_VERSIONS.map(str::to_owned).into(),
             sctp: true,
         }
     }
 }
 
+/// Evaluates policies; see the [module documentation](self).
 #[derive(Debug)]
-pub struct Engine {
-    knowledge: Knowledge,
-    texts: Texts,
-    world: World,
-    node: Node,
-    touched: Touched,
+pub struct PolicyEngine {
+    capabilities: PluginCapabilities,
+    interner: StringInterner,
+    cluster: PolicyClusterState,
+    node_ruleset: NodeRulesetTracker,
+    changed_policies: ChangedPolicies,
 }
 
-impl Engine {
-    pub fn new(scope: Scope, knowledge: Knowledge) -> Engine {
-        let mut texts = Texts::default();
+impl PolicyEngine {
+    pub fn new(scope: EngineScope, capabilities: PluginCapabilities) -> PolicyEngine {
+        let mut interner = StringInterner::default();
         let name = match scope {
-            Scope::Cluster => None,
-            Scope::Node(name) => Some(texts.intern(&name)),
+            EngineScope::Cluster => None,
+            EngineScope::Node(name) => Some(interner.intern(&name)),
         };
-        Engine {
-            knowledge,
-            texts,
-            world: World::default(),
-            node: Node::new(name),
-            touched: Touched::default(),
+        PolicyEngine {
+            capabilities,
+            interner,
+            cluster: PolicyClusterState::default(),
+            node_ruleset: NodeRulesetTracker::new(name),
+            changed_policies: ChangedPolicies::default(),
         }
     }
 
     pub fn set_namespace(&mut self, namespace: &Namespace) {
-        self.change_namespace(namespace);
+        self.apply_namespace(namespace);
     }
 
     pub fn remove_namespace(&mut self, name: &str) {
-        self.forget_namespace(name);
+        self.delete_namespace(name);
     }
 
-    /// A new pod, or what is known of one now.
+    /// Adds or updates a pod.
     pub fn set_pod(&mut self, pod: &Pod) {
-        self.change_pod(pod);
+        self.apply_pod(pod);
     }
 
-    pub fn remove_pod(&mut self, name: &Name) {
-        self.forget_pod(name);
+    pub fn remove_pod(&mut self, name: &NamespacedName) {
+        self.delete_pod(name);
     }
 
     pub fn set_policy(&mut self, policy: &NetworkPolicy) {
-        self.change_policy(policy);
+        self.apply_policy(policy);
     }
 
-    pub fn remove_policy(&mut self, name: &Name) {
-        self.forget_policy(name);
+    pub fn remove_policy(&mut self, name: &NamespacedName) {
+        self.delete_policy(name);
     }
 
-    /// Ranges of addresses, first and last included and each of one family, of which the program of the node is to know all
-    /// that any pod has, whichever node that is on.
-    pub fn set_ranges(&mut self, ranges: &[(IpAddr, IpAddr)]) {
-        self.change_ranges(ranges);
+    /// Sets the pod address ranges of this node (inclusive, one family each). The ruleset lists the addresses in them
+    /// that belong to any pod, even to one of another node.
+    pub fn set_node_pod_ranges(&mut self, ranges: &[(IpAddr, IpAddr)]) {
+        self.apply_node_pod_ranges(ranges);
     }
 
-    /// The names of all that there is, for what is compared with a new list. Pods that have finished are as if they were
-    /// not there.
-    pub fn pods(&self) -> impl Iterator<Item = &Name> {
-        self.world.pods.names()
+    /// The names of all pods, to be compared with a new list. Finished pods are not included.
+    pub fn pods(&self) -> impl Iterator<Item = &NamespacedName> {
+        self.cluster.pods.names()
     }
 
-    pub fn policies(&self) -> impl Iterator<Item = &Name> {
-        self.world.policies.names()
+    pub fn policies(&self) -> impl Iterator<Item = &NamespacedName> {
+        self.cluster.policies.names()
     }
 
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        self.world.namespaces.known()
+        self.cluster.namespaces.existing_names()
     }
 
-    /// The pod that has an address: of several that claim it, the latest of those that are there to stay. Pods of the
-    /// host network have none of their own.
-    pub fn owner(&self, address: IpAddr) -> Option<&Name> {
-        let pod = self.world.owners.of(address.to_canonical())?;
-        Some(&self.world.pods[pod].name)
+    /// The pod that owns an address. If several claim it: the newest that is not terminating. Pods in the host network
+    /// own no address.
+    pub fn pod_with_address(&self, address: IpAddr) -> Option<&NamespacedName> {
+        let pod = self
+            .cluster
+            .address_owners
+            .owner_of(address.to_canonical())?;
+        Some(&self.cluster.pods[pod].name)
     }
 
-    /// What is said of a connection, for each pair of the ends' addresses of one family. An address that another pod has
-    /// by now is not an address of a pod any more. `None` if there is no pair: an end is a pod that is not there, or has
-    /// no address, or none of the other's family.
-    pub fn judge(&self, question: &Question) -> Option<Verdict> {
-        self.world.judge(question)
+    /// Evaluates a connection for each pair of addresses of the same family. Addresses of a pod that another pod owns
+    /// by now are not considered. `None` if there is no such pair: a pod does not exist, has no address, or the
+    /// endpoints have no family in common.
+    pub fn evaluate(&self, query: &ConnectionQuery) -> Option<ConnectionVerdict> {
+        self.cluster.evaluate(query)
     }
 
-    /// Costs no more where many pods are selected: how many there are on each node is counted as they come and go.
-    pub fn summary(&self, policy: &Name) -> Option<Summary> {
-        let id = self.world.policies.find(policy)?;
-        let meaning = &self.world.policies[id].meaning;
-        let selections = &self.world.selections;
-        let spread = selections[meaning.target].spread.as_ref();
-        let nodes = spread.into_iter().flat_map(Spread::nodes);
-        Some(Summary {
-            uid: meaning.uid.to_string(),
-            generation: meaning.generation,
-            min_version: meaning.min_version.to_string(),
-            nodes: nodes
+    /// The summary of a policy. The cost does not depend on the number of selected pods: pods per node are counted
+    /// incrementally.
+    pub fn summary(&self, policy: &NamespacedName) -> Option<PolicySummary> {
+        let id = self.cluster.policies.find(policy)?;
+        let compiled = &self.cluster.policies[id].compiled;
+        let selections = &self.cluster.selections;
+        let pod_counts = selections[compiled.target].pod_counts.as_ref();
+        let nodes = pod_counts.into_iter().flat_map(PodCountsByNode::nodes);
+        Some(PolicySummary {
+            uid: compiled.uid.to_string(),
+            generation: compiled.generation,
+            min_version: compiled.min_version.to_string(),
+            pods_per_node: nodes
                 .map(|(node, count)| (node.to_owned(), count))
                 .collect(),
-            unplaced: spread.map_or(0, Spread::unplaced),
-            traffic: meaning.traffic(|peer| !selections[peer].members.is_empty()),
-            flaws: meaning.flaws.to_vec(),
+            unscheduled_pods: pod_counts.map_or(0, PodCountsByNode::unscheduled),
+            has_matching_peers: compiled
+                .has_matching_peers(|peer| !selections[peer].members.is_empty()),
+            lint_warnings: compiled.lint_warnings.to_vec(),
         })
     }
 
-    /// Policies of which a summary may have changed since it was last asked; those that are gone too. Nothing is noted
-    /// for a single node.
-    pub fn take_touched(&mut self) -> BTreeSet<Name> {
-        self.touched.take(&self.world)
+    /// Policies whose summary may have changed since the last call, including deleted ones. Always empty with
+    /// [`EngineScope::Node`].
+    pub fn take_changed_policies(&mut self) -> BTreeSet<NamespacedName> {
+        self.changed_policies.take(&self.cluster)
     }
 
-    /// The same without those of which nothing has changed but how many pods there are on a node, or on none yet: so a pod
-    /// that comes where others are costs nothing, however many policies select it.
-    pub fn take_touched_beyond_counts(&mut self) -> BTreeSet<Name> {
-        self.touched.take_beyond_counts(&self.world)
+    /// The same, without policies for which only the number of pods on a node (or unscheduled) changed. So a new pod on
+    /// a node that already has selected pods costs nothing, however many policies select it.
+    pub fn take_changed_policies_ignoring_counts(&mut self) -> BTreeSet<NamespacedName> {
+        self.changed_policies.take_ignoring_counts(&self.cluster)
     }
 
-    /// How the rules of the node have changed since this was last asked.
-    pub fn take_changes(&mut self) -> Changes {
-        let changes = self.node.catch_up(&self.world);
-        self.forget_idle();
+    /// The changes of the node's ruleset since the last call.
+    pub fn take_ruleset_delta(&mut self) -> RulesetDelta {
+        let changes = self.node_ruleset.take_delta(&self.cluster);
+        self.drop_unused_selections();
         changes
     }
 
-    /// All rules of the node as of the last [`Engine::take_changes`].
-    pub fn program(&self) -> &Program {
-        &self.node.program
+    /// The node's ruleset as of the last [`PolicyEngine::take_ruleset_delta`].
+    pub fn ruleset(&self) -> &NodeRuleset {
+        &self.node_ruleset.ruleset
     }
 
-    /// The policies that select pods of this node, with uid and generation, as of the last [`Engine::take_changes`].
-    pub fn applied(&self) -> impl Iterator<Item = (&Name, &str, i64)> {
-        let applied = self.node.applied.iter();
+    /// The policies that select pods of this node, with uid and generation, as of the last
+    /// [`PolicyEngine::take_ruleset_delta`].
+    pub fn applied_policies(&self) -> impl Iterator<Item = (&NamespacedName, &str, i64)> {
+        let applied = self.node_ruleset.applied.iter();
         applied.map(|(name, applied)| (&**name, &*applied.uid, applied.generation))
     }
 }

@@ -1,11 +1,16 @@
+//! Deltas, sharing and cleanup of the engine's internal state.
+
 use serde_json::{Value, json};
 
 use super::*;
-use crate::program::{self, Peer, Ports};
-use crate::{Direction, Family};
+use crate::ruleset::{self, PeerMatch, PortMatch};
+use crate::{Direction, IpFamily};
 
-fn engine_of_node() -> Engine {
-    Engine::new(Scope::Node("here".to_owned()), Knowledge::all())
+fn engine_of_node() -> PolicyEngine {
+    PolicyEngine::new(
+        EngineScope::Node("here".to_owned()),
+        PluginCapabilities::all(),
+    )
 }
 
 fn pod(name: &str, node: &str, addresses: &[&str], labels: Value) -> Pod {
@@ -18,25 +23,25 @@ fn pod(name: &str, node: &str, addresses: &[&str], labels: Value) -> Pod {
         },
         "status": {"podIPs": addresses, "hostIP": "192.168.0.1"},
     });
-    serde_json::from_value(pod).expect("a pod")
+    serde_json::from_value(pod).expect("valid pod")
 }
 
 fn policy(name: &str, spec: Value) -> NetworkPolicy {
     let metadata = json!({"namespace": "shop", "name": name, "uid": name, "generation": 1});
     let policy = json!({"metadata": metadata, "spec": spec});
-    serde_json::from_value(policy).expect("a policy")
+    serde_json::from_value(policy).expect("valid policy")
 }
 
 fn namespace(name: &str, labels: Value) -> Namespace {
     let namespace = json!({"metadata": {"name": name, "labels": labels}});
-    serde_json::from_value(namespace).expect("a namespace")
+    serde_json::from_value(namespace).expect("valid namespace")
 }
 
-fn shop(name: &str) -> Name {
-    Name::new("shop", name)
+fn shop(name: &str) -> NamespacedName {
+    NamespacedName::new("shop", name)
 }
 
-/// A policy of all kinds of peers and ports.
+/// A policy with all kinds of peers and ports.
 fn rich_spec() -> Value {
     json!({
         "podSelector": {"matchLabels": {"app": "web"}},
@@ -57,10 +62,10 @@ fn rich_spec() -> Value {
     })
 }
 
-type Step = Box<dyn Fn(&mut Engine)>;
+type EngineStep = Box<dyn Fn(&mut PolicyEngine)>;
 
-/// Brings everything, and takes it away again, in an order that `turn` decides.
-fn come_and_go(engine: &mut Engine, turn: usize) {
+/// Adds all objects and removes them again, in an order that depends on `transition`.
+fn add_and_remove_everything(engine: &mut PolicyEngine, transition: usize) {
     let pods = [
         pod("a", "here", &["10.0.0.1", "fd00::1"], json!({"app": "web"})),
         pod("b", "there", &["10.0.0.2"], json!({"app": "db"})),
@@ -68,7 +73,7 @@ fn come_and_go(engine: &mut Engine, turn: usize) {
         pod("d", "", &[], json!({})),
     ];
     let policies = ["p", "q"].map(|name| policy(name, rich_spec()));
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<EngineStep> = Vec::new();
     for pod in pods {
         steps.push(Box::new(move |engine| engine.set_pod(&pod)));
     }
@@ -77,14 +82,14 @@ fn come_and_go(engine: &mut Engine, turn: usize) {
     }
     let shop_a = namespace("shop", json!({"team": "a"}));
     steps.push(Box::new(move |engine| engine.set_namespace(&shop_a)));
-    steps.rotate_left(turn % 7);
+    steps.rotate_left(transition % 7);
     for step in &steps {
         step(engine);
-        if turn.is_multiple_of(2) {
-            engine.take_changes();
+        if transition.is_multiple_of(2) {
+            engine.take_ruleset_delta();
         }
     }
-    let mut removals: Vec<Step> = Vec::new();
+    let mut removals: Vec<EngineStep> = Vec::new();
     for name in ["a", "b", "c", "d"] {
         removals.push(Box::new(move |engine| engine.remove_pod(&shop(name))));
     }
@@ -92,34 +97,37 @@ fn come_and_go(engine: &mut Engine, turn: usize) {
         removals.push(Box::new(move |engine| engine.remove_policy(&shop(name))));
     }
     removals.push(Box::new(|engine| engine.remove_namespace("shop")));
-    removals.rotate_left(turn / 7 % 7);
+    removals.rotate_left(transition / 7 % 7);
     for removal in &removals {
         removal(engine);
     }
-    engine.take_changes();
-    engine.take_touched();
+    engine.take_ruleset_delta();
+    engine.take_changed_policies();
 }
 
 #[test]
-fn nothing_is_kept_of_what_is_gone() {
-    for scope in [Scope::Cluster, Scope::Node("here".to_owned())] {
-        let mut engine = Engine::new(scope.clone(), Knowledge::all());
-        for turn in 0..98 {
-            come_and_go(&mut engine, turn);
-            let world = &engine.world;
-            assert!(world.namespaces.is_empty(), "{scope:?} {turn}");
-            assert!(world.pods.is_empty(), "{scope:?} {turn}");
-            assert!(world.owners.is_empty(), "{scope:?} {turn}");
-            assert!(world.nodes.is_empty(), "{scope:?} {turn}");
-            assert!(world.selections.is_empty(), "{scope:?} {turn}");
-            assert!(engine.node.is_empty(), "{scope:?} {turn}");
-            assert!(engine.take_touched().is_empty(), "{scope:?} {turn}");
+fn the_engine_is_empty_after_removing_everything() {
+    for scope in [EngineScope::Cluster, EngineScope::Node("here".to_owned())] {
+        let mut engine = PolicyEngine::new(scope.clone(), PluginCapabilities::all());
+        for transition in 0..98 {
+            add_and_remove_everything(&mut engine, transition);
+            let cluster = &engine.cluster;
+            assert!(cluster.namespaces.is_empty(), "{scope:?} {transition}");
+            assert!(cluster.pods.is_empty(), "{scope:?} {transition}");
+            assert!(cluster.address_owners.is_empty(), "{scope:?} {transition}");
+            assert!(cluster.node_addresses.is_empty(), "{scope:?} {transition}");
+            assert!(cluster.selections.is_empty(), "{scope:?} {transition}");
+            assert!(engine.node_ruleset.is_empty(), "{scope:?} {transition}");
+            assert!(
+                engine.take_changed_policies().is_empty(),
+                "{scope:?} {transition}"
+            );
         }
     }
 }
 
 #[test]
-fn what_is_removed_and_comes_back_in_between_changes_nothing() {
+fn removing_and_adding_back_yields_an_empty_delta() {
     let mut engine = engine_of_node();
     let web = pod("a", "here", &["10.0.0.1"], json!({"app": "web"}));
     let db = pod("b", "there", &["10.0.0.2"], json!({"app": "db"}));
@@ -129,7 +137,7 @@ fn what_is_removed_and_comes_back_in_between_changes_nothing() {
     engine.set_pod(&web);
     engine.set_pod(&db);
     engine.set_policy(&policy);
-    assert!(!engine.take_changes().is_empty());
+    assert!(!engine.take_ruleset_delta().is_empty());
     engine.remove_policy(&shop("p"));
     engine.remove_pod(&shop("a"));
     engine.remove_pod(&shop("b"));
@@ -138,98 +146,98 @@ fn what_is_removed_and_comes_back_in_between_changes_nothing() {
     engine.set_namespace(&team);
     engine.set_pod(&db);
     engine.set_pod(&web);
-    assert_eq!(engine.take_changes(), Changes::default());
+    assert_eq!(engine.take_ruleset_delta(), RulesetDelta::default());
 }
 
 #[test]
-fn what_comes_and_goes_in_between_changes_nothing() {
+fn adding_and_removing_yields_an_empty_delta() {
     let mut engine = engine_of_node();
-    come_and_go(&mut engine, 1);
+    add_and_remove_everything(&mut engine, 1);
     let web = pod("a", "here", &["10.0.0.1"], json!({"app": "web"}));
     engine.set_pod(&web);
     engine.set_policy(&policy("p", rich_spec()));
-    engine.take_changes();
+    engine.take_ruleset_delta();
     let other = pod("b", "here", &["10.0.0.2"], json!({"app": "web"}));
     engine.set_pod(&other);
     engine.set_policy(&policy("q", rich_spec()));
     engine.remove_pod(&shop("b"));
     engine.remove_policy(&shop("q"));
-    assert_eq!(engine.take_changes(), Changes::default());
+    assert_eq!(engine.take_ruleset_delta(), RulesetDelta::default());
 }
 
 #[test]
-fn a_new_generation_that_means_the_same_is_applied_without_a_change() {
+fn a_new_generation_with_equal_rules_is_applied_without_a_delta() {
     let mut engine = engine_of_node();
     engine.set_pod(&pod("a", "here", &["10.0.0.1"], json!({"app": "web"})));
     let mut policy = policy("p", rich_spec());
     engine.set_policy(&policy);
-    engine.take_changes();
+    engine.take_ruleset_delta();
     policy.metadata.generation = Some(2);
     engine.set_policy(&policy);
-    let applied = |engine: &Engine| -> Vec<i64> {
-        let applied = engine.applied();
+    let applied = |engine: &PolicyEngine| -> Vec<i64> {
+        let applied = engine.applied_policies();
         applied.map(|(_, _, generation)| generation).collect()
     };
     assert_eq!(applied(&engine), [1]);
-    assert_eq!(engine.take_changes(), Changes::default());
+    assert_eq!(engine.take_ruleset_delta(), RulesetDelta::default());
     assert_eq!(applied(&engine), [2]);
 }
 
 #[test]
-fn policies_that_mean_the_same_pods_share_sets_and_groups() {
+fn policies_that_select_the_same_pods_share_sets_and_groups() {
     let mut engine = engine_of_node();
     for (name, address) in [("a", "10.0.0.1"), ("b", "10.0.0.2")] {
         engine.set_pod(&pod(name, "here", &[address], json!({"app": "web"})));
     }
     let spec = json!({"podSelector": {}, "ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "web"}}}]}]});
     engine.set_policy(&policy("p", spec.clone()));
-    engine.take_changes();
+    engine.take_ruleset_delta();
     engine.set_policy(&policy("q", spec));
-    let changes = engine.take_changes();
+    let changes = engine.take_ruleset_delta();
     assert!(changes.new_sets.is_empty());
-    let program = engine.program();
-    assert_eq!(program.sets.len(), 2, "one of each family");
-    assert_eq!((program.chains.len(), program.groups.len()), (2, 1));
+    let ruleset = engine.ruleset();
+    assert_eq!(ruleset.sets.len(), 2, "one per family");
+    assert_eq!((ruleset.chains.len(), ruleset.groups.len()), (2, 1));
     assert_eq!(changes.removed_groups.len(), 1);
     engine.remove_policy(&shop("p"));
-    let changes = engine.take_changes();
+    let changes = engine.take_ruleset_delta();
     assert!(changes.removed_sets.is_empty());
     assert_eq!(changes.removed_chains.len(), 1);
 }
 
 #[test]
-fn a_changed_pod_is_one_element_and_a_changed_policy_one_chain() {
+fn a_changed_pod_updates_one_element_and_a_changed_policy_one_chain() {
     let mut engine = engine_of_node();
     engine.set_pod(&pod("a", "here", &["10.0.0.1"], json!({"app": "web"})));
     engine.set_pod(&pod("b", "there", &["10.0.0.2"], json!({"app": "db"})));
     let spec = |port: u16| json!({"podSelector": {"matchLabels": {"app": "web"}}, "ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "db"}}}], "ports": [{"port": port}]}]});
     engine.set_policy(&policy("p", spec(80)));
-    engine.take_changes();
+    engine.take_ruleset_delta();
     engine.set_pod(&pod("b", "there", &["10.0.0.3"], json!({"app": "db"})));
-    let changes = engine.take_changes();
-    let set = *engine.program().sets.keys().next().expect("a set");
-    let element = |address: &str| program::Element {
+    let changes = engine.take_ruleset_delta();
+    let set = *engine.ruleset().sets.keys().next().expect("one set");
+    let element = |address: &str| ruleset::IpSetElement {
         address: address.parse().expect(address),
         port: None,
     };
-    let want = Changes {
+    let want = RulesetDelta {
         removed_elements: [(set, vec![element("10.0.0.2")])].into(),
         added_elements: [(set, vec![element("10.0.0.3")])].into(),
-        ..Changes::default()
+        ..RulesetDelta::default()
     };
     assert_eq!(changes, want);
     engine.set_policy(&policy("p", spec(81)));
-    let changes = engine.take_changes();
-    let (id, chain) = engine.program().chains.iter().next().expect("a chain");
-    let want = Changes {
+    let changes = engine.take_ruleset_delta();
+    let (id, chain) = engine.ruleset().chains.iter().next().expect("one chain");
+    let want = RulesetDelta {
         chains: [(*id, chain.clone())].into(),
-        ..Changes::default()
+        ..RulesetDelta::default()
     };
     assert_eq!(changes, want);
 }
 
 #[test]
-fn rules_are_as_few_as_they_can_be() {
+fn rules_are_merged_and_empty_ones_dropped() {
     let mut engine = engine_of_node();
     engine.set_pod(&pod("a", "here", &["10.0.0.1"], json!({})));
     let spec = json!({"podSelector": {}, "ingress": [
@@ -244,27 +252,31 @@ fn rules_are_as_few_as_they_can_be() {
         {"ports": [{"port": 1}, {}, {"protocol": "UDP", "port": 53}]},
     ]});
     engine.set_policy(&policy("p", spec));
-    engine.take_changes();
-    let chains: Vec<_> = engine.program().chains.values().collect();
+    engine.take_ruleset_delta();
+    let chains: Vec<_> = engine.ruleset().chains.values().collect();
     let address = |text: &str| text.parse().expect(text);
-    let rule = |family, peer, ports| program::Rule {
+    let rule = |family, peer, ports| ruleset::AllowRule {
         family,
         peer,
         ports,
     };
     let (tcp, udp) = (crate::Protocol::Tcp, crate::Protocol::Udp);
-    let block = Peer::Ranges(vec![(address("10.0.0.0"), address("10.0.1.255"))]);
+    let block = PeerMatch::Ranges(vec![(address("10.0.0.0"), address("10.0.1.255"))]);
     let want = [
-        rule(Some(Family::V4), block, Ports::Ranges(tcp, vec![(80, 90)])),
-        rule(None, Peer::Anyone, Ports::All(tcp)),
-        rule(None, Peer::Anyone, Ports::Ranges(udp, vec![(53, 53)])),
+        rule(
+            Some(IpFamily::V4),
+            block,
+            PortMatch::Ranges(tcp, vec![(80, 90)]),
+        ),
+        rule(None, PeerMatch::Any, PortMatch::AllPortsOf(tcp)),
+        rule(None, PeerMatch::Any, PortMatch::Ranges(udp, vec![(53, 53)])),
     ];
     assert_eq!(chains.len(), 1);
     assert_eq!(chains[0].rules, want);
 }
 
 #[test]
-fn ports_by_name_are_one_set_however_many_there_are() {
+fn all_named_ports_of_a_rule_share_one_set() {
     let mut engine = engine_of_node();
     engine.set_pod(&pod("a", "here", &["10.0.0.1"], json!({})));
     let spec = |names: &[&str]| {
@@ -272,16 +284,19 @@ fn ports_by_name_are_one_set_however_many_there_are() {
         json!({"podSelector": {}, "ingress": [{"ports": ports}]})
     };
     engine.set_policy(&policy("p", spec(&["http", "metrics", "http"])));
-    engine.take_changes();
-    let chain = engine.program().chains.values().next().expect("a chain");
-    assert_eq!(chain.rules.len(), 2, "one of each family");
-    assert_eq!(engine.program().sets.len(), 2);
+    engine.take_ruleset_delta();
+    let chain = engine.ruleset().chains.values().next().expect("one chain");
+    assert_eq!(chain.rules.len(), 2, "one per family");
+    assert_eq!(engine.ruleset().sets.len(), 2);
     engine.set_policy(&policy("q", spec(&["metrics", "http"])));
-    assert!(engine.take_changes().new_sets.is_empty(), "it is shared");
+    assert!(
+        engine.take_ruleset_delta().new_sets.is_empty(),
+        "the port set is shared"
+    );
 }
 
 #[test]
-fn a_pod_that_opens_another_port_changes_only_that() {
+fn an_added_container_port_adds_only_its_elements() {
     let mut engine = engine_of_node();
     let with_ports = |ports: Value| {
         let mut pod = pod("a", "here", &["10.0.0.1"], json!({}));
@@ -293,13 +308,13 @@ fn a_pod_that_opens_another_port_changes_only_that() {
     engine.set_pod(&with_ports(json!([http])));
     let ports = json!([{"port": "http"}, {"port": "metrics"}]);
     engine.set_policy(&policy("p", json!({"ingress": [{"ports": ports}]})));
-    engine.take_changes();
+    engine.take_ruleset_delta();
     let metrics = json!({"name": "metrics", "containerPort": 9090});
     engine.set_pod(&with_ports(json!([metrics, http])));
-    let changes = engine.take_changes();
+    let changes = engine.take_ruleset_delta();
     let added: Vec<_> = changes.added_elements.values().flatten().collect();
-    let element = program::Element {
-        address: "10.0.0.1".parse().expect("an address"),
+    let element = ruleset::IpSetElement {
+        address: "10.0.0.1".parse().expect("valid address"),
         port: Some((crate::Protocol::Tcp, 9090)),
     };
     assert_eq!(added, [&element]);
@@ -307,21 +322,24 @@ fn a_pod_that_opens_another_port_changes_only_that() {
 }
 
 #[test]
-fn policies_about_no_pod_of_the_node_are_not_followed() {
+fn policies_without_pods_on_the_node_are_not_tracked() {
     let mut engine = engine_of_node();
     engine.set_pod(&pod("b", "there", &["10.0.0.2"], json!({"app": "web"})));
     engine.set_policy(&policy("p", rich_spec()));
-    assert!(engine.take_changes().is_empty());
+    assert!(engine.take_ruleset_delta().is_empty());
     assert!(
-        engine.world.pods[engine.world.pods.find(&shop("b")).expect("b")]
+        engine.cluster.pods[engine.cluster.pods.find(&shop("b")).expect("pod b")]
             .selections
             .is_empty()
     );
     engine.set_pod(&pod("a", "here", &[], json!({"app": "web"})));
-    assert!(engine.take_changes().is_empty(), "it has no address");
-    assert_eq!(engine.applied().count(), 1);
+    assert!(
+        engine.take_ruleset_delta().is_empty(),
+        "the pod has no address"
+    );
+    assert_eq!(engine.applied_policies().count(), 1);
     engine.set_pod(&pod("a", "here", &["10.0.0.1"], json!({"app": "web"})));
-    let changes = engine.take_changes();
+    let changes = engine.take_ruleset_delta();
     let directions: Vec<Direction> = changes
         .dispatch
         .keys()
@@ -329,13 +347,13 @@ fn policies_about_no_pod_of_the_node_are_not_followed() {
         .collect();
     assert_eq!(directions, Direction::BOTH);
     engine.remove_pod(&shop("a"));
-    engine.take_changes();
-    assert_eq!(engine.program(), &Program::default());
-    assert_eq!(engine.applied().count(), 0);
+    engine.take_ruleset_delta();
+    assert_eq!(engine.ruleset(), &NodeRuleset::default());
+    assert_eq!(engine.applied_policies().count(), 0);
 }
 
 #[test]
-fn a_program_can_be_told_at_once() {
+fn a_delta_from_empty_recreates_the_ruleset() {
     let mut engine = engine_of_node();
     engine.set_pod(&pod(
         "a",
@@ -344,57 +362,62 @@ fn a_program_can_be_told_at_once() {
         json!({"app": "web"}),
     ));
     engine.set_policy(&policy("p", rich_spec()));
-    engine.take_changes();
-    let mut told = Program::default();
-    told.apply(&engine.program().everything());
-    assert_eq!(&told, engine.program());
+    engine.take_ruleset_delta();
+    let mut copy = NodeRuleset::default();
+    copy.apply(&engine.ruleset().delta_from_empty());
+    assert_eq!(&copy, engine.ruleset());
 }
 
 #[test]
-fn pods_of_other_nodes_are_known_where_they_have_addresses_of_this_one() {
+fn remote_pods_within_the_nodes_pod_ranges_are_known_addresses() {
     let range = |first: &str, last: &str| (first.parse().unwrap(), last.parse().unwrap());
     let mut engine = engine_of_node();
     engine.set_pod(&pod("a", "here", &["10.0.0.1"], json!({})));
     engine.set_pod(&pod("b", "there", &["10.0.1.2", "fd00::2"], json!({})));
-    let mut check = |change: &dyn Fn(&mut Engine), known: &[&str]| {
+    let mut check = |change: &dyn Fn(&mut PolicyEngine), known: &[&str]| {
         change(&mut engine);
-        engine.take_changes();
-        let shown = engine.program().known.iter().map(ToString::to_string);
+        engine.take_ruleset_delta();
+        let shown = engine
+            .ruleset()
+            .known_addresses
+            .iter()
+            .map(ToString::to_string);
         assert_eq!(shown.collect::<Vec<_>>(), known);
     };
     check(&|_| {}, &["10.0.0.1"]);
     let ranges = [range("10.0.1.0", "10.0.1.255"), range("fd00::", "fd00::f")];
     check(
-        &|engine| engine.set_ranges(&ranges),
+        &|engine| engine.set_node_pod_ranges(&ranges),
         &["10.0.0.1", "10.0.1.2", "fd00::2"],
     );
-    let come = |engine: &mut Engine| {
+    let come = |engine: &mut PolicyEngine| {
         engine.set_pod(&pod("c", "there", &["10.0.1.3"], json!({})));
         engine.remove_pod(&shop("b"));
     };
     check(&come, &["10.0.0.1", "10.0.1.3"]);
-    check(&|engine| engine.set_ranges(&[]), &["10.0.0.1"]);
+    check(&|engine| engine.set_node_pod_ranges(&[]), &["10.0.0.1"]);
     check(&|engine| engine.remove_pod(&shop("a")), &[]);
 }
 
 #[test]
-fn pods_that_come_where_others_are_change_nothing_but_counts() {
-    let mut engine = Engine::new(Scope::Cluster, Knowledge::all());
+fn further_pods_on_a_node_change_only_counts() {
+    let mut engine = PolicyEngine::new(EngineScope::Cluster, PluginCapabilities::all());
     let policies = ["p", "q"].map(shop);
     for name in ["p", "q"] {
         engine.set_policy(&policy(name, json!({"podSelector": {}})));
     }
     let at = |name: &str, node: &str| pod(name, node, &[], json!({}));
-    let mut check = |change: &dyn Fn(&mut Engine), nodes: &[(&str, usize)], is_told: bool| {
-        change(&mut engine);
-        let summary = engine.summary(&policies[1]).expect("a policy");
-        let shown = summary.nodes.iter();
-        let shown: Vec<(&str, usize)> = shown.map(|(node, count)| (&**node, *count)).collect();
-        assert_eq!(shown, nodes);
-        let told = engine.take_touched_beyond_counts();
-        let want: &[Name] = if is_told { &policies } else { &[] };
-        assert_eq!(told.into_iter().collect::<Vec<_>>(), want, "{nodes:?}");
-    };
+    let mut check =
+        |change: &dyn Fn(&mut PolicyEngine), nodes: &[(&str, usize)], is_changed: bool| {
+            change(&mut engine);
+            let summary = engine.summary(&policies[1]).expect("policy exists");
+            let shown = summary.pods_per_node.iter();
+            let shown: Vec<(&str, usize)> = shown.map(|(node, count)| (&**node, *count)).collect();
+            assert_eq!(shown, nodes);
+            let changed = engine.take_changed_policies_ignoring_counts();
+            let want: &[NamespacedName] = if is_changed { &policies } else { &[] };
+            assert_eq!(changed.into_iter().collect::<Vec<_>>(), want, "{nodes:?}");
+        };
     check(&|engine| engine.set_pod(&at("a", "x")), &[("x", 1)], true);
     check(&|engine| engine.set_pod(&at("b", "x")), &[("x", 2)], false);
     check(&|engine| engine.remove_pod(&shop("a")), &[("x", 1)], false);
@@ -407,28 +430,34 @@ fn pods_that_come_where_others_are_change_nothing_but_counts() {
     check(&|engine| engine.set_pod(&at("d", "")), &[("y", 2)], false);
     check(&|engine| engine.set_pod(&at("d", "y")), &[("y", 3)], false);
     let none = json!({"podSelector": {"matchLabels": {"app": "none"}}});
-    let turn = |engine: &mut Engine| {
+    let transition = |engine: &mut PolicyEngine| {
         for name in ["p", "q"] {
             engine.set_policy(&policy(name, none.clone()));
             engine.set_policy(&policy(name, json!({"podSelector": {}})));
         }
     };
-    check(&turn, &[("y", 3)], true);
-    let gone = |engine: &mut Engine| ["b", "c", "d"].map(|name| engine.remove_pod(&shop(name)));
+    check(&transition, &[("y", 3)], true);
+    let gone =
+        |engine: &mut PolicyEngine| ["b", "c", "d"].map(|name| engine.remove_pod(&shop(name)));
     check(&|engine| _ = gone(engine), &[], true);
     check(&|engine| engine.set_pod(&at("e", "")), &[], true);
     check(&|engine| engine.set_pod(&at("e", "z")), &[("z", 1)], true);
 }
 
 #[test]
-fn pods_are_counted_for_policies_about_what_others_have_as_peers() {
-    let mut engine = Engine::new(Scope::Cluster, Knowledge::all());
+fn a_selection_shared_as_target_and_peer_is_counted_for_its_targets() {
+    let mut engine = PolicyEngine::new(EngineScope::Cluster, PluginCapabilities::all());
     let peers = json!({"podSelector": {"matchLabels": {"app": "none"}}, "ingress": [{"from": [{"podSelector": {}}]}]});
     engine.set_policy(&policy("p", peers));
     engine.set_pod(&pod("a", "x", &[], json!({})));
     engine.set_policy(&policy("q", json!({"podSelector": {}})));
     engine.set_pod(&pod("b", "x", &[], json!({})));
-    let counts = |engine: &Engine| engine.summary(&shop("q")).expect("a policy").nodes;
+    let counts = |engine: &PolicyEngine| {
+        engine
+            .summary(&shop("q"))
+            .expect("policy exists")
+            .pods_per_node
+    };
     assert_eq!(counts(&engine), [("x".to_owned(), 2)].into());
     engine.remove_policy(&shop("q"));
     engine.remove_pod(&shop("a"));

@@ -1,18 +1,18 @@
-//! Random clusters, judged twice: by the engine, and by a second evaluator that knows no shortcuts.
+//! Differential tests: random clusters are evaluated by the engine and by a naive reference evaluator.
 //!
-//! The evaluator reads objects as they are written and goes through all of them for each question. It shares no code
-//! with the engine but the types of questions and answers. Seeds are fixed; `RHUMB_NETPOL_SEEDS` multiplies how many
-//! are tried. A script that fails is made as short as it gets and printed as lines of JSON.
+//! The reference evaluator works on the JSON objects and scans all of them for each query. It shares no code with the
+//! engine except the types of queries and results. Seeds are fixed; the environment variable `RHUMB_NETPOL_SEEDS`
+//! multiplies their number. A failing script is minimized and printed as lines of JSON.
 
-mod answers;
-mod changes;
-mod clusters;
-mod coverage;
-mod dice;
-mod evaluator;
-mod flaws;
+mod compare_verdicts;
+mod engine_histories;
+mod event_script;
 mod generator;
-mod kernel;
-mod nodes;
-mod script;
+mod generator_coverage;
+mod lint;
+mod node_rulesets;
+mod reference_evaluator;
+mod seeded_rng;
 mod seeds;
+mod static_clusters;
+mod strict_ruleset_model;

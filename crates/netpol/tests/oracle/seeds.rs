@@ -1,46 +1,53 @@
-//! Tries many scripts, and makes one that fails as short as it gets.
+//! Runs a check on the scripts of many seeds, and minimizes a failing script.
 
 use std::panic::{self, AssertUnwindSafe};
 
 use serde_json::Value;
 
-use crate::dice::Dice;
-use crate::script::{Event, Script, lines};
+use crate::event_script::{EventScript, ObjectEvent, to_json_lines};
+use crate::seeded_rng::SeededRng;
 
-/// A longer run has other scripts than a shorter one has after its last.
-const MULTIPLIER: &str = "RHUMB_NETPOL_SEEDS";
+/// Environment variable that multiplies the number of seeds.
+const SEED_MULTIPLIER_VARIABLE: &str = "RHUMB_NETPOL_SEEDS";
 
-/// Checks the scripts of so many seeds. The check may only depend on the script.
-pub(crate) fn try_seeds(
+/// Checks the scripts of `count` seeds. The check must depend on the script only.
+pub(crate) fn check_seeds(
     count: u64,
-    make: impl Fn(&mut Dice) -> Script,
-    check: impl Fn(&Script) -> Result<(), String>,
+    make: impl Fn(&mut SeededRng) -> EventScript,
+    check: impl Fn(&EventScript) -> Result<(), String>,
 ) {
     for seed in 0..count * multiplier() {
-        let script = make(&mut Dice::new(seed));
-        if let Err(problem) = attempt(&check, &script) {
-            let shortest = shorten(script, &|script| attempt(&check, script).is_err());
-            let problem = attempt(&check, &shortest).err().unwrap_or(problem);
-            panic!("seed {seed}: {problem}\n{}", lines(&shortest));
+        let script = make(&mut SeededRng::new(seed));
+        if let Err(problem) = check_catching_panics(&check, &script) {
+            let shortest = minimize(script, &|script| {
+                check_catching_panics(&check, script).is_err()
+            });
+            let problem = check_catching_panics(&check, &shortest)
+                .err()
+                .unwrap_or(problem);
+            panic!("seed {seed}: {problem}\n{}", to_json_lines(&shortest));
         }
     }
 }
 
 pub(crate) fn multiplier() -> u64 {
-    let set = std::env::var(MULTIPLIER).ok();
+    let set = std::env::var(SEED_MULTIPLIER_VARIABLE).ok();
     set.map_or(1, |text| {
         text.parse().expect("RHUMB_NETPOL_SEEDS is a number")
     })
 }
 
-/// A crash is a failure like others.
-fn attempt(check: &impl Fn(&Script) -> Result<(), String>, script: &Script) -> Result<(), String> {
+/// Runs the check; a panic counts as a failure.
+fn check_catching_panics(
+    check: &impl Fn(&EventScript) -> Result<(), String>,
+    script: &EventScript,
+) -> Result<(), String> {
     let result = panic::catch_unwind(AssertUnwindSafe(|| check(script)));
-    result.unwrap_or_else(|_| Err("it crashes".to_owned()))
+    result.unwrap_or_else(|_| Err("the check panicked".to_owned()))
 }
 
-/// Leaves out events, then parts of objects, one at a time, while it still fails.
-fn shorten(mut script: Script, fails: &dyn Fn(&Script) -> bool) -> Script {
+/// Removes events, then list elements of objects, one at a time, as long as the check still fails.
+fn minimize(mut script: EventScript, fails: &dyn Fn(&EventScript) -> bool) -> EventScript {
     let mut index = script.events.len();
     while index > 0 {
         index -= 1;
@@ -53,7 +60,9 @@ fn shorten(mut script: Script, fails: &dyn Fn(&Script) -> bool) -> Script {
     }
     for index in 0..script.events.len() {
         loop {
-            let smaller = smaller_events(&script, index).into_iter().find(fails);
+            let smaller = without_one_list_element(&script, index)
+                .into_iter()
+                .find(fails);
             match smaller {
                 Some(smaller) => script = smaller,
                 None => break,
@@ -63,15 +72,15 @@ fn shorten(mut script: Script, fails: &dyn Fn(&Script) -> bool) -> Script {
     script
 }
 
-/// The script with one element less in a list of one of its objects.
-fn smaller_events(script: &Script, index: usize) -> Vec<Script> {
+/// All variants of the script with one list element less in the object of an event.
+fn without_one_list_element(script: &EventScript, index: usize) -> Vec<EventScript> {
     let objects = match &script.events[index] {
-        Event::Set(object) => without_one(object),
-        Event::Remove(..) => Vec::new(),
+        ObjectEvent::Set(object) => without_one(object),
+        ObjectEvent::Remove(..) => Vec::new(),
     };
     let smaller = objects.into_iter().map(|object| {
         let mut smaller = script.clone();
-        smaller.events[index] = Event::Set(object);
+        smaller.events[index] = ObjectEvent::Set(object);
         smaller
     });
     smaller.collect()

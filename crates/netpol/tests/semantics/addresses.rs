@@ -1,12 +1,12 @@
-//! Blocks of addresses, and addresses of pods behind selectors.
+//! `ipBlock` peers, and the addresses of pods that selectors match.
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Allowed, Cluster, Denied, two_by_two};
+use crate::cluster::{Allowed, ClusterHarness, Denied, two_by_two};
 use crate::objects::{app, egress, ingress, pod};
 
-/// Pods of `a` reach these peers only.
-fn to(peers: Value) -> Cluster {
+/// A policy that allows egress from pods of `a` to these peers only.
+fn to(peers: Value) -> ClusterHarness {
     two_by_two().with(egress("a/p", json!([{"to": peers}])))
 }
 
@@ -25,7 +25,7 @@ fn check(cidr: &str, except: &[&str], allowed: &[&str], denied: &[&str]) {
 }
 
 #[test]
-fn a_block_is_its_addresses_from_the_first_to_the_last() {
+fn an_ip_block_covers_its_first_to_last_address() {
     check(
         "203.0.113.64/26",
         &[],
@@ -49,7 +49,7 @@ fn a_block_is_its_addresses_from_the_first_to_the_last() {
 }
 
 #[test]
-fn the_source_of_what_comes_in_can_be_in_a_block() {
+fn an_ip_block_matches_ingress_sources() {
     let rules = json!([{"from": [block("203.0.113.0/24", &["203.0.113.128/25"])]}]);
     let mut cluster = two_by_two().with(ingress("a/p", rules));
     cluster.allows(&["203.0.113.1 -> a/x:80/TCP"]);
@@ -61,7 +61,7 @@ fn the_source_of_what_comes_in_can_be_in_a_block() {
 }
 
 #[test]
-fn a_block_holds_pods_too() {
+fn an_ip_block_matches_pod_addresses() {
     let mut cluster = to(json!([block("10.0.2.0/31", &[])]));
     cluster.allows(&["10.0.1.1 -> 10.0.2.1:80/TCP"]);
     cluster.denies(&[
@@ -71,7 +71,7 @@ fn a_block_holds_pods_too() {
 }
 
 #[test]
-fn a_block_of_ipv4_never_allows_ipv6_nor_the_other_way() {
+fn an_ip_block_matches_only_its_own_ip_family() {
     let mut cluster = to(json!([block("0.0.0.0/0", &[])]));
     cluster.allows(&["10.0.1.1 -> 10.0.2.1:80/TCP"]);
     cluster.denies(&["a/x -> fd00:0:0:2::1:80/TCP", "a/x -> 2001:db8::1:80/TCP"]);
@@ -81,7 +81,7 @@ fn a_block_of_ipv4_never_allows_ipv6_nor_the_other_way() {
 }
 
 #[test]
-fn a_block_of_ipv4_written_within_ipv6_is_one_of_ipv4() {
+fn an_ipv4_mapped_block_is_an_ipv4_block() {
     check(
         "::ffff:203.0.113.0/120",
         &["::ffff:203.0.113.128/121"],
@@ -91,7 +91,7 @@ fn a_block_of_ipv4_written_within_ipv6_is_one_of_ipv4() {
 }
 
 #[test]
-fn a_selector_picks_every_address_of_a_pod() {
+fn a_selector_matches_every_address_of_a_pod() {
     let mut cluster = to(json!([{"namespaceSelector": {}, "podSelector": app("y")}]));
     cluster.allows(&[
         "10.0.1.1 -> 10.0.2.2:80/TCP",
@@ -113,7 +113,7 @@ fn a_policy_isolates_every_address_of_a_pod() {
 }
 
 #[test]
-fn except_is_taken_out_of_its_block() {
+fn except_is_excluded_from_its_block() {
     check(
         "10.9.0.0/16",
         &["10.9.1.0/24", "10.9.2.128/25", "10.9.255.255/32"],
@@ -153,7 +153,7 @@ fn excepts_may_overlap() {
 }
 
 #[test]
-fn blocks_and_excepts_may_reach_to_the_first_and_the_last_address_of_all() {
+fn blocks_and_excepts_may_include_the_lowest_and_highest_address() {
     check(
         "0.0.0.0/0",
         &["0.0.0.0/32", "255.255.255.255/32"],
@@ -181,7 +181,7 @@ fn blocks_and_excepts_may_reach_to_the_first_and_the_last_address_of_all() {
 }
 
 #[test]
-fn except_narrows_only_its_own_peer() {
+fn except_applies_only_to_its_own_peer() {
     let mut cluster = to(json!([
         block("10.9.0.0/16", &["10.9.1.0/24"]),
         block("10.9.1.0/28", &[]),
@@ -197,7 +197,7 @@ fn except_narrows_only_its_own_peer() {
 }
 
 #[test]
-fn except_takes_nothing_from_another_policy() {
+fn except_does_not_restrict_other_policies() {
     let mut cluster = to(json!([block("10.9.0.0/16", &["10.9.1.0/24"])]))
         .with(egress("a/q", json!([{"to": [block("10.9.1.7/32", &[])]}])));
     cluster.allows(&["a/x -> 10.9.1.7:80/TCP"]);
@@ -205,7 +205,7 @@ fn except_takes_nothing_from_another_policy() {
 }
 
 #[test]
-fn except_is_to_be_a_part_of_its_block_and_other_ones_mean_what_they_say() {
+fn excepts_that_cover_or_miss_their_block_are_applied_literally() {
     check(
         "10.9.0.0/16",
         &["10.9.0.0/16"],
@@ -233,7 +233,7 @@ fn except_is_to_be_a_part_of_its_block_and_other_ones_mean_what_they_say() {
 }
 
 #[test]
-fn an_ambiguous_block_is_the_block_and_not_the_address() {
+fn an_ambiguous_cidr_means_the_whole_block() {
     check(
         "203.0.113.5/24",
         &["203.0.113.77/26"],
@@ -254,7 +254,7 @@ fn an_ambiguous_block_is_the_block_and_not_the_address() {
 }
 
 #[test]
-fn numbers_with_zeros_before_them_are_decimal() {
+fn numbers_with_leading_zeros_are_decimal() {
     check(
         "010.009.0.0/016",
         &["10.009.010.0/24"],
@@ -264,7 +264,7 @@ fn numbers_with_zeros_before_them_are_decimal() {
 }
 
 #[test]
-fn a_block_that_cannot_be_read_holds_nothing() {
+fn an_unparsable_block_matches_nothing() {
     for cidr in [
         "",
         "10.9.0.0",
@@ -282,7 +282,7 @@ fn a_block_that_cannot_be_read_holds_nothing() {
 }
 
 #[test]
-fn addresses_of_nodes_are_reached_by_blocks() {
+fn ip_blocks_match_node_addresses() {
     let mut cluster =
         to(json!([block("192.168.0.0/24", &[])])).with(pod("b/other", "10.0.2.9", json!({})));
     cluster.allows(&["a/x -> 192.168.0.2:80/TCP"]);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Allowed, Cluster, Denied, two_by_two};
+use crate::cluster::{Allowed, ClusterHarness, Denied, two_by_two};
 use crate::objects::{app, egress, expression, host_pod, ingress, lay_over, pod, policy};
 
 #[test]
@@ -18,7 +18,7 @@ fn without_policies_everything_is_allowed() {
 }
 
 #[test]
-fn deny_all_ingress_denies_everyone_and_only_what_comes_in() {
+fn deny_all_ingress_denies_all_sources_and_only_ingress() {
     let spec = json!({"podSelector": {}, "policyTypes": ["Ingress"]});
     let mut cluster = two_by_two().with(policy("a/p", spec));
     cluster.denies(&[
@@ -32,7 +32,7 @@ fn deny_all_ingress_denies_everyone_and_only_what_comes_in() {
 }
 
 #[test]
-fn deny_all_egress_denies_only_what_goes_out() {
+fn deny_all_egress_denies_only_egress() {
     let spec = json!({"podSelector": {}, "policyTypes": ["Egress"]});
     let mut cluster = two_by_two().with(policy("a/p", spec));
     cluster.denies(&[
@@ -45,7 +45,7 @@ fn deny_all_egress_denies_only_what_goes_out() {
 }
 
 #[test]
-fn both_ends_must_allow_a_connection() {
+fn both_endpoints_must_allow_a_connection() {
     let out = || egress("a/out", json!([{"to": [{"namespaceSelector": {}}]}]));
     let into = || ingress("b/in", json!([{"from": [{"namespaceSelector": {}}]}]));
     let no_way_out = || egress("a/out", json!([]));
@@ -59,14 +59,16 @@ fn both_ends_must_allow_a_connection() {
         (vec![into()], Allowed),
     ];
     for (policies, want) in table {
-        let mut cluster = policies.into_iter().fold(two_by_two(), Cluster::with);
+        let mut cluster = policies
+            .into_iter()
+            .fold(two_by_two(), ClusterHarness::with);
         cluster.check("a/x -> b/y:80/TCP", want);
     }
 }
 
 #[test]
-fn replies_need_no_rule_of_the_other_direction() {
-    // Who may connect is all that is judged: a/x may not connect to b/y, and answers it all the same.
+fn replies_need_no_rule_in_the_other_direction() {
+    // Policies apply to opening connections: a/x may not connect to b/y, but may reply to it.
     let mut cluster = two_by_two()
         .with(ingress(
             "a/in",
@@ -78,7 +80,7 @@ fn replies_need_no_rule_of_the_other_direction() {
 }
 
 #[test]
-fn an_empty_list_of_rules_is_the_same_as_none_and_denies() {
+fn an_empty_rule_list_denies_like_a_missing_one() {
     for rules in [json!([]), Value::Null] {
         let spec = json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": rules, "egress": rules});
         let mut cluster = two_by_two().with(policy("a/p", spec));
@@ -99,7 +101,7 @@ fn an_empty_rule_allows_everything() {
 }
 
 #[test]
-fn policies_add_up_and_none_takes_back_what_another_allows() {
+fn policies_are_additive() {
     let mut cluster = two_by_two()
         .with(ingress("a/nobody", json!([])))
         .with(ingress("a/web", json!([{"ports": [{"port": 80}]}])))
@@ -112,7 +114,7 @@ fn policies_add_up_and_none_takes_back_what_another_allows() {
 }
 
 #[test]
-fn rules_of_a_policy_add_up() {
+fn rules_of_a_policy_are_additive() {
     let rules = json!([{"from": [{"podSelector": app("y")}], "ports": [{"port": 80}]}, {"ports": [{"port": 443}]}]);
     let mut cluster = two_by_two().with(ingress("a/p", rules));
     cluster.allows(&[
@@ -124,7 +126,7 @@ fn rules_of_a_policy_add_up() {
 }
 
 #[test]
-fn a_policy_is_about_the_pods_of_its_namespace_that_its_selector_picks() {
+fn a_policy_selects_pods_of_its_own_namespace() {
     let spec = json!({"podSelector": app("x"), "policyTypes": ["Ingress"]});
     let mut cluster = two_by_two().with(policy("a/p", spec));
     cluster.denies(&["b/y -> a/x:80/TCP"]);
@@ -136,7 +138,7 @@ fn a_policy_is_about_the_pods_of_its_namespace_that_its_selector_picks() {
 }
 
 #[test]
-fn an_empty_or_missing_pod_selector_picks_all_pods_of_the_namespace() {
+fn an_empty_or_missing_pod_selector_selects_all_pods_of_the_namespace() {
     for selector in [
         json!({}),
         Value::Null,
@@ -153,7 +155,7 @@ fn an_empty_or_missing_pod_selector_picks_all_pods_of_the_namespace() {
 }
 
 #[test]
-fn selectors_know_all_four_operators() {
+fn selectors_support_all_four_operators() {
     let table = [
         (expression("app", "In", &["x", "z"]), Denied),
         (expression("app", "In", &["y", "z"]), Allowed),
@@ -178,7 +180,7 @@ fn selectors_know_all_four_operators() {
 }
 
 #[test]
-fn all_of_a_selector_must_match() {
+fn all_requirements_of_a_selector_must_match() {
     let selector = |tier: &str, zones: &[&str]| {
         json!({
             "matchLabels": {"app": "z", "tier": tier},
@@ -204,7 +206,7 @@ fn all_of_a_selector_must_match() {
 }
 
 #[test]
-fn a_selector_that_cannot_be_understood_picks_nothing() {
+fn an_invalid_selector_matches_nothing() {
     let broken = [
         expression("app", "in", &["x"]),
         expression("app", "In", &[]),
@@ -227,7 +229,7 @@ fn a_selector_that_cannot_be_understood_picks_nothing() {
 }
 
 #[test]
-fn policy_types_unset_mean_ingress_always() {
+fn unset_policy_types_always_include_ingress() {
     for types in [Value::Null, json!([])] {
         for rules in [json!({}), json!({"ingress": []}), json!({"egress": [{}]})] {
             let mut spec = json!({"podSelector": {}, "policyTypes": types});
@@ -240,7 +242,7 @@ fn policy_types_unset_mean_ingress_always() {
 }
 
 #[test]
-fn policy_types_unset_mean_egress_if_there_are_egress_rules() {
+fn unset_policy_types_include_egress_if_there_are_egress_rules() {
     let rules = json!([{"ports": [{"port": 80}]}]);
     let table = [
         (Value::Null, Allowed),
@@ -256,7 +258,7 @@ fn policy_types_unset_mean_egress_if_there_are_egress_rules() {
 }
 
 #[test]
-fn policy_types_of_only_egress_ignore_ingress_rules() {
+fn policy_type_egress_alone_ignores_ingress_rules() {
     let spec = json!({
         "podSelector": {}, "policyTypes": ["Egress"],
         "ingress": [{"ports": [{"port": 1}]}], "egress": [{"ports": [{"port": 80}]}],
@@ -267,7 +269,7 @@ fn policy_types_of_only_egress_ignore_ingress_rules() {
 }
 
 #[test]
-fn policy_types_of_only_ingress_ignore_egress_rules() {
+fn policy_type_ingress_alone_ignores_egress_rules() {
     let spec = json!({
         "podSelector": {}, "policyTypes": ["Ingress"],
         "ingress": [{"ports": [{"port": 80}]}], "egress": [{"ports": [{"port": 1}]}],
@@ -291,7 +293,7 @@ fn a_pod_may_always_reach_itself() {
 }
 
 #[test]
-fn a_node_may_always_reach_its_own_pods_and_they_it() {
+fn a_node_and_its_own_pods_can_always_connect() {
     let mut cluster = two_by_two()
         .with(ingress("a/in", json!([])))
         .with(egress("a/out", json!([])));
@@ -310,7 +312,7 @@ fn a_node_may_always_reach_its_own_pods_and_they_it() {
 }
 
 #[test]
-fn all_addresses_of_a_node_are_its_own_whichever_pod_tells_them() {
+fn node_addresses_are_learned_from_all_its_pods() {
     let ips = json!([{"ip": "192.168.0.7"}, {"ip": "fd00:1::7"}]);
     let host_ips = json!({"status": {"hostIP": "192.168.0.7", "hostIPs": ips}});
     let mut cluster = two_by_two()
@@ -336,20 +338,21 @@ fn all_addresses_of_a_node_are_its_own_whichever_pod_tells_them() {
 }
 
 #[test]
-fn a_pod_without_a_node_shares_none_with_others_of_that_kind() {
-    let homeless = |address: &str| json!({"spec": {"nodeName": ""}, "status": {"hostIP": address}});
-    let mut cluster = Cluster::empty()
-        .with(pod("a/x", "10.0.1.1", homeless("192.168.0.1")))
-        .with(pod("a/y", "10.0.1.2", homeless("192.168.0.2")))
+fn unscheduled_pods_do_not_share_a_node() {
+    let unscheduled =
+        |address: &str| json!({"spec": {"nodeName": ""}, "status": {"hostIP": address}});
+    let mut cluster = ClusterHarness::empty()
+        .with(pod("a/x", "10.0.1.1", unscheduled("192.168.0.1")))
+        .with(pod("a/y", "10.0.1.2", unscheduled("192.168.0.2")))
         .with(ingress("a/in", json!([])));
     cluster.allows(&["192.168.0.1 -> a/x:80/TCP"]);
     cluster.denies(&["192.168.0.2 -> a/x:80/TCP"]);
 }
 
 #[test]
-fn a_node_that_took_over_the_address_of_another_keeps_it_when_the_other_goes() {
+fn a_node_address_shared_by_two_nodes_stays_with_the_remaining_one() {
     let at = |node: &str| json!({"spec": {"nodeName": node}, "status": {"hostIP": "192.168.0.9"}});
-    let mut cluster = Cluster::empty()
+    let mut cluster = ClusterHarness::empty()
         .with(pod("a/x", "10.0.1.1", at("node-1")))
         .with(pod("a/y", "10.0.1.2", at("node-2")))
         .with(ingress("a/in", json!([])));
@@ -360,7 +363,7 @@ fn a_node_that_took_over_the_address_of_another_keeps_it_when_the_other_goes() {
 }
 
 #[test]
-fn a_changed_policy_means_only_what_it_says_now() {
+fn a_policy_update_replaces_the_old_rules() {
     let mut cluster = two_by_two().with(ingress("a/p", json!([{"ports": [{"port": 80}]}])));
     cluster.allows(&["b/y -> a/x:80/TCP"]);
     cluster.set(ingress("a/p", json!([{"ports": [{"port": 81}]}])));

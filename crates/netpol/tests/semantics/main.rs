@@ -1,6 +1,6 @@
-//! What network policies mean, one sentence after the other.
+//! The semantics of NetworkPolicy, one aspect per test.
 //!
-//! Every verdict is asked of the engine of the whole cluster, and of the rules of each node besides.
+//! Each verdict is checked with an engine of cluster scope and with the ruleset of each node.
 
 mod addresses;
 mod cluster;

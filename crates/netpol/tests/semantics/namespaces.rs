@@ -1,11 +1,11 @@
-//! Labels of namespaces, and namespaces that come and go.
+//! Namespace labels, and namespaces that are created and deleted.
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, two_by_two};
+use crate::cluster::{ClusterHarness, two_by_two};
 use crate::objects::{app, expression, ingress, namespace, pod};
 
-fn from_namespaces(selector: Value) -> Cluster {
+fn from_namespaces(selector: Value) -> ClusterHarness {
     two_by_two().with(ingress(
         "a/p",
         json!([{"from": [{"namespaceSelector": selector}]}]),
@@ -17,7 +17,7 @@ fn named(name: &str) -> Value {
 }
 
 #[test]
-fn every_namespace_carries_its_name_as_a_label() {
+fn every_namespace_has_its_name_label() {
     let mut cluster = from_namespaces(named("b"));
     cluster.allows(&["b/x -> a/x:80/TCP"]);
     cluster.denies(&["a/y -> a/x:80/TCP"]);
@@ -31,16 +31,16 @@ fn every_namespace_carries_its_name_as_a_label() {
 }
 
 #[test]
-fn a_namespace_cannot_carry_the_name_of_another() {
-    let disguise = namespace("b", json!({"kubernetes.io/metadata.name": "c"}));
-    let mut cluster = from_namespaces(named("c")).with(disguise.clone());
+fn a_namespace_cannot_forge_its_name_label() {
+    let forged = namespace("b", json!({"kubernetes.io/metadata.name": "c"}));
+    let mut cluster = from_namespaces(named("c")).with(forged.clone());
     cluster.denies(&["b/x -> a/x:80/TCP"]);
-    let mut cluster = from_namespaces(named("b")).with(disguise);
+    let mut cluster = from_namespaces(named("b")).with(forged);
     cluster.allows(&["b/x -> a/x:80/TCP"]);
 }
 
 #[test]
-fn of_a_namespace_that_is_not_known_only_its_name_is() {
+fn an_unknown_namespace_has_only_its_name_label() {
     let with_c =
         |selector: Value| from_namespaces(selector).with(pod("c/x", "10.0.3.1", json!({})));
     with_c(named("c")).allows(&["c/x -> a/x:80/TCP"]);
@@ -50,7 +50,7 @@ fn of_a_namespace_that_is_not_known_only_its_name_is() {
 }
 
 #[test]
-fn a_namespace_that_becomes_known_later_is_picked_by_its_labels() {
+fn a_namespace_added_after_its_pods_is_selected_by_its_labels() {
     let mut cluster = from_namespaces(json!({"matchLabels": {"team": "green"}})).with(pod(
         "c/x",
         "10.0.3.1",
@@ -62,7 +62,7 @@ fn a_namespace_that_becomes_known_later_is_picked_by_its_labels() {
 }
 
 #[test]
-fn a_relabelled_namespace_is_picked_by_its_new_labels_only() {
+fn a_relabelled_namespace_is_selected_by_its_new_labels_only() {
     let mut cluster = from_namespaces(json!({"matchLabels": {"team": "blue"}}));
     cluster.allows(&["b/x -> a/x:80/TCP", "b/y -> a/x:80/TCP"]);
     cluster.set(namespace("b", json!({"team": "green"})));
@@ -72,7 +72,7 @@ fn a_relabelled_namespace_is_picked_by_its_new_labels_only() {
 }
 
 #[test]
-fn a_deleted_namespace_loses_its_labels_and_keeps_its_name() {
+fn a_deleted_namespace_loses_all_labels_but_its_name() {
     let mut cluster = from_namespaces(json!({"matchLabels": {"team": "blue"}}));
     cluster.remove_namespace("b");
     cluster.denies(&["b/x -> a/x:80/TCP"]);
@@ -82,7 +82,7 @@ fn a_deleted_namespace_loses_its_labels_and_keeps_its_name() {
 }
 
 #[test]
-fn policies_isolate_pods_until_the_last_of_a_deleted_namespace_is_gone() {
+fn pods_of_a_deleted_namespace_stay_isolated() {
     let mut cluster = from_namespaces(named("a"));
     cluster.remove_namespace("a");
     cluster.denies(&["b/x -> a/x:80/TCP", "b/x -> a/y:80/TCP"]);
@@ -92,7 +92,7 @@ fn policies_isolate_pods_until_the_last_of_a_deleted_namespace_is_gone() {
 }
 
 #[test]
-fn policies_of_one_name_in_two_namespaces_are_two() {
+fn equal_policy_names_in_two_namespaces_are_distinct() {
     let mut cluster = two_by_two().with(ingress("a/p", json!([]))).with(ingress(
         "b/p",
         json!([{"from": [{"podSelector": app("y")}]}]),
@@ -105,7 +105,7 @@ fn policies_of_one_name_in_two_namespaces_are_two() {
 }
 
 #[test]
-fn labels_of_pods_and_of_namespaces_are_never_mixed_up() {
+fn pod_and_namespace_labels_are_matched_separately() {
     let labels = json!({"metadata": {"labels": {"team": "blue"}}});
     let mut cluster = from_namespaces(json!({"matchLabels": {"team": "blue"}})).with(pod(
         "a/z",
@@ -125,7 +125,7 @@ fn labels_of_pods_and_of_namespaces_are_never_mixed_up() {
 }
 
 #[test]
-fn objects_of_files_without_a_namespace_are_in_the_default_one() {
+fn objects_without_a_namespace_are_in_the_default_namespace() {
     let without = |mut object: Value| {
         object["metadata"]["namespace"] = Value::Null;
         object

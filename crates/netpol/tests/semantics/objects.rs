@@ -1,15 +1,15 @@
-//! Objects as they are written, with no more than a test is about.
+//! Builders for minimal JSON objects.
 
 use serde_json::{Value, json};
 
-/// When everything was made of which nothing else is said.
+/// Default creation timestamp.
 const SOME_TIME: &str = "2026-01-01T00:00:00Z";
 
 pub(crate) fn namespace(name: &str, labels: Value) -> Value {
     json!({"kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 }
 
-/// A running pod `namespace/app` with these addresses, on `node-1` where nothing else is said. `more` is laid over it.
+/// A running pod `namespace/app` with these addresses, by default on `node-1`. `more` is merged over it.
 pub(crate) fn pod(name: &str, addresses: &str, more: Value) -> Value {
     let (namespace, app) = name.split_once('/').expect("namespace/name");
     let mut pod = json!({
@@ -33,7 +33,7 @@ pub(crate) fn pod(name: &str, addresses: &str, more: Value) -> Value {
     pod
 }
 
-/// A pod of the network of its node.
+/// A pod in the host network.
 pub(crate) fn host_pod(name: &str, addresses: &str, more: Value) -> Value {
     let mut pod = pod(name, addresses, json!({"spec": {"hostNetwork": true}}));
     lay_over(&mut pod, more);
@@ -49,13 +49,13 @@ pub(crate) fn policy(name: &str, spec: Value) -> Value {
     })
 }
 
-/// Lets only these rules in, to all pods of the namespace.
+/// A policy for all pods of the namespace with only these ingress rules.
 pub(crate) fn ingress(name: &str, rules: Value) -> Value {
     let spec = json!({"podSelector": {}, "policyTypes": ["Ingress"], "ingress": rules});
     policy(name, spec)
 }
 
-/// Lets only these rules out, from all pods of the namespace.
+/// A policy for all pods of the namespace with only these egress rules.
 pub(crate) fn egress(name: &str, rules: Value) -> Value {
     let spec = json!({"podSelector": {}, "policyTypes": ["Egress"], "egress": rules});
     policy(name, spec)
@@ -65,7 +65,7 @@ pub(crate) fn app(name: &str) -> Value {
     json!({"matchLabels": {"app": name}})
 }
 
-/// A selector of one expression.
+/// A selector with one expression.
 pub(crate) fn expression(key: &str, operator: &str, values: &[&str]) -> Value {
     json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]})
 }

@@ -1,15 +1,15 @@
-//! Whom a rule is about.
+//! Peers of rules.
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, two_by_two};
+use crate::cluster::{ClusterHarness, two_by_two};
 use crate::objects::{app, egress, ingress, pod};
 
-fn from(peers: Value) -> Cluster {
+fn from(peers: Value) -> ClusterHarness {
     two_by_two().with(ingress("a/p", json!([{"from": peers}])))
 }
 
-fn to(peers: Value) -> Cluster {
+fn to(peers: Value) -> ClusterHarness {
     two_by_two().with(egress("a/p", json!([{"to": peers}])))
 }
 
@@ -18,7 +18,7 @@ fn team(name: &str) -> Value {
 }
 
 #[test]
-fn an_empty_list_of_peers_is_everyone() {
+fn an_empty_peer_list_matches_everything() {
     for peers in [json!([]), Value::Null] {
         let rule = json!([{"from": peers, "ports": [{"port": 80}]}]);
         let mut cluster = two_by_two().with(ingress("a/p", rule));
@@ -34,7 +34,7 @@ fn an_empty_list_of_peers_is_everyone() {
 }
 
 #[test]
-fn a_pod_selector_alone_looks_in_the_policys_own_namespace() {
+fn a_pod_selector_alone_matches_in_the_policys_own_namespace() {
     let mut cluster = from(json!([{"podSelector": app("y")}]));
     cluster.allows(&["a/y -> a/x:80/TCP"]);
     cluster.denies(&[
@@ -45,7 +45,7 @@ fn a_pod_selector_alone_looks_in_the_policys_own_namespace() {
 }
 
 #[test]
-fn an_empty_pod_selector_is_all_pods_of_the_policys_own_namespace() {
+fn an_empty_pod_selector_matches_all_pods_of_the_policys_own_namespace() {
     let mut cluster = from(json!([{"podSelector": {}}]));
     cluster.allows(&["a/y -> a/x:80/TCP", "a/x -> a/y:80/TCP"]);
     cluster.denies(&[
@@ -56,14 +56,14 @@ fn an_empty_pod_selector_is_all_pods_of_the_policys_own_namespace() {
 }
 
 #[test]
-fn a_namespace_selector_alone_is_all_pods_of_those_namespaces() {
+fn a_namespace_selector_alone_matches_all_pods_of_those_namespaces() {
     let mut cluster = from(json!([{"namespaceSelector": team("blue")}]));
     cluster.allows(&["b/x -> a/x:80/TCP", "b/y -> a/x:80/TCP"]);
     cluster.denies(&["a/y -> a/x:80/TCP", "203.0.113.1 -> a/x:80/TCP"]);
 }
 
 #[test]
-fn an_empty_namespace_selector_is_all_pods_of_all_namespaces_and_nobody_else() {
+fn an_empty_namespace_selector_matches_all_pods_and_nothing_else() {
     let mut cluster =
         from(json!([{"namespaceSelector": {}}])).with(pod("unknown/z", "10.0.3.1", json!({})));
     cluster.allows(&[
@@ -89,7 +89,7 @@ fn both_selectors_in_one_peer_must_match() {
 }
 
 #[test]
-fn two_selectors_in_two_peers_are_either() {
+fn selectors_in_separate_peers_match_either() {
     let mut cluster = from(json!([{"podSelector": app("y")}, {"namespaceSelector": team("blue")}]));
     cluster.allows(&[
         "b/y -> a/x:80/TCP",
@@ -100,7 +100,7 @@ fn two_selectors_in_two_peers_are_either() {
 }
 
 #[test]
-fn one_of_several_peers_is_enough() {
+fn any_of_several_peers_allows() {
     let mut cluster = from(json!([
         {"podSelector": app("nobody")},
         {"ipBlock": {"cidr": "203.0.113.0/24"}},
@@ -123,14 +123,14 @@ fn peers_and_ports_of_a_rule_must_both_match() {
 }
 
 #[test]
-fn peers_can_be_the_pods_that_the_policy_is_about() {
+fn target_pods_can_also_be_peers() {
     let mut cluster = from(json!([{"podSelector": app("x")}]));
     cluster.allows(&["a/x -> a/y:80/TCP", "a/x -> a/x:80/TCP"]);
     cluster.denies(&["a/y -> a/x:80/TCP"]);
 }
 
 #[test]
-fn peers_of_egress_are_those_whom_the_pod_reaches() {
+fn egress_peers_are_destinations() {
     let mut cluster = to(json!([{"namespaceSelector": team("blue"), "podSelector": app("y")}]));
     cluster.allows(&["a/x -> b/y:80/TCP", "b/x -> a/x:80/TCP"]);
     cluster.denies(&[
@@ -141,12 +141,12 @@ fn peers_of_egress_are_those_whom_the_pod_reaches() {
 }
 
 #[test]
-fn peers_of_the_other_direction_are_never_taken_for_those_of_this_one() {
+fn peers_of_the_other_direction_are_ignored() {
     let (x, y) = (
         json!([{"podSelector": app("x")}]),
         json!([{"podSelector": app("y")}]),
     );
-    let with_z = |cluster: Cluster| cluster.with(pod("a/z", "10.0.1.3", json!({})));
+    let with_z = |cluster: ClusterHarness| cluster.with(pod("a/z", "10.0.1.3", json!({})));
     let rules = json!([{"from": x, "to": y}]);
     let mut cluster = with_z(two_by_two().with(ingress("a/p", rules.clone())));
     cluster.allows(&["a/x -> a/z:80/TCP"]);
@@ -157,7 +157,7 @@ fn peers_of_the_other_direction_are_never_taken_for_those_of_this_one() {
 }
 
 #[test]
-fn an_empty_peer_or_one_of_two_kinds_is_invalid() {
+fn empty_peers_and_peers_of_two_kinds_allow_nothing() {
     let block = json!({"cidr": "0.0.0.0/0"});
     let invalid = [
         json!([{}]),
@@ -175,8 +175,8 @@ fn an_empty_peer_or_one_of_two_kinds_is_invalid() {
 }
 
 #[test]
-fn one_selector_can_be_a_target_here_and_a_peer_there() {
-    // Policies share what they select: neither may take it from the other.
+fn a_selection_can_be_target_of_one_policy_and_peer_of_another() {
+    // Policies share pod selections: deleting one policy must not affect the other.
     let mut cluster = from(json!([{"podSelector": app("y")}]))
         .with(ingress(
             "a/q",

@@ -1,12 +1,12 @@
-//! Which pods count, and whose an address is.
+//! Which pods policies consider, and which pod owns an address.
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, name, two_by_two};
+use crate::cluster::{ClusterHarness, name, two_by_two};
 use crate::objects::{app, egress, host_pod, ingress, lay_over, pod, policy};
 
-/// Only pods of `a` that are called `friend` come in to the others of `a`.
-fn friends_of_a() -> Cluster {
+/// A policy that allows ingress to the pods of `a` only from pods of `a` named `friend`.
+fn friends_of_a() -> ClusterHarness {
     two_by_two().with(ingress(
         "a/p",
         json!([{"from": [{"podSelector": app("friend")}]}]),
@@ -26,7 +26,7 @@ fn terminating() -> Value {
 }
 
 #[test]
-fn a_new_pod_is_isolated_from_the_moment_it_is_known() {
+fn a_new_pod_is_isolated_as_soon_as_it_is_known() {
     let mut cluster = friends_of_a();
     cluster.allows(&["b/x -> 10.0.1.3:80/TCP"]);
     cluster.set(pod("a/z", "10.0.1.3", in_phase("Pending")));
@@ -34,7 +34,7 @@ fn a_new_pod_is_isolated_from_the_moment_it_is_known() {
 }
 
 #[test]
-fn pods_that_are_pending_or_unknown_count_as_soon_as_they_have_an_address() {
+fn pending_and_unknown_pods_are_selected_once_they_have_an_address() {
     for phase in ["Pending", "Unknown", "", "Running"] {
         let mut cluster = friends_of_a()
             .with(pod("a/z", "10.0.1.3", in_phase(phase)))
@@ -48,37 +48,39 @@ fn pods_that_are_pending_or_unknown_count_as_soon_as_they_have_an_address() {
 }
 
 #[test]
-fn a_pod_without_an_address_is_a_target_that_nothing_reaches_yet() {
+fn a_pod_without_an_address_is_counted_as_a_target_but_gets_no_verdict() {
     let mut cluster = friends_of_a();
     cluster.set(pod("a/z", "", json!({})));
-    assert_eq!(cluster.ask("b/x -> a/z:80/TCP"), None);
-    assert_eq!(cluster.ask("a/z -> b/x:80/TCP"), None);
-    let summary = cluster.all.summary(&name("a/p"));
-    let summary = summary.expect("a policy");
-    assert_eq!(summary.nodes.get("node-1"), Some(&2), "a/x and a/z");
+    assert_eq!(cluster.evaluate("b/x -> a/z:80/TCP"), None);
+    assert_eq!(cluster.evaluate("a/z -> b/x:80/TCP"), None);
+    let summary = cluster.cluster_engine.summary(&name("a/p"));
+    let summary = summary.expect("policy exists");
+    assert_eq!(summary.pods_per_node.get("node-1"), Some(&2), "a/x and a/z");
     cluster.set(pod("a/z", "10.0.1.3", json!({})));
     cluster.denies(&["b/x -> a/z:80/TCP"]);
 }
 
 #[test]
-fn a_pod_that_is_not_there_gets_no_verdict() {
+fn a_missing_pod_gets_no_verdict() {
     let cluster = two_by_two();
-    assert_eq!(cluster.ask("a/none -> a/x:80/TCP"), None);
-    assert_eq!(cluster.ask("a/x -> a/none:80/TCP"), None);
+    assert_eq!(cluster.evaluate("a/none -> a/x:80/TCP"), None);
+    assert_eq!(cluster.evaluate("a/x -> a/none:80/TCP"), None);
 }
 
 #[test]
-fn ends_without_a_common_family_get_no_verdict() {
+fn endpoints_without_a_common_ip_family_get_no_verdict() {
     let cluster = two_by_two().with(pod("a/old", "10.0.1.3", json!({})));
-    assert_eq!(cluster.ask("a/old -> 2001:db8::1:80/TCP"), None);
-    assert_eq!(cluster.ask("2001:db8::1 -> a/old:80/TCP"), None);
-    assert_eq!(cluster.ask("2001:db8::1 -> 203.0.113.1:80/TCP"), None);
+    assert_eq!(cluster.evaluate("a/old -> 2001:db8::1:80/TCP"), None);
+    assert_eq!(cluster.evaluate("2001:db8::1 -> a/old:80/TCP"), None);
+    assert_eq!(cluster.evaluate("2001:db8::1 -> 203.0.113.1:80/TCP"), None);
 }
 
 #[test]
-fn both_families_of_two_pods_are_judged() {
+fn both_ip_families_are_evaluated() {
     let cluster = two_by_two();
-    let verdict = cluster.ask("a/x -> b/y:80/TCP").expect("a verdict");
+    let verdict = cluster
+        .evaluate("a/x -> b/y:80/TCP")
+        .expect("verdict exists");
     let pairs: Vec<String> = verdict
         .pairs
         .iter()
@@ -88,7 +90,7 @@ fn both_families_of_two_pods_are_judged() {
 }
 
 #[test]
-fn addresses_are_all_pod_ips_or_the_one_of_old_objects() {
+fn pod_ips_are_used_with_pod_ip_as_fallback() {
     let old = json!({"status": {"podIP": "10.0.1.3", "podIPs": null}});
     let both = "10.0.1.4 fd00:0:0:1::4";
     let mut cluster =
@@ -103,7 +105,7 @@ fn addresses_are_all_pod_ips_or_the_one_of_old_objects() {
 }
 
 #[test]
-fn a_finished_pod_drops_out_at_once() {
+fn a_finished_pod_is_neither_target_nor_peer() {
     for phase in ["Succeeded", "Failed"] {
         let mut cluster = friends_of_a()
             .with(pod("a/friend", "10.0.1.3", json!({})))
@@ -114,12 +116,12 @@ fn a_finished_pod_drops_out_at_once() {
         cluster.set(pod("a/z", "10.0.1.4", in_phase(phase)));
         cluster.denies(&["10.0.1.3 -> a/x:80/TCP"]);
         cluster.allows(&["b/x -> 10.0.1.4:80/TCP"]);
-        assert_eq!(cluster.ask("a/friend -> a/x:80/TCP"), None);
+        assert_eq!(cluster.evaluate("a/friend -> a/x:80/TCP"), None);
     }
 }
 
 #[test]
-fn a_terminating_pod_stays() {
+fn a_terminating_pod_is_still_target_and_peer() {
     let mut cluster = friends_of_a()
         .with(pod("a/friend", "10.0.1.3", terminating()))
         .with(pod("a/z", "10.0.1.4", terminating()));
@@ -128,7 +130,7 @@ fn a_terminating_pod_stays() {
 }
 
 #[test]
-fn a_pod_of_the_host_network_is_not_selected_as_a_target() {
+fn a_host_network_pod_is_not_selected_as_a_target() {
     let mut cluster = friends_of_a()
         .with(egress("a/out", json!([])))
         .with(host_pod(
@@ -141,7 +143,7 @@ fn a_pod_of_the_host_network_is_not_selected_as_a_target() {
 }
 
 #[test]
-fn a_pod_of_the_host_network_is_no_peer_behind_a_selector_and_counts_as_its_node() {
+fn a_host_network_pod_is_matched_by_address_and_not_by_selectors() {
     let on_node_2 = json!({"spec": {"nodeName": "node-2"}});
     let mut cluster = friends_of_a().with(host_pod("a/friend", "192.168.0.2", on_node_2.clone()));
     cluster.denies(&["a/friend -> a/x:80/TCP"]);
@@ -152,7 +154,7 @@ fn a_pod_of_the_host_network_is_no_peer_behind_a_selector_and_counts_as_its_node
 }
 
 #[test]
-fn a_named_port_of_a_pod_of_the_host_network_is_none() {
+fn named_ports_of_host_network_pods_are_not_resolved() {
     let rules = json!([{"ports": [{"port": "web"}]}]);
     let on_node_2 = json!({"spec": {"nodeName": "node-2"}});
     let mut cluster =
@@ -173,7 +175,7 @@ fn a_relabelled_pod_is_selected_by_its_new_labels_only() {
             json!({"metadata": {"labels": {"app": label}}}),
         )
     };
-    let mut cluster = Cluster::empty()
+    let mut cluster = ClusterHarness::empty()
         .with(policy("a/p", spec))
         .with(labelled("a/one", "10.0.1.1", "closed"))
         .with(labelled("a/two", "10.0.1.2", "friend"))
@@ -189,7 +191,7 @@ fn a_relabelled_pod_is_selected_by_its_new_labels_only() {
 }
 
 #[test]
-fn a_pod_that_is_made_again_under_its_name_is_another() {
+fn a_recreated_pod_replaces_the_old_one() {
     let mut cluster = friends_of_a().with(pod("a/friend", "10.0.1.3", json!({})));
     cluster.allows(&["10.0.1.3 -> a/x:80/TCP"]);
     let again =
@@ -202,7 +204,7 @@ fn a_pod_that_is_made_again_under_its_name_is_another() {
 }
 
 #[test]
-fn an_address_that_another_pod_has_by_now_is_the_other_pods() {
+fn an_address_belongs_to_the_most_recently_created_pod() {
     let early = made("2026-01-01T00:00:00Z");
     let late = made("2026-01-02T00:00:00Z");
     let with = |friend: &Value, stranger: &Value| {
@@ -225,26 +227,26 @@ fn an_address_that_another_pod_has_by_now_is_the_other_pods() {
 }
 
 #[test]
-fn whose_an_address_is_does_not_depend_on_who_was_heard_of_first() {
-    // Objects in files have neither a uid nor a time.
+fn the_owner_of_an_address_does_not_depend_on_event_order() {
+    // Objects from files have neither a uid nor a creation timestamp.
     let bare = json!({"metadata": {"uid": null, "creationTimestamp": null}});
     let friend = || pod("a/friend", "10.0.1.3", bare.clone());
     let stranger = || pod("a/stranger", "10.0.1.3", bare.clone());
-    let question = "10.0.1.3 -> a/x:80/TCP";
+    let connection = "10.0.1.3 -> a/x:80/TCP";
     let first = friends_of_a().with(friend()).with(stranger());
     let second = friends_of_a().with(stranger()).with(friend());
-    assert_eq!(first.ask(question), second.ask(question));
+    assert_eq!(first.evaluate(connection), second.evaluate(connection));
 }
 
 #[test]
-fn an_address_goes_back_to_its_earlier_owner_if_the_later_one_leaves() {
+fn an_address_reverts_to_its_earlier_owner_when_the_later_one_is_deleted() {
     let mut cluster = friends_of_a()
         .with(pod("a/friend", "10.0.1.3", made("2026-01-01T00:00:00Z")))
         .with(pod("b/stranger", "10.0.1.3", made("2026-01-02T00:00:00Z")));
     cluster.denies(&["10.0.1.3 -> a/x:80/TCP"]);
     cluster.allows(&["b/x -> 10.0.1.3:80/TCP"]);
     assert_eq!(
-        cluster.ask("a/friend -> a/x:80/TCP"),
+        cluster.evaluate("a/friend -> a/x:80/TCP"),
         None,
         "it has no address of its own"
     );
@@ -254,7 +256,7 @@ fn an_address_goes_back_to_its_earlier_owner_if_the_later_one_leaves() {
 }
 
 #[test]
-fn one_family_can_be_lost_to_another_pod_and_the_other_kept() {
+fn address_ownership_is_separate_per_ip_family() {
     let mut cluster = friends_of_a()
         .with(pod(
             "a/friend",
@@ -264,14 +266,16 @@ fn one_family_can_be_lost_to_another_pod_and_the_other_kept() {
         .with(pod("b/stranger", "10.0.1.3", made("2026-01-02T00:00:00Z")));
     cluster.denies(&["10.0.1.3 -> 10.0.1.1:80/TCP"]);
     cluster.allows(&["a/friend -> a/x:80/TCP"]);
-    let verdict = cluster.ask("a/friend -> a/x:80/TCP").expect("a verdict");
+    let verdict = cluster
+        .evaluate("a/friend -> a/x:80/TCP")
+        .expect("verdict exists");
     assert_eq!(verdict.pairs.len(), 1, "only IPv6 is left: {verdict:?}");
 }
 
 #[test]
-fn an_address_of_a_pod_is_never_that_of_a_node() {
+fn a_pod_address_is_not_treated_as_a_node_address() {
     let at = json!({"spec": {"nodeName": "node-1"}, "status": {"hostIP": "10.0.1.9"}});
-    let mut cluster = Cluster::empty()
+    let mut cluster = ClusterHarness::empty()
         .with(pod("a/x", "10.0.1.1", at))
         .with(ingress("a/p", json!([])));
     cluster.allows(&["10.0.1.9 -> a/x:80/TCP"]);

@@ -1,16 +1,16 @@
-//! Which ports a rule is about.
+//! Ports of rules.
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, two_by_two};
+use crate::cluster::{ClusterHarness, two_by_two};
 use crate::objects::{app, egress, ingress, pod};
 
-/// Who comes in to the pods of `a`.
-fn to(ports: Value) -> Cluster {
+/// A policy for all pods of `a` with this ingress rule.
+fn to(ports: Value) -> ClusterHarness {
     two_by_two().with(ingress("a/p", json!([{"ports": ports}])))
 }
 
-/// A pod with ports of one container: names, protocols, numbers.
+/// A pod with one container that has these ports: name, protocol, number.
 fn with_ports(name: &str, addresses: &str, ports: &[(&str, &str, u16)]) -> Value {
     let container =
         json!({"ports": ports.iter().map(|port| container_port(*port)).collect::<Vec<_>>()});
@@ -26,7 +26,7 @@ fn container_port((name, protocol, number): (&str, &str, u16)) -> Value {
 }
 
 #[test]
-fn an_empty_list_of_ports_is_everything() {
+fn an_empty_port_list_allows_all_ports() {
     for ports in [json!([]), Value::Null] {
         let mut cluster = to(ports);
         cluster.allows(&[
@@ -38,21 +38,21 @@ fn an_empty_list_of_ports_is_everything() {
 }
 
 #[test]
-fn an_empty_port_is_all_of_tcp() {
+fn an_empty_port_allows_all_tcp_ports() {
     let mut cluster = to(json!([{}]));
     cluster.allows(&["b/y -> a/x:1/TCP", "b/y -> a/x:65535/TCP"]);
     cluster.denies(&["b/y -> a/x:80/UDP", "b/y -> a/x:80/SCTP"]);
 }
 
 #[test]
-fn a_protocol_alone_is_all_its_ports() {
+fn a_protocol_without_port_allows_all_its_ports() {
     let mut cluster = to(json!([{"protocol": "UDP"}]));
     cluster.allows(&["b/y -> a/x:1/UDP", "b/y -> a/x:65535/UDP"]);
     cluster.denies(&["b/y -> a/x:80/TCP", "b/y -> a/x:80/SCTP"]);
 }
 
 #[test]
-fn a_port_without_protocol_is_of_tcp() {
+fn a_port_without_protocol_defaults_to_tcp() {
     let mut cluster = to(json!([{"port": 80}]));
     cluster.allows(&["b/y -> a/x:80/TCP"]);
     cluster.denies(&[
@@ -64,7 +64,7 @@ fn a_port_without_protocol_is_of_tcp() {
 }
 
 #[test]
-fn one_of_several_ports_is_enough() {
+fn any_of_several_ports_allows() {
     let mut cluster = to(json!([{"port": 80}, {"port": 53, "protocol": "UDP"}, {"port": "web"}]));
     cluster.allows(&[
         "b/y -> a/x:80/TCP",
@@ -79,14 +79,14 @@ fn one_of_several_ports_is_enough() {
 }
 
 #[test]
-fn the_port_is_the_destinations() {
+fn the_port_is_that_of_the_destination() {
     let mut cluster = two_by_two().with(egress("a/p", json!([{"ports": [{"port": 80}]}])));
     cluster.allows(&["a/x -> b/x:80/TCP", "a/x -> 203.0.113.1:80/TCP"]);
     cluster.denies(&["a/x -> b/x:81/TCP"]);
 }
 
 #[test]
-fn end_port_is_included_and_what_is_beyond_is_not() {
+fn end_port_is_inclusive() {
     let mut cluster = to(json!([
         {"port": 100, "endPort": 200, "protocol": "UDP"},
         {"port": 65000, "endPort": 65535},
@@ -109,7 +109,7 @@ fn end_port_is_included_and_what_is_beyond_is_not() {
 }
 
 #[test]
-fn ranges_that_touch_or_overlap_are_all_of_them() {
+fn adjacent_and_overlapping_port_ranges_are_united() {
     let mut cluster = to(
         json!([{"port": 10, "endPort": 20}, {"port": 15, "endPort": 30}, {"port": 31}, {"port": 12, "endPort": 13}]),
     );
@@ -123,7 +123,7 @@ fn ranges_that_touch_or_overlap_are_all_of_them() {
 }
 
 #[test]
-fn the_first_and_the_last_port_can_be_meant() {
+fn the_first_and_the_last_port_are_supported() {
     let mut cluster = to(json!([{"port": 65534}, {"port": 65535}, {"port": 1}]));
     cluster.allows(&["b/y -> a/x:1/TCP", "b/y -> a/x:65535/TCP"]);
     cluster.denies(&["b/y -> a/x:2/TCP", "b/y -> a/x:65533/TCP"]);
@@ -133,7 +133,7 @@ fn the_first_and_the_last_port_can_be_meant() {
 }
 
 #[test]
-fn end_port_needs_a_numeric_port_that_is_not_greater() {
+fn end_port_requires_a_numeric_port_not_above_it() {
     let wrong = [
         json!({"port": 80, "endPort": 79}),
         json!({"port": "web", "endPort": 9000}),
@@ -153,7 +153,7 @@ fn end_port_needs_a_numeric_port_that_is_not_greater() {
 }
 
 #[test]
-fn a_port_is_between_1_and_65535_and_of_a_known_protocol() {
+fn invalid_ports_and_protocols_allow_nothing() {
     let wrong = [
         json!({"port": 0}),
         json!({"port": -80}),
@@ -227,7 +227,7 @@ fn a_named_port_is_resolved_on_the_destination_pod_for_egress() {
 }
 
 #[test]
-fn a_named_port_of_a_rule_with_peers_is_only_theirs() {
+fn a_named_port_of_a_rule_with_peers_is_resolved_on_those_peers_only() {
     let rules = json!([{"to": [{"namespaceSelector": {}, "podSelector": app("one")}], "ports": [{"port": "api"}]}]);
     let mut cluster = two_by_two()
         .with(egress("a/p", rules))
@@ -238,7 +238,7 @@ fn a_named_port_of_a_rule_with_peers_is_only_theirs() {
 }
 
 #[test]
-fn a_named_port_of_a_rule_without_peers_is_any_pods() {
+fn a_named_port_of_a_rule_without_peers_is_resolved_on_any_pod() {
     let mut cluster = two_by_two()
         .with(egress("a/p", json!([{"ports": [{"port": "api"}]}])))
         .with(with_ports("b/one", "10.0.2.11", &[("api", "TCP", 80)]))
@@ -248,7 +248,7 @@ fn a_named_port_of_a_rule_without_peers_is_any_pods() {
 }
 
 #[test]
-fn a_named_port_in_a_block_is_that_of_the_pod_with_the_address() {
+fn a_named_port_with_an_ip_block_is_resolved_on_the_pod_with_the_address() {
     let rules = json!([{"to": [{"ipBlock": {"cidr": "10.0.2.0/24"}}], "ports": [{"port": "api"}]}]);
     let mut cluster = two_by_two()
         .with(egress("a/p", rules))
@@ -263,7 +263,7 @@ fn a_named_port_in_a_block_is_that_of_the_pod_with_the_address() {
 }
 
 #[test]
-fn a_named_port_must_have_the_protocol_too() {
+fn a_named_port_must_have_the_rules_protocol() {
     let mut cluster = to(json!([{"port": "dns", "protocol": "UDP"}])).with(with_ports(
         "a/z",
         "10.0.1.11",
@@ -273,7 +273,7 @@ fn a_named_port_must_have_the_protocol_too() {
 }
 
 #[test]
-fn a_port_of_a_container_without_protocol_is_of_tcp() {
+fn a_container_port_without_protocol_defaults_to_tcp() {
     let mut cluster = to(json!([{"port": "web"}]));
     cluster.allows(&["b/y -> a/x:8080/TCP"]);
     let mut cluster = to(json!([{"port": "web", "protocol": "UDP"}]));
@@ -281,7 +281,7 @@ fn a_port_of_a_container_without_protocol_is_of_tcp() {
 }
 
 #[test]
-fn one_name_can_be_a_port_of_tcp_and_another_of_udp() {
+fn one_name_can_be_a_tcp_port_and_a_udp_port() {
     let ports = [("dns", "TCP", 53), ("dns", "UDP", 5353)];
     let with = |protocol: &str| {
         let port = json!([{"port": "dns", "protocol": protocol}]);
@@ -294,7 +294,7 @@ fn one_name_can_be_a_port_of_tcp_and_another_of_udp() {
 }
 
 #[test]
-fn a_name_that_a_pod_has_twice_means_the_first_and_sidecars_come_last() {
+fn a_duplicate_port_name_resolves_to_the_first_and_sidecars_come_last() {
     let containers = |ports: [u16; 2]| {
         ports.map(|port| json!({"ports": [container_port(("api", "TCP", port))]}))
     };
@@ -320,13 +320,13 @@ fn a_name_that_a_pod_has_twice_means_the_first_and_sidecars_come_last() {
 }
 
 #[test]
-fn a_named_port_that_the_pod_lacks_allows_nothing() {
+fn an_unresolved_named_port_allows_nothing() {
     let mut cluster = to(json!([{"port": "api"}]));
     cluster.denies(&["b/y -> a/x:80/TCP", "b/y -> a/x:8080/TCP"]);
 }
 
 #[test]
-fn a_named_port_is_never_one_of_an_external_address() {
+fn named_ports_are_not_resolved_on_external_addresses() {
     let rules = json!([{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}], "ports": [{"port": "web"}]}]);
     let mut cluster = two_by_two().with(egress("a/p", rules));
     cluster.denies(&["a/x -> 203.0.113.1:8080/TCP", "a/x -> 192.168.0.2:8080/TCP"]);

@@ -1,13 +1,13 @@
-//! Why a connection is allowed or denied.
+//! Explanations of verdicts: the rules and policies that allow or deny a connection.
 
-use rhumb_netpol::judge::{Grant, Opinion};
+use rhumb_netpol::verdict::{AllowingRule, DirectionVerdict};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, name, two_by_two};
+use crate::cluster::{ClusterHarness, name, two_by_two};
 use crate::objects::{app, egress, host_pod, ingress, policy};
 
-fn grant(policy: &str, rule: &str, peer: Option<&str>, port: Option<&str>) -> Grant {
-    Grant {
+fn grant(policy: &str, rule: &str, peer: Option<&str>, port: Option<&str>) -> AllowingRule {
+    AllowingRule {
         policy: name(policy),
         rule: rule.to_owned(),
         peer: peer.map(str::to_owned),
@@ -16,81 +16,101 @@ fn grant(policy: &str, rule: &str, peer: Option<&str>, port: Option<&str>) -> Gr
 }
 
 #[track_caller]
-fn refusals(opinion: &Opinion) -> Vec<(String, Vec<String>)> {
-    let Opinion::Denied { policies } = opinion else {
-        panic!("it is not denied: {opinion:?}");
+fn denials(verdict: &DirectionVerdict) -> Vec<(String, Vec<String>)> {
+    let DirectionVerdict::Denied { policies } = verdict else {
+        panic!("not denied: {verdict:?}");
     };
-    let refusals = policies.iter();
-    refusals
-        .map(|refusal| (refusal.policy.to_string(), refusal.rules.clone()))
+    let denials = policies.iter();
+    denials
+        .map(|denial| (denial.policy.to_string(), denial.rules.clone()))
         .collect()
 }
 
-/// What the only rule of the only policy of `a` says of a connection that comes in.
+/// Why the only rule of the only policy of `a` does not match an incoming connection.
 #[track_caller]
-fn why_not(rule: Value, question: &str) -> String {
+fn why_not(rule: Value, connection: &str) -> String {
     let cluster = two_by_two().with(ingress("a/p", json!([rule])));
-    let refusals = refusals(&cluster.opinions(question).1);
-    let [(_, rules)] = &refusals[..] else {
-        panic!("one policy: {refusals:?}");
+    let denials = denials(&cluster.direction_verdicts(connection).1);
+    let [(_, rules)] = &denials[..] else {
+        panic!("expected one policy: {denials:?}");
     };
     let [rule] = &rules[..] else {
-        panic!("one rule: {rules:?}");
+        panic!("expected one rule: {rules:?}");
     };
-    let (at, why) = rule.split_once(": ").expect("where: why");
+    let (at, why) = rule.split_once(": ").expect("field path: reason");
     assert_eq!(at, "spec.ingress[0]");
     assert!(!why.is_empty());
     why.to_owned()
 }
 
 #[test]
-fn each_end_says_why_it_does_not_object() {
+fn each_endpoint_reports_why_it_allows() {
     let on_node_2 = json!({"spec": {"nodeName": "node-2"}});
     let cluster = two_by_two()
         .with(ingress("a/in", json!([{}])))
         .with(host_pod("b/agent", "192.168.0.2", on_node_2));
-    let allowed = || Opinion::Allowed {
+    let allowed = || DirectionVerdict::Allowed {
         grants: vec![grant("a/in", "spec.ingress[0]", None, None)],
     };
     let table = [
         (
             "a/x -> b/x:80/TCP",
-            Opinion::NotIsolated,
-            Opinion::NotIsolated,
+            DirectionVerdict::NotIsolated,
+            DirectionVerdict::NotIsolated,
         ),
-        ("b/x -> a/x:80/TCP", Opinion::NotIsolated, allowed()),
-        ("203.0.113.1 -> a/x:80/TCP", Opinion::NoPod, allowed()),
+        (
+            "b/x -> a/x:80/TCP",
+            DirectionVerdict::NotIsolated,
+            allowed(),
+        ),
+        (
+            "203.0.113.1 -> a/x:80/TCP",
+            DirectionVerdict::NoPod,
+            allowed(),
+        ),
         (
             "a/x -> 203.0.113.1:80/TCP",
-            Opinion::NotIsolated,
-            Opinion::NoPod,
+            DirectionVerdict::NotIsolated,
+            DirectionVerdict::NoPod,
         ),
-        ("a/x -> a/x:80/TCP", Opinion::Itself, Opinion::Itself),
+        (
+            "a/x -> a/x:80/TCP",
+            DirectionVerdict::Itself,
+            DirectionVerdict::Itself,
+        ),
         (
             "192.168.0.1 -> a/x:80/TCP",
-            Opinion::NoPod,
-            Opinion::OwnNode,
+            DirectionVerdict::NoPod,
+            DirectionVerdict::OwnNode,
         ),
         (
             "a/x -> 192.168.0.1:80/TCP",
-            Opinion::OwnNode,
-            Opinion::NoPod,
+            DirectionVerdict::OwnNode,
+            DirectionVerdict::NoPod,
         ),
-        ("b/agent -> a/y:80/TCP", Opinion::NoPod, Opinion::OwnNode),
-        ("b/agent -> a/x:80/TCP", Opinion::NoPod, allowed()),
+        (
+            "b/agent -> a/y:80/TCP",
+            DirectionVerdict::NoPod,
+            DirectionVerdict::OwnNode,
+        ),
+        ("b/agent -> a/x:80/TCP", DirectionVerdict::NoPod, allowed()),
         (
             "203.0.113.1 -> 203.0.113.1:80/TCP",
-            Opinion::NoPod,
-            Opinion::NoPod,
+            DirectionVerdict::NoPod,
+            DirectionVerdict::NoPod,
         ),
         (
             "192.168.0.1 -> 192.168.0.1:80/TCP",
-            Opinion::NoPod,
-            Opinion::NoPod,
+            DirectionVerdict::NoPod,
+            DirectionVerdict::NoPod,
         ),
     ];
-    for (question, from, to) in table {
-        assert_eq!(cluster.opinions(question), (from, to), "{question}");
+    for (connection, from, to) in table {
+        assert_eq!(
+            cluster.direction_verdicts(connection),
+            (from, to),
+            "{connection}"
+        );
     }
 }
 
@@ -102,22 +122,25 @@ fn a_denied_connection_names_the_policies_and_no_grants() {
             json!([{"ports": [{"port": 1}]}, {"ports": [{"port": 2}]}]),
         ))
         .with(ingress("a/p", json!([])));
-    let (from, to) = cluster.opinions("b/x -> a/x:80/TCP");
-    assert_eq!(from, Opinion::NotIsolated);
-    let refusals = refusals(&to);
-    let names: Vec<_> = refusals.iter().map(|(policy, _)| policy.as_str()).collect();
+    let (from, to) = cluster.direction_verdicts("b/x -> a/x:80/TCP");
+    assert_eq!(from, DirectionVerdict::NotIsolated);
+    let denials = denials(&to);
+    let names: Vec<_> = denials.iter().map(|(policy, _)| policy.as_str()).collect();
     assert_eq!(names, ["a/p", "a/q"]);
-    assert_eq!(refusals[0].1, [""; 0]);
-    let places: Vec<_> = refusals[1]
+    assert_eq!(denials[0].1, [""; 0]);
+    let field_paths: Vec<_> = denials[1]
         .1
         .iter()
         .map(|rule| rule.split(": ").next())
         .collect();
-    assert_eq!(places, [Some("spec.ingress[0]"), Some("spec.ingress[1]")]);
+    assert_eq!(
+        field_paths,
+        [Some("spec.ingress[0]"), Some("spec.ingress[1]")]
+    );
 }
 
 #[test]
-fn all_policies_about_an_end_are_named_in_order() {
+fn all_policies_selecting_an_endpoint_are_listed_in_order() {
     let mut cluster = two_by_two();
     for name in ["a/r", "a/p", "b/o", "a/q"] {
         cluster.set(ingress(name, json!([{"ports": [{"port": 80}]}])));
@@ -125,8 +148,8 @@ fn all_policies_about_an_end_are_named_in_order() {
     }
     let spec = json!({"podSelector": app("y"), "policyTypes": ["Ingress", "Egress"]});
     cluster.set(policy("a/other", spec));
-    let (from, to) = cluster.opinions("b/x -> a/x:80/TCP");
-    let named: Vec<_> = refusals(&from)
+    let (from, to) = cluster.direction_verdicts("b/x -> a/x:80/TCP");
+    let named: Vec<_> = denials(&from)
         .into_iter()
         .map(|(policy, _)| policy)
         .collect();
@@ -135,20 +158,17 @@ fn all_policies_about_an_end_are_named_in_order() {
         ["a/p", "a/q", "a/r"].map(|name| grant(name, "spec.ingress[0]", None, Some("ports[0]")));
     assert_eq!(
         to,
-        Opinion::Allowed {
+        DirectionVerdict::Allowed {
             grants: grants.into()
         }
     );
-    let (_, to) = cluster.opinions("b/x -> a/x:81/TCP");
-    let named: Vec<_> = refusals(&to)
-        .into_iter()
-        .map(|(policy, _)| policy)
-        .collect();
+    let (_, to) = cluster.direction_verdicts("b/x -> a/x:81/TCP");
+    let named: Vec<_> = denials(&to).into_iter().map(|(policy, _)| policy).collect();
     assert_eq!(named, ["a/p", "a/q", "a/r"]);
 }
 
 #[test]
-fn each_rule_that_allows_it_is_named_by_its_first_peer_and_port_that_do() {
+fn each_grant_names_its_first_matching_peer_and_port() {
     let rules = json!([
         {"from": [{"podSelector": app("nobody")}], "ports": [{"port": 80}]},
         {
@@ -167,19 +187,19 @@ fn each_rule_that_allows_it_is_named_by_its_first_peer_and_port_that_do() {
         grant("a/p", "spec.ingress[4]", None, None),
     ];
     assert_eq!(
-        cluster.opinions("a/y -> a/x:80/TCP").1,
-        Opinion::Allowed { grants }
+        cluster.direction_verdicts("a/y -> a/x:80/TCP").1,
+        DirectionVerdict::Allowed { grants }
     );
     let cluster = two_by_two().with(egress("a/p", json!([{"to": [{"podSelector": app("y")}]}])));
     let grants = vec![grant("a/p", "spec.egress[0]", Some("to[0]"), None)];
     assert_eq!(
-        cluster.opinions("a/x -> a/y:80/TCP").0,
-        Opinion::Allowed { grants }
+        cluster.direction_verdicts("a/x -> a/y:80/TCP").0,
+        DirectionVerdict::Allowed { grants }
     );
 }
 
 #[test]
-fn why_a_peer_is_not_meant_is_said() {
+fn the_reason_why_a_peer_does_not_match_is_reported() {
     let from = |peer: Value| json!({"from": [peer]});
     let table = [
         (from(json!({"podSelector": app("y")})), "b/x -> a/x:80/TCP"),
@@ -193,8 +213,8 @@ fn why_a_peer_is_not_meant_is_said() {
         ),
         (from(json!({})), "b/x -> a/x:80/TCP"),
     ];
-    for (rule, question) in table {
-        let why = why_not(rule.clone(), question);
+    for (rule, connection) in table {
+        let why = why_not(rule.clone(), connection);
         assert!(
             why.contains("peer") || why.contains("from"),
             "{rule}: {why}"
@@ -203,7 +223,7 @@ fn why_a_peer_is_not_meant_is_said() {
 }
 
 #[test]
-fn why_a_port_is_not_meant_is_said() {
+fn the_reason_why_a_port_does_not_match_is_reported() {
     let table = [
         json!({"port": 81}),
         json!({"protocol": "UDP"}),
@@ -217,11 +237,12 @@ fn why_a_port_is_not_meant_is_said() {
 }
 
 #[test]
-fn opinions_are_words_in_json() {
-    let cluster: Cluster = two_by_two().with(ingress("a/p", json!([{"ports": [{"port": 80}]}])));
-    let text = |question: &str| {
-        let verdict = cluster.ask(question).expect("a verdict");
-        serde_json::to_value(&verdict.pairs[0]).expect("JSON")
+fn verdicts_serialize_as_words() {
+    let cluster: ClusterHarness =
+        two_by_two().with(ingress("a/p", json!([{"ports": [{"port": 80}]}])));
+    let text = |connection: &str| {
+        let verdict = cluster.evaluate(connection).expect("verdict exists");
+        serde_json::to_value(&verdict.pairs[0]).expect("serializable")
     };
     let allowed = text("203.0.113.1 -> a/x:80/TCP");
     let policy = json!({"namespace": "a", "name": "p"});

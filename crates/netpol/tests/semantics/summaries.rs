@@ -1,25 +1,28 @@
-//! What is told about policies.
+//! Policy summaries, lint warnings and change tracking.
 
-use rhumb_netpol::flaws::{self, Flaw};
-use rhumb_netpol::summary::Summary;
+use rhumb_netpol::lint::{self, LintWarning};
+use rhumb_netpol::policy_summary::PolicySummary;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, name, two_by_two};
+use crate::cluster::{ClusterHarness, name, two_by_two};
 use crate::objects::{app, egress, expression, host_pod, ingress, namespace, pod, policy};
 
 #[track_caller]
-fn summary(cluster: &Cluster) -> Summary {
-    cluster.all.summary(&name("a/p")).expect("a policy")
+fn summary(cluster: &ClusterHarness) -> PolicySummary {
+    cluster
+        .cluster_engine
+        .summary(&name("a/p"))
+        .expect("policy exists")
 }
 
-/// The defects of a spec: reasons, and the fields that the messages name.
+/// Checks the lint warnings of a spec: reasons, and the fields that the messages contain.
 #[track_caller]
-fn check_flaws(spec: &Value, want: &[(&str, &str)]) {
-    let found = flaws::find(&serde_json::from_value(spec.clone()).expect("a spec"));
-    let reasons: Vec<_> = found.iter().map(|flaw| flaw.reason).collect();
+fn check_lint_warnings(spec: &Value, want: &[(&str, &str)]) {
+    let found = lint::lint_policy(&serde_json::from_value(spec.clone()).expect("valid spec"));
+    let reasons: Vec<_> = found.iter().map(|warning| warning.reason).collect();
     let wanted: Vec<_> = want.iter().map(|(reason, _)| *reason).collect();
     assert_eq!(reasons, wanted, "{spec}: {found:#?}");
-    for (Flaw { message, .. }, (_, part)) in found.iter().zip(want) {
+    for (LintWarning { message, .. }, (_, part)) in found.iter().zip(want) {
         assert!(message.contains(part), "{message} does not name {part}");
     }
 }
@@ -37,10 +40,10 @@ fn targets_are_counted_by_node() {
         ))
         .with(host_pod("a/agent", "192.168.0.1", json!({})))
         .with(ingress("a/p", json!([])));
-    let of = |cluster: &Cluster| {
+    let of = |cluster: &ClusterHarness| {
         let summary = summary(cluster);
-        let nodes: Vec<_> = summary.nodes.into_iter().collect();
-        (nodes, summary.unplaced)
+        let nodes: Vec<_> = summary.pods_per_node.into_iter().collect();
+        (nodes, summary.unscheduled_pods)
     };
     let counts = |first, second| {
         vec![
@@ -58,7 +61,7 @@ fn targets_are_counted_by_node() {
 }
 
 #[test]
-fn a_summary_is_about_what_the_policy_is_now() {
+fn a_summary_follows_policy_updates() {
     let mut cluster = two_by_two().with(ingress("a/p", json!([])));
     assert_eq!(summary(&cluster).uid, "uid of a/p");
     assert_eq!(summary(&cluster).generation, 1);
@@ -69,11 +72,11 @@ fn a_summary_is_about_what_the_policy_is_now() {
     assert_eq!(summary(&cluster).uid, "another");
     assert_eq!(summary(&cluster).generation, 7);
     cluster.remove_policy("a/p");
-    assert_eq!(cluster.all.summary(&name("a/p")), None);
+    assert_eq!(cluster.cluster_engine.summary(&name("a/p")), None);
 }
 
 #[test]
-fn whether_a_rule_speaks_of_someone_is_known() {
+fn a_summary_says_whether_peers_match_anything() {
     let block = |cidr: &str, except: &[&str]| json!([{"from": [{"ipBlock": {"cidr": cidr, "except": except}}]}]);
     let table = [
         (json!([]), None),
@@ -130,80 +133,119 @@ fn whether_a_rule_speaks_of_someone_is_known() {
             ))
             .with(host_pod("a/agent", "192.168.0.1", json!({})))
             .with(ingress("a/p", rules.clone()));
-        assert_eq!(summary(&cluster).traffic, want, "{rules}");
+        assert_eq!(summary(&cluster).has_matching_peers, want, "{rules}");
     }
     let ignored = json!({"policyTypes": ["Egress"], "ingress": [{}]});
     let cluster = two_by_two().with(policy("a/p", ignored));
-    assert_eq!(summary(&cluster).traffic, None);
+    assert_eq!(summary(&cluster).has_matching_peers, None);
     let cluster = two_by_two().with(egress("a/p", json!([{"to": [{"podSelector": app("y")}]}])));
-    assert_eq!(summary(&cluster).traffic, Some(true));
+    assert_eq!(summary(&cluster).has_matching_peers, Some(true));
 }
 
 #[test]
-fn what_pods_and_namespaces_become_changes_what_is_said() {
+fn pod_and_namespace_changes_mark_affected_policies_changed() {
     let rules = json!([{"from": [{"namespaceSelector": {"matchLabels": {"team": "green"}}}]}]);
     let mut cluster = two_by_two().with(ingress("a/p", rules));
-    cluster.all.take_touched();
+    cluster.cluster_engine.take_changed_policies();
     cluster.set(namespace("b", json!({"team": "green"})));
-    assert!(cluster.all.take_touched().contains(&name("a/p")));
-    assert_eq!(summary(&cluster).traffic, Some(true));
+    assert!(
+        cluster
+            .cluster_engine
+            .take_changed_policies()
+            .contains(&name("a/p"))
+    );
+    assert_eq!(summary(&cluster).has_matching_peers, Some(true));
     cluster.remove_pod("b/x");
-    assert_eq!(summary(&cluster).traffic, Some(true));
+    assert_eq!(summary(&cluster).has_matching_peers, Some(true));
     cluster.remove_pod("b/y");
-    assert!(cluster.all.take_touched().contains(&name("a/p")));
-    assert_eq!(summary(&cluster).traffic, Some(false));
+    assert!(
+        cluster
+            .cluster_engine
+            .take_changed_policies()
+            .contains(&name("a/p"))
+    );
+    assert_eq!(summary(&cluster).has_matching_peers, Some(false));
     cluster.remove_pod("a/x");
-    assert!(cluster.all.take_touched().contains(&name("a/p")));
+    assert!(
+        cluster
+            .cluster_engine
+            .take_changed_policies()
+            .contains(&name("a/p"))
+    );
     cluster.remove_policy("a/p");
-    assert!(cluster.all.take_touched().contains(&name("a/p")));
-    assert!(cluster.all.take_touched().is_empty());
+    assert!(
+        cluster
+            .cluster_engine
+            .take_changed_policies()
+            .contains(&name("a/p"))
+    );
+    assert!(cluster.cluster_engine.take_changed_policies().is_empty());
 }
 
 #[test]
-fn what_a_policy_is_not_about_does_not_touch_it() {
+fn unrelated_changes_do_not_mark_a_policy_changed() {
     let spec = json!({"podSelector": app("x"), "ingress": [{"from": [{"podSelector": app("y")}]}]});
     let mut cluster = two_by_two().with(policy("a/p", spec));
-    cluster.all.take_touched();
+    cluster.cluster_engine.take_changed_policies();
     cluster.set(pod("b/z", "10.0.2.3", json!({})));
     cluster.set(pod("a/z", "10.0.1.3", json!({})));
     cluster.set(namespace("b", json!({"team": "green"})));
     cluster.set(ingress("b/q", json!([])));
-    let touched: Vec<_> = cluster.all.take_touched().into_iter().collect();
-    assert_eq!(touched, [name("b/q")]);
+    let changed: Vec<_> = cluster
+        .cluster_engine
+        .take_changed_policies()
+        .into_iter()
+        .collect();
+    assert_eq!(changed, [name("b/q")]);
 }
 
 #[test]
-fn what_a_policy_is_about_no_more_does_not_touch_it() {
+fn changes_of_former_peers_do_not_mark_a_policy_changed() {
     let about_x = |rules: Value| policy("a/p", json!({"podSelector": app("x"), "ingress": rules}));
     let from_y = || json!([{"from": [{"podSelector": app("y")}]}]);
     let mut cluster = two_by_two()
         .with(about_x(from_y()))
         .with(ingress("a/q", from_y()));
     cluster.set(about_x(json!([])));
-    cluster.all.take_touched();
+    cluster.cluster_engine.take_changed_policies();
     cluster.remove_pod("a/y");
-    let touched: Vec<_> = cluster.all.take_touched().into_iter().collect();
-    assert_eq!(touched, [name("a/q")]);
+    let changed: Vec<_> = cluster
+        .cluster_engine
+        .take_changed_policies()
+        .into_iter()
+        .collect();
+    assert_eq!(changed, [name("a/q")]);
 }
 
 #[test]
-fn what_there_is_can_be_listed() {
+fn pods_and_policies_can_be_listed() {
     let mut cluster = two_by_two().with(ingress("a/p", json!([])));
     cluster.remove_pod("b/y");
-    let mut pods: Vec<_> = cluster.all.pods().map(ToString::to_string).collect();
+    let mut pods: Vec<_> = cluster
+        .cluster_engine
+        .pods()
+        .map(ToString::to_string)
+        .collect();
     pods.sort();
     assert_eq!(pods, ["a/x", "a/y", "b/x"]);
-    let policies: Vec<_> = cluster.all.policies().map(ToString::to_string).collect();
+    let policies: Vec<_> = cluster
+        .cluster_engine
+        .policies()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(policies, ["a/p"]);
-    let mut namespaces: Vec<_> = cluster.all.namespaces().collect();
+    let mut namespaces: Vec<_> = cluster.cluster_engine.namespaces().collect();
     namespaces.sort_unstable();
     assert_eq!(namespaces, ["a", "b"]);
     cluster.remove_namespace("a");
-    assert_eq!(cluster.all.namespaces().collect::<Vec<_>>(), ["b"]);
+    assert_eq!(
+        cluster.cluster_engine.namespaces().collect::<Vec<_>>(),
+        ["b"]
+    );
 }
 
 #[test]
-fn an_ambiguous_block_is_a_flaw_that_names_how_it_is_read() {
+fn an_ambiguous_cidr_is_a_lint_warning_with_its_interpretation() {
     let spec = json!({
         "ingress": [{"from": [
             {"podSelector": {}},
@@ -211,7 +253,7 @@ fn an_ambiguous_block_is_a_flaw_that_names_how_it_is_read() {
         ]}],
         "egress": [{"to": [{"ipBlock": {"cidr": "2001:db8::5/64"}}]}],
     });
-    check_flaws(
+    check_lint_warnings(
         &spec,
         &[
             ("AmbiguousCIDR", "192.168.1.0/24"),
@@ -220,17 +262,17 @@ fn an_ambiguous_block_is_a_flaw_that_names_how_it_is_read() {
         ],
     );
     let clear = json!({"ingress": [{"from": [{"ipBlock": {"cidr": "192.168.1.0/24", "except": ["192.168.1.8/29"]}}]}]});
-    check_flaws(&clear, &[]);
+    check_lint_warnings(&clear, &[]);
 }
 
 #[test]
-fn a_selector_that_can_never_match_is_a_flaw() {
+fn an_unsatisfiable_selector_is_a_lint_warning() {
     let never = || {
         let mut selector = expression("app", "NotIn", &["x"]);
         selector["matchLabels"] = json!({"app": "x"});
         selector
     };
-    check_flaws(
+    check_lint_warnings(
         &json!({"podSelector": never()}),
         &[("SelectorNeverMatches", "spec.podSelector")],
     );
@@ -239,7 +281,7 @@ fn a_selector_that_can_never_match_is_a_flaw() {
         "ingress": [{"from": [{"podSelector": never()}, {"namespaceSelector": {}, "podSelector": app("x")}]}],
         "egress": [{"to": [{"podSelector": {}}, {"namespaceSelector": never()}]}],
     });
-    check_flaws(
+    check_lint_warnings(
         &spec,
         &[
             (
@@ -252,27 +294,27 @@ fn a_selector_that_can_never_match_is_a_flaw() {
             ),
         ],
     );
-    check_flaws(
+    check_lint_warnings(
         &json!({"podSelector": expression("app", "In", &["x", "y"])}),
         &[],
     );
 }
 
 #[test]
-fn an_except_outside_its_block_is_a_flaw() {
+fn an_except_outside_its_block_is_a_lint_warning() {
     let block = json!({"cidr": "10.9.0.0/16", "except": ["10.9.1.0/24", "10.8.0.0/24"]});
     let spec = json!({"ingress": [{"from": [{"ipBlock": block}]}]});
-    check_flaws(&spec, &[("ExceptOutsideBlock", "10.8.0.0/24")]);
+    check_lint_warnings(&spec, &[("ExceptOutsideBlock", "10.8.0.0/24")]);
 }
 
 #[test]
-fn flaws_are_part_of_a_summary() {
+fn a_summary_contains_lint_warnings() {
     let rules = json!([{"from": [{"ipBlock": {"cidr": "192.168.1.5/24"}}]}]);
     let cluster = two_by_two().with(ingress("a/p", rules));
     let reasons: Vec<_> = summary(&cluster)
-        .flaws
+        .lint_warnings
         .iter()
-        .map(|flaw| flaw.reason)
+        .map(|warning| warning.reason)
         .collect();
     assert_eq!(reasons, ["AmbiguousCIDR"]);
 }

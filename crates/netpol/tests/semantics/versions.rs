@@ -1,14 +1,14 @@
-//! Policies that need more than is known, and what follows from the features that they use.
+//! Policies that require unsupported versions, and versions derived from the features in use.
 
 use std::collections::BTreeSet;
 
-use rhumb_netpol::Knowledge;
+use rhumb_netpol::PluginCapabilities;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, all_versions, name, two_by_two};
+use crate::cluster::{ClusterHarness, all_versions, name, two_by_two};
 use crate::objects::{app, ingress, pod, policy};
 
-/// What each feature needs.
+/// The version that each feature requires.
 fn features() -> Vec<(Value, &'static str)> {
     let block = |cidr: &str| json!({"ingress": [{"from": [{"ipBlock": {"cidr": cidr}}]}]});
     let except = json!({"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}]}]});
@@ -42,54 +42,60 @@ fn features() -> Vec<(Value, &'static str)> {
     ]
 }
 
-fn without(version: &str) -> Knowledge {
-    let mut knowledge = all_versions();
-    assert!(knowledge.versions.remove(version), "{version}");
-    knowledge
+fn without(version: &str) -> PluginCapabilities {
+    let mut capabilities = all_versions();
+    assert!(capabilities.versions.remove(version), "{version}");
+    capabilities
 }
 
-fn cluster_of(knowledge: Knowledge) -> Cluster {
-    Cluster::knowing(knowledge)
+fn cluster_of(capabilities: PluginCapabilities) -> ClusterHarness {
+    ClusterHarness::with_capabilities(capabilities)
         .with(pod("a/x", "10.0.1.1", json!({})))
         .with(pod("b/x", "10.0.2.1", json!({})))
 }
 
 #[test]
-fn the_version_of_a_policy_follows_from_the_features_it_uses() {
+fn the_version_is_derived_from_the_features_used() {
     for (spec, version) in features() {
         let cluster = two_by_two().with(policy("a/p", spec.clone()));
-        let summary = cluster.all.summary(&name("a/p")).expect("a policy");
+        let summary = cluster
+            .cluster_engine
+            .summary(&name("a/p"))
+            .expect("policy exists");
         assert_eq!(summary.min_version, version, "{spec}");
     }
 }
 
 #[test]
-fn the_version_of_a_policy_is_what_it_says() {
+fn an_explicit_min_version_is_used() {
     let spec = json!({"minVersion": "1.37-alpha.1", "ingress": [{}]});
     let cluster = two_by_two().with(policy("a/p", spec));
-    let summary = cluster.all.summary(&name("a/p")).expect("a policy");
+    let summary = cluster
+        .cluster_engine
+        .summary(&name("a/p"))
+        .expect("policy exists");
     assert_eq!(summary.min_version, "1.37-alpha.1");
 }
 
 #[test]
-fn a_policy_that_needs_more_than_is_known_is_ignored_as_a_whole() {
+fn a_policy_of_an_unsupported_version_is_ignored_entirely() {
     let spec = |version: &str| json!({"minVersion": version, "policyTypes": ["Ingress", "Egress"]});
-    let questions = ["b/x -> a/x:80/TCP", "a/x -> b/x:80/TCP"];
+    let connections = ["b/x -> a/x:80/TCP", "a/x -> b/x:80/TCP"];
     for version in ["1.37", "1.37-alpha.1", "2.0"] {
         let mut cluster = cluster_of(all_versions()).with(policy("a/p", spec(version)));
-        cluster.allows(&questions);
+        cluster.allows(&connections);
     }
     let mut cluster = cluster_of(without("1.12")).with(policy("a/p", spec("1.12")));
-    cluster.allows(&questions);
+    cluster.allows(&connections);
     cluster.set(policy("a/p", spec("1.21")));
-    cluster.denies(&questions);
+    cluster.denies(&connections);
     cluster.set(policy("a/p", spec("1.12")));
-    cluster.allows(&questions);
-    assert_eq!(cluster.nodes["node-1"].applied().count(), 0);
+    cluster.allows(&connections);
+    assert_eq!(cluster.node_engines["node-1"].applied_policies().count(), 0);
 }
 
 #[test]
-fn other_policies_about_the_same_pods_still_count() {
+fn other_policies_for_the_same_pods_still_apply() {
     let unknown = json!({"minVersion": "1.37", "ingress": [{}]});
     let mut cluster = cluster_of(all_versions())
         .with(policy("a/unknown", unknown))
@@ -99,7 +105,7 @@ fn other_policies_about_the_same_pods_still_count() {
 }
 
 #[test]
-fn a_policy_that_says_no_version_needs_what_its_features_do() {
+fn a_policy_without_version_needs_the_version_of_its_features() {
     for (mut spec, version) in features() {
         spec["policyTypes"] = match version {
             "1.8" => json!(["Ingress", "Egress"]),
@@ -107,28 +113,28 @@ fn a_policy_that_says_no_version_needs_what_its_features_do() {
         };
         let mut cluster = cluster_of(without(version)).with(policy("a/p", spec.clone()));
         cluster.allows(&["b/x -> a/x:8080/UDP", "203.0.113.1 -> a/x:7/TCP"]);
-        let program = cluster.program("node-1");
-        assert!(program.chains.is_empty(), "{spec}");
+        let ruleset = cluster.ruleset("node-1");
+        assert!(ruleset.chains.is_empty(), "{spec}");
     }
 }
 
 #[test]
-fn sctp_that_cannot_be_told_apart_allows_nothing_and_isolates() {
-    let knowledge = Knowledge {
+fn unsupported_sctp_rules_allow_nothing_but_isolate() {
+    let capabilities = PluginCapabilities {
         sctp: false,
         ..all_versions()
     };
     let ports = json!([{"protocol": "SCTP"}, {"protocol": "SCTP", "port": 80}, {"protocol": "UDP", "port": 53}]);
     let rules = json!([{"ports": ports}]);
-    let mut cluster = cluster_of(knowledge.clone()).with(ingress("a/p", rules));
+    let mut cluster = cluster_of(capabilities.clone()).with(ingress("a/p", rules));
     cluster.allows(&["b/x -> a/x:53/UDP"]);
     cluster.denies(&[
         "b/x -> a/x:80/SCTP",
         "b/x -> a/x:53/SCTP",
         "b/x -> a/x:80/TCP",
     ]);
-    // What is about all protocols is about that one too.
-    let mut cluster = cluster_of(knowledge).with(ingress(
+    // Rules for all protocols include SCTP.
+    let mut cluster = cluster_of(capabilities).with(ingress(
         "a/p",
         json!([{"from": [{"namespaceSelector": {}, "podSelector": app("x")}]}]),
     ));
@@ -136,11 +142,11 @@ fn sctp_that_cannot_be_told_apart_allows_nothing_and_isolates() {
 }
 
 #[test]
-fn who_knows_nothing_ignores_everything() {
-    let knowledge = Knowledge {
+fn an_engine_without_supported_versions_ignores_all_policies() {
+    let capabilities = PluginCapabilities {
         versions: BTreeSet::new(),
         sctp: true,
     };
-    let mut cluster = cluster_of(knowledge).with(policy("a/p", json!({})));
+    let mut cluster = cluster_of(capabilities).with(policy("a/p", json!({})));
     cluster.allows(&["b/x -> a/x:80/TCP"]);
 }

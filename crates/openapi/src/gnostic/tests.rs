@@ -1,4 +1,4 @@
-//! The protobuf form beside the JSON form.
+//! Compares the protobuf encoding with the JSON document.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use rhumb_api::kinds;
 use rhumb_schema::Table;
 use serde_json::{Value, json};
 
-use crate::OpenApi;
+use crate::OpenApiBuilder;
 use crate::tests::v2;
 
-/// The parts of gnostic's messages that are looked at.
+/// The parts of gnostic's messages that the tests decode.
 mod decoded {
     #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Document {
+    pub(super) struct GnosticDocument {
         #[prost(string, tag = "1")]
         pub(super) swagger: String,
         #[prost(message, optional, tag = "8")]
         pub(super) paths: Option<Paths>,
         #[prost(message, optional, tag = "9")]
-        pub(super) definitions: Option<Schemas>,
+        pub(super) definitions: Option<NamedSchemas>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
@@ -39,11 +39,11 @@ mod decoded {
     #[derive(Clone, PartialEq, prost::Message)]
     pub(super) struct PathItem {
         #[prost(message, optional, tag = "8")]
-        pub(super) patch: Option<Operation>,
+        pub(super) patch: Option<GnosticOperation>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Operation {
+    pub(super) struct GnosticOperation {
         #[prost(string, tag = "5")]
         pub(super) operation_id: String,
         #[prost(string, repeated, tag = "7")]
@@ -57,17 +57,17 @@ mod decoded {
         #[prost(string, tag = "1")]
         pub(super) name: String,
         #[prost(message, optional, tag = "2")]
-        pub(super) value: Option<Any>,
+        pub(super) value: Option<YamlAny>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Any {
+    pub(super) struct YamlAny {
         #[prost(string, tag = "2")]
         pub(super) yaml: String,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Schemas {
+    pub(super) struct NamedSchemas {
         #[prost(message, repeated, tag = "1")]
         pub(super) named: Vec<NamedSchema>,
     }
@@ -89,15 +89,15 @@ mod decoded {
         #[prost(string, repeated, tag = "19")]
         pub(super) required: Vec<String>,
         #[prost(message, optional, tag = "22")]
-        pub(super) kind: Option<Kind>,
+        pub(super) kind: Option<TypeItem>,
         #[prost(message, optional, tag = "25")]
-        pub(super) properties: Option<Schemas>,
+        pub(super) properties: Option<NamedSchemas>,
         #[prost(message, repeated, tag = "31")]
         pub(super) vendor_extension: Vec<NamedAny>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Kind {
+    pub(super) struct TypeItem {
         #[prost(string, repeated, tag = "1")]
         pub(super) value: Vec<String>,
     }
@@ -140,10 +140,10 @@ fn check_schema(decoded: &decoded::Schema, json: &Value) {
 }
 
 #[test]
-fn the_protobuf_form_says_what_the_json_form_says() {
+fn protobuf_encoding_equals_the_json_document() {
     let kinds = kinds::all();
-    let bytes = OpenApi::new(&kinds, Table::builtin()).v2_protobuf();
-    let decoded = decoded::Document::decode(bytes.as_slice()).unwrap();
+    let bytes = OpenApiBuilder::new(&kinds, Table::builtin()).v2_protobuf();
+    let decoded = decoded::GnosticDocument::decode(bytes.as_slice()).unwrap();
     let json = v2();
     assert_eq!(decoded.swagger, "2.0");
 

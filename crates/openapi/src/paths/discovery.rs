@@ -1,10 +1,10 @@
-//! The paths that tell what is served.
+//! The discovery paths, `/version` and the service account issuer paths.
 
-use super::Path;
+use super::PathItem;
 use crate::names;
-use crate::operation::{Content, JSON, OBJECTS, OK, Operation};
+use crate::operation::{JSON_MEDIA_TYPE, OBJECT_MEDIA_TYPES, OK, Operation, ResponseContent};
 
-fn get(path: &str, id: &str, tag: &str, description: &str, content: Content) -> Path {
+fn get(path: &str, id: &str, tag: &str, description: &str, content: ResponseContent) -> PathItem {
     let operation = Operation {
         method: "get",
         id: id.to_string(),
@@ -13,29 +13,29 @@ fn get(path: &str, id: &str, tag: &str, description: &str, content: Content) -> 
         action: None,
         parameters: Vec::new(),
         body: None,
-        answers: &[OK],
+        success_responses: &[OK],
         content,
-        produces: OBJECTS,
-        consumes: OBJECTS,
+        produces: OBJECT_MEDIA_TYPES,
+        consumes: OBJECT_MEDIA_TYPES,
     };
     (path.to_string(), vec![operation])
 }
 
-/// `/apis/apps/v1/`: the resources of a version.
-pub(crate) fn group_version_path(group: &str, version: &str) -> Path {
-    let group_version = names::group_in_id(group) + &names::capital(version);
+/// `/apis/apps/v1/`: the resources of a group version.
+pub(crate) fn group_version_path(group: &str, version: &str) -> PathItem {
+    let group_version = names::group_operation_id(group) + &names::capitalize(version);
     get(
-        &format!("/{}/", names::root(group, version)),
+        &format!("/{}/", names::group_version_root(group, version)),
         &format!("get{group_version}APIResources"),
         &format!("{}_{version}", names::group_tag(group)),
         "get available resources",
-        Content::Object(names::meta("APIResourceList")),
+        ResponseContent::Object(names::meta_v1_type("APIResourceList")),
     )
 }
 
 /// `/apis/apps/`: the versions of a group; `/api/` for the core group.
-pub(crate) fn group_path(group: &str) -> Path {
-    let in_id = names::group_in_id(group);
+pub(crate) fn group_path(group: &str) -> PathItem {
+    let in_id = names::group_operation_id(group);
     let tag = names::group_tag(group);
     if group.is_empty() {
         get(
@@ -43,7 +43,7 @@ pub(crate) fn group_path(group: &str) -> Path {
             "getCoreAPIVersions",
             &tag,
             "get available API versions",
-            Content::Object(names::meta("APIVersions")),
+            ResponseContent::Object(names::meta_v1_type("APIVersions")),
         )
     } else {
         get(
@@ -51,46 +51,46 @@ pub(crate) fn group_path(group: &str) -> Path {
             &format!("get{in_id}APIGroup"),
             &tag,
             "get information of a group",
-            Content::Object(names::meta("APIGroup")),
+            ResponseContent::Object(names::meta_v1_type("APIGroup")),
         )
     }
 }
 
-/// What is there whatever kinds are served, with the name of its document.
-pub(crate) fn root_paths() -> Vec<(&'static str, Path)> {
+/// The paths that do not depend on the served kinds, each with the name of its document.
+pub(crate) fn root_paths() -> Vec<(&'static str, PathItem)> {
     let groups = get(
         "/apis/",
         "getAPIVersions",
         "apis",
         "get available API versions",
-        Content::Object(names::meta("APIGroupList")),
+        ResponseContent::Object(names::meta_v1_type("APIGroupList")),
     );
     let mut version = get(
         "/version/",
         "getCodeVersion",
         "version",
         "get the version of the server",
-        Content::Object("io.k8s.apimachinery.pkg.version.Info".to_string()),
+        ResponseContent::Object("io.k8s.apimachinery.pkg.version.Info".to_string()),
     );
     let mut issuer = get(
         "/.well-known/openid-configuration/",
         "getServiceAccountIssuerOpenIDConfiguration",
         "WellKnown",
-        "get where tokens of service accounts come from",
-        Content::Text,
+        "get the OpenID configuration of the service account issuer",
+        ResponseContent::Text,
     );
     let mut keys = get(
         "/openid/v1/jwks/",
         "getServiceAccountIssuerOpenIDKeyset",
         "openid",
-        "get the keys that tokens of service accounts are signed with",
-        Content::Text,
+        "get the keys that sign service account tokens",
+        ResponseContent::Text,
     );
     for ((_, operations), produces, consumes) in [
-        (&mut version, JSON, JSON),
-        (&mut issuer, JSON, &[]),
+        (&mut version, JSON_MEDIA_TYPE, JSON_MEDIA_TYPE),
+        (&mut issuer, JSON_MEDIA_TYPE, &[]),
         (&mut keys, &["application/jwk-set+json"], &[]),
-    ] as [(&mut Path, &[&str], &[&str]); 3]
+    ] as [(&mut PathItem, &[&str], &[&str]); 3]
     {
         for operation in operations {
             operation.produces = produces;

@@ -1,36 +1,39 @@
-//! The paths of a kind, and the operations on each.
+//! The URL paths of a kind with the operations on each.
 
 mod discovery;
 mod subresource;
 
 pub(crate) use discovery::{group_path, group_version_path, root_paths};
 
-use rhumb_api::{Kind, Served, Verb};
+use rhumb_api::{Kind, KindVersion, Verb};
 use rhumb_meta::GroupVersionKind;
 
 use crate::names;
 use crate::operation::{
-    ACCEPTED, ANYTHING, Answer, Body, CREATED, Content, LISTS, OBJECTS, OK, Operation, PATCHES,
-    Parameter,
+    ACCEPTED, ANY_MEDIA_TYPE, CREATED, LIST_MEDIA_TYPES, OBJECT_MEDIA_TYPES, OK, Operation,
+    OperationBody, PATCH_MEDIA_TYPES, Parameter, ResponseContent, SuccessResponse,
 };
 use crate::parameters::{
-    DELETE, DELETE_COLLECTION, FORCE, LIST, NAMESPACE, PRETTY, WRITE, name_of,
+    DELETE, DELETE_COLLECTION, FORCE, LIST, NAMESPACE, PRETTY, WRITE, name_parameter,
 };
 
-/// A path, and the operations on it.
-pub(crate) type Path = (String, Vec<Operation>);
+/// A path with its operations.
+pub(crate) type PathItem = (String, Vec<Operation>);
 
-/// The operations of a kind in one of its versions, and what they have in common.
-pub(crate) struct Paths<'a> {
+/// Generates the paths of a kind in one of its versions.
+pub(crate) struct KindPaths<'a> {
     pub(crate) all_kinds: &'a [Kind],
     pub(crate) kind: &'a Kind,
-    pub(crate) served: &'a Served,
+    pub(crate) served: &'a KindVersion,
 }
 
-impl Paths<'_> {
-    pub(crate) fn all(&self) -> Vec<Path> {
+impl KindPaths<'_> {
+    pub(crate) fn all(&self) -> Vec<PathItem> {
         let mut paths = Vec::new();
-        let root = format!("/{}", names::root(&self.kind.group, &self.served.version));
+        let root = format!(
+            "/{}",
+            names::group_version_root(&self.kind.group, &self.served.version)
+        );
         let plural = &self.kind.plural;
         let collection = if self.kind.is_namespaced() {
             if self.has(Verb::List) {
@@ -41,10 +44,10 @@ impl Paths<'_> {
             format!("/{plural}")
         };
         let item = format!("{collection}/{{name}}");
-        paths.push((format!("{root}{collection}"), self.on_collection()));
-        paths.push((format!("{root}{item}"), self.on_item()));
+        paths.push((format!("{root}{collection}"), self.collection_operations()));
+        paths.push((format!("{root}{item}"), self.item_operations()));
         for subresource in &self.kind.subresources {
-            paths.extend(self.on_subresource(&format!("{root}{item}"), subresource));
+            paths.extend(self.subresource_paths(&format!("{root}{item}"), subresource));
         }
         if self.has(Verb::Watch) {
             if self.kind.is_namespaced() {
@@ -67,7 +70,7 @@ impl Paths<'_> {
         self.kind.verbs.contains(&verb)
     }
 
-    fn on_collection(&self) -> Vec<Operation> {
+    fn collection_operations(&self) -> Vec<Operation> {
         let mut operations = Vec::new();
         if self.has(Verb::List) {
             operations.push(self.list(false));
@@ -76,8 +79,8 @@ impl Paths<'_> {
             let description = format!("create {}", with_article(&self.kind.name));
             let mut create = self.operation("post", "create", "post", &description);
             create.parameters.extend_from_slice(WRITE);
-            create.body = Some(object(&self.served.schema));
-            create.answers = &[OK, CREATED, ACCEPTED];
+            create.body = Some(object_body(&self.served.schema));
+            create.success_responses = &[OK, CREATED, ACCEPTED];
             operations.push(create);
         }
         if self.has(Verb::DeleteCollection) {
@@ -86,7 +89,7 @@ impl Paths<'_> {
         operations
     }
 
-    fn on_item(&self) -> Vec<Operation> {
+    fn item_operations(&self) -> Vec<Operation> {
         let mut operations = Vec::new();
         for (verb, operation) in [
             (Verb::Get, self.read("", "")),
@@ -99,12 +102,12 @@ impl Paths<'_> {
             }
         }
         for operation in &mut operations {
-            operation.parameters.push(name_of(&self.kind.name));
+            operation.parameters.push(name_parameter(&self.kind.name));
         }
         operations
     }
 
-    /// An operation that takes nothing but what says which object is meant, and answers with the kind.
+    /// An operation with only the common parameters, which returns an object of the kind.
     fn operation(
         &self,
         method: &'static str,
@@ -124,10 +127,10 @@ impl Paths<'_> {
             action: Some((action, self.gvk())),
             parameters,
             body: None,
-            answers: &[OK],
-            content: Content::Object(self.served.schema.to_string()),
-            produces: OBJECTS,
-            consumes: ANYTHING,
+            success_responses: &[OK],
+            content: ResponseContent::Object(self.served.schema.to_string()),
+            produces: OBJECT_MEDIA_TYPES,
+            consumes: ANY_MEDIA_TYPE,
         }
     }
 
@@ -143,8 +146,8 @@ impl Paths<'_> {
         let mut replace = self.operation("put", "replace", "put", &description);
         replace.id.push_str(suffix);
         replace.parameters.extend_from_slice(WRITE);
-        replace.body = Some(object(&self.served.schema));
-        replace.answers = &[OK, CREATED];
+        replace.body = Some(object_body(&self.served.schema));
+        replace.success_responses = &[OK, CREATED];
         replace
     }
 
@@ -154,12 +157,12 @@ impl Paths<'_> {
         patch.id.push_str(suffix);
         patch.parameters.extend_from_slice(WRITE);
         patch.parameters.push(FORCE);
-        patch.body = Some(Body {
-            object: names::meta("Patch"),
+        patch.body = Some(OperationBody {
+            schema: names::meta_v1_type("Patch"),
             required: true,
-            media: PATCHES,
+            media_types: PATCH_MEDIA_TYPES,
         });
-        patch.answers = &[OK, CREATED];
+        patch.success_responses = &[OK, CREATED];
         patch
     }
 
@@ -167,10 +170,10 @@ impl Paths<'_> {
         let description = format!("delete {}", with_article(&self.kind.name));
         let mut delete = self.operation("delete", "delete", "delete", &description);
         delete.parameters.extend_from_slice(DELETE);
-        delete.body = Some(delete_options());
-        delete.answers = const { &[OK, ACCEPTED] as &[Answer] };
-        if !answers_deletes_with_itself(self.kind) {
-            delete.content = Content::Object(names::meta("Status"));
+        delete.body = Some(delete_options_body());
+        delete.success_responses = const { &[OK, ACCEPTED] as &[SuccessResponse] };
+        if !delete_returns_object(self.kind) {
+            delete.content = ResponseContent::Object(names::meta_v1_type("Status"));
         }
         delete
     }
@@ -181,8 +184,8 @@ impl Paths<'_> {
         delete.id = self.id("delete", "Collection");
         delete.parameters.extend_from_slice(DELETE);
         delete.parameters.extend_from_slice(DELETE_COLLECTION);
-        delete.body = Some(delete_options());
-        delete.content = Content::Object(names::meta("Status"));
+        delete.body = Some(delete_options_body());
+        delete.content = ResponseContent::Object(names::meta_v1_type("Status"));
         delete
     }
 
@@ -194,10 +197,10 @@ impl Paths<'_> {
         };
         let description = format!("list{or_watch} {} objects", self.kind.name);
         let mut list = self.operation("get", "list", "list", &description);
-        list.content = Content::Object(format!("{}List", self.served.schema));
-        list.produces = LISTS;
+        list.content = ResponseContent::Object(format!("{}List", self.served.schema));
+        list.produces = LIST_MEDIA_TYPES;
         list.parameters.extend_from_slice(LIST);
-        self.in_all_namespaces(list, "list", "", all_namespaces)
+        self.for_all_namespaces(list, "list", "", all_namespaces)
     }
 
     fn watch_list(&self, all_namespaces: bool) -> Operation {
@@ -207,8 +210,8 @@ impl Paths<'_> {
         );
         let mut watch = self.operation("get", "watch", "watchlist", &description);
         watch.id.push_str("List");
-        as_watch(&mut watch);
-        self.in_all_namespaces(watch, "watch", "List", all_namespaces)
+        make_watch(&mut watch);
+        self.for_all_namespaces(watch, "watch", "List", all_namespaces)
     }
 
     fn watch(&self) -> Operation {
@@ -217,12 +220,12 @@ impl Paths<'_> {
             self.kind.name
         );
         let mut watch = self.operation("get", "watch", "watch", &description);
-        as_watch(&mut watch);
-        watch.parameters.push(name_of(&self.kind.name));
+        make_watch(&mut watch);
+        watch.parameters.push(name_parameter(&self.kind.name));
         watch
     }
 
-    fn in_all_namespaces(
+    fn for_all_namespaces(
         &self,
         mut operation: Operation,
         verb: &str,
@@ -242,7 +245,7 @@ impl Paths<'_> {
         operation
     }
 
-    /// `readCoreV1NamespacedPod`, and with something between the version and the kind.
+    /// The operation id such as `readCoreV1NamespacedPod`, with `between` inserted after the version.
     fn id(&self, verb: &str, between: &str) -> String {
         let namespaced = if self.kind.is_namespaced() {
             "Namespaced"
@@ -257,7 +260,7 @@ impl Paths<'_> {
     }
 
     fn group_version(&self) -> String {
-        names::group_in_id(&self.kind.group) + &names::capital(&self.served.version)
+        names::group_operation_id(&self.kind.group) + &names::capitalize(&self.served.version)
     }
 
     fn tag(&self) -> String {
@@ -277,8 +280,8 @@ impl Paths<'_> {
     }
 }
 
-/// Whether a delete is answered with the object as it was, rather than with a Status.
-fn answers_deletes_with_itself(kind: &Kind) -> bool {
+/// Whether upstream documents a delete as returning the object rather than a Status.
+fn delete_returns_object(kind: &Kind) -> bool {
     match kind.group.as_ref() {
         "" => matches!(
             kind.name.as_ref(),
@@ -296,25 +299,25 @@ fn answers_deletes_with_itself(kind: &Kind) -> bool {
     }
 }
 
-fn as_watch(operation: &mut Operation) {
-    operation.content = Content::Object(names::meta("WatchEvent"));
-    operation.produces = LISTS;
+fn make_watch(operation: &mut Operation) {
+    operation.content = ResponseContent::Object(names::meta_v1_type("WatchEvent"));
+    operation.produces = LIST_MEDIA_TYPES;
     operation.parameters.extend_from_slice(LIST);
 }
 
-fn object(schema: &str) -> Body {
-    Body {
-        object: schema.to_string(),
+fn object_body(schema: &str) -> OperationBody {
+    OperationBody {
+        schema: schema.to_string(),
         required: true,
-        media: ANYTHING,
+        media_types: ANY_MEDIA_TYPE,
     }
 }
 
-fn delete_options() -> Body {
-    Body {
-        object: names::meta("DeleteOptions"),
+fn delete_options_body() -> OperationBody {
+    OperationBody {
+        schema: names::meta_v1_type("DeleteOptions"),
         required: false,
-        media: ANYTHING,
+        media_types: ANY_MEDIA_TYPE,
     }
 }
 

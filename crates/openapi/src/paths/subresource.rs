@@ -1,26 +1,30 @@
-//! The paths of subresources.
+//! The paths of subresources, including the CONNECT subresources (exec, proxy, ...).
 
 use rhumb_api::{Subresource, SubresourceKind, Verb};
 use rhumb_meta::GroupVersionKind;
 
-use super::{Path, Paths, object};
+use super::{KindPaths, PathItem, object_body};
 use crate::names;
-use crate::operation::{ACCEPTED, ANYTHING, CREATED, Content, LOGS, OK, Operation, Parameter};
-use crate::parameters::{LOG, PATH, PRETTY, WRITE, name_of, of_connection};
+use crate::operation::{
+    ACCEPTED, ANY_MEDIA_TYPE, CREATED, LOG_MEDIA_TYPES, OK, Operation, Parameter, ResponseContent,
+};
+use crate::parameters::{LOG, PATH, PRETTY, WRITE, connect_parameters, name_parameter};
 
-impl Paths<'_> {
-    pub(super) fn on_subresource(&self, item: &str, subresource: &Subresource) -> Vec<Path> {
+impl KindPaths<'_> {
+    pub(super) fn subresource_paths(&self, item: &str, subresource: &Subresource) -> Vec<PathItem> {
         let path = format!("{item}/{}", subresource.name);
         match (subresource.kind, &subresource.object) {
-            (SubresourceKind::Node, Some(options)) => self.connections(path, subresource, options),
-            (SubresourceKind::Node, None) => vec![(path, vec![self.log(subresource)])],
-            _ => vec![(path, self.on_object(subresource))],
+            (SubresourceKind::NodeProxied, Some(options)) => {
+                self.connect_paths(path, subresource, options)
+            }
+            (SubresourceKind::NodeProxied, None) => vec![(path, vec![self.log(subresource)])],
+            _ => vec![(path, self.object_operations(subresource))],
         }
     }
 
-    fn on_object(&self, subresource: &Subresource) -> Vec<Operation> {
+    fn object_operations(&self, subresource: &Subresource) -> Vec<Operation> {
         let of = format!("{} of ", subresource.name);
-        let suffix = names::capital(subresource.name);
+        let suffix = names::capitalize(subresource.name);
         let mut operations: Vec<Operation> = subresource
             .verbs
             .iter()
@@ -28,60 +32,60 @@ impl Paths<'_> {
                 Verb::Get => Some(self.read(&of, &suffix)),
                 Verb::Update => Some(self.replace(&of, &suffix)),
                 Verb::Patch => Some(self.patch(&of, &suffix)),
-                Verb::Create => Some(self.create_below(subresource.name, &suffix)),
+                Verb::Create => Some(self.create_subresource(subresource.name, &suffix)),
                 _ => None,
             })
             .collect();
         let gvk = subresource.object.clone().unwrap_or_else(|| self.gvk());
         for operation in &mut operations {
-            operation.parameters.push(name_of(&gvk.kind));
+            operation.parameters.push(name_parameter(&gvk.kind));
             if subresource.object.is_some() {
-                self.speak(operation, &gvk);
+                self.set_object_kind(operation, &gvk);
             }
         }
         operations
     }
 
-    /// Lets an operation take and give objects of another kind.
-    fn speak(&self, operation: &mut Operation, gvk: &GroupVersionKind) {
-        let schema = names::type_of(self.all_kinds, gvk);
+    /// Sets another kind as the request and response object of an operation.
+    fn set_object_kind(&self, operation: &mut Operation, gvk: &GroupVersionKind) {
+        let schema = names::schema_name(self.all_kinds, gvk);
         if let Some(body) = &mut operation.body
-            && body.object == *self.served.schema
+            && body.schema == *self.served.schema
         {
-            body.object.clone_from(&schema);
+            body.schema.clone_from(&schema);
         }
-        operation.content = Content::Object(schema);
+        operation.content = ResponseContent::Object(schema);
         if let Some((_, of)) = &mut operation.action {
             of.clone_from(gvk);
         }
     }
 
-    fn create_below(&self, name: &str, suffix: &str) -> Operation {
+    fn create_subresource(&self, name: &str, suffix: &str) -> Operation {
         let description = format!("create {name} of the {}", self.kind.name);
         let mut create = self.operation("post", "create", "post", &description);
         create.id.push_str(suffix);
         create.parameters.extend_from_slice(WRITE);
-        create.body = Some(object(&self.served.schema));
-        create.answers = &[OK, CREATED, ACCEPTED];
+        create.body = Some(object_body(&self.served.schema));
+        create.success_responses = &[OK, CREATED, ACCEPTED];
         create
     }
 
     fn log(&self, subresource: &Subresource) -> Operation {
         let of = format!("{} of ", subresource.name);
-        let mut log = self.read(&of, &names::capital(subresource.name));
+        let mut log = self.read(&of, &names::capitalize(subresource.name));
         log.parameters.extend_from_slice(LOG);
-        log.parameters.push(name_of(&self.kind.name));
-        log.content = Content::Text;
-        log.produces = LOGS;
+        log.parameters.push(name_parameter(&self.kind.name));
+        log.content = ResponseContent::Text;
+        log.produces = LOG_MEDIA_TYPES;
         log
     }
 
-    fn connections(
+    fn connect_paths(
         &self,
         path: String,
         subresource: &Subresource,
         options: &GroupVersionKind,
-    ) -> Vec<Path> {
+    ) -> Vec<PathItem> {
         let is_proxy = subresource.name == "proxy";
         let methods: Vec<&'static str> = subresource
             .verbs
@@ -126,13 +130,15 @@ impl Paths<'_> {
             self.kind.name
         );
         let mut connect = self.operation(method, "connect", "connect", &description);
-        connect.id = self.id("connect", &names::capital(method)) + &names::capital(name);
+        connect.id = self.id("connect", &names::capitalize(method)) + &names::capitalize(name);
         connect.action = Some(("connect", options.clone()));
         connect.parameters.retain(|parameter| *parameter != PRETTY);
-        connect.parameters.push(name_of(&options.kind));
-        connect.parameters.extend_from_slice(of_connection(name));
-        connect.content = Content::Text;
-        connect.produces = ANYTHING;
+        connect.parameters.push(name_parameter(&options.kind));
+        connect
+            .parameters
+            .extend_from_slice(connect_parameters(name));
+        connect.content = ResponseContent::Text;
+        connect.produces = ANY_MEDIA_TYPE;
         connect
     }
 }

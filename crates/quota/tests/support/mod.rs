@@ -1,15 +1,15 @@
-//! Questions about what objects count for, and our answers to them.
+//! Evaluator queries and rhumb's answers, in the JSON that the Go oracle in `interop` also speaks.
 
 pub(crate) mod random;
 
 use std::collections::BTreeMap;
 
 use rhumb_meta::Quantity;
-use rhumb_quota::{Amounts, Charge, Meter, Requirement};
+use rhumb_quota::{Evaluator, ObjectUsage, ResourceQuantities, ScopeRequirement};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Every scope, and for those that have values every operator.
+/// Every scope, with every operator where the scope has values.
 const SCOPES: &[(&str, &str, &[&str])] = &[
     ("Terminating", "Exists", &[]),
     ("NotTerminating", "Exists", &[]),
@@ -26,18 +26,19 @@ const SCOPES: &[(&str, &str, &[&str])] = &[
     ("VolumeAttributesClass", "NotIn", &["gold", "iron"]),
 ];
 
+/// An object, or an update of one, to evaluate.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Question {
+pub(crate) struct EvaluatorQuery {
     pub(crate) resource: String,
     pub(crate) object: Value,
-    /// The object before an update, and the part that is updated.
+    /// The object before an update, and the subresource that is updated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) old: Option<Value>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) subresource: String,
     #[serde(default = "scopes", skip_deserializing)]
     pub(crate) scopes: Value,
-    /// What quotas limit.
+    /// Resource names that quotas limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) names: Vec<String>,
 }
@@ -47,15 +48,16 @@ pub(crate) fn scopes() -> Value {
     SCOPES.iter().map(scope).collect()
 }
 
-type Listed = BTreeMap<String, String>;
+type QuantityTexts = BTreeMap<String, String>;
 
+/// What an evaluator computes for a query.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Answer {
-    /// What it counts for, and what it will count for when all its times are over.
-    pub(crate) usage: Listed,
-    pub(crate) later: Listed,
-    /// One letter a scope: y or n.
+pub(crate) struct EvaluatorAnswer {
+    /// Usage now, and after it has lapsed.
+    pub(crate) usage: QuantityTexts,
+    pub(crate) later: QuantityTexts,
+    /// One letter per scope: y or n.
     pub(crate) scopes: String,
     #[serde(deserialize_with = "null_is_empty")]
     pub(crate) covered: Vec<String>,
@@ -67,31 +69,34 @@ fn null_is_empty<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::E
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-pub(crate) fn meter(resource: &str) -> Meter {
+pub(crate) fn evaluator(resource: &str) -> Evaluator {
     let group = match resource {
         "resourceclaims" => "resource.k8s.io",
         _ => "",
     };
-    Meter::of(group, resource).expect("a meter")
+    Evaluator::for_resource(group, resource).expect("resource has an evaluator")
 }
 
-pub(crate) fn answer(question: &Question) -> Answer {
-    let meter = meter(&question.resource);
+pub(crate) fn evaluate(question: &EvaluatorQuery) -> EvaluatorAnswer {
+    let evaluator = evaluator(&question.resource);
     let object = fields(&question.object);
-    let charge = meter.measure(object);
+    let object_usage = evaluator.usage(object);
     let names = question.names.iter();
-    let required: Amounts = names
+    let required: ResourceQuantities = names
         .clone()
         .map(|name| (name.clone().into(), Quantity::ZERO))
         .collect();
-    let mut covered: Vec<String> = names.filter(|name| meter.covers(name)).cloned().collect();
+    let mut covered: Vec<String> = names
+        .filter(|name| evaluator.covers(name))
+        .cloned()
+        .collect();
     covered.sort();
-    let missing = meter.missing(&required, object);
-    let minds = |old| meter.minds_update(&question.subresource, fields(old), object);
-    Answer {
-        usage: listed(&charge.amounts),
-        later: listed(later(&charge)),
-        scopes: matched(&charge, &question.scopes),
+    let missing = evaluator.missing_constraints(&required, object);
+    let minds = |old| evaluator.handles_update(&question.subresource, fields(old), object);
+    EvaluatorAnswer {
+        usage: quantity_texts(&object_usage.quantities),
+        later: quantity_texts(after_lapse(&object_usage)),
+        scopes: matched_scopes(&object_usage, &question.scopes),
         covered,
         missing: missing.unwrap_or_default(),
         minds: question.old.as_ref().is_some_and(minds),
@@ -99,28 +104,28 @@ pub(crate) fn answer(question: &Question) -> Answer {
 }
 
 fn fields(object: &Value) -> &Map<String, Value> {
-    object.as_object().expect("an object")
+    object.as_object().expect("JSON object")
 }
 
-fn listed(amounts: &Amounts) -> Listed {
+fn quantity_texts(amounts: &ResourceQuantities) -> QuantityTexts {
     let amounts = amounts.iter();
     amounts
         .map(|(name, amount)| (name.to_string(), amount.to_string()))
         .collect()
 }
 
-fn later(charge: &Charge) -> &Amounts {
-    match charge.lapses {
-        Some(_) => &charge.later,
-        None => &charge.amounts,
+fn after_lapse(object_usage: &ObjectUsage) -> &ResourceQuantities {
+    match object_usage.lapses_at {
+        Some(_) => &object_usage.after_lapse,
+        None => &object_usage.quantities,
     }
 }
 
-fn matched(charge: &Charge, scopes: &Value) -> String {
+fn matched_scopes(object_usage: &ObjectUsage, scopes: &Value) -> String {
     let scopes = scopes.as_array().into_iter().flatten();
     scopes
         .map(
-            |scope| match Requirement::parse(scope).matches(&charge.traits) {
+            |scope| match ScopeRequirement::parse(scope).matches(&object_usage.scope_attributes) {
                 true => 'y',
                 false => 'n',
             },

@@ -1,10 +1,10 @@
-//! Random objects that quotas look at, the same ones for the same seeds.
+//! Random objects for the quota evaluators, reproducible by seed.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Question, scopes};
+use super::{EvaluatorQuery, scopes};
 
 const RESOURCES: &[&str] = &[
     "cpu",
@@ -19,7 +19,7 @@ const RESOURCES: &[&str] = &[
     "requests.example.com/gpu",
 ];
 
-/// What quotas limit: names of all meters, and such as no meter knows.
+/// Resource names that quotas limit: of all evaluators, and some that no evaluator covers.
 const LIMITED: &[&str] = &[
     "pods",
     "count/pods",
@@ -60,24 +60,21 @@ const KINDS: &[&str] = &[
 const CLASSES: &[&str] = &["", "gold", "iron", "tin"];
 const CONTAINERS: &[&str] = &["a", "b", "c"];
 
+/// Generates random pods, services and claims from a seed.
 #[derive(Debug)]
-pub(crate) struct Random {
-    state: u64,
+pub(crate) struct ObjectGenerator {
+    rng: fastrand::Rng,
 }
 
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random {
-            state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d,
+impl ObjectGenerator {
+    pub(crate) fn new(seed: u64) -> ObjectGenerator {
+        ObjectGenerator {
+            rng: fastrand::Rng::with_seed(seed),
         }
     }
 
     fn below(&mut self, limit: usize) -> usize {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        let limit = u64::try_from(limit).expect("64 bits");
-        usize::try_from((self.state >> 11) % limit).expect("below a usize")
+        self.rng.usize(..limit)
     }
 
     fn pick(&mut self, from: &[&'static str]) -> &'static str {
@@ -89,10 +86,10 @@ impl Random {
         from.swap_remove(at)
     }
 
-    pub(crate) fn question(&mut self) -> Question {
+    pub(crate) fn query(&mut self) -> EvaluatorQuery {
         let resource = self.pick(KINDS);
         let object = self.object(resource);
-        Question {
+        EvaluatorQuery {
             resource: resource.to_owned(),
             old: (self.below(2) == 0).then(|| self.object(resource)),
             object,
@@ -120,8 +117,8 @@ impl Random {
         }
     }
 
-    /// A field that is there half of the time, and sometimes null.
-    fn maybe(&mut self, make: impl FnOnce(&mut Random) -> Value) -> Option<Value> {
+    /// A field that is absent half of the time, and sometimes null.
+    fn maybe(&mut self, make: impl FnOnce(&mut ObjectGenerator) -> Value) -> Option<Value> {
         match self.below(8) {
             0..4 => None,
             4 => Some(Value::Null),
@@ -129,7 +126,7 @@ impl Random {
         }
     }
 
-    fn list(&mut self, mut make: impl FnMut(&mut Random) -> Value) -> Value {
+    fn list(&mut self, mut make: impl FnMut(&mut ObjectGenerator) -> Value) -> Value {
         (0..self.below(4)).map(|_| make(self)).collect()
     }
 
@@ -194,8 +191,8 @@ impl Random {
     }
 
     fn requirements(&mut self) -> Value {
-        let requests = self.maybe(Random::amounts);
-        let limits = self.maybe(Random::amounts);
+        let requests = self.maybe(ObjectGenerator::amounts);
+        let limits = self.maybe(ObjectGenerator::amounts);
         object([("requests", requests), ("limits", limits)])
     }
 
@@ -216,8 +213,8 @@ impl Random {
 
     fn container_status(&mut self) -> Value {
         let name = self.pick(CONTAINERS);
-        let resources = self.maybe(Random::requirements);
-        let allocated = self.maybe(Random::amounts);
+        let resources = self.maybe(ObjectGenerator::requirements);
+        let allocated = self.maybe(ObjectGenerator::amounts);
         object([
             ("name", Some(json!(name))),
             ("resources", resources),
@@ -237,16 +234,16 @@ impl Random {
     }
 
     fn pod_spec(&mut self) -> Value {
-        let containers = self.list(Random::container);
-        let init_containers = self.maybe(|random| random.list(Random::container));
+        let containers = self.list(ObjectGenerator::container);
+        let init_containers = self.maybe(|random| random.list(ObjectGenerator::container));
         let resources = match self.below(2) {
             0 => None,
-            _ => self.maybe(Random::requirements),
+            _ => self.maybe(ObjectGenerator::requirements),
         };
-        let overhead = self.maybe(Random::amounts);
+        let overhead = self.maybe(ObjectGenerator::amounts);
         let deadline = self.maybe(|random| random.choose(vec![json!(0), json!(5), json!(-1)]));
         let priority = self.maybe(|random| json!(random.pick(CLASSES)));
-        let affinity = self.maybe(Random::affinity);
+        let affinity = self.maybe(ObjectGenerator::affinity);
         object([
             ("containers", Some(containers)),
             ("initContainers", init_containers),
@@ -260,13 +257,13 @@ impl Random {
     }
 
     fn affinity(&mut self) -> Value {
-        let near = self.maybe(Random::terms);
-        let far = self.maybe(Random::terms);
+        let near = self.maybe(ObjectGenerator::terms);
+        let far = self.maybe(ObjectGenerator::terms);
         object([("podAffinity", near), ("podAntiAffinity", far)])
     }
 
     fn terms(&mut self) -> Value {
-        let required = self.maybe(|random| random.list(Random::term));
+        let required = self.maybe(|random| random.list(ObjectGenerator::term));
         let preferred = self.maybe(|random| {
             random.list(|random| json!({"weight": 1, "podAffinityTerm": random.term()}))
         });
@@ -311,8 +308,8 @@ impl Random {
                 json!({"type": kind, "status": "True", "reason": random.pick(&["Infeasible", "Deferred"])})
             })
         });
-        let statuses = self.maybe(|random| random.list(Random::container_status));
-        let init_statuses = self.maybe(|random| random.list(Random::container_status));
+        let statuses = self.maybe(|random| random.list(ObjectGenerator::container_status));
+        let init_statuses = self.maybe(|random| random.list(ObjectGenerator::container_status));
         object([
             ("phase", Some(json!(phase))),
             ("qosClass", class),
@@ -346,7 +343,8 @@ impl Random {
     }
 
     fn volume_claim(&mut self) -> Value {
-        let class = |random: &mut Random| random.maybe(|random| json!(random.pick(CLASSES)));
+        let class =
+            |random: &mut ObjectGenerator| random.maybe(|random| json!(random.pick(CLASSES)));
         let (annotated, named) = (class(self), class(self));
         let (wanted, current, target) = (class(self), class(self), class(self));
         let annotation = ("volume.beta.kubernetes.io/storage-class", annotated);
@@ -372,8 +370,9 @@ impl Random {
     fn resource_claim(&mut self) -> Value {
         let requests = self.maybe(|random| {
             random.list(|random| {
-                let exactly = random.maybe(Random::wanted);
-                let alternatives = random.maybe(|random| random.list(Random::wanted));
+                let exactly = random.maybe(ObjectGenerator::device_sub_request);
+                let alternatives =
+                    random.maybe(|random| random.list(ObjectGenerator::device_sub_request));
                 object([
                     ("name", Some(json!("r"))),
                     ("exactly", exactly),
@@ -384,7 +383,7 @@ impl Random {
         json!({"spec": {"devices": object([("requests", requests)])}})
     }
 
-    fn wanted(&mut self) -> Value {
+    fn device_sub_request(&mut self) -> Value {
         let mode = self.pick(&["", "ExactCount", "ExactCount", "All", "Other"]);
         let class = self.pick(&["gpu", "net", "gpu.example.com"]);
         json!({"deviceClassName": class, "allocationMode": mode, "count": self.below(4)})

@@ -1,51 +1,51 @@
-//! The configurations that a request would meet, from files or from a server.
+//! Reads webhook configurations, admission policies, bindings and the request's namespace, from files or from a server.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use rhumb_admission::explain::Configurations;
-use rhumb_admission::{Flavor, PolicyFlavor};
+use rhumb_admission::explain::AdmissionRegistrations;
+use rhumb_admission::{PolicyType, WebhookType};
 use serde_json::Value;
 
-use super::Failure;
-use crate::documents::{self, Object, Strict};
+use super::ExplainFailure;
+use crate::manifests::{self, StrictDecoder, UnstructuredObject};
 
 const GROUP: &str = "admissionregistration.k8s.io";
-/// The feature gate of exclusion rules, and the metric that says which gates are on.
-const EXCLUSIONS: &str = "AdmissionWebhookExclusionRules";
-const FEATURES: &str = "kubernetes_feature_enabled{";
+/// The feature gate of exclusion rules, and the metric that lists enabled gates.
+const EXCLUSION_RULES_GATE: &str = "AdmissionWebhookExclusionRules";
+const FEATURE_METRIC_PREFIX: &str = "kubernetes_feature_enabled{";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-pub(super) enum Source<'a> {
+pub(super) enum ConfigurationSource<'a> {
     Files(&'a [PathBuf]),
-    Server(Server),
+    Server(ApiServerClient),
 }
 
-/// An API server, and where it is.
-pub(super) struct Server {
+/// A client of an API server, with the URL for error messages.
+pub(super) struct ApiServerClient {
     pub(super) client: Client,
     url: String,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Cluster {
-    pub(super) configurations: Configurations,
-    /// The namespace that the request is in.
-    pub(super) namespace: Option<Object>,
-    /// Whether exclusion rules count; `None` if the server does not tell.
+pub(super) struct AdmissionClusterState {
+    pub(super) configurations: AdmissionRegistrations,
+    /// The namespace of the request.
+    pub(super) namespace: Option<UnstructuredObject>,
+    /// Whether the server evaluates exclusion rules; `None` if unknown.
     pub(super) exclusions: Option<bool>,
-    /// What people should know of the answer.
+    /// Notes for the output.
     pub(super) notes: Vec<String>,
 }
 
-/// The server of a kubeconfig.
-pub(super) async fn connect(kubeconfig: Option<&Path>) -> Result<Server> {
+/// Connects to the server of a kubeconfig.
+pub(super) async fn connect(kubeconfig: Option<&Path>) -> Result<ApiServerClient> {
     let config = match kubeconfig {
         Some(path) => {
             let what = || format!("--kubeconfig {}", path.display());
-            // What kube-rs says of a file that is not there is twice as long.
+            // For a missing file, this error is shorter than that of kube-rs.
             std::fs::File::open(path).with_context(what)?;
             let file = Kubeconfig::read_from(path).with_context(what)?;
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
@@ -54,22 +54,29 @@ pub(super) async fn connect(kubeconfig: Option<&Path>) -> Result<Server> {
         }
         None => Config::infer().await.map_err(|error| {
             anyhow!(
-                "no API server is known; name its kubeconfig with --kubeconfig, or files with --configurations: {error}"
+                "no API server configured; set --kubeconfig, or pass files with --configurations: {error}"
             )
         })?,
     };
     let url = config.cluster_url.to_string();
-    let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
-    Ok(Server { client, url })
+    let client = Client::try_from(config).context("invalid kubeconfig")?;
+    Ok(ApiServerClient { client, url })
 }
 
-impl Cluster {
-    pub(super) async fn read(source: &Source<'_>, namespace: &str) -> Result<Cluster, Failure> {
+impl AdmissionClusterState {
+    pub(super) async fn read(
+        source: &ConfigurationSource<'_>,
+        namespace: &str,
+    ) -> Result<AdmissionClusterState, ExplainFailure> {
         let mut cluster = match source {
-            Source::Files(paths) => Cluster::of_files(paths, namespace).map_err(Failure::Input)?,
-            Source::Server(server) => Cluster::of_server(server, namespace)
-                .await
-                .map_err(Failure::Server)?,
+            ConfigurationSource::Files(paths) => {
+                AdmissionClusterState::of_files(paths, namespace).map_err(ExplainFailure::Input)?
+            }
+            ConfigurationSource::Server(server) => {
+                AdmissionClusterState::of_server(server, namespace)
+                    .await
+                    .map_err(ExplainFailure::Server)?
+            }
         };
         if cluster.namespace.is_none() && !namespace.is_empty() {
             cluster.notes.push(format!(
@@ -81,15 +88,15 @@ impl Cluster {
         Ok(cluster)
     }
 
-    fn of_files(paths: &[PathBuf], namespace: &str) -> Result<Cluster> {
-        let mut cluster = Cluster {
+    fn of_files(paths: &[PathBuf], namespace: &str) -> Result<AdmissionClusterState> {
+        let mut cluster = AdmissionClusterState {
             exclusions: Some(true),
-            ..Cluster::default()
+            ..AdmissionClusterState::default()
         };
-        let strict = Strict::new();
+        let strict = StrictDecoder::new();
         for path in paths {
             let mut is_used = false;
-            for (place, object) in documents::read(path)? {
+            for (place, object) in manifests::read(path)? {
                 let object = decoded(object, &strict).with_context(|| place)?;
                 match cluster.configurations.add(object) {
                     Ok(()) => is_used = true,
@@ -113,22 +120,22 @@ impl Cluster {
         Ok(cluster)
     }
 
-    async fn of_server(server: &Server, namespace: &str) -> Result<Cluster> {
-        let mut cluster = Cluster {
+    async fn of_server(server: &ApiServerClient, namespace: &str) -> Result<AdmissionClusterState> {
+        let mut cluster = AdmissionClusterState {
             exclusions: server.has_exclusions().await,
-            ..Cluster::default()
+            ..AdmissionClusterState::default()
         };
         let plurals = [
-            Flavor::Mutating.plural(),
-            Flavor::Validating.plural(),
-            PolicyFlavor::Mutating.plural(),
-            PolicyFlavor::Mutating.bindings(),
-            PolicyFlavor::Validating.plural(),
-            PolicyFlavor::Validating.bindings(),
+            WebhookType::Mutating.configurations_resource(),
+            WebhookType::Validating.configurations_resource(),
+            PolicyType::Mutating.policies_resource(),
+            PolicyType::Mutating.bindings_resource(),
+            PolicyType::Validating.policies_resource(),
+            PolicyType::Validating.bindings_resource(),
         ];
         for plural in plurals {
             let path = format!("/apis/{GROUP}/v1/{plural}");
-            // A server that does not know a kind asks nobody of that kind.
+            // The server does not serve this kind, and so has no such configurations.
             let Some(list) = server.get(&path).await? else {
                 continue;
             };
@@ -152,15 +159,15 @@ impl Cluster {
     }
 }
 
-impl Server {
-    /// Whether exclusion rules count, if the user may know and the server says it.
+impl ApiServerClient {
+    /// Reads the feature gate from `/metrics`; `None` if that is forbidden or the metric is absent.
     async fn has_exclusions(&self) -> Option<bool> {
         let request = http::Request::get("/metrics").body(Vec::new()).ok()?;
         let metrics = self.client.request_text(request).await.ok()?;
-        is_on(&metrics, EXCLUSIONS)
+        is_on(&metrics, EXCLUSION_RULES_GATE)
     }
 
-    /// What is at a path, if anything is.
+    /// The JSON at a path; `None` for 404.
     async fn get(&self, path: &str) -> Result<Option<Value>> {
         let request = http::Request::get(path).body(Vec::new())?;
         match self.client.request::<Value>(request).await {
@@ -168,30 +175,30 @@ impl Server {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(kube::Error::Api(status)) => Err(anyhow!("{}: {}", self.url, status.message)),
             Err(error) => {
-                let what = format!("the server {} does not answer", self.url);
+                let what = format!("request to {} failed", self.url);
                 Err(anyhow::Error::new(error).context(what))
             }
         }
     }
 }
 
-/// Whether metrics say that a feature is on; `None` if they do not speak of it.
+/// Whether the metrics report a feature as enabled; `None` if they do not contain it.
 fn is_on(metrics: &str, feature: &str) -> Option<bool> {
     let name = format!("name=\"{feature}\"");
-    let of_feature = |line: &&str| line.starts_with(FEATURES) && line.contains(&name);
+    let of_feature = |line: &&str| line.starts_with(FEATURE_METRIC_PREFIX) && line.contains(&name);
     let (_, value) = metrics.lines().find(of_feature)?.rsplit_once(' ')?;
     value.parse::<f64>().ok().map(|value| value > 0.0)
 }
 
-fn is_namespace(object: &Object) -> bool {
+fn is_namespace(object: &UnstructuredObject) -> bool {
     object.get("kind").is_some_and(|kind| kind == "Namespace")
         && object
             .get("apiVersion")
             .is_some_and(|version| version == "v1")
 }
 
-/// Reads what counts here as strictly as a server would.
-fn decoded(object: Object, strict: &Strict) -> Result<Object> {
+/// Decodes namespaces and admission configurations strictly; other kinds are returned unchanged.
+fn decoded(object: UnstructuredObject, strict: &StrictDecoder) -> Result<UnstructuredObject> {
     let version = object.get("apiVersion").and_then(Value::as_str);
     let group = version.and_then(|version| version.split_once('/'));
     let is_configuration = group.is_some_and(|(group, _)| group == GROUP);
@@ -201,8 +208,8 @@ fn decoded(object: Object, strict: &Strict) -> Result<Object> {
     }
 }
 
-/// Every namespace has its name as a label, whatever a file says.
-fn with_name(namespace: Object, name: &str) -> Object {
+/// Sets the name and the label `kubernetes.io/metadata.name`, which the server sets on every namespace.
+fn with_name(namespace: UnstructuredObject, name: &str) -> UnstructuredObject {
     let object = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
     let mut metadata = object(namespace.get("metadata")).unwrap_or_default();
     let mut labels = object(metadata.get("labels")).unwrap_or_default();
@@ -219,7 +226,7 @@ mod tests {
     use super::is_on;
 
     #[test]
-    fn metrics_say_what_is_on() {
+    fn feature_gates_are_read_from_metrics() {
         let metrics = "# TYPE kubernetes_feature_enabled gauge\n\
                        kubernetes_feature_enabled{name=\"A\",stage=\"BETA\"} 1\n\
                        kubernetes_feature_enabled{name=\"AB\",stage=\"\"} 0\n\

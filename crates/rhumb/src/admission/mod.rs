@@ -1,40 +1,40 @@
-//! `rhumb admission`: who sees a write before it is stored.
+//! `rhumb admission explain`: which webhooks and policies a write would be sent to, without sending it.
 
 mod cluster;
 mod output;
-mod subject;
+mod request_input;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use rhumb_admission::Reading;
-use rhumb_admission::explain::{Participant, Verdict, Write, explain};
+use rhumb_admission::CriteriaParseOptions;
+use rhumb_admission::explain::{AdmissionParticipant, ExplainedWrite, ParticipantVerdict, explain};
 use rhumb_admission::review::UserInfo;
 
-use cluster::{Cluster, Source};
-use output::Explanation;
-use subject::Subject;
+use cluster::{AdmissionClusterState, ConfigurationSource};
+use output::AdmissionExplanation;
+use request_input::AdmissionRequestInput;
 
-/// What the shell is told when the input is no good.
+/// Exit code for invalid input.
 const BAD_INPUT: u8 = 2;
 
 #[derive(clap::Subcommand)]
-pub(crate) enum Command {
-    /// Show which webhooks and policies would see a request, and which rule excludes it from the others.
+pub(crate) enum AdmissionCommand {
+    /// Show which webhooks and policies a request would be sent to, and which rule excludes it from the others.
     ///
-    /// Nobody is called and nothing is stored. Match conditions are evaluated on the object as it is in the file, with
-    /// the defaults that the server fills in, and before anybody else has changed it.
-    Explain(Box<Explain>),
+    /// No webhook is called and nothing is stored. Match conditions are evaluated on the object in the file with the
+    /// server's defaults, before any mutation.
+    Explain(Box<AdmissionExplainCommand>),
 }
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct Explain {
-    /// The object that the request is about, in YAML or JSON; - is standard input.
+pub(crate) struct AdmissionExplainCommand {
+    /// File with the object of the request, in YAML or JSON; - is standard input.
     #[arg(short, long, value_name = "FILE")]
     filename: PathBuf,
-    /// What is done to it.
+    /// Operation of the request.
     #[arg(
         long,
         value_name = "OPERATION",
@@ -42,8 +42,8 @@ pub(crate) struct Explain {
         ignore_case = true,
         default_value = "CREATE"
     )]
-    operation: Operation,
-    /// The part of it that the request is for: status, scale, eviction.
+    operation: OperationFlag,
+    /// Subresource of the request: status, scale, eviction.
     #[arg(
         long,
         value_name = "NAME",
@@ -51,107 +51,112 @@ pub(crate) struct Explain {
         hide_default_value = true
     )]
     subresource: String,
-    /// The resource, where the kind does not tell: deployments.apps.
+    /// Resource of the request, if the kind does not determine it: deployments.apps.
     #[arg(long, value_name = "RESOURCE.GROUP")]
     resource: Option<String>,
-    /// The namespace of an object that does not say its own [default: default].
+    /// Namespace of an object without metadata.namespace [default: default].
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// The object before an update [default: the same].
+    /// File with the object before the update [default: the same object].
     #[arg(long, value_name = "FILE")]
     old_object: Option<PathBuf>,
-    /// Who asks, for match conditions.
+    /// User of the request, for match conditions.
     #[arg(long, value_name = "NAME", default_value = "kubernetes-admin")]
     user: String,
-    /// A group of theirs, beside system:authenticated; may be there several times.
+    /// Group of the user, in addition to system:authenticated; can be repeated.
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
-    /// As if nothing were to be stored.
+    /// Treat the request as a dry run.
     #[arg(long)]
     dry_run: bool,
-    /// Webhook configurations, policies, bindings and namespaces from these files instead of a server's.
+    /// Files with webhook configurations, policies, bindings and namespaces, instead of those of a server.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "kubeconfig")]
     configurations: Vec<PathBuf>,
-    /// How to reach the API server [default: $KUBECONFIG, ~/.kube/config, or the pod's own account].
+    /// Kubeconfig of the API server [default: $KUBECONFIG, ~/.kube/config, or the pod's service account].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// How to show the result.
+    /// Output format.
     #[arg(short, long, value_enum, default_value = "table")]
-    output: Output,
+    output: AdmissionOutputFormat,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 #[value(rename_all = "UPPER")]
-enum Operation {
+enum OperationFlag {
     Create,
     Update,
     Delete,
     Connect,
 }
 
-impl From<Operation> for rhumb_admission::Operation {
-    fn from(operation: Operation) -> Self {
+impl From<OperationFlag> for rhumb_admission::Operation {
+    fn from(operation: OperationFlag) -> Self {
         match operation {
-            Operation::Create => Self::Create,
-            Operation::Update => Self::Update,
-            Operation::Delete => Self::Delete,
-            Operation::Connect => Self::Connect,
+            OperationFlag::Create => Self::Create,
+            OperationFlag::Update => Self::Update,
+            OperationFlag::Delete => Self::Delete,
+            OperationFlag::Connect => Self::Connect,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Output {
+enum AdmissionOutputFormat {
     Table,
     Json,
 }
 
-pub(crate) fn run(command: Command) -> Result<ExitCode> {
-    let Command::Explain(flags) = command;
+pub(crate) fn run(command: AdmissionCommand) -> Result<ExitCode> {
+    let AdmissionCommand::Explain(flags) = command;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("no threads can be started")?;
+        .context("failed to start the async runtime")?;
     let source = match flags.configurations.is_empty() {
-        true => Source::Server(runtime.block_on(cluster::connect(flags.kubeconfig.as_deref()))?),
-        false => Source::Files(&flags.configurations),
+        true => ConfigurationSource::Server(
+            runtime.block_on(cluster::connect(flags.kubeconfig.as_deref()))?,
+        ),
+        false => ConfigurationSource::Files(&flags.configurations),
     };
     let explained = runtime.block_on(flags.explain(&source));
     match explained {
         Ok(explanation) => {
             let text = match flags.output {
-                Output::Table => explanation.table(),
-                Output::Json => explanation.json()?,
+                AdmissionOutputFormat::Table => explanation.table(),
+                AdmissionOutputFormat::Json => explanation.json()?,
             };
             print!("{text}");
             Ok(ExitCode::SUCCESS)
         }
-        Err(Failure::Input(error)) => {
+        Err(ExplainFailure::Input(error)) => {
             eprintln!("rhumb: {error:#}");
             Ok(ExitCode::from(BAD_INPUT))
         }
-        Err(Failure::Server(error)) => Err(error),
+        Err(ExplainFailure::Server(error)) => Err(error),
     }
 }
 
-/// Whose fault it is.
+/// An error in the input of the user, or one of the server.
 #[derive(Debug)]
-enum Failure {
+enum ExplainFailure {
     Input(anyhow::Error),
     Server(anyhow::Error),
 }
 
-impl Explain {
-    async fn explain(&self, source: &Source<'_>) -> Result<Explanation, Failure> {
-        let subject = Subject::read(self, source).await?;
-        let cluster = Cluster::read(source, subject.namespace()).await?;
+impl AdmissionExplainCommand {
+    async fn explain(
+        &self,
+        source: &ConfigurationSource<'_>,
+    ) -> Result<AdmissionExplanation, ExplainFailure> {
+        let subject = AdmissionRequestInput::read(self, source).await?;
+        let cluster = AdmissionClusterState::read(source, subject.namespace()).await?;
         let extra = BTreeMap::new();
         let mut groups = self.groups.clone();
         groups.push("system:authenticated".to_owned());
-        let write = Write {
-            facts: subject.facts(),
+        let write = ExplainedWrite {
+            attributes: subject.facts(),
             object: subject.object(),
-            old: subject.old(),
+            old_object: subject.old(),
             namespace: cluster.namespace.as_ref(),
             user: UserInfo {
                 username: &self.user,
@@ -161,23 +166,27 @@ impl Explain {
             },
             dry_run: self.dry_run,
         };
-        let reading = Reading {
-            exclusions: cluster.exclusions.unwrap_or(true),
+        let reading = CriteriaParseOptions {
+            exclusion_rules: cluster.exclusions.unwrap_or(true),
         };
         let participants = explain(&write, &cluster.configurations, reading);
         let mut notes = cluster.notes;
         notes.extend(note_on_exclusions(cluster.exclusions, &participants));
-        Ok(Explanation {
-            request: output::Request::new(&write),
+        Ok(AdmissionExplanation {
+            request: output::ExplainedRequest::new(&write),
             participants,
             notes,
         })
     }
 }
 
-/// What people should know of exclusion rules in the answer.
-fn note_on_exclusions(exclusions: Option<bool>, participants: &[Participant]) -> Option<String> {
-    let is_excluded = |it: &Participant| matches!(it.verdict, Verdict::Excluded { .. });
+/// A note if the server ignores exclusion rules, or if that is unknown.
+fn note_on_exclusions(
+    exclusions: Option<bool>,
+    participants: &[AdmissionParticipant],
+) -> Option<String> {
+    let is_excluded =
+        |it: &AdmissionParticipant| matches!(it.verdict, ParticipantVerdict::Excluded { .. });
     match exclusions {
         Some(true) => None,
         Some(false) => Some("the server does not look at excludeResourceRules".to_owned()),

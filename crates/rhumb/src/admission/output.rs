@@ -1,21 +1,21 @@
-//! An explanation for people and for programs.
+//! Formats an admission explanation as a table or as JSON.
 
-use rhumb_admission::explain::{Participant, Write};
+use rhumb_admission::explain::{AdmissionParticipant, ExplainedWrite};
 use serde::Serialize;
 
-use crate::columns::aligned;
+use crate::text_table::aligned;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Explanation {
-    pub(super) request: Request,
-    pub(super) participants: Vec<Participant>,
+pub(super) struct AdmissionExplanation {
+    pub(super) request: ExplainedRequest,
+    pub(super) participants: Vec<AdmissionParticipant>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) notes: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Request {
+pub(super) struct ExplainedRequest {
     operation: rhumb_admission::Operation,
     resource: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -28,12 +28,12 @@ pub(super) struct Request {
     dry_run: bool,
 }
 
-impl Request {
-    pub(super) fn new(write: &Write<'_>) -> Request {
-        let facts = &write.facts;
-        Request {
+impl ExplainedRequest {
+    pub(super) fn new(write: &ExplainedWrite<'_>) -> ExplainedRequest {
+        let facts = &write.attributes;
+        ExplainedRequest {
             operation: facts.operation,
-            resource: resource(facts.asked),
+            resource: resource(facts.requested),
             subresource: facts.subresource.to_owned(),
             namespace: facts.namespace.to_owned(),
             name: facts.name.to_owned(),
@@ -62,7 +62,7 @@ impl Request {
 }
 
 /// `pods`, `deployments.apps`
-fn resource(names: &rhumb_admission::Names) -> String {
+fn resource(names: &rhumb_admission::ResourceAndKind) -> String {
     let resource = &names.resource;
     match &*resource.group {
         "" => resource.resource.to_string(),
@@ -70,7 +70,7 @@ fn resource(names: &rhumb_admission::Names) -> String {
     }
 }
 
-const HEAD: [&str; 7] = [
+const TABLE_HEADER: [&str; 7] = [
     "ORDER",
     "PHASE",
     "CONFIGURATION",
@@ -80,7 +80,7 @@ const HEAD: [&str; 7] = [
     "VERDICT",
 ];
 
-impl Explanation {
+impl AdmissionExplanation {
     pub(super) fn json(&self) -> serde_json::Result<String> {
         Ok(format!("{}\n", serde_json::to_string_pretty(self)?))
     }
@@ -110,7 +110,7 @@ impl Explanation {
 
     fn rows(&self) -> Vec<[String; 7]> {
         let mut order = 0;
-        let row = |participant: &Participant| {
+        let row = |participant: &AdmissionParticipant| {
             let is_called = participant.verdict.is_called();
             order += usize::from(is_called);
             let dash = || "-".to_owned();
@@ -130,21 +130,21 @@ impl Explanation {
                 verdict(participant),
             ]
         };
-        let head = HEAD.map(str::to_owned);
+        let head = TABLE_HEADER.map(str::to_owned);
         let rows: Vec<[String; 7]> = self.participants.iter().map(row).collect();
         std::iter::once(head).chain(rows).collect()
     }
 }
 
-fn shown_name(participant: &Participant) -> String {
+fn shown_name(participant: &AdmissionParticipant) -> String {
     match (&*participant.configuration, &*participant.name) {
         (configuration, "") => configuration.to_owned(),
         (configuration, name) => format!("{configuration}/{name}"),
     }
 }
 
-/// With what a binding does about a violation.
-fn verdict(participant: &Participant) -> String {
+/// The verdict, with the validation actions of a binding.
+fn verdict(participant: &AdmissionParticipant) -> String {
     let verdict = participant.verdict.to_string();
     match (&participant.actions[..], participant.verdict.is_called()) {
         ([_, ..], true) => format!("{verdict} ({})", participant.actions.join(", ")),

@@ -1,4 +1,4 @@
-//! Network policies on one node: `rhumb agent`.
+//! `rhumb agent`: enforces network policies on one node with nftables.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,33 +7,34 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::{ArgAction, Args};
-use rhumb_agent::metrics::Metrics;
-use rhumb_agent::nft::{Connection, Table};
-use rhumb_agent::{Agent, INSPECT_EVERY, Options};
-use rhumb_api::network_policies::Catalog;
+use rhumb_agent::metrics::AgentMetrics;
+use rhumb_agent::nft::{NftTable, NftablesConnection};
+use rhumb_agent::{AgentOptions, DEFAULT_INSPECTION_INTERVAL, NetworkPolicyAgent};
+use rhumb_api::network_policy_versions::FeatureCatalog;
 use tokio::time::timeout;
 
-use crate::connect;
-use crate::listener::{self, Component};
+use crate::clients;
+use crate::logging::LoggingFlags;
+use crate::metrics_server::{self, MonitoredComponent};
 use crate::pki;
 
 const DEFAULT_TABLE: &str = "rhumb";
-/// How long a server may take to forget a node that is cleaned up.
+/// Time limit for deleting the node's report during cleanup.
 const FORGET_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Args, Debug)]
-pub(crate) struct Command {
-    /// How to reach the API server [default: $KUBECONFIG, ~/.kube/config, or the pod's own account].
+pub(crate) struct AgentCommand {
+    /// Kubeconfig of the API server [default: $KUBECONFIG, ~/.kube/config, or the pod's service account].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The node whose pods are looked after [default: $NODE_NAME, or the name of this host].
+    /// Node whose pods the agent enforces policies for [default: $NODE_NAME, or the host name].
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
-    /// The table of nftables that holds all rules. Nobody else may use it.
+    /// nftables table for all rules. No other program may use it.
     #[arg(long, value_name = "NAME", default_value = DEFAULT_TABLE, value_parser = table)]
-    table: Table,
-    /// Let no packets from or to addresses of the node's podCIDRs that no known pod has: pods that are new are cut off
-    /// until their policies are enforced.
+    table: NftTable,
+    /// Drop packets from and to addresses of the node's podCIDRs that belong to no known pod, so that a new pod has no
+    /// network until its policies are enforced.
     #[arg(
         long,
         value_name = "BOOL",
@@ -44,35 +45,37 @@ pub(crate) struct Command {
         require_equals = true
     )]
     hold_unknown_pods: bool,
-    /// Where to show metrics and health, over HTTP and to everyone who can reach it; nothing is nowhere.
+    /// Address for metrics and health checks, over HTTP and without authentication; empty disables it.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10260")]
     metrics_address: String,
-    /// Remove all rules of an agent from the kernel, and its report from the server, and end.
+    /// Remove the agent's rules from the kernel and its report from the API server, then exit.
     #[arg(long)]
     cleanup: bool,
+    #[command(flatten)]
+    pub(crate) logging: LoggingFlags,
 }
 
-fn table(name: &str) -> Result<Table, String> {
-    Table::new(name).map_err(|error| error.to_string())
+fn table(name: &str) -> Result<NftTable, String> {
+    NftTable::new(name).map_err(|error| error.to_string())
 }
 
-struct Shown(Arc<Metrics>);
+struct AgentMonitor(Arc<AgentMetrics>);
 
-impl Component for Shown {
+impl MonitoredComponent for AgentMonitor {
     fn metrics(&self) -> Option<String> {
         self.0.text()
     }
 
     fn unready(&self) -> Option<String> {
-        self.0.missing()
+        self.0.not_ready_reason()
     }
 }
 
-pub(crate) fn run(command: Command) -> Result<ExitCode> {
+pub(crate) fn run(command: AgentCommand) -> Result<ExitCode> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("no threads can be started")?
+        .context("failed to start the async runtime")?
         .block_on(async {
             match command.cleanup {
                 true => clean_up(command).await,
@@ -82,27 +85,29 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn enforce(command: Command) -> Result<()> {
+async fn enforce(command: AgentCommand) -> Result<()> {
     let stop = crate::up::stop_on_signals()?;
     let node = command.node_name()?;
-    let metrics = Arc::<Metrics>::default();
+    let metrics = Arc::<AgentMetrics>::default();
     let table = command.table.clone();
-    let versions = Catalog::builtin().versions();
-    let options = Options {
+    let versions = FeatureCatalog::builtin().versions();
+    let options = AgentOptions {
         node: node.clone(),
         agent: concat!("rhumb ", env!("CARGO_PKG_VERSION")).to_owned(),
         versions: versions.iter().map(|&version| version.to_owned()).collect(),
         table: command.table,
-        hold_unknown_pods: command.hold_unknown_pods,
-        inspect_every: INSPECT_EVERY,
+        block_unknown_pods: command.hold_unknown_pods,
+        inspection_interval: DEFAULT_INSPECTION_INTERVAL,
         metrics: metrics.clone(),
     };
-    let (connect, _) = connect::over_https(command.kubeconfig.as_deref(), false).await?;
+    let (connect, _) = clients::over_https(command.kubeconfig.as_deref(), false).await?;
     let client = connect.multiplexed()?;
-    let agent = Agent::prepare(options, Connection::open_and_listen(), &client).await?;
+    let agent =
+        NetworkPolicyAgent::prepare(options, NftablesConnection::open_with_monitor(), &client)
+            .await?;
     if !command.metrics_address.is_empty() {
-        let listener = listener::bind(&command.metrics_address).await?;
-        tokio::spawn(listener::serve(listener, Shown(metrics)));
+        let listener = metrics_server::bind(&command.metrics_address).await?;
+        tokio::spawn(metrics_server::serve(listener, AgentMonitor(metrics)));
     }
     tracing::info!(
         server = connect.server(),
@@ -110,18 +115,18 @@ async fn enforce(command: Command) -> Result<()> {
         %table,
         versions = versions.join(" "),
         unimplemented = unimplemented(&agent),
-        "network policies are enforced once all that there is has been seen"
+        "enforcing network policies after the initial lists are complete"
     );
     agent.run(client, stop).await;
     tracing::info!(
-        "the rules stay in the kernel: {} removes them",
-        removal(&table)
+        remove_with = removal(&table),
+        "agent stopped; its rules stay in the kernel"
     );
     Ok(())
 }
 
-/// `None` if all that is known can be had.
-fn unimplemented(agent: &Agent) -> Option<String> {
+/// Policy features that this kernel does not support; `None` if all are supported.
+fn unimplemented(agent: &NetworkPolicyAgent) -> Option<String> {
     let all = agent.unimplemented().iter();
     let all: Vec<String> = all
         .map(|it| format!("{} ({})", it.feature, it.message))
@@ -129,54 +134,55 @@ fn unimplemented(agent: &Agent) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-fn removal(table: &Table) -> String {
+fn removal(table: &NftTable) -> String {
     match table.name() {
         DEFAULT_TABLE => "rhumb agent --cleanup".to_owned(),
         name => format!("rhumb agent --cleanup --table {name}"),
     }
 }
 
-/// The report goes first: it must not say of rules that are gone that they are there. Rules go also where it cannot.
-async fn clean_up(command: Command) -> Result<()> {
+/// Deletes the report before the rules, because a report must not claim rules that do not exist. The rules are removed
+/// even if the report cannot be deleted.
+async fn clean_up(command: AgentCommand) -> Result<()> {
     let node = command.node_name()?;
-    let forgotten = match timeout(FORGET_MAX, forget(&command, &node)).await {
-        Ok(forgotten) => forgotten,
-        Err(_) => Err(anyhow!("the server does not answer")),
+    let deleted = match timeout(FORGET_MAX, forget(&command, &node)).await {
+        Ok(deleted) => deleted,
+        Err(_) => Err(anyhow!("timed out after {FORGET_MAX:?}")),
     };
-    match &forgotten {
-        Ok(true) => println!("the report of node {node} is deleted"),
-        Ok(false) => println!("there is no report of node {node}"),
+    match &deleted {
+        Ok(true) => println!("deleted the report of node {node}"),
+        Ok(false) => println!("no report of node {node} found"),
         Err(_) => {}
     }
     let table = &command.table;
-    match rhumb_agent::clean_up(Connection::open()?, table).await? {
-        true => println!("the table {table} is removed from the kernel"),
-        false => println!("there is no table {table} in the kernel"),
+    match rhumb_agent::remove_rules(NftablesConnection::open()?, table).await? {
+        true => println!("removed table {table} from the kernel"),
+        false => println!("no table {table} found in the kernel"),
     }
     let what = || {
         format!(
-            "the report of node {node} is not deleted, and policies count as in force there until it is (kubectl delete \
-             networkpolicynodes {node})"
+            "failed to delete the report of node {node}: policies count as enforced there until it is deleted (kubectl \
+             delete networkpolicynodes {node})"
         )
     };
-    forgotten.with_context(what)?;
+    deleted.with_context(what)?;
     Ok(())
 }
 
-async fn forget(command: &Command, node: &str) -> Result<bool> {
-    let (connect, _) = connect::over_https(command.kubeconfig.as_deref(), false).await?;
-    Ok(rhumb_agent::forget(connect.own(), node).await?)
+async fn forget(command: &AgentCommand, node: &str) -> Result<bool> {
+    let (connect, _) = clients::over_https(command.kubeconfig.as_deref(), false).await?;
+    Ok(rhumb_agent::delete_node_report(connect.own(), node).await?)
 }
 
-impl Command {
+impl AgentCommand {
     fn node_name(&self) -> Result<String> {
         let variable = || std::env::var("NODE_NAME").ok();
         let given = self.node_name.clone().or_else(variable);
-        // As kubelets name their nodes.
+        // The kubelet lowercases the host name, too.
         let host = || pki::host_name().map(|name| name.to_lowercase());
         given
             .filter(|name| !name.is_empty())
             .or_else(host)
-            .context("this host has no name; say which node it is with --node-name")
+            .context("this host has no name; set --node-name")
     }
 }

@@ -1,24 +1,27 @@
-//! Flags about controllers, with the names that kube-controller-manager gives them.
+//! Controller flags, named as those of kube-controller-manager.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use rhumb_client::leader::Times;
-use rhumb_controllers::{ALL, Controller, Election, Options, SignToken};
+use rhumb_client::leader::LeaseTimings;
+use rhumb_controllers::{
+    CONTROLLERS, Controller, ControllerOptions, LeaderElectionConfig, TokenSigner,
+};
 use rhumb_meta::validation::dns1123_subdomain;
 
-use super::Signer;
+use super::LegacyTokenSigner;
 use crate::duration::duration;
 
-/// What needs to know all types is a part of the server, and a controller by its name only.
+/// Status loops that run inside the API server, because they need its schemas. For `--controllers` they count as
+/// controllers.
 const POLICY_STATUS: &str = "validatingadmissionpolicy-status-controller";
 const QUOTA_STATUS: &str = "resourcequota-controller";
 
 #[derive(Args, Debug)]
 pub(crate) struct ControllerFlags {
-    /// The controllers to run: * is all, a name is one, -name leaves one out.
+    /// Controllers to run: * enables all, NAME enables one, -NAME disables one.
     #[arg(
         long,
         value_name = "NAMES",
@@ -27,37 +30,37 @@ pub(crate) struct ControllerFlags {
         allow_hyphen_values = true
     )]
     controllers: Vec<String>,
-    /// How long a node may be silent before it counts as lost.
+    /// How long a node may go without a heartbeat before it is marked unhealthy.
     #[arg(long, value_name = "DURATION", default_value = "50s", value_parser = duration, allow_hyphen_values = true)]
     node_monitor_grace_period: Duration,
-    /// How long a new node may take until it first says something.
+    /// How long a new node may go without a heartbeat before it is marked unhealthy.
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration, allow_hyphen_values = true)]
     node_startup_grace_period: Duration,
-    /// How long a node that pods name may be unknown before they go. Upstream has no flag for it; tests are less
-    /// patient.
+    /// How long a pod may be bound to a node that does not exist before the pod is deleted. Upstream has no such flag;
+    /// tests set it.
     #[arg(long, hide = true, value_name = "DURATION", default_value = "40s", value_parser = duration)]
     node_quarantine: Duration,
-    /// How many pods that have finished are kept; the oldest of more are deleted. 0 is no limit.
+    /// Number of terminated pods to keep; the oldest beyond it are deleted. 0 disables the limit.
     #[arg(long, value_name = "N", default_value_t = 12_500)]
     terminated_pod_gc_threshold: usize,
-    /// The Lease by which one process at a time runs the controllers.
+    /// Name of the Lease for leader election.
     #[arg(long, value_name = "NAME", default_value = "rhumb-controllers")]
     leader_elect_resource_name: String,
-    /// The namespace of that Lease.
+    /// Namespace of the Lease for leader election.
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     leader_elect_resource_namespace: String,
 }
 
 impl ControllerFlags {
-    /// The controllers that were asked for.
+    /// The enabled controllers, after validation of the flags.
     pub(crate) fn select(&self) -> Result<Vec<&'static Controller>> {
         let names = || {
-            let own = ALL.iter().map(|controller| controller.name);
+            let own = CONTROLLERS.iter().map(|controller| controller.name);
             own.chain([POLICY_STATUS, QUOTA_STATUS])
         };
-        for said in self.controllers.iter().filter(|said| *said != "*") {
-            let name = said.strip_prefix('-').unwrap_or(said);
-            if !said.is_empty() && !names().any(|known| known == name) {
+        for entry in self.controllers.iter().filter(|entry| *entry != "*") {
+            let name = entry.strip_prefix('-').unwrap_or(entry);
+            if !entry.is_empty() && !names().any(|known| known == name) {
                 let known: Vec<&str> = names().collect();
                 bail!(
                     "--controllers: there is no controller {name:?}; there are {}",
@@ -74,45 +77,45 @@ impl ControllerFlags {
             }
         }
         let is_wanted = |controller: &&Controller| self.wants(controller.name);
-        Ok(ALL.iter().filter(is_wanted).collect())
+        Ok(CONTROLLERS.iter().filter(is_wanted).collect())
     }
 
-    /// Whether the server is to tell policies what a type checker thinks of them.
+    /// Whether the server writes type checking results to the status of ValidatingAdmissionPolicies.
     pub(crate) fn wants_policy_status(&self) -> bool {
         self.wants(POLICY_STATUS)
     }
 
-    /// Whether the server is to tell quotas what is used.
+    /// Whether the server writes the status of ResourceQuotas.
     pub(crate) fn wants_quota_status(&self) -> bool {
         self.wants(QUOTA_STATUS)
     }
 
-    /// Whether nobody chose among them.
+    /// Whether all controllers are enabled by default.
     pub(crate) fn wants_all(&self) -> bool {
-        self.controllers.iter().any(|said| said == "*")
+        self.controllers.iter().any(|entry| entry == "*")
     }
 
     fn wants(&self, name: &str) -> bool {
-        let says = |text: &str| self.controllers.iter().any(|said| said == text);
-        says(name) || (says("*") && !says(&format!("-{name}")))
+        let has = |text: &str| self.controllers.iter().any(|entry| entry == text);
+        has(name) || (has("*") && !has(&format!("-{name}")))
     }
 
     pub(crate) fn options(
         &self,
         identity: String,
         root_ca: Option<String>,
-        signer: Option<Signer>,
-    ) -> Options {
-        Options {
-            election: Election {
+        signer: Option<LegacyTokenSigner>,
+    ) -> ControllerOptions {
+        ControllerOptions {
+            election: LeaderElectionConfig {
                 identity,
                 namespace: self.leader_elect_resource_namespace.clone(),
                 name: self.leader_elect_resource_name.clone(),
-                led: "the controllers",
-                times: Times::default(),
+                component: "the controllers",
+                timings: LeaseTimings::default(),
             },
             root_ca,
-            token_signer: signer.map(|signer| Arc::new(signer) as Arc<dyn SignToken>),
+            token_signer: signer.map(|signer| Arc::new(signer) as Arc<dyn TokenSigner>),
             node_monitor_grace_period: self.node_monitor_grace_period,
             node_startup_grace_period: self.node_startup_grace_period,
             node_quarantine: self.node_quarantine,
@@ -126,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn controllers_are_chosen_as_upstream_has_it() {
+    fn controllers_are_selected_as_upstream_does() {
         let chosen = |said: &[&str]| {
             let flags = ControllerFlags {
                 controllers: said.iter().map(|&said| said.to_owned()).collect(),
@@ -140,7 +143,7 @@ mod tests {
             let chosen = flags.select().ok()?;
             Some(chosen.iter().map(|own| own.name).collect::<Vec<_>>())
         };
-        let all: Vec<&str> = ALL.iter().map(|own| own.name).collect();
+        let all: Vec<&str> = CONTROLLERS.iter().map(|own| own.name).collect();
         assert_eq!(chosen(&["*"]), Some(all.clone()));
         assert_eq!(chosen(&[""]), Some(vec![]));
         assert_eq!(chosen(&["-namespace-controller"]), Some(vec![]));

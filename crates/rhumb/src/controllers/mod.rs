@@ -1,8 +1,8 @@
-//! The controllers: `rhumb controllers`, and what `rhumb up` needs to run them inside.
+//! `rhumb controllers`, and the parts by which `rhumb up` runs the controllers (upstream: kube-controller-manager).
 
+mod component_thread;
 mod flags;
-mod signer;
-mod thread;
+mod token_signer;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,44 +13,48 @@ use clap::Args;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
+pub(crate) use component_thread::{ComponentThread, keep, start};
 pub(crate) use flags::ControllerFlags;
-pub(crate) use signer::Signer;
-pub(crate) use thread::{Running, keep, start};
+pub(crate) use token_signer::LegacyTokenSigner;
 
-use crate::connect;
+use crate::clients;
+use crate::logging::LoggingFlags;
 use crate::pki;
 
 #[derive(Args, Debug)]
-pub(crate) struct Command {
-    /// How to reach the API server [default: $KUBECONFIG, ~/.kube/config, or the pod's own account].
+pub(crate) struct ControllersCommand {
+    /// Kubeconfig of the API server [default: $KUBECONFIG, ~/.kube/config, or the pod's service account].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The certificates that pods get to know the API server by [default: those in the kubeconfig].
+    /// CA bundle that is published to pods as kube-root-ca.crt [default: the CA in the kubeconfig].
     #[arg(long, value_name = "FILE")]
     root_ca_file: Option<PathBuf>,
-    /// The key that tokens in secrets are signed with: one that the API server knows [default: they get none].
+    /// Private key that signs tokens of service account secrets; the API server must trust it [default: no tokens are
+    /// issued].
     #[arg(long, value_name = "FILE")]
     service_account_private_key_file: Option<PathBuf>,
-    /// Have each controller act as its own service account in kube-system, with a token of that account.
+    /// Run each controller with its own service account in kube-system.
     #[arg(long)]
     use_service_account_credentials: bool,
     #[command(flatten)]
     flags: ControllerFlags,
+    #[command(flatten)]
+    pub(crate) logging: LoggingFlags,
 }
 
-pub(crate) fn run(command: Command) -> Result<ExitCode> {
+pub(crate) fn run(command: ControllersCommand) -> Result<ExitCode> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("no threads can be started")?
+        .context("failed to start the async runtime")?
         .block_on(control(command))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn control(command: Command) -> Result<()> {
+async fn control(command: ControllersCommand) -> Result<()> {
     let stop = crate::up::stop_on_signals()?;
     let selected = command.flags.select()?;
-    let (connect, server_ca) = connect::over_https(
+    let (connect, server_ca) = clients::over_https(
         command.kubeconfig.as_deref(),
         command.use_service_account_credentials,
     )
@@ -73,13 +77,13 @@ async fn control(command: Command) -> Result<()> {
         server = connect.server(),
         controllers = selected.len(),
         lease = format_args!("{}/{}", options.election.namespace, options.election.name),
-        "controllers begin once this process has the lease"
+        "waiting for the leader election lease before controllers start"
     );
     rhumb_controllers::run(Arc::new(connect), selected, options, stop).await;
     Ok(())
 }
 
-/// Certificates in PEM, and nothing that should not be told to everyone: every namespace gets them.
+/// Reads PEM certificates. A private key in the file is an error, because the bundle is published to every namespace.
 fn read_bundle(path: &Path) -> Result<String> {
     let text = std::fs::read_to_string(path)?;
     let certificates: Vec<CertificateDer<'_>> = CertificateDer::pem_slice_iter(text.as_bytes())
@@ -88,17 +92,17 @@ fn read_bundle(path: &Path) -> Result<String> {
     ensure!(!certificates.is_empty(), "no certificates in PEM");
     ensure!(
         !text.contains("PRIVATE KEY-----"),
-        "it holds a private key, which nobody else should see"
+        "contains a private key, but the bundle is published to every namespace"
     );
     Ok(text)
 }
 
-fn read_signer(path: &Path) -> Result<Signer> {
+fn read_signer(path: &Path) -> Result<LegacyTokenSigner> {
     let text = std::fs::read_to_string(path)?;
-    Ok(Signer::File(pki::read_signing_key(&text)?))
+    Ok(LegacyTokenSigner::File(pki::read_signing_key(&text)?))
 }
 
-/// A name for this process that no other has.
+/// A leader election identity that is unique to this process.
 pub(crate) fn unique_identity() -> String {
     let host = pki::host_name().unwrap_or_default();
     format!("{host}_{}", uuid::Uuid::new_v4())

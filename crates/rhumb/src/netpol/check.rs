@@ -1,84 +1,87 @@
-//! `rhumb netpol check`: one connection.
+//! `rhumb netpol check`: evaluates one connection and explains the verdict.
 
 use std::net::IpAddr;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use rhumb_netpol::Direction;
-use rhumb_netpol::judge::{End, Grant, Opinion, Pair, Question, Refusal, Verdict};
+use rhumb_netpol::verdict::{
+    AddressPairVerdict, AllowingRule, ConnectionEndpoint, ConnectionQuery, ConnectionVerdict,
+    DenyingPolicy, DirectionVerdict,
+};
 use serde::Serialize;
 
-use super::cluster::Cluster;
-use super::ends::{Destination, PortNumber, Source, question, shown};
+use super::cluster::NetpolCluster;
+use super::endpoints::{ConnectionDestination, ConnectionSource, PortAndProtocol, question, shown};
 use super::note;
-use crate::columns::aligned;
+use crate::text_table::aligned;
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct Check {
+pub(crate) struct NetpolCheckCommand {
     #[command(flatten)]
-    source: super::Source,
-    /// Who connects: NAMESPACE/POD, or an address.
+    source: super::ObjectSourceFlags,
+    /// Source: NAMESPACE/POD, or an address.
     #[arg(long, value_name = "END")]
-    from: Source,
-    /// To whom, and on which port: NAMESPACE/POD:PORT/PROTOCOL, ADDRESS:PORT/PROTOCOL or [ADDRESS]:PORT/PROTOCOL. A port is
-    /// a number, or a name that the pod declares; the protocol is TCP if it is left out.
+    from: ConnectionSource,
+    /// Destination: NAMESPACE/POD:PORT/PROTOCOL, ADDRESS:PORT/PROTOCOL or [ADDRESS]:PORT/PROTOCOL. PORT is a number or the
+    /// name of a container port; the default protocol is TCP.
     #[arg(long, value_name = "END:PORT")]
-    to: Destination,
-    /// What makes it exit with 0, where a pipeline sees to it that something is denied.
+    to: ConnectionDestination,
+    /// Verdict for which the exit code is 0.
     #[arg(long, value_name = "VERDICT", value_enum, default_value = "allowed")]
-    expect: Expected,
-    /// How to show the result.
+    expect: ExpectedVerdict,
+    /// Output format.
     #[arg(short, long, value_enum, default_value = "table")]
-    output: Output,
+    output: CheckOutputFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Expected {
+enum ExpectedVerdict {
     Allowed,
     Denied,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Output {
+enum CheckOutputFormat {
     Table,
     Json,
 }
 
-pub(super) fn run(command: &Check) -> Result<ExitCode> {
+pub(super) fn run(command: &NetpolCheckCommand) -> Result<ExitCode> {
     let cluster = command.source.read()?;
     note(&cluster.notes);
     let (question, port_name) = question(&cluster, &command.from, &command.to)?;
-    let verdict = cluster.engine.judge(&question).with_context(|| {
+    let verdict = cluster.engine.evaluate(&question).with_context(|| {
         format!(
-            "there is no connection from {} to {} to judge: {}",
+            "no connection from {} to {} can be evaluated: {}",
             shown(&question.from),
             shown(&question.to),
             why_no_pair(&cluster, &question)
         )
     })?;
     let verdict = without_stand_ins(verdict, &question, &cluster);
-    let answer = Answer {
+    let answer = CheckResult {
         cluster: &cluster,
         question: &question,
         port_name,
         pairs: &verdict.pairs,
     };
     match command.output {
-        Output::Table => print!("{}", answer.table()),
-        Output::Json => println!("{}", serde_json::to_string_pretty(&answer.json())?),
+        CheckOutputFormat::Table => print!("{}", answer.table()),
+        CheckOutputFormat::Json => println!("{}", serde_json::to_string_pretty(&answer.json())?),
     }
-    let is_expected = answer.is_allowed() == (command.expect == Expected::Allowed);
+    let is_expected = answer.is_allowed() == (command.expect == ExpectedVerdict::Allowed);
     Ok(match is_expected {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
 }
 
-fn why_no_pair(cluster: &Cluster, question: &Question) -> String {
+fn why_no_pair(cluster: &NetpolCluster, question: &ConnectionQuery) -> String {
     let ends = [&question.from, &question.to].into_iter();
     let pods = ends.filter_map(|end| match end {
-        End::Pod(name) => Some(name),
-        End::Address(_) => None,
+        ConnectionEndpoint::Pod(name) => Some(name),
+        ConnectionEndpoint::Address(_) => None,
     });
     let taken = pods.flat_map(|pod| {
         let taken = cluster.taken(pod).into_iter();
@@ -93,14 +96,19 @@ fn why_no_pair(cluster: &Cluster, question: &Question) -> String {
     }
 }
 
-/// Reasons speak of pods by their addresses, which are no news where they are made up.
-fn without_stand_ins(mut verdict: Verdict, question: &Question, cluster: &Cluster) -> Verdict {
+/// Replaces placeholder addresses by pod names in the reasons.
+fn without_stand_ins(
+    mut verdict: ConnectionVerdict,
+    question: &ConnectionQuery,
+    cluster: &NetpolCluster,
+) -> ConnectionVerdict {
     for pair in &mut verdict.pairs {
         for (opinion, address, end) in [
             (&mut pair.ingress, pair.from, &question.from),
             (&mut pair.egress, pair.to, &question.to),
         ] {
-            if let (Opinion::Denied { policies }, End::Pod(name)) = (opinion, end)
+            if let (DirectionVerdict::Denied { policies }, ConnectionEndpoint::Pod(name)) =
+                (opinion, end)
                 && cluster.stand_ins.contains(&address)
             {
                 let made_up = format!("{address} (pod {name})");
@@ -113,15 +121,15 @@ fn without_stand_ins(mut verdict: Verdict, question: &Question, cluster: &Cluste
     verdict
 }
 
-struct Answer<'a> {
-    cluster: &'a Cluster,
-    question: &'a Question,
+struct CheckResult<'a> {
+    cluster: &'a NetpolCluster,
+    question: &'a ConnectionQuery,
     port_name: Option<String>,
-    pairs: &'a [Pair],
+    pairs: &'a [AddressPairVerdict],
 }
 
-/// The pair that speaks for a connection: the first that is allowed, or the first.
-pub(super) fn best(pairs: &[Pair]) -> Option<&Pair> {
+/// The address pair that decides a connection: the first allowed one, or the first.
+pub(super) fn best(pairs: &[AddressPairVerdict]) -> Option<&AddressPairVerdict> {
     let allowed = pairs.iter().find(|pair| pair.is_allowed());
     allowed.or(pairs.first())
 }
@@ -130,9 +138,9 @@ pub(super) fn word(is_allowed: bool) -> &'static str {
     if is_allowed { "allowed" } else { "denied" }
 }
 
-impl Answer<'_> {
+impl CheckResult<'_> {
     fn is_allowed(&self) -> bool {
-        self.pairs.iter().any(Pair::is_allowed)
+        self.pairs.iter().any(AddressPairVerdict::is_allowed)
     }
 
     fn table(&self) -> String {
@@ -151,7 +159,7 @@ impl Answer<'_> {
     }
 
     fn headline(&self) -> String {
-        let to = PortNumber {
+        let to = PortAndProtocol {
             port: self.question.port,
             protocol: self.question.protocol,
         };
@@ -167,13 +175,13 @@ impl Answer<'_> {
         line
     }
 
-    /// Families are named where they make a difference.
+    /// The verdict; for each address family if they differ.
     fn summary(&self) -> String {
-        let all = self.pairs.iter().all(Pair::is_allowed);
+        let all = self.pairs.iter().all(AddressPairVerdict::is_allowed);
         if all || !self.is_allowed() {
             return word(all).to_owned();
         }
-        let over = |pair: &Pair| if pair.to.is_ipv4() { "IPv4" } else { "IPv6" };
+        let over = |pair: &AddressPairVerdict| if pair.to.is_ipv4() { "IPv4" } else { "IPv6" };
         let parts = self
             .pairs
             .iter()
@@ -181,11 +189,11 @@ impl Answer<'_> {
         parts.collect::<Vec<_>>().join(", ")
     }
 
-    /// Pairs of which the same is to be said, together.
-    fn distinct(&self) -> Vec<(&Pair, Vec<&Pair>)> {
-        let mut groups: Vec<(&Pair, Vec<&Pair>)> = Vec::new();
+    /// Groups address pairs with equal verdicts.
+    fn distinct(&self) -> Vec<(&AddressPairVerdict, Vec<&AddressPairVerdict>)> {
+        let mut groups: Vec<(&AddressPairVerdict, Vec<&AddressPairVerdict>)> = Vec::new();
         for pair in self.pairs {
-            let same = |(one, _): &&mut (&Pair, Vec<&Pair>)| {
+            let same = |(one, _): &&mut (&AddressPairVerdict, Vec<&AddressPairVerdict>)| {
                 one.egress == pair.egress && one.ingress == pair.ingress
             };
             match groups.iter_mut().find(same) {
@@ -196,9 +204,9 @@ impl Answer<'_> {
         groups
     }
 
-    /// Unless they are those that were asked about, or made up.
-    fn addresses(&self, pair: &Pair) -> Option<String> {
-        let asked = |end: &End| matches!(end, End::Address(_));
+    /// The addresses of a pair; `None` if both were given by the user or are placeholders.
+    fn addresses(&self, pair: &AddressPairVerdict) -> Option<String> {
+        let asked = |end: &ConnectionEndpoint| matches!(end, ConnectionEndpoint::Address(_));
         if asked(&self.question.from) && asked(&self.question.to) {
             return None;
         }
@@ -216,13 +224,13 @@ impl Answer<'_> {
         (!self.cluster.stand_ins.contains(&address)).then_some(address)
     }
 
-    fn json(&self) -> Shown<'_> {
+    fn json(&self) -> CheckReport<'_> {
         let best = best(self.pairs);
-        let by = |opinion: fn(&Pair) -> &Opinion| {
+        let by = |opinion: fn(&AddressPairVerdict) -> &DirectionVerdict| {
             word(best.is_some_and(|pair| opinion(pair).is_allowed()))
         };
-        let pair = |pair| ShownPair::new(self, pair);
-        Shown {
+        let pair = |pair| AddressPairReport::new(self, pair);
+        CheckReport {
             from: shown(&self.question.from),
             to: shown(&self.question.to),
             port: self.question.port,
@@ -235,9 +243,9 @@ impl Answer<'_> {
     }
 }
 
-/// An answer for programs: as a row of the matrix, with what is behind it.
+/// The JSON output: the fields of a matrix row, and the verdict of each address pair.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct CheckReport<'a> {
     from: String,
     to: String,
     port: u16,
@@ -245,32 +253,32 @@ struct Shown<'a> {
     ingress: &'static str,
     egress: &'static str,
     combined: &'static str,
-    pairs: Vec<ShownPair<'a>>,
+    pairs: Vec<AddressPairReport<'a>>,
 }
 
 #[derive(Serialize)]
-struct ShownPair<'a> {
+struct AddressPairReport<'a> {
     from: Option<IpAddr>,
     to: Option<IpAddr>,
-    ingress: ShownOpinion<'a>,
-    egress: ShownOpinion<'a>,
+    ingress: DirectionReport<'a>,
+    egress: DirectionReport<'a>,
     combined: &'static str,
 }
 
 #[derive(Serialize)]
-struct ShownOpinion<'a> {
+struct DirectionReport<'a> {
     verdict: &'static str,
     #[serde(flatten)]
-    opinion: &'a Opinion,
+    opinion: &'a DirectionVerdict,
 }
 
-impl<'a> ShownPair<'a> {
-    fn new(answer: &Answer<'_>, pair: &'a Pair) -> ShownPair<'a> {
-        let opinion = |opinion: &'a Opinion| ShownOpinion {
+impl<'a> AddressPairReport<'a> {
+    fn new(answer: &CheckResult<'_>, pair: &'a AddressPairVerdict) -> AddressPairReport<'a> {
+        let opinion = |opinion: &'a DirectionVerdict| DirectionReport {
             verdict: word(opinion.is_allowed()),
             opinion,
         };
-        ShownPair {
+        AddressPairReport {
             from: answer.known(pair.from),
             to: answer.known(pair.to),
             ingress: opinion(&pair.ingress),
@@ -280,7 +288,7 @@ impl<'a> ShownPair<'a> {
     }
 }
 
-fn rows(pair: &Pair) -> Vec<[String; 4]> {
+fn rows(pair: &AddressPairVerdict) -> Vec<[String; 4]> {
     let mut rows = vec![["DIRECTION", "VERDICT", "POLICY", "WHY"].map(str::to_owned)];
     for (direction, opinion) in [
         (Direction::Egress, &pair.egress),
@@ -299,26 +307,26 @@ fn rows(pair: &Pair) -> Vec<[String; 4]> {
     rows
 }
 
-/// A policy and what it says, a line each.
-fn reasons(direction: Direction, opinion: &Opinion) -> Vec<[String; 2]> {
+/// One line for each policy or rule: policy name and reason.
+fn reasons(direction: Direction, opinion: &DirectionVerdict) -> Vec<[String; 2]> {
     let alone = |why: &str| vec![["-".to_owned(), why.to_owned()]];
     match opinion {
-        Opinion::NoPod => alone(match direction {
+        DirectionVerdict::NoPod => alone(match direction {
             Direction::Egress => "it does not come from a pod that policies are about",
             Direction::Ingress => "it does not go to a pod that policies are about",
         }),
-        Opinion::NotIsolated => alone("no policy isolates the pod in this direction"),
-        Opinion::Itself => alone("a pod may always reach itself"),
-        Opinion::OwnNode => alone("a node and its own pods may always reach each other"),
-        Opinion::Allowed { grants } => grants.iter().map(granted).collect(),
-        Opinion::Denied { policies } => policies
+        DirectionVerdict::NotIsolated => alone("no policy isolates the pod in this direction"),
+        DirectionVerdict::Itself => alone("a pod may always reach itself"),
+        DirectionVerdict::OwnNode => alone("a node and its own pods may always reach each other"),
+        DirectionVerdict::Allowed { grants } => grants.iter().map(granted).collect(),
+        DirectionVerdict::Denied { policies } => policies
             .iter()
             .flat_map(|refusal| refused(direction, refusal))
             .collect(),
     }
 }
 
-fn granted(grant: &Grant) -> [String; 2] {
+fn granted(grant: &AllowingRule) -> [String; 2] {
     let parts = [&grant.peer, &grant.port];
     let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
     let why = match parts.is_empty() {
@@ -328,7 +336,7 @@ fn granted(grant: &Grant) -> [String; 2] {
     [grant.policy.to_string(), why]
 }
 
-fn refused(direction: Direction, refusal: &Refusal) -> Vec<[String; 2]> {
+fn refused(direction: Direction, refusal: &DenyingPolicy) -> Vec<[String; 2]> {
     let policy = refusal.policy.to_string();
     if refusal.rules.is_empty() {
         let why = match direction {

@@ -1,34 +1,35 @@
-//! Pods, namespaces and policies, and the engine that knows them.
+//! The pods, namespaces and policies to evaluate, and the policy engine loaded with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use anyhow::Result;
 use kube::Client;
-use rhumb_api::addresses::parse_lax;
-use rhumb_netpol::objects::{ContainerPort, Labels, PolicySpec};
+use rhumb_api::ip_addresses::parse_lax;
+use rhumb_netpol::objects::{ContainerPort, Labels, NetworkPolicySpec};
 use rhumb_netpol::{
-    Engine, Knowledge, Name, Namespace, NetworkPolicy, Pod, Protocol, Scope, flaws,
+    EngineScope, Namespace, NamespacedName, NetworkPolicy, PluginCapabilities, Pod, PolicyEngine,
+    Protocol, lint,
 };
 
-use super::stand_ins;
-use crate::listing::list;
+use super::placeholder_addresses;
+use crate::paged_list::list;
 
-/// What was read, from wherever.
+/// The objects read from files or from a server.
 #[derive(Default)]
-pub(super) struct Objects {
+pub(super) struct NetpolObjects {
     pub(super) namespaces: Vec<Namespace>,
     pub(super) pods: Vec<Pod>,
     pub(super) policies: Vec<NetworkPolicy>,
-    /// What people should know of the answer.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
-impl Objects {
-    /// They are of almost one moment.
-    pub(super) async fn of_server(client: &Client) -> Result<Objects> {
-        let mut objects = Objects::default();
-        let Objects {
+impl NetpolObjects {
+    /// Lists the objects of a server. The lists are not from one revision.
+    pub(super) async fn of_server(client: &Client) -> Result<NetpolObjects> {
+        let mut objects = NetpolObjects::default();
+        let NetpolObjects {
             namespaces,
             pods,
             policies,
@@ -54,24 +55,24 @@ impl Objects {
     }
 }
 
-pub(super) struct Cluster {
-    pub(super) engine: Engine,
-    /// The labels of those that are known.
+pub(super) struct NetpolCluster {
+    pub(super) engine: PolicyEngine,
+    /// The labels of each namespace.
     pub(super) namespaces: BTreeMap<String, Labels>,
-    /// Those that have not come to their end.
-    pub(super) pods: BTreeMap<Name, Pod>,
-    pub(super) finished: BTreeSet<Name>,
-    pub(super) policies: BTreeMap<Name, PolicySpec>,
-    /// Addresses that are only here so that there is something to ask about.
+    /// Pods that have not terminated.
+    pub(super) pods: BTreeMap<NamespacedName, Pod>,
+    pub(super) finished: BTreeSet<NamespacedName>,
+    pub(super) policies: BTreeMap<NamespacedName, NetworkPolicySpec>,
+    /// Placeholder addresses of pods that have none.
     pub(super) stand_ins: BTreeSet<IpAddr>,
     pub(super) notes: Vec<String>,
 }
 
-impl Cluster {
-    pub(super) fn new(objects: Objects) -> Cluster {
-        let knowledge = Knowledge::all();
-        let mut cluster = Cluster {
-            engine: Engine::new(Scope::Cluster, knowledge.clone()),
+impl NetpolCluster {
+    pub(super) fn new(objects: NetpolObjects) -> NetpolCluster {
+        let knowledge = PluginCapabilities::all();
+        let mut cluster = NetpolCluster {
+            engine: PolicyEngine::new(EngineScope::Cluster, knowledge.clone()),
             namespaces: BTreeMap::new(),
             pods: BTreeMap::new(),
             finished: BTreeSet::new(),
@@ -103,10 +104,10 @@ impl Cluster {
                 false => drop(self.pods.insert(name, pod)),
             }
         }
-        let lacking = stand_ins::give(&mut self.pods);
+        let lacking = placeholder_addresses::give(&mut self.pods);
         self.stand_ins.extend(lacking.values().flatten());
         if !lacking.is_empty() && self.policies.values().any(has_block) {
-            let names = lacking.keys().map(Name::to_string);
+            let names = lacking.keys().map(NamespacedName::to_string);
             self.notes.push(format!(
                 "{} no address yet, so that rules by address (ipBlock) say nothing reliable about {}: {}",
                 counted(lacking.len(), "pod has", "pods have"),
@@ -119,17 +120,23 @@ impl Cluster {
         }
     }
 
-    /// The addresses of a pod that another has by now, and who that is.
-    pub(super) fn taken(&self, name: &Name) -> Vec<(IpAddr, &Name)> {
+    /// The addresses of a pod that now belong to another pod, with that pod.
+    pub(super) fn taken(&self, name: &NamespacedName) -> Vec<(IpAddr, &NamespacedName)> {
         let pod = self.pods.get(name).filter(|pod| !is_on_host(pod));
         let addresses = pod.into_iter().flat_map(addresses);
-        let owned = addresses.filter_map(|address| Some((address, self.engine.owner(address)?)));
+        let owned =
+            addresses.filter_map(|address| Some((address, self.engine.pod_with_address(address)?)));
         owned.filter(|(_, owner)| *owner != name).collect()
     }
 
-    /// What is wrong with a policy though it is valid.
-    fn note_policy(&mut self, name: &Name, spec: &PolicySpec, knowledge: &Knowledge) {
-        for flaw in flaws::find(spec) {
+    /// Adds notes about problems of a valid policy.
+    fn note_policy(
+        &mut self,
+        name: &NamespacedName,
+        spec: &NetworkPolicySpec,
+        knowledge: &PluginCapabilities,
+    ) {
+        for flaw in lint::lint_policy(spec) {
             self.notes
                 .push(format!("policy {name}: {}: {}", flaw.reason, flaw.message));
         }
@@ -137,33 +144,33 @@ impl Cluster {
             && !knowledge.versions.contains(version)
         {
             self.notes.push(format!(
-                "policy {name} is ignored: it needs version {version}, which is not known here"
+                "policy {name} is ignored: it needs version {version}, which this release does not know"
             ));
         }
     }
 }
 
-pub(super) fn name_of(metadata: &kube::api::ObjectMeta) -> Name {
+pub(super) fn name_of(metadata: &kube::api::ObjectMeta) -> NamespacedName {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    Name::new(text(&metadata.namespace), text(&metadata.name))
+    NamespacedName::new(text(&metadata.namespace), text(&metadata.name))
 }
 
 fn is_finished(pod: &Pod) -> bool {
     matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"))
 }
 
-/// Such a pod counts as its node.
+/// Host-network pods count as their node.
 pub(super) fn is_on_host(pod: &Pod) -> bool {
     pod.spec.host_network.unwrap_or_default()
 }
 
-fn has_block(spec: &PolicySpec) -> bool {
+fn has_block(spec: &NetworkPolicySpec) -> bool {
     let rules = spec.ingress.iter().chain(&spec.egress).flatten();
     let mut peers = rules.flat_map(|rule| rule.from.iter().chain(&rule.to).flatten());
     peers.any(|peer| peer.ip_block.is_some())
 }
 
-/// As written in the pod's status.
+/// The addresses in the pod's status, unparsed.
 pub(super) fn written_addresses(pod: &Pod) -> impl Iterator<Item = &str> {
     let several = pod.status.pod_ips.as_deref().unwrap_or_default();
     let single = several.is_empty().then_some(pod.status.pod_ip.as_deref());
@@ -176,16 +183,16 @@ pub(super) fn addresses(pod: &Pod) -> impl Iterator<Item = IpAddr> {
     written_addresses(pod).filter_map(parse_lax)
 }
 
-/// A port that a pod says it listens on.
+/// A container port of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Declared {
+pub(super) struct DeclaredPort {
     pub(super) port: u16,
     pub(super) protocol: Protocol,
     pub(super) name: Option<String>,
 }
 
-/// Those of its containers, then those of its sidecars, in the order in which names are looked up.
-pub(super) fn declared_ports(pod: &Pod) -> Vec<Declared> {
+/// The ports of containers, then of sidecars: the order in which named ports are resolved.
+pub(super) fn declared_ports(pod: &Pod) -> Vec<DeclaredPort> {
     let containers = pod.spec.containers.iter().flatten();
     let sidecars = pod.spec.init_containers.iter().flatten();
     let sidecars = sidecars.filter(|it| it.restart_policy.as_deref() == Some("Always"));
@@ -193,8 +200,8 @@ pub(super) fn declared_ports(pod: &Pod) -> Vec<Declared> {
     ports.flatten().filter_map(declared).collect()
 }
 
-fn declared(port: &ContainerPort) -> Option<Declared> {
-    Some(Declared {
+fn declared(port: &ContainerPort) -> Option<DeclaredPort> {
+    Some(DeclaredPort {
         port: port
             .container_port
             .and_then(|port| u16::try_from(port).ok())
@@ -204,7 +211,7 @@ fn declared(port: &ContainerPort) -> Option<Declared> {
     })
 }
 
-/// Of a port that may leave it out; `None` if there is no such protocol.
+/// Parses a protocol, TCP if absent; `None` if it is unknown.
 pub(super) fn protocol(text: Option<&str>) -> Option<Protocol> {
     match text {
         None | Some("" | "TCP") => Some(Protocol::Tcp),
@@ -226,7 +233,7 @@ pub(super) fn counted(count: usize, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
 
-/// The first of many, for notes.
+/// The first few names, and how many more there are.
 pub(super) fn few(names: impl ExactSizeIterator<Item = String>) -> String {
     const SHOWN_MAX: usize = 5;
     let more = names.len().saturating_sub(SHOWN_MAX);

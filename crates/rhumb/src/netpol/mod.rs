@@ -1,79 +1,80 @@
-//! `rhumb netpol`: who may reach whom by network policies, in files or on a server.
+//! `rhumb netpol`: evaluates network policies from files or from a server, for one connection (`check`) or for all pairs
+//! of pods (`matrix`). The verdicts come from `rhumb_netpol`.
 
 mod check;
 mod cluster;
-mod ends;
-mod files;
+mod endpoints;
+mod manifest_reader;
 mod matrix;
-mod policies;
-mod stand_ins;
+mod placeholder_addresses;
+mod policy_validation;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::connect;
-use cluster::{Cluster, Objects};
+use crate::clients;
+use cluster::{NetpolCluster, NetpolObjects};
 
-/// What the shell is told when there is no answer. 1 is an answer of `check`: denied.
+/// Exit code if there is no answer. Exit code 1 of `check` means denied.
 const NO_ANSWER: u8 = 2;
 
 #[derive(clap::Subcommand)]
-pub(crate) enum Command {
-    /// Say whether a connection is allowed, by which policies and rules, and why not by the others.
+pub(crate) enum NetpolCommand {
+    /// Show whether a connection is allowed, which policies and rules allow it, and why others do not.
     ///
-    /// Exits with 0 if it is allowed, 1 if it is denied (the other way round with --expect denied), and 2 if there is no
-    /// answer. Where both ends have addresses of both
-    /// families, each pair is judged, and one that is allowed is enough.
-    Check(Box<check::Check>),
-    /// Show who can reach whom on which ports.
+    /// Exits with 0 if the connection is allowed, 1 if it is denied (reversed with --expect denied), and 2 on errors. If
+    /// both endpoints have IPv4 and IPv6 addresses, each pair is evaluated, and one allowed pair is enough.
+    Check(Box<check::NetpolCheckCommand>),
+    /// Show which pods can reach which pods on which ports.
     ///
-    /// Every pod is asked about the ports that its containers declare, and those that policies name where they may be about
-    /// it. One that has none of either is asked about 80/TCP. Exits with 2 if there is no answer.
-    Matrix(Box<matrix::Matrix>),
+    /// For every pod, the ports are those that its containers declare and those in policies that may apply to it; if there
+    /// are none, 80/TCP. Exits with 2 on errors.
+    Matrix(Box<matrix::NetpolMatrixCommand>),
 }
 
-/// Where pods, namespaces and policies come from.
+/// Flags for the source of pods, namespaces and policies.
 #[derive(clap::Args, Debug)]
-struct Source {
-    /// Namespaces, pods and policies from these files, in YAML or JSON, also in lists; of a directory, its files; - is
-    /// standard input.
+struct ObjectSourceFlags {
+    /// Files or directories with namespaces, pods and policies, in YAML or JSON; - is standard input.
     #[arg(short, long, value_name = "FILE", num_args = 1.., conflicts_with = "kubeconfig")]
     filename: Vec<PathBuf>,
-    /// The API server to read them from [default: $KUBECONFIG, ~/.kube/config, or the pod's own account].
+    /// Kubeconfig of the API server to read from [default: $KUBECONFIG, ~/.kube/config, or the pod's service account].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 }
 
-impl Source {
-    fn read(&self) -> Result<Cluster> {
+impl ObjectSourceFlags {
+    fn read(&self) -> Result<NetpolCluster> {
         let objects = match self.filename.is_empty() {
-            false => files::read(&self.filename)?,
+            false => manifest_reader::read(&self.filename)?,
             true => self.ask_server()?,
         };
-        Ok(Cluster::new(objects))
+        Ok(NetpolCluster::new(objects))
     }
 
-    fn ask_server(&self) -> Result<Objects> {
+    fn ask_server(&self) -> Result<NetpolObjects> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .context("no threads can be started")?;
+            .context("failed to start the async runtime")?;
         runtime.block_on(async {
-            let (connect, _) = connect::over_https(self.kubeconfig.as_deref(), false)
+            let (connect, _) = clients::over_https(self.kubeconfig.as_deref(), false)
                 .await
-                .context("there is nothing to read; name files with -f, or a server")?;
-            let what = || format!("the server {}", connect.server());
-            Objects::of_server(&connect.own()).await.with_context(what)
+                .context("no input; pass files with -f, or a server with --kubeconfig")?;
+            let what = || format!("server {}", connect.server());
+            NetpolObjects::of_server(&connect.own())
+                .await
+                .with_context(what)
         })
     }
 }
 
-pub(crate) fn run(command: Command) -> Result<ExitCode> {
+pub(crate) fn run(command: NetpolCommand) -> Result<ExitCode> {
     let answered = match command {
-        Command::Check(command) => check::run(&command),
-        Command::Matrix(command) => matrix::run(&command),
+        NetpolCommand::Check(command) => check::run(&command),
+        NetpolCommand::Matrix(command) => matrix::run(&command),
     };
     Ok(answered.unwrap_or_else(|error| {
         eprintln!("rhumb: {error:#}");
@@ -81,7 +82,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
     }))
 }
 
-/// What people should know though it is no part of the answer.
+/// Prints notes to standard error.
 fn note(notes: &[String]) {
     for note in notes {
         eprintln!("note: {note}");

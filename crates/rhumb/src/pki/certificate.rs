@@ -1,4 +1,4 @@
-//! What certificates say, and whether it still holds.
+//! Creates and checks X.509 certificates.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use rcgen::{
 use rhumb_meta::Timestamp;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
-use super::names::ServerNames;
+use super::names::ServerCertificateNames;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 const LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-const RENEWAL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// What a signed certificate is for.
+/// The use of a certificate signed by the CA.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Profile<'a> {
-    Server(&'a ServerNames),
-    Client(Client),
+pub(super) enum CertificateProfile<'a> {
+    Server(&'a ServerCertificateNames),
+    Client(ClientSubject),
 }
 
-/// Who a client is: its name, and the group that it is in, if any.
+/// The subject of a client certificate: user name (CN) and group (O).
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Client {
+pub(super) struct ClientSubject {
     pub(super) name: &'static str,
     pub(super) group: Option<&'static str>,
 }
 
-/// A certificate for the key that signs all others.
+/// A self-signed CA certificate, in PEM.
 pub(super) fn make_authority(key: &KeyPair, now: Timestamp) -> Result<String> {
     let mut params = parameters("rhumb", now, AUTHORITY_LIFETIME);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -47,16 +47,16 @@ pub(super) fn make_authority(key: &KeyPair, now: Timestamp) -> Result<String> {
     Ok(certificate.pem())
 }
 
-/// A certificate for the key of a server or client.
+/// A server or client certificate signed by the CA, in PEM.
 pub(super) fn make_signed(
     key: &KeyPair,
     issuer: &Issuer<'_, KeyPair>,
-    profile: Profile<'_>,
+    profile: CertificateProfile<'_>,
     now: Timestamp,
 ) -> Result<String> {
     let mut params = match profile {
-        Profile::Server(_) => parameters("kube-apiserver", now, LIFETIME),
-        Profile::Client(client) => parameters(client.name, now, LIFETIME),
+        CertificateProfile::Server(_) => parameters("kube-apiserver", now, LIFETIME),
+        CertificateProfile::Client(client) => parameters(client.name, now, LIFETIME),
     };
     params.key_usages = vec![
         KeyUsagePurpose::DigitalSignature,
@@ -64,11 +64,11 @@ pub(super) fn make_signed(
     ];
     params.use_authority_key_identifier_extension = true;
     match profile {
-        Profile::Server(names) => {
+        CertificateProfile::Server(names) => {
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
             params.subject_alt_names = alternative_names(names)?;
         }
-        Profile::Client(client) => {
+        CertificateProfile::Client(client) => {
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
             if let Some(group) = client.group {
                 let name = &mut params.distinguished_name;
@@ -88,7 +88,7 @@ fn parameters(common_name: &str, now: Timestamp, lifetime: Duration) -> Certific
     params
         .distinguished_name
         .push(DnType::CommonName, common_name);
-    // Clocks differ: a client that is a little behind must not find the certificate to be of the future.
+    // Valid from one day ago, for clients whose clock is behind.
     let since_epoch = now.saturating_duration_since(Timestamp::default());
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     params.not_before = epoch + since_epoch.saturating_sub(DAY);
@@ -96,7 +96,7 @@ fn parameters(common_name: &str, now: Timestamp, lifetime: Duration) -> Certific
     params
 }
 
-fn alternative_names(names: &ServerNames) -> Result<Vec<SanType>> {
+fn alternative_names(names: &ServerCertificateNames) -> Result<Vec<SanType>> {
     let addresses = names.addresses.iter().map(|&it| SanType::IpAddress(it));
     let mut all: Vec<SanType> = addresses.collect();
     for host in &names.hosts {
@@ -108,20 +108,20 @@ fn alternative_names(names: &ServerNames) -> Result<Vec<SanType>> {
     Ok(all)
 }
 
-/// What is wrong with a certificate that somebody brought or that time has passed.
+/// Why an existing certificate cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Problem {
-    /// Nobody can use it; a person has to decide.
+pub(super) enum CertificateProblem {
+    /// Unusable; the user has to replace or remove it.
     Broken(String),
-    /// A new one for the same key is needed, and can be made.
+    /// Expires soon or lacks names; a new certificate can be issued for the same key.
     Renew,
 }
 
-fn broken<T>(text: impl Into<String>) -> Result<T, Problem> {
-    Err(Problem::Broken(text.into()))
+fn broken<T>(text: impl Into<String>) -> Result<T, CertificateProblem> {
+    Err(CertificateProblem::Broken(text.into()))
 }
 
-fn read(der: &[u8]) -> Result<X509Certificate<'_>, Problem> {
+fn read(der: &[u8]) -> Result<X509Certificate<'_>, CertificateProblem> {
     match X509Certificate::from_der(der) {
         Ok((_, certificate)) => Ok(certificate),
         Err(_) => broken("is no certificate"),
@@ -132,7 +132,7 @@ fn expiry(certificate: &X509Certificate<'_>) -> Timestamp {
     Timestamp::from_unix(certificate.validity().not_after.timestamp(), 0)
 }
 
-fn check_key(certificate: &X509Certificate<'_>, key: &KeyPair) -> Result<(), Problem> {
+fn check_key(certificate: &X509Certificate<'_>, key: &KeyPair) -> Result<(), CertificateProblem> {
     let public = &certificate.public_key().subject_public_key.data;
     match **public == *key.public_key_raw() {
         true => Ok(()),
@@ -140,8 +140,12 @@ fn check_key(certificate: &X509Certificate<'_>, key: &KeyPair) -> Result<(), Pro
     }
 }
 
-/// Whether the authority can go on signing and being trusted.
-pub(super) fn check_authority(der: &[u8], key: &KeyPair, now: Timestamp) -> Result<(), Problem> {
+/// Checks that a CA certificate matches its key and has not expired.
+pub(super) fn check_authority(
+    der: &[u8],
+    key: &KeyPair,
+    now: Timestamp,
+) -> Result<(), CertificateProblem> {
     let certificate = read(der)?;
     check_key(&certificate, key)?;
     if !certificate.is_ca() {
@@ -154,14 +158,14 @@ pub(super) fn check_authority(der: &[u8], key: &KeyPair, now: Timestamp) -> Resu
     }
 }
 
-/// Whether a signed certificate can go on being used.
+/// Checks key, issuer, expiry and names of a signed certificate.
 pub(super) fn check_signed(
     der: &[u8],
     key: &KeyPair,
     authority: &[u8],
-    profile: Profile<'_>,
+    profile: CertificateProfile<'_>,
     now: Timestamp,
-) -> Result<(), Problem> {
+) -> Result<(), CertificateProblem> {
     let certificate = read(der)?;
     check_key(&certificate, key)?;
     let authority = read(authority)?;
@@ -171,18 +175,18 @@ pub(super) fn check_signed(
     {
         return broken("is not signed by ca.crt");
     }
-    let is_old = expiry(&certificate) <= now.saturating_add(RENEWAL);
+    let is_old = expiry(&certificate) <= now.saturating_add(RENEW_BEFORE_EXPIRY);
     let is_short = match profile {
-        Profile::Server(names) => !covers(&certificate, names),
-        Profile::Client(_) => false,
+        CertificateProfile::Server(names) => !covers(&certificate, names),
+        CertificateProfile::Client(_) => false,
     };
     match is_old || is_short {
-        true => Err(Problem::Renew),
+        true => Err(CertificateProblem::Renew),
         false => Ok(()),
     }
 }
 
-fn covers(certificate: &X509Certificate<'_>, names: &ServerNames) -> bool {
+fn covers(certificate: &X509Certificate<'_>, names: &ServerCertificateNames) -> bool {
     let Ok(Some(extension)) = certificate.subject_alternative_name() else {
         return false;
     };

@@ -1,4 +1,4 @@
-//! Small files that are there as a whole or not at all.
+//! Atomic reads and writes of small files.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// A certificate or key is a few kilobytes; a file beyond this is something else.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Makes a directory that only its owner can enter, with those above it.
+/// Creates a directory with mode 0700, and its parents.
 pub(super) fn create_directory(path: &Path) -> Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(DIRECTORY_MODE);
@@ -23,7 +23,7 @@ pub(super) fn create_directory(path: &Path) -> Result<()> {
         .with_context(|| format!("{}: cannot make the directory", path.display()))
 }
 
-/// The text of a file; `None` if there is none.
+/// The text of a file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<String>> {
     let shown = path.display();
     let size = match fs::metadata(path) {
@@ -46,11 +46,11 @@ pub(super) fn write_public(path: &Path, text: &str) -> Result<()> {
     write(path, text, PUBLIC_MODE).with_context(|| format!("{}: cannot write", path.display()))
 }
 
-/// Writes beside the file and puts the new one in its place, so that a crash leaves the old or the new one.
+/// Writes a temporary file and renames it, so that a crash leaves the old or the new content.
 fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
-    // What an earlier crash left has perhaps another mode.
+    // A temporary file of an earlier crash may have another mode.
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -1,4 +1,4 @@
-//! The files by which clients find the server and show who they are.
+//! Writes the kubeconfigs of the administrator, the controllers and the scheduler.
 
 use std::path::Path;
 
@@ -6,21 +6,28 @@ use anyhow::Result;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{ADMIN, CONTROLLERS, Identity, Pki, SCHEDULER, files};
+use super::{
+    ADMIN_SUBJECT, CONTROLLER_MANAGER_SUBJECT, CertificateAndKey, ClusterPki, SCHEDULER_SUBJECT,
+    files,
+};
 
 pub(crate) const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
 
-/// Writes the kubeconfigs of a data directory, of the one who may do everything and of controllers and a scheduler that
-/// run apart; `server` is the URL of the server. A file that already says the same is left alone.
-pub(crate) fn write_kubeconfigs(directory: &Path, pki: &Pki, server: &str) -> Result<()> {
+/// Writes all kubeconfigs of a data directory; `server` is the URL of the API server. Files with the same content are not
+/// rewritten.
+pub(crate) fn write_kubeconfigs(directory: &Path, pki: &ClusterPki, server: &str) -> Result<()> {
     let files = [
-        (ADMIN_KUBECONFIG, ADMIN.name, &pki.admin),
+        (ADMIN_KUBECONFIG, ADMIN_SUBJECT.name, &pki.admin),
         (
             "controller-manager.kubeconfig",
-            CONTROLLERS.name,
+            CONTROLLER_MANAGER_SUBJECT.name,
             &pki.controllers,
         ),
-        ("scheduler.kubeconfig", SCHEDULER.name, &pki.scheduler),
+        (
+            "scheduler.kubeconfig",
+            SCHEDULER_SUBJECT.name,
+            &pki.scheduler,
+        ),
     ];
     for (file, user, identity) in files {
         let path = directory.join(file);
@@ -32,7 +39,7 @@ pub(crate) fn write_kubeconfigs(directory: &Path, pki: &Pki, server: &str) -> Re
     Ok(())
 }
 
-fn kubeconfig(ca_pem: &str, user: &str, identity: &Identity, server: &str) -> String {
+fn kubeconfig(ca_pem: &str, user: &str, identity: &CertificateAndKey, server: &str) -> String {
     let ca = STANDARD.encode(ca_pem);
     let certificate = STANDARD.encode(&identity.certificate_pem);
     let key = STANDARD.encode(identity.key_pem());

@@ -1,21 +1,21 @@
 //! The certificates and keys of a data directory, in `pki/`.
 //!
-//! What is missing is made, what is there is kept, and what is about to expire is renewed with the key it has.
-//! The files are named as kubeadm names them, so that those of another cluster can be brought along:
+//! [`open`] creates missing files, keeps existing ones, and renews certificates that are about to expire with their
+//! existing key. File names are those of kubeadm, so that files of another cluster can be reused:
 //!
-//! | files | whose |
+//! | files | purpose |
 //! |---|---|
-//! | `ca.crt`, `ca.key` | the authority that signs all others, and that clients trust |
-//! | `apiserver.crt`, `apiserver.key` | the server |
-//! | `admin.crt`, `admin.key` | the one who may do everything |
-//! | `controller-manager.crt`, `controller-manager.key` | controllers that run apart |
-//! | `sa.key`, `sa.pub` | what tokens of service accounts are signed with |
+//! | `ca.crt`, `ca.key` | the cluster CA |
+//! | `apiserver.crt`, `apiserver.key` | serving certificate of the API server |
+//! | `admin.crt`, `admin.key` | client certificate of the administrator |
+//! | `controller-manager.crt`, `controller-manager.key` | client certificate of `rhumb controllers` |
+//! | `sa.key`, `sa.pub` | key pair that signs service account tokens |
 
 mod certificate;
+mod certificate_files;
 mod files;
 mod kubeconfig;
 mod names;
-mod pair;
 
 use std::fmt;
 use std::path::Path;
@@ -28,49 +28,49 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 pub(crate) use kubeconfig::{ADMIN_KUBECONFIG, write_kubeconfigs};
-pub(crate) use names::{ServerNames, host_name};
+pub(crate) use names::{ServerCertificateNames, host_name};
 
-use certificate::{Client, Profile};
-use pair::Pair;
+use certificate::{CertificateProfile, ClientSubject};
+use certificate_files::CertificateFiles;
 
-const ADMIN: Client = Client {
+const ADMIN_SUBJECT: ClientSubject = ClientSubject {
     name: "kubernetes-admin",
     group: Some(rhumb_auth::group::MASTERS),
 };
-const CONTROLLERS: Client = Client {
+const CONTROLLER_MANAGER_SUBJECT: ClientSubject = ClientSubject {
     name: rhumb_auth::name::CONTROLLER_MANAGER,
     group: None,
 };
 
-const SCHEDULER: Client = Client {
+const SCHEDULER_SUBJECT: ClientSubject = ClientSubject {
     name: rhumb_auth::name::SCHEDULER,
     group: None,
 };
 
-/// All that a server needs to show who it is, to know its clients and to sign tokens.
+/// The CA, the certificates and the token signing key of a server.
 ///
-/// Its Debug form shows no key.
-pub(crate) struct Pki {
-    /// What clients trust, and what client certificates are checked against.
+/// Debug output contains no keys.
+pub(crate) struct ClusterPki {
+    /// The CA certificate, for clients and for the verification of client certificates.
     pub(crate) ca_pem: String,
     pub(crate) ca: CertificateDer<'static>,
-    pub(crate) serving: Identity,
-    pub(crate) admin: Identity,
-    /// Controllers that run apart.
-    pub(crate) controllers: Identity,
-    /// A scheduler that runs apart.
-    pub(crate) scheduler: Identity,
+    pub(crate) serving: CertificateAndKey,
+    pub(crate) admin: CertificateAndKey,
+    /// Client certificate of `rhumb controllers`.
+    pub(crate) controllers: CertificateAndKey,
+    /// Client certificate of `rhumb scheduler`.
+    pub(crate) scheduler: CertificateAndKey,
     pub(crate) service_account_key: SigningKey,
 }
 
 /// A certificate and its private key.
-pub(crate) struct Identity {
+pub(crate) struct CertificateAndKey {
     pub(crate) certificate_pem: String,
     pub(crate) certificate: CertificateDer<'static>,
     key: KeyPair,
 }
 
-impl Identity {
+impl CertificateAndKey {
     /// The private key for TLS.
     pub(crate) fn key(&self) -> PrivateKeyDer<'static> {
         PrivatePkcs8KeyDer::from(self.key.serialize_der()).into()
@@ -81,35 +81,44 @@ impl Identity {
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for CertificateAndKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Identity(hidden)")
     }
 }
 
-impl fmt::Debug for Pki {
+impl fmt::Debug for ClusterPki {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pki({:?})", self.service_account_key)
     }
 }
 
-/// Opens the certificates and keys in `data_dir/pki`, and makes or renews what has to be.
-pub(crate) fn open(data_dir: &Path, names: &ServerNames, now: Timestamp) -> Result<Pki> {
+/// Reads the certificates and keys in `data_dir/pki`, and creates or renews them where needed.
+pub(crate) fn open(
+    data_dir: &Path,
+    names: &ServerCertificateNames,
+    now: Timestamp,
+) -> Result<ClusterPki> {
     let directory = data_dir.join("pki");
     files::create_directory(&directory)?;
 
-    let authority = Pair::new(&directory, "ca").open_authority(now)?;
+    let authority = CertificateFiles::new(&directory, "ca").open_authority(now)?;
     let ca = authority.certificate.clone();
     let ca_pem = authority.certificate_pem.clone();
     let issuer = Issuer::from_ca_cert_der(&ca, authority.key)
         .with_context(|| format!("{}: cannot sign", directory.join("ca.crt").display()))?;
 
-    let open = |name, profile| Pair::new(&directory, name).open_signed(&ca, &issuer, profile, now);
-    Ok(Pki {
-        serving: open("apiserver", Profile::Server(names))?,
-        admin: open("admin", Profile::Client(ADMIN))?,
-        controllers: open("controller-manager", Profile::Client(CONTROLLERS))?,
-        scheduler: open("scheduler", Profile::Client(SCHEDULER))?,
+    let open = |name, profile| {
+        CertificateFiles::new(&directory, name).open_signed(&ca, &issuer, profile, now)
+    };
+    Ok(ClusterPki {
+        serving: open("apiserver", CertificateProfile::Server(names))?,
+        admin: open("admin", CertificateProfile::Client(ADMIN_SUBJECT))?,
+        controllers: open(
+            "controller-manager",
+            CertificateProfile::Client(CONTROLLER_MANAGER_SUBJECT),
+        )?,
+        scheduler: open("scheduler", CertificateProfile::Client(SCHEDULER_SUBJECT))?,
         service_account_key: open_service_account_key(&directory)?,
         ca,
         ca_pem,
@@ -122,7 +131,7 @@ fn open_service_account_key(directory: &Path) -> Result<SigningKey> {
         Some(text) => text,
         None => {
             let key = KeyPair::generate().context("cannot make a key")?;
-            // The private key comes last: with it, everything is there.
+            // The private key is written last, so that its existence implies that of the public key.
             files::write_public(&directory.join("sa.pub"), &key.public_key_pem())?;
             files::write_private(&path, &key.serialize_pem())?;
             key.serialize_pem()
@@ -131,7 +140,7 @@ fn open_service_account_key(directory: &Path) -> Result<SigningKey> {
     read_signing_key(&text).with_context(|| advice(&path, "tokens of service accounts"))
 }
 
-/// A private key in PEM that tokens are signed with.
+/// Parses the PEM private key that signs service account tokens.
 pub(crate) fn read_signing_key(text: &str) -> Result<SigningKey> {
     let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).context("no private key in PEM")?;
     Ok(match &key {
@@ -140,7 +149,7 @@ pub(crate) fn read_signing_key(text: &str) -> Result<SigningKey> {
     })
 }
 
-/// Which file it is about, and what to do about it.
+/// Error context: the file and how to recover.
 fn advice(path: &Path, what: &str) -> String {
     format!(
         "{}: bring back a good file, or remove it to have a new one made, which ends all {what}",

@@ -1,18 +1,17 @@
-//! The names and addresses by which clients find the server.
+//! The subject alternative names of the serving certificate.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What the serving certificate has to be good for.
+/// The DNS names and IP addresses of the serving certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ServerNames {
+pub(crate) struct ServerCertificateNames {
     pub(super) hosts: BTreeSet<String>,
     pub(super) addresses: BTreeSet<IpAddr>,
 }
 
-impl ServerNames {
-    /// What every server is found by: locally, inside the cluster by the service's names and its address, which
-    /// is the first of the service range.
+impl ServerCertificateNames {
+    /// The names of every server: localhost, and the names and the cluster IP of the service `kubernetes`.
     pub(crate) fn new(service_address: IpAddr) -> Self {
         let hosts = [
             "localhost",
@@ -21,7 +20,7 @@ impl ServerNames {
             "kubernetes.default.svc",
             "kubernetes.default.svc.cluster.local",
         ];
-        ServerNames {
+        ServerCertificateNames {
             hosts: hosts.map(str::to_owned).into(),
             addresses: [
                 Ipv4Addr::LOCALHOST.into(),
@@ -32,14 +31,14 @@ impl ServerNames {
         }
     }
 
-    /// An address that the server listens on. One that stands for all addresses is no name.
+    /// Adds a listening address, unless it is unspecified (0.0.0.0, ::).
     pub(crate) fn add_address(&mut self, address: IpAddr) {
         if !address.is_unspecified() {
             self.addresses.insert(address);
         }
     }
 
-    /// The machine's name, or one that somebody asked for. What cannot be a name in a certificate is left out.
+    /// Adds a host name or address. Invalid DNS names are ignored.
     pub(crate) fn add_host(&mut self, host: &str) {
         if let Ok(address) = host.parse() {
             self.add_address(address);
@@ -52,7 +51,7 @@ impl ServerNames {
     }
 }
 
-/// The name of this machine, where it can be told.
+/// The host name of this machine, if it has one.
 pub(crate) fn host_name() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     let name = text.trim();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use rhumb_auth::token::{
-    AccountSource, Issuer, ObjectKind, ObjectRef, ObjectState, Request, Verifier, VerifyError,
-    VerifyingKey,
+    ServiceAccountTokenGetter, TokenIssueParams, TokenIssuer, TokenObjectKind, TokenObjectRef,
+    TokenObjectState, TokenVerifier, TokenVerifyError, VerifyingKey,
 };
 use tempfile::TempDir;
 
@@ -18,8 +18,8 @@ use super::*;
 const NOW: Timestamp = Timestamp::from_unix(1_800_000_000, 0);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-fn names() -> ServerNames {
-    ServerNames::new("10.0.0.1".parse().unwrap())
+fn names() -> ServerCertificateNames {
+    ServerCertificateNames::new("10.0.0.1".parse().unwrap())
 }
 
 fn after(days: u32) -> Timestamp {
@@ -27,7 +27,7 @@ fn after(days: u32) -> Timestamp {
 }
 
 #[test]
-fn the_name_of_the_machine_is_a_word() {
+fn the_host_name_has_no_whitespace() {
     let name = host_name().expect("Linux has one");
     assert!(
         !name.is_empty() && !name.contains(char::is_whitespace),
@@ -35,18 +35,18 @@ fn the_name_of_the_machine_is_a_word() {
     );
 }
 
-struct Place(TempDir);
+struct PkiDirectory(TempDir);
 
-impl Place {
+impl PkiDirectory {
     fn new() -> Self {
-        Place(tempfile::tempdir().unwrap())
+        PkiDirectory(tempfile::tempdir().unwrap())
     }
 
-    fn open_with(&self, names: &ServerNames, now: Timestamp) -> Result<Pki> {
+    fn open_with(&self, names: &ServerCertificateNames, now: Timestamp) -> Result<ClusterPki> {
         open(self.0.path(), names, now)
     }
 
-    fn open(&self, now: Timestamp) -> Pki {
+    fn open(&self, now: Timestamp) -> ClusterPki {
         self.open_with(&names(), now).unwrap()
     }
 
@@ -58,7 +58,7 @@ impl Place {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// All files and what is in them.
+    /// All files with their content.
     fn contents(&self) -> Vec<(String, String)> {
         let entries = fs::read_dir(self.path("")).unwrap();
         let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
@@ -74,7 +74,7 @@ impl Place {
         fs::metadata(self.path(name)).unwrap().permissions().mode() & 0o777
     }
 
-    /// The one line that is said about a broken file, without the directory.
+    /// The error message of `open`, without the directory.
     fn error(&self, now: Timestamp) -> String {
         let error = format!("{:#}", self.open_with(&names(), now).unwrap_err());
         assert!(!error.contains('\n'), "{error}");
@@ -83,10 +83,10 @@ impl Place {
 }
 
 #[test]
-fn what_is_made_once_is_kept() {
-    let place = Place::new();
-    place.open(NOW);
-    let contents = place.contents();
+fn existing_files_are_kept() {
+    let directory = PkiDirectory::new();
+    directory.open(NOW);
+    let contents = directory.contents();
     let files: Vec<&str> = contents.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(
         files,
@@ -105,8 +105,8 @@ fn what_is_made_once_is_kept() {
             "scheduler.key",
         ]
     );
-    place.open(after(300));
-    assert_eq!(place.contents(), contents);
+    directory.open(after(300));
+    assert_eq!(directory.contents(), contents);
     for name in [
         "admin.key",
         "apiserver.key",
@@ -114,20 +114,20 @@ fn what_is_made_once_is_kept() {
         "controller-manager.key",
         "sa.key",
     ] {
-        assert_eq!(place.mode(name), 0o600, "{name}");
+        assert_eq!(directory.mode(name), 0o600, "{name}");
     }
-    assert_eq!(place.mode(""), 0o700);
+    assert_eq!(directory.mode(""), 0o700);
 }
 
 #[test]
 fn certificates_are_renewed_with_their_keys_before_they_expire() {
-    let place = Place::new();
-    place.open(NOW);
-    let before = place.contents();
-    place.open(after(334));
-    assert_eq!(place.contents(), before, "31 days before");
-    place.open(after(335));
-    let changed: Vec<String> = place
+    let directory = PkiDirectory::new();
+    directory.open(NOW);
+    let before = directory.contents();
+    directory.open(after(334));
+    assert_eq!(directory.contents(), before, "31 days before");
+    directory.open(after(335));
+    let changed: Vec<String> = directory
         .contents()
         .into_iter()
         .filter(|it| !before.contains(it))
@@ -142,53 +142,53 @@ fn certificates_are_renewed_with_their_keys_before_they_expire() {
             "scheduler.crt"
         ]
     );
-    place.open(after(3000));
+    directory.open(after(3000));
 }
 
 #[test]
-fn a_new_name_of_the_server_gets_into_its_certificate() {
-    let place = Place::new();
-    place.open(NOW);
-    let before = place.text("apiserver.crt");
+fn a_new_server_name_renews_the_certificate() {
+    let directory = PkiDirectory::new();
+    directory.open(NOW);
+    let before = directory.text("apiserver.crt");
     let mut more = names();
     more.add_address("0.0.0.0".parse().unwrap());
     more.add_host("Not a name!");
     assert_eq!(more, names());
     more.add_address("192.0.2.7".parse().unwrap());
     more.add_host("Example.com");
-    place.open_with(&more, NOW).unwrap();
-    let after = place.text("apiserver.crt");
+    directory.open_with(&more, NOW).unwrap();
+    let after = directory.text("apiserver.crt");
     assert_ne!(after, before);
-    place.open(NOW);
+    directory.open(NOW);
     assert_eq!(
-        place.text("apiserver.crt"),
+        directory.text("apiserver.crt"),
         after,
-        "fewer names are no reason for a new one"
+        "fewer names do not renew the certificate"
     );
 }
 
 #[test]
-fn what_a_crash_left_is_completed() {
-    let place = Place::new();
-    place.open(NOW);
-    let key = place.text("apiserver.key");
-    fs::remove_file(place.path("apiserver.crt")).unwrap();
-    fs::write(place.path("apiserver.crt.new"), "half").unwrap();
-    place.open(NOW);
-    assert_eq!(place.text("apiserver.key"), key);
-    assert!(!place.path("apiserver.crt.new").exists());
-    fs::remove_file(place.path("ca.crt")).unwrap();
-    let ca_key = place.text("ca.key");
-    place.open(NOW);
-    assert_eq!(place.text("ca.key"), ca_key);
+fn files_missing_after_a_crash_are_created() {
+    let directory = PkiDirectory::new();
+    directory.open(NOW);
+    let key = directory.text("apiserver.key");
+    fs::remove_file(directory.path("apiserver.crt")).unwrap();
+    fs::write(directory.path("apiserver.crt.new"), "half").unwrap();
+    directory.open(NOW);
+    assert_eq!(directory.text("apiserver.key"), key);
+    assert!(!directory.path("apiserver.crt.new").exists());
+    fs::remove_file(directory.path("ca.crt")).unwrap();
+    let ca_key = directory.text("ca.key");
+    directory.open(NOW);
+    assert_eq!(directory.text("ca.key"), ca_key);
 }
 
 #[test]
-fn broken_files_are_named_with_what_to_do() {
+fn errors_name_the_broken_file_and_the_remedy() {
     let ca = "bring back a good file, or remove ca.crt and ca.key and all that they signed, \
         after which all clients need new credentials";
     let leaf = "remove it and its key to have new ones made";
-    let other = Place::new();
+    let other = PkiDirectory::new();
     other.open(NOW);
     let foreign = |name: &str| Some(other.text(name));
     let noise = || Some("noise".to_owned());
@@ -237,29 +237,33 @@ fn broken_files_are_named_with_what_to_do() {
         ),
     ];
     for (name, text, want) in cases {
-        let place = Place::new();
-        place.open(NOW);
+        let directory = PkiDirectory::new();
+        directory.open(NOW);
         match text {
-            Some(text) => fs::write(place.path(name), text).unwrap(),
-            None => fs::remove_file(place.path(name)).unwrap(),
+            Some(text) => fs::write(directory.path(name), text).unwrap(),
+            None => fs::remove_file(directory.path(name)).unwrap(),
         }
-        assert_eq!(place.error(NOW), want);
+        assert_eq!(directory.error(NOW), want);
     }
 
-    let place = Place::new();
-    place.open(NOW);
+    let directory = PkiDirectory::new();
+    directory.open(NOW);
     for name in ["ca.crt", "ca.key"] {
-        fs::write(place.path(name), other.text(name)).unwrap();
+        fs::write(directory.path(name), other.text(name)).unwrap();
     }
     assert_eq!(
-        place.error(NOW),
+        directory.error(NOW),
         format!("apiserver.crt: is not signed by ca.crt; {leaf}")
     );
     for name in ["ca.crt", "ca.key"] {
-        fs::write(place.path(name), place.text(&name.replace("ca", "admin"))).unwrap();
+        fs::write(
+            directory.path(name),
+            directory.text(&name.replace("ca", "admin")),
+        )
+        .unwrap();
     }
     assert_eq!(
-        place.error(NOW),
+        directory.error(NOW),
         format!("ca.crt: is not the certificate of an authority; {ca}")
     );
     assert_eq!(
@@ -285,9 +289,9 @@ fn openssl(arguments: &[&str]) -> String {
 
 #[test]
 fn openssl_accepts_the_chains() {
-    let place = Place::new();
-    place.open(NOW);
-    let file = |name: &str| place.path(name).to_str().unwrap().to_owned();
+    let directory = PkiDirectory::new();
+    directory.open(NOW);
+    let file = |name: &str| directory.path(name).to_str().unwrap().to_owned();
     let time = NOW.unix_seconds().to_string();
     let verify = |purpose: &str, more: &[&str], certificate: &str| {
         let ca = file("ca.crt");
@@ -321,45 +325,45 @@ fn openssl_accepts_the_chains() {
     let public = openssl(&["pkey", "-in", &file("sa.key"), "-pubout"]);
     assert_eq!(
         public.trim(),
-        place.text("sa.pub").replace("\r\n", "\n").trim()
+        directory.text("sa.pub").replace("\r\n", "\n").trim()
     );
 }
 
 #[test]
-fn what_tls_gets_is_what_the_files_hold() {
-    let place = Place::new();
-    let pki = place.open(NOW);
-    let file = |name: &str| CertificateDer::from_pem_file(place.path(name)).unwrap();
+fn certificates_and_keys_match_the_files() {
+    let directory = PkiDirectory::new();
+    let pki = directory.open(NOW);
+    let file = |name: &str| CertificateDer::from_pem_file(directory.path(name)).unwrap();
     assert_eq!(pki.ca, file("ca.crt"));
     assert_eq!(pki.serving.certificate, file("apiserver.crt"));
-    let key = PrivateKeyDer::from_pem_file(place.path("apiserver.key")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(directory.path("apiserver.key")).unwrap();
     assert_eq!(pki.serving.key(), key);
 }
 
 #[derive(Debug)]
-struct NoAccounts;
+struct EmptyAccountSource;
 
-impl AccountSource for NoAccounts {
-    fn look_up(&self, _: ObjectKind, _: &str, _: &str) -> Option<ObjectState> {
+impl ServiceAccountTokenGetter for EmptyAccountSource {
+    fn look_up(&self, _: TokenObjectKind, _: &str, _: &str) -> Option<TokenObjectState> {
         None
     }
 }
 
 #[test]
-fn keys_of_other_clusters_sign_tokens() {
-    let place = Place::new();
-    let file = |name: &str| place.path(name).to_str().unwrap().to_owned();
-    let own = place.open(NOW).service_account_key;
+fn keys_in_openssl_formats_sign_tokens() {
+    let directory = PkiDirectory::new();
+    let file = |name: &str| directory.path(name).to_str().unwrap().to_owned();
+    let own = directory.open(NOW).service_account_key;
     assert_eq!(own.public().algorithm(), "ES256");
     for arguments in [
         ["pkey", "-in", &file("sa.key")].as_slice(),
         &["genrsa", "-traditional"],
         &["genrsa", "3072"],
     ] {
-        fs::write(place.path("sa.key"), openssl(arguments)).unwrap();
-        let key = place.open(NOW).service_account_key;
+        fs::write(directory.path("sa.key"), openssl(arguments)).unwrap();
+        let key = directory.open(NOW).service_account_key;
 
-        // The identity is the digest of the public key, as openssl writes it.
+        // The key id is the digest of the public key in openssl's DER encoding.
         let (public, digest) = (file("public.der"), file("digest"));
         openssl(&[
             "pkey",
@@ -378,16 +382,21 @@ fn keys_of_other_clusters_sign_tokens() {
         assert_eq!(&read, key.public());
 
         let audiences = vec!["api".to_owned()];
-        let issuer = Issuer::new("https://x", audiences.clone(), key);
-        let request = Request {
+        let issuer = TokenIssuer::new("https://x", audiences.clone(), key);
+        let request = TokenIssueParams {
             namespace: "default",
-            account: ObjectRef::new("bot", "u1"),
+            account: TokenObjectRef::new("bot", "u1"),
             audiences: Vec::new(),
             expiration_seconds: 3600,
             bound: None,
         };
         let token = issuer.issue(request, NOW).unwrap().token;
-        let verifier = Verifier::new("https://x", audiences, vec![read], Arc::new(NoAccounts));
+        let verifier = TokenVerifier::new(
+            "https://x",
+            audiences,
+            vec![read],
+            Arc::new(EmptyAccountSource),
+        );
         let published = &verifier.key_set()["keys"][0];
         assert_eq!(published["kid"], id.as_str());
         if published["kty"] == "RSA" {
@@ -399,8 +408,8 @@ fn keys_of_other_clusters_sign_tokens() {
             let hex: String = modulus.iter().map(|byte| format!("{byte:02X}")).collect();
             assert_eq!(shown.trim(), format!("Modulus={hex}"));
         }
-        // The signature is good, so that the account is what is missing.
-        let missing = VerifyError::NoAccount("bot".to_owned());
+        // The signature is valid, so the error is about the missing account.
+        let missing = TokenVerifyError::NoAccount("bot".to_owned());
         assert_eq!(
             verifier.verify(&token, &[], NOW),
             Err(missing),
@@ -410,17 +419,17 @@ fn keys_of_other_clusters_sign_tokens() {
         let forged = format!("{signed}.{}", URL_SAFE_NO_PAD.encode([7; 64]));
         assert_eq!(
             verifier.verify(&forged, &[], NOW),
-            Err(VerifyError::Signature)
+            Err(TokenVerifyError::Signature)
         );
     }
 }
 
 #[test]
-fn the_kubeconfig_holds_all_that_kubectl_needs() {
-    let place = Place::new();
-    let pki = place.open(NOW);
-    let path = place.0.path().join("admin.kubeconfig");
-    write_kubeconfigs(place.0.path(), &pki, "https://127.0.0.1:6443").unwrap();
+fn kubeconfig_is_complete_for_kubectl() {
+    let directory = PkiDirectory::new();
+    let pki = directory.open(NOW);
+    let path = directory.0.path().join("admin.kubeconfig");
+    write_kubeconfigs(directory.0.path(), &pki, "https://127.0.0.1:6443").unwrap();
     let text = fs::read_to_string(&path).unwrap();
     assert!(
         text.contains("\n    server: \"https://127.0.0.1:6443\"\n"),
@@ -437,7 +446,7 @@ fn the_kubeconfig_holds_all_that_kubectl_needs() {
         let data = STANDARD.decode(line.unwrap()).unwrap();
         assert_eq!(
             String::from_utf8(data).unwrap(),
-            place.text(file),
+            directory.text(file),
             "{field}"
         );
     }
@@ -445,13 +454,13 @@ fn the_kubeconfig_holds_all_that_kubectl_needs() {
     assert_eq!(mode(&path), 0o600);
     let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
     let before = written(&path);
-    write_kubeconfigs(place.0.path(), &pki, "https://127.0.0.1:6443").unwrap();
+    write_kubeconfigs(directory.0.path(), &pki, "https://127.0.0.1:6443").unwrap();
     assert_eq!(written(&path), before);
 }
 
 #[test]
-fn nothing_that_can_be_shown_holds_a_key() {
-    let pki = Place::new().open(NOW);
+fn debug_output_contains_no_key() {
+    let pki = PkiDirectory::new().open(NOW);
     let shown = format!("{pki:?} {:?}", pki.serving);
     assert!(shown.len() < 120 && !shown.contains("PRIVATE"), "{shown}");
 }

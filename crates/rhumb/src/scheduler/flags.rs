@@ -1,30 +1,34 @@
-//! Flags about the scheduler, with the names that kube-scheduler gives them.
+//! Scheduler configuration: reads KubeSchedulerConfiguration files and turns them into run options.
 
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use rhumb_client::Election;
-use rhumb_client::leader::Times;
+use rhumb_client::LeaderElectionConfig;
+use rhumb_client::leader::LeaseTimings;
 use rhumb_meta::validation::dns1123_subdomain;
-use rhumb_scheduler::config::Config;
-use rhumb_scheduler::engine::{Engine, Settings};
-use rhumb_scheduler::metrics::{Metrics, Stopwatch};
-use rhumb_scheduler::run::Options;
+use rhumb_scheduler::config::SchedulerConfig;
+use rhumb_scheduler::engine::{SchedulerCore, SchedulerCoreSettings};
+use rhumb_scheduler::metrics::{Metrics, PluginTimingSampler};
+use rhumb_scheduler::run::RunOptions;
 
-/// What a file says, or what holds where none is named.
-pub(crate) fn read_config(path: Option<&Path>) -> Result<Config> {
+/// The configuration in a file, or the default one.
+pub(crate) fn read_config(path: Option<&Path>) -> Result<SchedulerConfig> {
     let Some(path) = path else {
-        return Ok(Config::default());
+        return Ok(SchedulerConfig::default());
     };
-    let what = || format!("the configuration of the scheduler {}", path.display());
+    let what = || format!("scheduler configuration {}", path.display());
     let text = std::fs::read_to_string(path).with_context(what)?;
-    Config::read(&text).with_context(what)
+    SchedulerConfig::read(&text).with_context(what)
 }
 
-/// What the scheduler runs with. It leads under this identity.
-pub(crate) fn options(config: Config, identity: String, metrics: Arc<Metrics>) -> Result<Options> {
+/// The options of a scheduler process; `identity` is its leader election identity.
+pub(crate) fn options(
+    config: SchedulerConfig,
+    identity: String,
+    metrics: Arc<Metrics>,
+) -> Result<RunOptions> {
     let election = &config.leader_election;
     for (what, name) in [
         ("name", &election.resource_name),
@@ -34,12 +38,12 @@ pub(crate) fn options(config: Config, identity: String, metrics: Arc<Metrics>) -
             bail!("the {what} of the scheduler's lease {name:?}: {problem}");
         }
     }
-    let election = election.leader_elect.then(|| Election {
+    let election = election.leader_elect.then(|| LeaderElectionConfig {
         identity,
         namespace: election.resource_namespace.clone(),
         name: election.resource_name.clone(),
-        led: "the scheduler",
-        times: Times {
+        component: "the scheduler",
+        timings: LeaseTimings {
             lease_duration: election.lease_duration,
             renew_deadline: election.renew_deadline,
             retry_period: election.retry_period,
@@ -50,12 +54,12 @@ pub(crate) fn options(config: Config, identity: String, metrics: Arc<Metrics>) -
         .map(|profile| profile.scheduler_name.as_str().into())
         .collect();
     let counted = metrics.clone();
-    Ok(Options {
+    Ok(RunOptions {
         election,
         scheduler_names: names,
         engine: Arc::new(move || {
-            Engine::new(Settings {
-                observer: Some(Arc::new(Stopwatch::new(counted.clone()))),
+            SchedulerCore::new(SchedulerCoreSettings {
+                observer: Some(Arc::new(PluginTimingSampler::new(counted.clone()))),
                 ..config.settings()
             })
         }),

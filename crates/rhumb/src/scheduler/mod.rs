@@ -1,4 +1,4 @@
-//! The scheduler: `rhumb scheduler`, and what `rhumb up` needs to run it inside.
+//! `rhumb scheduler`, and the parts by which `rhumb up` runs the scheduler (upstream: kube-scheduler).
 
 mod explain;
 mod flags;
@@ -10,73 +10,74 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use rhumb_api::Gates;
-use rhumb_api::gates::Feature;
-use rhumb_apiserver::metrics::Beside;
+use rhumb_api::FeatureGates;
+use rhumb_api::feature_gates::Feature;
+use rhumb_apiserver::metrics::MetricsSource;
 use rhumb_scheduler::metrics::Metrics;
-use rhumb_scheduler::run::Health;
+use rhumb_scheduler::run::SchedulerHealth;
 
 pub(crate) use flags::{options, read_config};
 
-use crate::connect;
+use crate::clients;
 use crate::controllers::unique_identity;
-use crate::listener::{self, Component};
+use crate::logging::LoggingFlags;
+use crate::metrics_server::{self, MonitoredComponent};
 
-/// What the scheduler counts, shown by the server that it runs beside.
+/// Adds the scheduler's metrics to those of the API server in the same process.
 #[derive(Debug)]
-pub(crate) struct Counted(pub(crate) Arc<Metrics>);
+pub(crate) struct SchedulerMetricsSource(pub(crate) Arc<Metrics>);
 
-impl Beside for Counted {
-    fn write(&self, text: &mut String) -> fmt::Result {
+impl MetricsSource for SchedulerMetricsSource {
+    fn encode(&self, text: &mut String) -> fmt::Result {
         self.0.write(text)
     }
 }
 
-/// The same where it runs alone.
-struct Alone {
+/// Metrics and readiness of a scheduler in its own process.
+struct SchedulerMonitor {
     metrics: Arc<Metrics>,
-    health: Arc<Health>,
+    health: Arc<SchedulerHealth>,
 }
 
-impl Component for Alone {
+impl MonitoredComponent for SchedulerMonitor {
     fn metrics(&self) -> Option<String> {
         self.metrics.text()
     }
 
     fn unready(&self) -> Option<String> {
         let is_ready = self.health.is_ready();
-        (!is_ready).then(|| "not all that there is has been seen yet".to_owned())
+        (!is_ready).then(|| "the initial lists are not complete".to_owned())
     }
 }
 
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Command {
+pub(crate) struct SchedulerCommand {
     #[command(subcommand)]
-    question: Option<Question>,
+    question: Option<SchedulerSubcommand>,
     #[command(flatten)]
-    flags: Flags,
+    flags: SchedulerFlags,
 }
 
 #[derive(Subcommand, Debug)]
-enum Question {
-    /// Show which nodes a pod could go to, and what stands against the others: which plugin, and which pod's term.
+enum SchedulerSubcommand {
+    /// Show which nodes are feasible for a pod, and which plugin rejects each of the others and why.
     ///
-    /// The cluster is read from the server and nothing is changed. A pod that is on a node is looked at as if it were to
-    /// be placed again.
-    Explain(explain::Explain),
+    /// Reads the cluster from the server and changes nothing. A pod that is bound to a node is evaluated as if it were
+    /// pending.
+    Explain(explain::SchedulerExplainCommand),
 }
 
 #[derive(Args, Debug)]
-struct Flags {
-    /// How to reach the API server [default: as the configuration says, $KUBECONFIG, ~/.kube/config, or the pod's own
+struct SchedulerFlags {
+    /// Kubeconfig of the API server [default: from --config, $KUBECONFIG, ~/.kube/config, or the pod's service
     /// account].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// How to schedule: a file with a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1.
+    /// File with a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Features to turn on or off: PodAffinityNamespaceSelector=false is the one that schedulers look at.
+    /// Feature gates as Name=true,Name=false. The scheduler uses PodAffinityNamespaceSelector.
     #[arg(
         long,
         value_name = "GATES",
@@ -84,36 +85,44 @@ struct Flags {
         hide_default_value = true
     )]
     feature_gates: String,
-    /// Schedule only while this process has the lease [default: as the configuration says, or true].
+    /// Schedule only while this process holds the leader election Lease [default: from --config, or true].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     leader_elect: Option<bool>,
-    /// The Lease by which one process at a time schedules [default: as the configuration says, or kube-scheduler].
+    /// Name of the Lease for leader election [default: from --config, or kube-scheduler].
     #[arg(long, value_name = "NAME")]
     leader_elect_resource_name: Option<String>,
-    /// The namespace of that Lease [default: as the configuration says, or kube-system].
+    /// Namespace of the Lease for leader election [default: from --config, or kube-system].
     #[arg(long, value_name = "NAMESPACE")]
     leader_elect_resource_namespace: Option<String>,
-    /// Where to show metrics and health, over HTTP and to everyone who can reach it; nothing is nowhere.
+    /// Address for metrics and health checks, over HTTP and without authentication; empty disables it.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10259")]
     metrics_address: String,
+    #[command(flatten)]
+    logging: LoggingFlags,
 }
 
-pub(crate) fn run(command: Command) -> Result<ExitCode> {
-    if let Some(Question::Explain(question)) = &command.question {
+impl SchedulerCommand {
+    pub(crate) fn logging(&self) -> LoggingFlags {
+        self.flags.logging
+    }
+}
+
+pub(crate) fn run(command: SchedulerCommand) -> Result<ExitCode> {
+    if let Some(SchedulerSubcommand::Explain(question)) = &command.question {
         return explain::run(question);
     }
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("no threads can be started")?
+        .context("failed to start the async runtime")?
         .block_on(schedule(command.flags))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn schedule(command: Flags) -> Result<()> {
+async fn schedule(command: SchedulerFlags) -> Result<()> {
     let stop = crate::up::stop_on_signals()?;
     let mut config = read_config(command.config.as_deref())?;
-    let (gates, notes) = Gates::parse(&command.feature_gates).context("--feature-gates")?;
+    let (gates, notes) = FeatureGates::parse(&command.feature_gates).context("--feature-gates")?;
     for note in notes {
         tracing::warn!("{note}");
     }
@@ -132,11 +141,14 @@ async fn schedule(command: Flags) -> Result<()> {
     let kubeconfig = command.kubeconfig.or(named);
     let metrics = Arc::<Metrics>::default();
     let options = options(config, unique_identity(), metrics.clone())?;
-    let (connect, _) = connect::over_https(kubeconfig.as_deref(), false).await?;
+    let (connect, _) = clients::over_https(kubeconfig.as_deref(), false).await?;
     if !command.metrics_address.is_empty() {
-        let listener = listener::bind(&command.metrics_address).await?;
+        let listener = metrics_server::bind(&command.metrics_address).await?;
         let health = options.health.clone();
-        tokio::spawn(listener::serve(listener, Alone { metrics, health }));
+        tokio::spawn(metrics_server::serve(
+            listener,
+            SchedulerMonitor { metrics, health },
+        ));
     }
     tracing::info!(
         server = connect.server(),
@@ -144,7 +156,7 @@ async fn schedule(command: Flags) -> Result<()> {
             .election
             .as_ref()
             .map(|lease| format!("{}/{}", lease.namespace, lease.name)),
-        "scheduling begins once this process leads"
+        "waiting for the leader election lease before scheduling starts"
     );
     rhumb_scheduler::run::run(connect.multiplexed()?, options, stop).await;
     Ok(())

@@ -1,4 +1,4 @@
-//! Simulated nodes: `rhumb simulate-nodes`, and what `rhumb up` needs to have them inside.
+//! `rhumb simulate-nodes`, and the parts by which `rhumb up --nodes` simulates nodes.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,28 +8,30 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use kube::Client;
-use rhumb_controllers::Connect as _;
-use rhumb_simulation::{ACCOUNT, Fleet};
+use rhumb_controllers::ClientFactory as _;
+use rhumb_simulation::{Fleet, SERVICE_ACCOUNT};
 use tokio_util::sync::CancellationToken;
 
-use crate::connect::{self, InProcess};
-use crate::controllers::{self, Running};
+use crate::clients::{self, InProcessClientFactory};
+use crate::controllers::{self, ComponentThread};
+use crate::logging::LoggingFlags;
 
-/// Between two attempts to give the simulation its rights.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Delay between attempts to create the RBAC objects of the simulation.
+const GRANT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct SimulationFlags {
-    /// Simulate this many nodes: they run no containers, and pods on them live as their annotations say [default: none].
+    /// Number of simulated nodes. They run no containers; annotations of pods control the pods' life cycle [default:
+    /// none].
     #[arg(long, value_name = "N")]
     nodes: Option<usize>,
-    /// What simulated nodes look like: a file with a Node, or several [default: 32 CPUs, 256Gi, in three zones].
+    /// File with one or more Node manifests to make simulated nodes from [default: 32 CPUs, 256Gi, in three zones].
     #[arg(long, value_name = "FILE")]
     node_template: Option<PathBuf>,
 }
 
 impl SimulationFlags {
-    /// The nodes that were asked for; `None` if none were. With 0, those of an earlier run go.
+    /// The nodes to simulate; `None` if no flag is set. With `--nodes 0`, nodes of an earlier run are removed.
     pub(crate) fn fleet(&self) -> Result<Option<Fleet>> {
         match (&self.node_template, self.nodes) {
             (None, None) => Ok(None),
@@ -43,7 +45,7 @@ impl SimulationFlags {
     }
 }
 
-/// What people are told about nodes that are none.
+/// A line about the simulated nodes for the console.
 pub(crate) fn describe(fleet: &Fleet) -> String {
     match fleet.nodes() {
         0 => "no simulated nodes; those of an earlier run are removed".to_owned(),
@@ -52,16 +54,19 @@ pub(crate) fn describe(fleet: &Fleet) -> String {
     }
 }
 
-/// Beside the server of this process, on a thread of their own, with an account of their own.
+/// Starts the simulation in the process of the API server, on its own thread and with its own service account.
 pub(crate) fn start(
-    connect: &Arc<InProcess>,
+    connect: &Arc<InProcessClientFactory>,
     fleet: Fleet,
     stop: CancellationToken,
-) -> Result<Running> {
+) -> Result<ComponentThread> {
     let connect = connect.clone();
     let token = stop.clone();
     controllers::keep("simulated nodes", stop, move || {
-        let (administrator, client) = (connect.administrator(), connect.client(Some(ACCOUNT)));
+        let (administrator, client) = (
+            connect.administrator(),
+            connect.client(Some(SERVICE_ACCOUNT)),
+        );
         let (fleet, stop) = (fleet.clone(), token.clone());
         async move {
             tokio::select! {
@@ -75,37 +80,36 @@ pub(crate) fn start(
 
 async fn grant(administrator: &Client) {
     while let Err(error) = rhumb_simulation::grant(administrator).await {
-        tracing::warn!(%error, "simulated nodes get no rights; it is tried again");
-        tokio::time::sleep(PAUSE).await;
+        tracing::warn!(%error, "failed to create the RBAC objects of simulated nodes; retrying");
+        tokio::time::sleep(GRANT_RETRY_DELAY).await;
     }
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Command {
-    /// How to reach the API server [default: $KUBECONFIG, ~/.kube/config, or the pod's own account].
+pub(crate) struct SimulateNodesCommand {
+    /// Kubeconfig of the API server [default: $KUBECONFIG, ~/.kube/config, or the pod's service account].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     #[command(flatten)]
     flags: SimulationFlags,
+    #[command(flatten)]
+    pub(crate) logging: LoggingFlags,
 }
 
-pub(crate) fn run(command: Command) -> Result<ExitCode> {
+pub(crate) fn run(command: SimulateNodesCommand) -> Result<ExitCode> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("no threads can be started")?
+        .context("failed to start the async runtime")?
         .block_on(simulate(command))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn simulate(command: Command) -> Result<()> {
+async fn simulate(command: SimulateNodesCommand) -> Result<()> {
     let stop = crate::up::stop_on_signals()?;
     let fleet = command.flags.fleet()?;
-    ensure!(
-        fleet.is_some(),
-        "say how many nodes there are to be with --nodes, or --node-template"
-    );
-    let (connect, _) = connect::over_https(command.kubeconfig.as_deref(), false).await?;
+    ensure!(fleet.is_some(), "set --nodes or --node-template");
+    let (connect, _) = clients::over_https(command.kubeconfig.as_deref(), false).await?;
     if let Some(fleet) = fleet {
         tracing::info!(server = connect.server(), "{}", describe(&fleet));
         rhumb_simulation::run(connect.multiplexed()?, fleet, stop).await;

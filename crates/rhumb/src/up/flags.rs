@@ -1,4 +1,4 @@
-//! The flags of `rhumb up`. Those that kube-apiserver has too have its names.
+//! The flags of `rhumb up`. Flags that kube-apiserver has, too, have its names and meaning.
 
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -8,32 +8,33 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use rhumb_admission::critical::CriticalResources;
-use rhumb_apiserver::Api;
-use rhumb_apiserver::admission::{self, Configured, Limited};
-use rhumb_apiserver::audit::{self, AuditLog, Policy};
-use rhumb_apiserver::resources::allocation::ServiceRanges;
-use rhumb_apiserver::server::{InFlight, READS_MAX, Service, WRITES_MAX};
-use rhumb_apiserver::start::Indexes;
+use rhumb_apiserver::ServerState;
+use rhumb_apiserver::admission::{self, LimitedResource, PluginConfigSource};
+use rhumb_apiserver::audit::{self, AuditLog, AuditPolicy};
+use rhumb_apiserver::resources::allocation::ServiceAllocationRanges;
+use rhumb_apiserver::server::{HttpService, InFlightLimits, READS_MAX, WRITES_MAX};
+use rhumb_apiserver::start::ListIndexConfig;
 
 use crate::controllers::ControllerFlags;
 use crate::duration::{duration, duration_or_zero};
+use crate::logging::LoggingFlags;
 use crate::simulation::SimulationFlags;
 
 #[derive(Args, Debug)]
-pub(crate) struct Flags {
-    /// Where certificates, the kubeconfig and the embedded store are kept [default: ~/.local/share/rhumb].
+pub(crate) struct UpFlags {
+    /// Directory for certificates, kubeconfigs and the embedded store [default: ~/.local/share/rhumb].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// The port to serve on; 0 takes a free one.
+    /// Port to serve HTTPS on; 0 picks a free one.
     #[arg(long, value_name = "N", default_value_t = 6443)]
     pub(super) secure_port: u16,
-    /// The address to serve on.
+    /// Address to listen on.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(super) bind_address: IpAddr,
-    /// Static tokens: a CSV file of token,user,uid,"group1,group2".
+    /// File with static tokens: CSV of token,user,uid,"group1,group2".
     #[arg(long, value_name = "CSV")]
     pub(super) token_auth_file: Option<PathBuf>,
-    /// Features to turn on or off: Name=true,Other=false.
+    /// Feature gates as Name=true,Name=false.
     #[arg(
         long,
         value_name = "GATES",
@@ -41,7 +42,7 @@ pub(crate) struct Flags {
         hide_default_value = true
     )]
     pub(super) feature_gates: String,
-    /// Labels to index for lists, comma-separated: resource[.group]#labelName, as in pods#spark-app-selector,pods#app.
+    /// Labels to index for list requests, as comma-separated resource[.group]#label: pods#spark-app-selector,pods#app.
     #[arg(
         long,
         value_name = "LABELS",
@@ -49,124 +50,124 @@ pub(crate) struct Flags {
         hide_default_value = true
     )]
     index_labels: String,
-    /// Index further labels and fields by itself, where lists by them are frequent.
+    /// Create further indexes automatically, for labels and fields that list requests often select on.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     index_labels_auto: bool,
-    /// What service-account tokens name as their issuer.
+    /// Issuer of service account tokens.
     #[arg(
         long,
         value_name = "URL",
         default_value = "https://kubernetes.default.svc"
     )]
     pub(super) service_account_issuer: String,
-    /// Where services get their addresses: a CIDR, or two of different families.
+    /// Range of service cluster IPs: a CIDR, or two of different families.
     #[arg(long, value_name = "CIDRS", default_value = "10.0.0.0/24")]
     service_cluster_ip_range: String,
-    /// The ports of nodes that services can have.
+    /// Range of node ports.
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767")]
     service_node_port_range: String,
-    /// Where pods find the server [default: --bind-address, or the address of this machine].
+    /// Address at which pods reach the server [default: --bind-address, or the address of the default route].
     #[arg(long, value_name = "ADDRESS")]
     advertise_address: Option<IpAddr>,
-    /// Admission plugins to turn on beside those that are on by default.
+    /// Admission plugins to enable in addition to the default ones.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
-    /// Admission plugins to turn off although they are on by default.
+    /// Admission plugins to disable although they are enabled by default.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
-    /// The configuration of admission plugins: a file with an AdmissionConfiguration of apiserver.config.k8s.io/v1. Only
-    /// ResourceQuota can be configured.
+    /// File with an AdmissionConfiguration (apiserver.config.k8s.io/v1). Only ResourceQuota can be configured.
     #[arg(long, value_name = "FILE")]
     admission_control_config_file: Option<PathBuf>,
-    /// What no webhook should be able to stop: a file with CriticalResources of admission.rhumb/v1 [default: leases,
-    /// nodes, reviews and the like].
+    /// File with CriticalResources (admission.rhumb/v1): resources for which intercepting webhooks cause a warning
+    /// [default: leases, nodes, reviews and others].
     #[arg(long, value_name = "FILE")]
     critical_resources_file: Option<PathBuf>,
-    /// How many requests that only read are handled at a time; 0 is no limit.
+    /// Maximum number of concurrent read requests; 0 disables the limit.
     #[arg(long, value_name = "N", default_value_t = READS_MAX)]
     max_requests_inflight: usize,
-    /// How many requests that write are handled at a time; 0 is no limit.
+    /// Maximum number of concurrent mutating requests; 0 disables the limit.
     #[arg(long, value_name = "N", default_value_t = WRITES_MAX)]
     max_mutating_requests_inflight: usize,
-    /// How long a request may take that is not a watch: 30s, 1m0s.
+    /// Time limit of a request, except watches: 30s, 1m0s.
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration, allow_hyphen_values = true)]
     request_timeout: Duration,
-    /// How long an event is kept that nobody writes again; 0 is for ever.
+    /// How long an Event is kept after its last write; 0 keeps events forever.
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = duration_or_zero, allow_hyphen_values = true)]
     pub(super) event_ttl: Duration,
-    /// Write who did what, one line of JSON a request, to this file; - is standard output.
+    /// File for the audit log, one line of JSON per event; - is standard output.
     #[arg(long, value_name = "FILE")]
     audit_log_path: Option<PathBuf>,
-    /// Which requests the audit log has, and which bodies: a file with a Policy of audit.k8s.io/v1 [default: all
-    /// requests, no bodies].
+    /// File with an audit Policy (audit.k8s.io/v1) [default: log the metadata of all requests].
     #[arg(long, value_name = "FILE", requires = "audit_log_path")]
     audit_policy_file: Option<PathBuf>,
-    /// Begin a new audit log after this many megabytes; 0 is never.
+    /// Size in megabytes at which the audit log is rotated; 0 disables rotation.
     #[arg(long, value_name = "N", default_value_t = 0)]
     audit_log_maxsize: u64,
-    /// How many full audit logs are kept; 0 keeps all.
+    /// Number of rotated audit logs to keep; 0 keeps all.
     #[arg(long, value_name = "N", default_value_t = 0)]
     audit_log_maxbackup: usize,
-    /// Keep objects in this etcd instead of the embedded store: comma-separated URLs of its members.
+    /// Use this etcd cluster instead of the embedded store: comma-separated URLs of its members.
     #[arg(long, value_name = "URLS", value_delimiter = ',')]
     pub(super) etcd_servers: Vec<String>,
-    /// The authority that etcd's certificate is checked against.
+    /// CA certificate to verify etcd's certificate.
     #[arg(long, value_name = "FILE", requires = "etcd_servers")]
     pub(super) etcd_cafile: Option<PathBuf>,
-    /// The certificate to show to etcd.
+    /// Client certificate for etcd.
     #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
     pub(super) etcd_certfile: Option<PathBuf>,
-    /// The key of that certificate.
+    /// Private key of the client certificate for etcd.
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     pub(super) etcd_keyfile: Option<PathBuf>,
     #[command(flatten)]
     pub(super) simulation: SimulationFlags,
     #[command(flatten)]
     pub(super) controllers: ControllerFlags,
-    /// Schedule pods [default: true, unless --controllers chooses].
+    /// Run the scheduler [default: true if --controllers includes *].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     scheduler: Option<bool>,
-    /// How to schedule: a file with a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1.
+    /// File with a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1).
     #[arg(long, value_name = "FILE")]
     pub(super) scheduler_config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) logging: LoggingFlags,
 }
 
-impl Flags {
-    pub(super) fn services(&self) -> Result<ServiceRanges> {
-        Ok(ServiceRanges::parse(
+impl UpFlags {
+    pub(super) fn services(&self) -> Result<ServiceAllocationRanges> {
+        Ok(ServiceAllocationRanges::parse(
             &self.service_cluster_ip_range,
             &self.service_node_port_range,
         )?)
     }
 
-    /// Who picks controllers by name wants nothing else to happen, unless it is asked for.
+    /// A user who selects single controllers does not want the scheduler either, unless `--scheduler` is set.
     pub(super) fn wants_scheduler(&self) -> bool {
         self.scheduler
             .unwrap_or_else(|| self.controllers.wants_all())
     }
 
-    pub(super) fn indexes(&self) -> Result<Indexes> {
-        Indexes::parse(&self.index_labels, self.index_labels_auto).context("--index-labels")
+    pub(super) fn indexes(&self) -> Result<ListIndexConfig> {
+        ListIndexConfig::parse(&self.index_labels, self.index_labels_auto).context("--index-labels")
     }
 
-    pub(super) fn admission(&self) -> Result<admission::Chain> {
+    pub(super) fn admission(&self) -> Result<admission::AdmissionChain> {
         let (enable, disable) = (
             &self.enable_admission_plugins,
             &self.disable_admission_plugins,
         );
-        let selection = admission::Selection::new(enable, disable)?;
+        let selection = admission::EnabledPlugins::new(enable, disable)?;
         let selection = match &self.critical_resources_file {
-            Some(path) => selection.with_critical(critical_resources(path)?),
+            Some(path) => selection.with_critical_resources(critical_resources(path)?),
             None => selection,
         };
         let selection = match &self.admission_control_config_file {
-            Some(path) => selection.with_limited(limited_resources(path)?),
+            Some(path) => selection.with_limited_resources(limited_resources(path)?),
             None => selection,
         };
         Ok(selection.chain())
     }
 
-    /// An address that others reach this machine by; `None` if it has none.
+    /// The address at which pods and other machines reach the server; `None` if there is none.
     pub(super) fn advertised(&self) -> Option<IpAddr> {
         self.advertise_address.or_else(|| {
             let is_own = self.bind_address.is_loopback() || self.bind_address.is_unspecified();
@@ -178,10 +179,10 @@ impl Flags {
         })
     }
 
-    /// What answers requests, with the limits that were asked for.
-    pub(super) fn service(&self, api: Arc<Api>) -> Result<Service> {
-        let mut service = Service::new(api);
-        service.inflight = InFlight::new(
+    /// The request handler, with the limits and the audit log of the flags.
+    pub(super) fn service(&self, api: Arc<ServerState>) -> Result<HttpService> {
+        let mut service = HttpService::new(api);
+        service.inflight = InFlightLimits::new(
             self.max_requests_inflight,
             self.max_mutating_requests_inflight,
         );
@@ -194,23 +195,23 @@ impl Flags {
         let Some(path) = &self.audit_log_path else {
             return Ok(None);
         };
-        let log = AuditLog::open(audit::Options {
+        let log = AuditLog::open(audit::AuditLogOptions {
             path: path.clone(),
             bytes_max: self.audit_log_maxsize.saturating_mul(1024 * 1024),
             backups_max: self.audit_log_maxbackup,
             policy: match &self.audit_policy_file {
                 Some(path) => audit_policy(path)?,
-                None => Policy::default(),
+                None => AuditPolicy::default(),
             },
         })
         .with_context(|| {
             let path = path.display();
-            format!("the audit log {path} cannot be written; choose another with --audit-log-path")
+            format!("failed to open the audit log {path}; set another with --audit-log-path")
         })?;
         Ok(Some(Arc::new(log)))
     }
 
-    /// The data directory, as an absolute path: it is shown to people who are elsewhere.
+    /// The data directory as an absolute path, since it is printed for use in other directories.
     pub(super) fn data_dir(&self) -> Result<PathBuf> {
         let directory = match &self.data_dir {
             Some(directory) => directory.clone(),
@@ -221,8 +222,7 @@ impl Flags {
     }
 }
 
-/// The address from which this machine would send to far away. Nothing is sent: connecting a UDP socket only
-/// asks for the route.
+/// The source address of the default route. Connecting a UDP socket only looks up the route; no packet is sent.
 fn address_of_machine(v6: bool) -> Option<IpAddr> {
     let (from, far) = if v6 {
         ("[::]:0", "[2001:db8::1]:9")
@@ -235,10 +235,10 @@ fn address_of_machine(v6: bool) -> Option<IpAddr> {
     Some(address).filter(|address| !address.is_loopback() && !address.is_unspecified())
 }
 
-fn audit_policy(path: &Path) -> Result<Policy> {
+fn audit_policy(path: &Path) -> Result<AuditPolicy> {
     let what = || format!("the audit policy {}", path.display());
     let text = std::fs::read_to_string(path).with_context(what)?;
-    Policy::parse(&text)
+    AuditPolicy::parse(&text)
         .map_err(anyhow::Error::msg)
         .with_context(what)
 }
@@ -249,17 +249,17 @@ fn critical_resources(path: &Path) -> Result<CriticalResources> {
     admission::read_critical_resources(&text).with_context(what)
 }
 
-/// What is limited by default, from the configuration itself or from the file that it names.
-fn limited_resources(path: &Path) -> Result<Vec<Limited>> {
+/// The limited resources of the ResourceQuota plugin, inline or from the file that the configuration refers to.
+fn limited_resources(path: &Path) -> Result<Vec<LimitedResource>> {
     let what = || format!("the admission configuration {}", path.display());
     let text = std::fs::read_to_string(path).with_context(what)?;
-    let named = match admission::read_configuration(&text).with_context(what)? {
-        Configured::Here(limited) => return Ok(limited),
-        Configured::In(named) => path.parent().unwrap_or(Path::new("")).join(named),
+    let named = match admission::read_admission_configuration(&text).with_context(what)? {
+        PluginConfigSource::Inline(limited) => return Ok(limited),
+        PluginConfigSource::Path(named) => path.parent().unwrap_or(Path::new("")).join(named),
     };
     let what = || format!("the configuration of ResourceQuota {}", named.display());
     let text = std::fs::read_to_string(&named).with_context(what)?;
-    admission::read_limited(&text).with_context(what)
+    admission::read_limited_resources(&text).with_context(what)
 }
 
 fn default_directory() -> Result<PathBuf> {
@@ -271,5 +271,5 @@ fn default_directory() -> Result<PathBuf> {
     variable("XDG_DATA_HOME")
         .or_else(|| variable("HOME").map(|home| home.join(".local/share")))
         .map(|base| base.join("rhumb"))
-        .context("there is no home directory; say where data goes with --data-dir")
+        .context("no home directory found; set --data-dir")
 }

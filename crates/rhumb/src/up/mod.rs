@@ -1,4 +1,5 @@
-//! `rhumb up`: an API server on this machine, with everything it needs.
+//! `rhumb up`: starts the API server with its store, certificates, controllers, scheduler and simulated nodes in one
+//! process. Entry point: [`run`].
 
 mod flags;
 mod store;
@@ -13,12 +14,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use rhumb_api::Gates;
-use rhumb_api::gates::Feature;
-use rhumb_apiserver::Api;
-use rhumb_apiserver::resources::allocation::ServiceRanges;
-use rhumb_apiserver::server::{ConnectionLimits, Server};
-use rhumb_apiserver::start::Options;
+use rhumb_api::FeatureGates;
+use rhumb_api::feature_gates::Feature;
+use rhumb_apiserver::ServerState;
+use rhumb_apiserver::resources::allocation::ServiceAllocationRanges;
+use rhumb_apiserver::server::{ConnectionLimits, HttpsServer};
+use rhumb_apiserver::start::ApiServerOptions;
 use rhumb_auth::authn::TokenFile;
 use rhumb_auth::{User, group, name};
 use rhumb_meta::{Clock, SystemClock};
@@ -26,31 +27,31 @@ use rhumb_scheduler::metrics::Metrics as SchedulerMetrics;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use flags::Flags;
+pub(crate) use flags::UpFlags;
 
-use crate::connect::InProcess;
-use crate::controllers::{self, Running};
+use crate::clients::InProcessClientFactory;
+use crate::controllers::{self, ComponentThread};
 use crate::pki;
 use crate::scheduler;
 use crate::simulation;
 
-/// How long requests that are under way may take once the server is told to end.
+/// How long requests in progress may take after a shutdown signal.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
 
-pub(crate) fn run(flags: Flags) -> Result<ExitCode> {
+pub(crate) fn run(flags: UpFlags) -> Result<ExitCode> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("no threads can be started")?
+        .context("failed to start the async runtime")?
         .block_on(serve(flags))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn serve(flags: Flags) -> Result<()> {
+async fn serve(flags: UpFlags) -> Result<()> {
     let started = Instant::now();
     let stop = stop_on_signals()?;
     let selected = flags.controllers.select()?;
-    let (gates, notes) = Gates::parse(&flags.feature_gates).context("--feature-gates")?;
+    let (gates, notes) = FeatureGates::parse(&flags.feature_gates).context("--feature-gates")?;
     for note in notes {
         tracing::warn!("{note}");
     }
@@ -67,7 +68,7 @@ async fn serve(flags: Flags) -> Result<()> {
     let services = flags.services()?;
     let indexes = flags.indexes()?;
     if indexes.has_labels() && !gates.enabled(Feature::CacherLabelIndex) {
-        tracing::warn!("--index-labels has no effect: the feature gate CacherLabelIndex is off");
+        tracing::warn!("--index-labels has no effect: feature gate CacherLabelIndex is disabled");
     }
     let tokens = flags
         .token_auth_file
@@ -77,17 +78,19 @@ async fn serve(flags: Flags) -> Result<()> {
     let directory = flags.data_dir()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let listener = listen(&flags).await?;
-    let address = listener.local_addr().context("the address of the server")?;
+    let address = listener
+        .local_addr()
+        .context("failed to read the listening address")?;
     let advertised = flags.advertised();
     let names = server_names(address, &services, advertised);
     let pki = pki::open(&directory, &names, clock.wall())?;
     let url = format!("https://{}", reachable(address));
     let kubeconfig = directory.join(pki::ADMIN_KUBECONFIG);
     let tls = tls::config(&pki)?;
-    // The kubeconfig is of the server that has the store: another one may be running here.
+    // Kubeconfigs are written after the store is locked: another server may use this directory.
     let (store, store_name) = store::open(&flags, &directory).await?;
     pki::write_kubeconfigs(&directory, &pki, &url)?;
-    let api = Api::start(Options {
+    let api = ServerState::start(ApiServerOptions {
         store,
         clock,
         gates,
@@ -109,15 +112,15 @@ async fn serve(flags: Flags) -> Result<()> {
     if scheduling.is_some() {
         service
             .metrics
-            .show_beside(Arc::new(scheduler::Counted(counted.clone())));
+            .add_source(Arc::new(scheduler::SchedulerMetricsSource(counted.clone())));
     }
     let service = Arc::new(service);
     let options = flags.controllers.options(
         identity(&flags),
         Some(pki.ca_pem.clone()),
-        Some(controllers::Signer::Server(api.clone())),
+        Some(controllers::LegacyTokenSigner::Server(api.clone())),
     );
-    let connect = Arc::new(InProcess::new(service.clone()));
+    let connect = Arc::new(InProcessClientFactory::new(service.clone()));
     let scheduler = match scheduling {
         Some(config) => Some(start_scheduler(
             &connect,
@@ -131,7 +134,7 @@ async fn serve(flags: Flags) -> Result<()> {
         .map(|fleet| simulation::start(&connect, fleet, stop.clone()))
         .transpose()?;
     let controllers = controllers::start(connect, selected, options, stop.clone())?;
-    let server = Server {
+    let server = HttpsServer {
         listener,
         tls,
         service,
@@ -147,7 +150,7 @@ async fn serve(flags: Flags) -> Result<()> {
         started.elapsed(),
     );
     stop.cancelled().await;
-    // They give their leases back while there is still a server to give them to.
+    // Components release their leases while the server still answers.
     if let Some(scheduler) = scheduler {
         scheduler.ended().await;
     }
@@ -156,17 +159,17 @@ async fn serve(flags: Flags) -> Result<()> {
         simulation.ended().await;
     }
     end(&api).await;
-    server.await.context("the server ended badly")?;
+    server.await.context("the server task panicked")?;
     say("stopped");
     Ok(())
 }
 
-/// Beside the server of this process, as the user that upstream's scheduler is.
+/// Starts the scheduler in this process, as the user system:kube-scheduler.
 fn start_scheduler(
-    connect: &Arc<InProcess>,
-    options: rhumb_scheduler::run::Options,
+    connect: &Arc<InProcessClientFactory>,
+    options: rhumb_scheduler::run::RunOptions,
     stop: CancellationToken,
-) -> Result<Running> {
+) -> Result<ComponentThread> {
     let (connect, token) = (connect.clone(), stop.clone());
     controllers::keep("scheduler", stop, move || {
         let user = User::new(name::SCHEDULER, &[group::AUTHENTICATED]);
@@ -174,9 +177,9 @@ fn start_scheduler(
     })
 }
 
-/// Whose the leases of the controllers and of the scheduler are. Only one server can have an embedded store: the one that comes after a
-/// crash is the one before.
-fn identity(flags: &Flags) -> String {
+/// The leader election identity. With the embedded store it is fixed, because only one server can open that store: after
+/// a crash, the new process continues the lease of the old one.
+fn identity(flags: &UpFlags) -> String {
     let host = pki::host_name().unwrap_or_default();
     if flags.etcd_servers.is_empty() {
         format!("{host}_rhumb-up")
@@ -185,15 +188,17 @@ fn identity(flags: &Flags) -> String {
     }
 }
 
-/// Everything that clients call this server.
+/// All names and addresses for the serving certificate.
 fn server_names(
     address: SocketAddr,
-    services: &ServiceRanges,
+    services: &ServiceAllocationRanges,
     advertised: Option<IpAddr>,
-) -> pki::ServerNames {
-    // The first address of the range that services get theirs from is the API server's own.
-    let service = services.first().unwrap_or(IpAddr::from([10, 0, 0, 1]));
-    let mut names = pki::ServerNames::new(service);
+) -> pki::ServerCertificateNames {
+    // The service `kubernetes` has the first address of the range.
+    let service = services
+        .api_server_address()
+        .unwrap_or(IpAddr::from([10, 0, 0, 1]));
+    let mut names = pki::ServerCertificateNames::new(service);
     names.add_address(address.ip());
     if let Some(advertised) = advertised {
         names.add_address(advertised);
@@ -204,17 +209,19 @@ fn server_names(
     names
 }
 
-/// Watchers are told that the server ends; everything else finishes.
-async fn end(api: &Api) {
-    say("stopping: finishing what is under way");
-    api.closing.store(true, Ordering::Relaxed);
-    api.hub.close().await;
+/// Ends watches; other requests complete.
+async fn end(api: &ServerState) {
+    say("stopping: waiting for requests in progress");
+    api.shutting_down.store(true, Ordering::Relaxed);
+    api.cache_manager.close().await;
 }
 
 pub(crate) fn stop_on_signals() -> Result<CancellationToken> {
     use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("signals cannot be received")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("signals cannot be received")?;
+    let mut terminate =
+        signal(SignalKind::terminate()).context("failed to install signal handlers")?;
+    let mut interrupt =
+        signal(SignalKind::interrupt()).context("failed to install signal handlers")?;
     let stop = CancellationToken::new();
     let token = stop.clone();
     tokio::spawn(async move {
@@ -233,7 +240,7 @@ fn read_tokens(path: &Path) -> Result<TokenFile> {
     TokenFile::parse(&text).with_context(|| format!("the token file {}", path.display()))
 }
 
-async fn listen(flags: &Flags) -> Result<TcpListener> {
+async fn listen(flags: &UpFlags) -> Result<TcpListener> {
     let address = SocketAddr::new(flags.bind_address, flags.secure_port);
     TcpListener::bind(address)
         .await
@@ -244,18 +251,18 @@ async fn listen(flags: &Flags) -> Result<TcpListener> {
                 address.ip()
             ),
             std::io::ErrorKind::PermissionDenied => anyhow!(
-                "no right to listen on port {}; choose one above 1023 with --secure-port",
+                "permission denied to listen on port {}; choose one above 1023 with --secure-port",
                 address.port()
             ),
             std::io::ErrorKind::AddrNotAvailable => anyhow!(
                 "this machine has no address {}; give one that it has with --bind-address",
                 address.ip()
             ),
-            _ => anyhow!("cannot listen on {address}: {error}"),
+            _ => anyhow!("failed to listen on {address}: {error}"),
         })
 }
 
-/// Where a client on this machine finds a server that listens there.
+/// The address at which a client on this machine reaches a listener on `address`.
 fn reachable(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         ip if !ip.is_unspecified() => address,
@@ -288,7 +295,7 @@ fn say_ready(
     ));
 }
 
-/// A line for the person who started it. That nobody reads it is no reason to end.
+/// Prints a line to standard output. Errors, such as a closed pipe, are ignored.
 fn say(text: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{text}");

@@ -1,4 +1,4 @@
-//! How the server speaks TLS.
+//! The TLS configuration of the API server.
 
 use std::sync::Arc;
 
@@ -6,25 +6,23 @@ use anyhow::{Context, Result};
 use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 
-use crate::pki::Pki;
+use crate::pki::ClusterPki;
 
-/// Clients may show a certificate of the cluster's authority, and need not. HTTP/2 is offered first.
-pub(super) fn config(pki: &Pki) -> Result<Arc<rustls::ServerConfig>> {
+/// Client certificates are optional and must be signed by the cluster CA. HTTP/2 is preferred.
+pub(super) fn config(pki: &ClusterPki) -> Result<Arc<rustls::ServerConfig>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
-    roots
-        .add(pki.ca.clone())
-        .context("the authority's certificate")?;
+    roots.add(pki.ca.clone()).context("CA certificate")?;
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .allow_unauthenticated()
         .build()
-        .context("the authority's certificate")?;
+        .context("CA certificate")?;
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .context("TLS versions")?
         .with_client_cert_verifier(verifier)
         .with_single_cert(vec![pki.serving.certificate.clone()], pki.serving.key())
-        .context("the server's certificate")?;
+        .context("serving certificate")?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -1,4 +1,4 @@
-//! What webhooks say, and where it arrives: refusals, warnings, and the audit log.
+//! Effects of webhook responses: denials, warnings, and the audit log.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,13 +6,15 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Flavor, Mutating, Validating, config_map, message, warnings};
-use crate::support::{Answer, CONFIG_MAPS};
-use crate::webhook::{Act, patch};
+use crate::cluster::{
+    Mutating, Validating, WebhookKind, WebhookTestCluster, config_map, message, warnings,
+};
+use crate::support::{CONFIG_MAPS, HttpResponse};
+use crate::webhook::{WebhookResponse, patch};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_has_the_status_that_the_webhook_gives_it() {
-    let cluster = Cluster::start().await;
+async fn denial_has_the_status_of_the_webhook() {
+    let cluster = WebhookTestCluster::start().await;
     let denied = "admission webhook \"hook.example.com\" denied the request";
     for (status, code, reason, text) in [
         (Value::Null, 400, Value::Null, " without explanation"),
@@ -48,30 +50,35 @@ async fn a_refusal_has_the_status_that_the_webhook_gives_it() {
             ": no",
         ),
     ] {
-        for flavor in [Mutating, Validating] {
+        for webhook_kind in [Mutating, Validating] {
             let response = json!({"allowed": false, "status": status});
             cluster
                 .webhook
-                .on("/hook", move |_| Act::Respond(response.clone()));
+                .on("/hook", move |_| WebhookResponse::Respond(response.clone()));
             cluster
-                .register(flavor, "hook", [cluster.hook("hook")])
+                .register(webhook_kind, "hook", [cluster.hook("hook")])
                 .await;
-            let made = cluster.make("c").await;
-            cluster.remove(flavor, "hook").await;
-            assert_eq!(made.code.as_u16(), code, "{}", made.text());
-            let said = made.json();
-            assert_eq!(said["kind"], "Status");
-            assert_eq!(said["status"], "Failure");
-            assert_eq!(said["code"], code);
-            assert_eq!(said["reason"], reason);
-            assert_eq!(message(&made), format!("{denied}{text}"));
+            let create_response = cluster.create_config_map("c").await;
+            cluster.remove(webhook_kind, "hook").await;
+            assert_eq!(
+                create_response.code.as_u16(),
+                code,
+                "{}",
+                create_response.text()
+            );
+            let status = create_response.json();
+            assert_eq!(status["kind"], "Status");
+            assert_eq!(status["status"], "Failure");
+            assert_eq!(status["code"], code);
+            assert_eq!(status["reason"], reason);
+            assert_eq!(message(&create_response), format!("{denied}{text}"));
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_status_code_that_http_does_not_have_is_still_a_refusal() {
-    let cluster = Cluster::start().await;
+async fn invalid_status_code_is_still_a_denial() {
+    let cluster = WebhookTestCluster::start().await;
     cluster
         .register(Validating, "hook", [cluster.hook("hook")])
         .await;
@@ -79,17 +86,17 @@ async fn a_status_code_that_http_does_not_have_is_still_a_refusal() {
         let response = json!({"allowed": false, "status": {"message": "no", "code": code}});
         cluster
             .webhook
-            .on("/hook", move |_| Act::Respond(response.clone()));
-        let made = cluster.make("c").await;
-        assert!(made.code.is_server_error() || made.code.is_client_error());
+            .on("/hook", move |_| WebhookResponse::Respond(response.clone()));
+        let create_response = cluster.create_config_map("c").await;
+        assert!(create_response.code.is_server_error() || create_response.code.is_client_error());
         let expect = "admission webhook \"hook.example.com\" denied the request: no";
-        assert_eq!(message(&made), expect);
+        assert_eq!(message(&create_response), expect);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_causes_of_a_refusal_reach_whoever_asked() {
-    let cluster = Cluster::start().await;
+async fn denial_causes_reach_the_client() {
+    let cluster = WebhookTestCluster::start().await;
     let details = json!({
         "name": "c",
         "kind": "configmaps",
@@ -97,37 +104,45 @@ async fn the_causes_of_a_refusal_reach_whoever_asked() {
     });
     let status = json!({"message": "no", "reason": "Invalid", "code": 422, "details": details});
     cluster.webhook.on("/hook", move |_| {
-        Act::Respond(json!({"allowed": false, "status": status}))
+        WebhookResponse::Respond(json!({"allowed": false, "status": status}))
     });
     cluster
         .register(Validating, "hook", [cluster.hook("hook")])
         .await;
-    assert_eq!(cluster.make("c").await.json()["details"], details);
+    assert_eq!(
+        cluster.create_config_map("c").await.json()["details"],
+        details
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn warnings_cannot_be_more_than_warnings() {
-    let cluster = Cluster::start().await;
+async fn webhook_warnings_are_sanitized_and_truncated() {
+    let cluster = WebhookTestCluster::start().await;
     let nasty = ["größe", "a\r\nset-cookie: b=c", &"x".repeat(5000)];
     let response = json!({"allowed": true, "warnings": nasty});
     cluster
         .webhook
-        .on("/hook", move |_| Act::Respond(response.clone()));
+        .on("/hook", move |_| WebhookResponse::Respond(response.clone()));
     cluster
         .register(Validating, "hook", [cluster.hook("hook")])
         .await;
-    let made = cluster.make("c").await;
-    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
-    assert_eq!(made.headers.get("set-cookie"), None);
+    let create_response = cluster.create_config_map("c").await;
+    assert_eq!(
+        create_response.code,
+        StatusCode::CREATED,
+        "{}",
+        create_response.text()
+    );
+    assert_eq!(create_response.headers.get("set-cookie"), None);
     let cut = "x".repeat(256);
     assert_eq!(
-        warnings(&made),
+        warnings(&create_response),
         ["größe", &cut].map(|text| format!("299 - \"{text}\""))
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_that_says_very_much_holds_nobody() {
+async fn huge_webhook_response_does_not_delay_the_request() {
     let (cluster, _directory) = audited().await;
     let many: serde_json::Map<String, Value> = (0..200_000)
         .map(|number| (format!("key-{number}"), json!("")))
@@ -136,21 +151,26 @@ async fn a_webhook_that_says_very_much_holds_nobody() {
     let response = json!({"allowed": true, "auditAnnotations": many, "warnings": warnings});
     cluster
         .webhook
-        .on("/hook", move |_| Act::Respond(response.clone()));
+        .on("/hook", move |_| WebhookResponse::Respond(response.clone()));
     cluster
         .register(Validating, "hook", [cluster.hook("hook")])
         .await;
-    let begun = std::time::Instant::now();
-    let made = cluster.make("c").await;
-    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    let started = std::time::Instant::now();
+    let create_response = cluster.create_config_map("c").await;
+    assert_eq!(
+        create_response.code,
+        StatusCode::CREATED,
+        "{}",
+        create_response.text()
+    );
+    assert!(started.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn warnings_reach_whoever_asked_also_with_a_refusal() {
-    let cluster = Cluster::start().await;
+async fn warnings_reach_the_client_with_a_denial() {
+    let cluster = WebhookTestCluster::start().await;
     let warn = |allowed: bool, text: &'static str| {
-        move |_: &Value| Act::Respond(json!({"allowed": allowed, "warnings": [text]}))
+        move |_: &Value| WebhookResponse::Respond(json!({"allowed": allowed, "warnings": [text]}))
     };
     cluster.webhook.on("/change", warn(true, "beware of \"a\""));
     cluster.webhook.on("/check", warn(true, "and of b"));
@@ -160,20 +180,20 @@ async fn warnings_reach_whoever_asked_also_with_a_refusal() {
     cluster
         .register(Validating, "check", [cluster.hook("check")])
         .await;
-    let made = cluster.make("c").await;
-    assert_eq!(made.code, StatusCode::CREATED);
+    let create_response = cluster.create_config_map("c").await;
+    assert_eq!(create_response.code, StatusCode::CREATED);
     let expect = ["299 - \"beware of \\\"a\\\"\"", "299 - \"and of b\""];
-    assert_eq!(warnings(&made), expect);
+    assert_eq!(warnings(&create_response), expect);
 
     cluster.webhook.on("/check", warn(false, "and of b"));
-    let refused = cluster.make("d").await;
+    let refused = cluster.create_config_map("d").await;
     assert_eq!(refused.code, StatusCode::BAD_REQUEST);
     assert_eq!(warnings(&refused), expect);
 }
 
-/// The annotations that the audit log has of a request.
-async fn annotations(log: &Path, answer: &Answer) -> Value {
-    let id = answer.headers["audit-id"].to_str().unwrap();
+/// The audit annotations of a request.
+async fn annotations(log: &Path, http_response: &HttpResponse) -> Value {
+    let id = http_response.headers["audit-id"].to_str().unwrap();
     for _ in 0..200 {
         let lines = std::fs::read_to_string(log).unwrap();
         let complete = lines
@@ -190,8 +210,8 @@ async fn annotations(log: &Path, answer: &Answer) -> Value {
     panic!("the audit log does not have {id}");
 }
 
-/// A cluster whose audit log has what requests are about, and where that log is.
-async fn audited() -> (Cluster, tempfile::TempDir) {
+/// A cluster with an audit log at level Request, and the log's directory.
+async fn audited() -> (WebhookTestCluster, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let policy = directory.path().join("policy.yaml");
     let rules = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Request}]}";
@@ -203,25 +223,25 @@ async fn audited() -> (Cluster, tempfile::TempDir) {
             directory.path().join("log").display()
         ),
     ];
-    let cluster = Cluster::start_with(&[&flags[0], &flags[1]]).await;
+    let cluster = WebhookTestCluster::start_with(&[&flags[0], &flags[1]]).await;
     (cluster, directory)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_audit_log_tells_what_webhooks_said_and_did() {
+async fn audit_log_has_webhook_annotations_and_patches() {
     let (cluster, directory) = audited().await;
     let log = directory.path().join("log");
     cluster.webhook.on("/change", |_| {
-        let Act::Respond(mut response) =
+        let WebhookResponse::Respond(mut response) =
             patch(&json!([{"op": "add", "path": "/data/x", "value": "y"}]))
         else {
             unreachable!();
         };
         response["auditAnnotations"] = json!({"owner": "me"});
-        Act::Respond(response)
+        WebhookResponse::Respond(response)
     });
     cluster.webhook.on("/check", |_| {
-        Act::Respond(json!({"allowed": true, "auditAnnotations": {"checked": "yes"}}))
+        WebhookResponse::Respond(json!({"allowed": true, "auditAnnotations": {"checked": "yes"}}))
     });
     cluster
         .register(
@@ -233,13 +253,13 @@ async fn the_audit_log_tells_what_webhooks_said_and_did() {
     cluster
         .register(Validating, "check", [cluster.hook("check")])
         .await;
-    let made = cluster.make("c").await;
-    let said = annotations(&log, &made).await;
-    assert_eq!(said["change.example.com/owner"], "me");
-    assert_eq!(said["check.example.com/checked"], "yes");
+    let create_response = cluster.create_config_map("c").await;
+    let annotations_logged = annotations(&log, &create_response).await;
+    assert_eq!(annotations_logged["change.example.com/owner"], "me");
+    assert_eq!(annotations_logged["check.example.com/checked"], "yes");
     let mutation = |index: usize| {
         let key = format!("mutation.webhook.admission.k8s.io/round_0_index_{index}");
-        serde_json::from_str::<Value>(said[&key].as_str().expect(&key)).unwrap()
+        serde_json::from_str::<Value>(annotations_logged[&key].as_str().expect(&key)).unwrap()
     };
     for (index, name, mutated) in [
         (0, "change.example.com", true),
@@ -250,7 +270,7 @@ async fn the_audit_log_tells_what_webhooks_said_and_did() {
             json!({"configuration": "change", "webhook": name, "mutated": mutated})
         );
     }
-    let patch = &said["patch.webhook.admission.k8s.io/round_0_index_0"];
+    let patch = &annotations_logged["patch.webhook.admission.k8s.io/round_0_index_0"];
     let patch: Value = serde_json::from_str(patch.as_str().unwrap()).unwrap();
     assert_eq!(
         patch,
@@ -264,11 +284,11 @@ async fn the_audit_log_tells_what_webhooks_said_and_did() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_audit_log_tells_who_was_passed_over() {
+async fn audit_log_has_webhooks_that_failed_open() {
     let (cluster, directory) = audited().await;
     let log = directory.path().join("log");
-    cluster.webhook.on("/broken", |_| Act::Reset);
-    let cases: [(Flavor, &str, Value); 2] = [
+    cluster.webhook.on("/broken", |_| WebhookResponse::Reset);
+    let cases: [(WebhookKind, &str, Value); 2] = [
         (
             Validating,
             "failed-open.validating.webhook.admission.k8s.io/round_0_index_0",
@@ -280,53 +300,59 @@ async fn the_audit_log_tells_who_was_passed_over() {
             json!("broken.example.com"),
         ),
     ];
-    for (flavor, key, expect) in cases {
+    for (webhook_kind, key, expect) in cases {
         let hook = cluster.hook("broken").ignoring_failures();
-        cluster.register(flavor, "broken", [hook]).await;
-        let made = cluster
+        cluster.register(webhook_kind, "broken", [hook]).await;
+        let create_response = cluster
             .post(&format!("{CONFIG_MAPS}?dryRun=All"), &config_map("c"))
             .await;
-        assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
-        assert_eq!(annotations(&log, &made).await[key], expect);
-        cluster.remove(flavor, "broken").await;
+        assert_eq!(
+            create_response.code,
+            StatusCode::CREATED,
+            "{}",
+            create_response.text()
+        );
+        assert_eq!(annotations(&log, &create_response).await[key], expect);
+        cluster.remove(webhook_kind, "broken").await;
 
         let rules = json!([{"resources": ["configmaps"], "resourceNames": ["c"]}]);
         let hook = cluster.hook("left-out").excluding(rules);
-        cluster.register(flavor, "hook", [hook]).await;
-        let made = cluster
+        cluster.register(webhook_kind, "hook", [hook]).await;
+        let create_response = cluster
             .post(&format!("{CONFIG_MAPS}?dryRun=All"), &config_map("c"))
             .await;
-        let said = annotations(&log, &made).await;
-        let said = said.as_object().unwrap();
+        let annotations_logged = annotations(&log, &create_response).await;
+        let annotations_logged = annotations_logged.as_object().unwrap();
         assert!(
-            said.values()
+            annotations_logged
+                .values()
                 .any(|value| value.as_str().unwrap().contains("left-out.example.com")),
-            "{said:?}"
+            "{annotations_logged:?}"
         );
-        cluster.remove(flavor, "hook").await;
+        cluster.remove(webhook_kind, "hook").await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_audit_log_tells_who_was_left_out_of_a_write_that_was_refused() {
+async fn audit_log_has_excluded_webhooks_of_a_denied_write() {
     let (cluster, directory) = audited().await;
     let log = directory.path().join("log");
     cluster.webhook.on("/no", |_| crate::webhook::deny("no"));
     let rules = json!([{"resources": ["configmaps"], "resourceNames": ["c"]}]);
-    for flavor in [Validating, Mutating] {
+    for webhook_kind in [Validating, Mutating] {
         let hooks = [
             cluster.hook("left-out").excluding(rules.clone()),
             cluster.hook("no"),
         ];
-        cluster.register(flavor, "hooks", hooks).await;
-        let refused = cluster.make("c").await;
+        cluster.register(webhook_kind, "hooks", hooks).await;
+        let refused = cluster.create_config_map("c").await;
         assert_eq!(refused.code, StatusCode::BAD_REQUEST);
-        cluster.remove(flavor, "hooks").await;
+        cluster.remove(webhook_kind, "hooks").await;
         let key = format!(
             "admission.rhumb/excluded-{}-webhooks",
-            format!("{flavor:?}").to_lowercase()
+            format!("{webhook_kind:?}").to_lowercase()
         );
-        let said = annotations(&log, &refused).await;
-        assert_eq!(said[&key], "hooks/left-out.example.com[0]");
+        let annotations_logged = annotations(&log, &refused).await;
+        assert_eq!(annotations_logged[&key], "hooks/left-out.example.com[0]");
     }
 }

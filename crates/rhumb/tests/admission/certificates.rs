@@ -1,41 +1,41 @@
-//! Certificates of webhooks that expire, and authorities that change: the error says so, and no restart is needed.
+//! Expired webhook certificates and changed authorities: the error names them, and no restart is needed.
 
 use http::StatusCode;
 use rcgen::date_time_ymd;
 use serde_json::json;
 
-use crate::cluster::{Cluster, Validating, message};
-use crate::hook::Hook;
-use crate::webhook::Authority;
+use crate::cluster::{Validating, WebhookTestCluster, message};
+use crate::webhook::TestCertificateAuthority;
+use crate::webhook_builder::WebhookBuilder;
 
 const PROTOCOLS: &[&str] = &["h2", "http/1.1"];
 
-/// A webhook that is called with the certificates of `authority`.
-fn trusting(cluster: &Cluster, authority: &Authority) -> Hook {
+/// A webhook that is called with the CA bundle of `authority`.
+fn trusting(cluster: &WebhookTestCluster, authority: &TestCertificateAuthority) -> WebhookBuilder {
     let mut client_config = cluster.webhook.client_config("/hook");
     client_config["caBundle"] = json!(authority.bundle());
-    Hook::new("hook", client_config)
+    WebhookBuilder::new("hook", client_config)
 }
 
-async fn refused(cluster: &Cluster, name: &str) -> String {
-    let made = cluster.make(name).await;
-    assert_eq!(made.code, StatusCode::INTERNAL_SERVER_ERROR);
-    let message = message(&made);
+async fn refused(cluster: &WebhookTestCluster, name: &str) -> String {
+    let response = cluster.create_config_map(name).await;
+    assert_eq!(response.code, StatusCode::INTERNAL_SERVER_ERROR);
+    let message = message(&response);
     let names = "Internal error occurred: failed calling webhook \"hook.example.com\": failed to call webhook: Post ";
     assert!(message.starts_with(names), "{message}");
     message
 }
 
-async fn made(cluster: &Cluster, name: &str) {
-    let made = cluster.make(name).await;
-    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+async fn assert_created(cluster: &WebhookTestCluster, name: &str) {
+    let response = cluster.create_config_map(name).await;
+    assert_eq!(response.code, StatusCode::CREATED, "{}", response.text());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_that_expired_is_told_and_a_new_one_is_enough() {
-    let cluster = Cluster::start().await;
+async fn expired_certificate_is_reported_until_renewed() {
+    let cluster = WebhookTestCluster::start().await;
     let webhook = &cluster.webhook;
-    webhook.show(&webhook.authority, PROTOCOLS, |params| {
+    webhook.use_certificate(&webhook.authority, PROTOCOLS, |params| {
         params.not_after = date_time_ymd(2021, 5, 6);
     });
     cluster
@@ -49,21 +49,21 @@ async fn a_certificate_that_expired_is_told_and_a_new_one_is_enough() {
         "{message}"
     );
 
-    webhook.show(&webhook.authority, PROTOCOLS, |_| {});
-    made(&cluster, "renewed").await;
+    webhook.use_certificate(&webhook.authority, PROTOCOLS, |_| {});
+    assert_created(&cluster, "renewed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_authority_that_changed_is_told_and_another_bundle_is_enough() {
-    let cluster = Cluster::start().await;
+async fn changed_authority_is_reported_until_the_bundle_is_replaced() {
+    let cluster = WebhookTestCluster::start().await;
     let webhook = &cluster.webhook;
-    let (old, new) = (&webhook.authority, Authority::new());
+    let (old, new) = (&webhook.authority, TestCertificateAuthority::new());
     cluster
         .register(Validating, "hook", [trusting(&cluster, old)])
         .await;
-    made(&cluster, "before").await;
+    assert_created(&cluster, "before").await;
 
-    // Connections that stand are good. The server is told of the new authority before anything else is shown.
+    // The new bundle is configured before the webhook server has a certificate of the new authority.
     cluster
         .replace(Validating, "hook", [trusting(&cluster, &new)])
         .await;
@@ -71,29 +71,29 @@ async fn an_authority_that_changed_is_told_and_another_bundle_is_enough() {
     let cause = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
     assert!(message.ends_with(cause), "{message}");
 
-    webhook.show(&new, PROTOCOLS, |_| {});
-    made(&cluster, "after").await;
+    webhook.use_certificate(&new, PROTOCOLS, |_| {});
+    assert_created(&cluster, "after").await;
 
-    // What the old authority vouched for counts no longer, though it once did.
+    // Certificates of the old authority are no longer trusted.
     cluster
         .replace(Validating, "hook", [trusting(&cluster, old)])
         .await;
-    webhook.end_connections();
+    webhook.close_connections();
     let message = refused(&cluster, "back").await;
     assert!(message.ends_with(cause), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_that_moved_is_found_at_its_new_address() {
-    let cluster = Cluster::start().await;
-    let elsewhere = crate::webhook::Webhook::start().await;
+async fn moved_webhook_is_called_at_its_new_address() {
+    let cluster = WebhookTestCluster::start().await;
+    let elsewhere = crate::webhook::WebhookServer::start().await;
     cluster
         .register(Validating, "hook", [cluster.hook("hook")])
         .await;
-    made(&cluster, "first").await;
-    let moved = Hook::new("hook", elsewhere.client_config("/hook"));
+    assert_created(&cluster, "first").await;
+    let moved = WebhookBuilder::new("hook", elsewhere.client_config("/hook"));
     cluster.replace(Validating, "hook", [moved]).await;
-    made(&cluster, "second").await;
-    assert_eq!(cluster.webhook.asked("/hook").len(), 1);
-    assert_eq!(elsewhere.asked("/hook").len(), 1);
+    assert_created(&cluster, "second").await;
+    assert_eq!(cluster.webhook.received("/hook").len(), 1);
+    assert_eq!(elsewhere.received("/hook").len(), 1);
 }

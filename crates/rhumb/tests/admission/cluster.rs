@@ -1,26 +1,26 @@
-//! A server, a webhook server, and what is between them.
+//! A server with a webhook server.
 
 use std::time::Duration;
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::hook::Hook;
-use crate::support::{Answer, As, CONFIG_MAPS, Server};
-use crate::webhook::Webhook;
+use crate::support::{CONFIG_MAPS, ClientCredentials, HttpResponse, TestServer};
+use crate::webhook::WebhookServer;
+use crate::webhook_builder::WebhookBuilder;
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// The two kinds of configurations.
+/// The two kinds of webhook configurations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flavor {
+pub(crate) enum WebhookKind {
     Mutating,
     Validating,
 }
 
-pub(crate) use Flavor::{Mutating, Validating};
+pub(crate) use WebhookKind::{Mutating, Validating};
 
-impl Flavor {
+impl WebhookKind {
     fn kind(self) -> &'static str {
         match self {
             Mutating => "MutatingWebhookConfiguration",
@@ -34,112 +34,116 @@ impl Flavor {
     }
 }
 
-pub(crate) struct Cluster {
-    pub(crate) server: Server,
-    pub(crate) webhook: Webhook,
+pub(crate) struct WebhookTestCluster {
+    pub(crate) server: TestServer,
+    pub(crate) webhook: WebhookServer,
 }
 
-impl Cluster {
-    pub(crate) async fn start() -> Cluster {
-        Cluster::start_with(&[]).await
+impl WebhookTestCluster {
+    pub(crate) async fn start() -> WebhookTestCluster {
+        WebhookTestCluster::start_with(&[]).await
     }
 
-    pub(crate) async fn start_with(flags: &[&str]) -> Cluster {
-        Cluster {
-            server: Server::start(flags),
-            webhook: Webhook::start().await,
+    pub(crate) async fn start_with(flags: &[&str]) -> WebhookTestCluster {
+        WebhookTestCluster {
+            server: TestServer::start(flags),
+            webhook: WebhookServer::start().await,
         }
     }
 
     /// A webhook that is called at the path `/<name>` of the webhook server.
-    pub(crate) fn hook(&self, name: &str) -> Hook {
-        Hook::new(name, self.webhook.client_config(&format!("/{name}")))
+    pub(crate) fn hook(&self, name: &str) -> WebhookBuilder {
+        WebhookBuilder::new(name, self.webhook.client_config(&format!("/{name}")))
     }
 
     pub(crate) async fn register<const N: usize>(
         &self,
-        flavor: Flavor,
+        webhook_kind: WebhookKind,
         name: &str,
-        hooks: [Hook; N],
-    ) -> Answer {
-        let configuration = configuration(flavor, name, hooks);
-        let made = self.post(&flavor.path(), &configuration).await;
-        assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
-        made
+        hooks: [WebhookBuilder; N],
+    ) -> HttpResponse {
+        let configuration = configuration(webhook_kind, name, hooks);
+        let response = self.post(&webhook_kind.path(), &configuration).await;
+        assert_eq!(response.code, StatusCode::CREATED, "{}", response.text());
+        response
     }
 
-    /// Puts other webhooks into a configuration.
+    /// Replaces the webhooks of a configuration.
     pub(crate) async fn replace<const N: usize>(
         &self,
-        flavor: Flavor,
+        webhook_kind: WebhookKind,
         name: &str,
-        hooks: [Hook; N],
+        hooks: [WebhookBuilder; N],
     ) {
-        let path = format!("{}/{name}", flavor.path());
-        let patched = self.merge(&path, &configuration(flavor, name, hooks)).await;
+        let path = format!("{}/{name}", webhook_kind.path());
+        let patched = self
+            .merge(&path, &configuration(webhook_kind, name, hooks))
+            .await;
         assert_eq!(patched.code, StatusCode::OK, "{}", patched.text());
     }
 
-    pub(crate) async fn remove(&self, flavor: Flavor, name: &str) {
-        let path = format!("{}/{name}", flavor.path());
+    pub(crate) async fn remove(&self, webhook_kind: WebhookKind, name: &str) {
+        let path = format!("{}/{name}", webhook_kind.path());
         let removed = self.delete(&path).await;
         assert_eq!(removed.code, StatusCode::OK, "{}", removed.text());
     }
 
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> HttpResponse {
         let body = match body {
             Value::Null => String::new(),
             body => body.to_string(),
         };
-        self.server.ask(As::Admin, method, path, &body).await
+        self.server
+            .send_request(ClientCredentials::Admin, method, path, &body)
+            .await
     }
 
     pub(crate) async fn get(&self, path: &str) -> Value {
-        let got = self.ask(Method::GET, path, &Value::Null).await;
+        let got = self.send(Method::GET, path, &Value::Null).await;
         assert_eq!(got.code, StatusCode::OK, "{}", got.text());
         got.json()
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
-        self.ask(Method::POST, path, body).await
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> HttpResponse {
+        self.send(Method::POST, path, body).await
     }
 
-    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
-        self.ask(Method::PUT, path, body).await
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> HttpResponse {
+        self.send(Method::PUT, path, body).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
-        self.ask(Method::DELETE, path, &Value::Null).await
+    pub(crate) async fn delete(&self, path: &str) -> HttpResponse {
+        self.send(Method::DELETE, path, &Value::Null).await
     }
 
-    /// A patch by the rules of RFC 7396.
-    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Answer {
-        let mut client = self.server.http1(As::Admin).await;
+    /// Sends a JSON merge patch (RFC 7396).
+    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> HttpResponse {
+        let mut client = self.server.http1(ClientCredentials::Admin).await;
         let mut request = client.request(Method::PATCH, path, &patch.to_string());
         let merge = "application/merge-patch+json".parse().unwrap();
         request.headers_mut().insert("content-type", merge);
-        Answer::read(client.send(request).await.unwrap()).await
+        HttpResponse::read(client.send(request).await.unwrap()).await
     }
 
-    /// Makes a config map in the namespace `default`.
-    pub(crate) async fn make(&self, name: &str) -> Answer {
+    /// Creates a config map in the namespace `default`.
+    pub(crate) async fn create_config_map(&self, name: &str) -> HttpResponse {
         self.post(CONFIG_MAPS, &config_map(name)).await
     }
 
-    /// Makes an object that must come about.
-    pub(crate) async fn must_make(&self, path: &str, object: Value) -> Value {
-        let made = self.post(path, &object).await;
-        assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
-        made.json()
+    /// Creates an object; the create must succeed.
+    pub(crate) async fn must_create(&self, path: &str, object: Value) -> Value {
+        let response = self.post(path, &object).await;
+        assert_eq!(response.code, StatusCode::CREATED, "{}", response.text());
+        response.json()
     }
 
-    pub(crate) async fn make_namespace(&self, name: &str, labels: Value) {
+    pub(crate) async fn create_namespace(&self, name: &str, labels: Value) {
         let namespace = json!({"metadata": {"name": name, "labels": labels}});
-        self.must_make("/api/v1/namespaces", namespace).await;
+        self.must_create("/api/v1/namespaces", namespace).await;
     }
 
-    /// Pods need the account of their namespace, which is there a moment after the namespace.
-    pub(crate) async fn until_accounts(&self, namespace: &str) {
+    /// Waits for the default service account of a namespace, which pods need.
+    pub(crate) async fn wait_for_default_account(&self, namespace: &str) {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
         for _ in 0..500 {
             if self.server.get(&path).await.code == StatusCode::OK {
@@ -150,18 +154,18 @@ impl Cluster {
         panic!("there is no account in {namespace}");
     }
 
-    /// Kills the server and starts it on the same data.
-    pub(crate) fn restart(self) -> Cluster {
-        let Cluster { server, webhook } = self;
+    /// Kills the server and restarts it on the same data.
+    pub(crate) fn restart(self) -> WebhookTestCluster {
+        let WebhookTestCluster { server, webhook } = self;
         let directory = server.directory.clone();
         drop(server);
-        Cluster {
-            server: Server::start_in(directory, &[]),
+        WebhookTestCluster {
+            server: TestServer::start_in(directory, &[]),
             webhook,
         }
     }
 
-    /// The value of a metric, or 0 if there is none with exactly these labels, in any order.
+    /// The value of a metric with exactly these labels, in any order; 0 if absent.
     pub(crate) async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let metrics = self.server.get("/metrics").await.text();
         let mut wanted: Vec<String> = labels
@@ -180,12 +184,16 @@ impl Cluster {
     }
 }
 
-fn configuration<const N: usize>(flavor: Flavor, name: &str, hooks: [Hook; N]) -> Value {
+fn configuration<const N: usize>(
+    webhook_kind: WebhookKind,
+    name: &str,
+    hooks: [WebhookBuilder; N],
+) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": flavor.kind(),
+        "kind": webhook_kind.kind(),
         "metadata": {"name": name},
-        "webhooks": hooks.map(Hook::into_value).to_vec(),
+        "webhooks": hooks.map(WebhookBuilder::into_value).to_vec(),
     })
 }
 
@@ -198,17 +206,17 @@ pub(crate) fn config_map(name: &str) -> Value {
     })
 }
 
-/// The message of a Status.
-pub(crate) fn message(answer: &Answer) -> String {
-    answer.json()["message"]
+/// The message of a Status response.
+pub(crate) fn message(response: &HttpResponse) -> String {
+    response.json()["message"]
         .as_str()
         .unwrap_or_default()
         .to_owned()
 }
 
-/// What the server warned of.
-pub(crate) fn warnings(answer: &Answer) -> Vec<String> {
-    let warnings = answer.headers.get_all("warning").iter();
+/// The warnings of a response.
+pub(crate) fn warnings(response: &HttpResponse) -> Vec<String> {
+    let warnings = response.headers.get_all("warning").iter();
     warnings
         .map(|warning| String::from_utf8(warning.as_bytes().into()).unwrap())
         .collect()

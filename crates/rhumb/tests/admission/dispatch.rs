@@ -1,4 +1,4 @@
-//! How webhooks are asked: with what, in which order, over which connections, and what is counted.
+//! Webhook calls: reviews, order, connections and metrics.
 
 use std::time::{Duration, Instant};
 
@@ -6,23 +6,25 @@ use futures_util::future::join_all;
 use http::{StatusCode, Version};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Mutating, Validating, config_map, message};
-use crate::hook::Hook;
+use crate::cluster::{Mutating, Validating, WebhookTestCluster, config_map, message};
 use crate::support::CONFIG_MAPS;
-use crate::webhook::{Act, allow, deny};
+use crate::webhook::{WebhookResponse, allow, deny};
+use crate::webhook_builder::WebhookBuilder;
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
-fn after_ms(pause: u64) -> impl Fn(&Value) -> Act {
-    move |_| Act::After(Duration::from_millis(pause), Box::new(allow()))
+fn after_ms(pause: u64) -> impl Fn(&Value) -> WebhookResponse {
+    move |_| WebhookResponse::After(Duration::from_millis(pause), Box::new(allow()))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_review_tells_all_about_a_request() {
-    let cluster = Cluster::start().await;
-    let hook = cluster.hook("hook").sees(&["*"], "", "v1", "configmaps");
+async fn review_contains_all_request_attributes() {
+    let cluster = WebhookTestCluster::start().await;
+    let hook = cluster
+        .hook("hook")
+        .matching(&["*"], "", "v1", "configmaps");
     cluster.register(Validating, "hook", [hook]).await;
-    cluster.must_make(CONFIG_MAPS, config_map("c")).await;
+    cluster.must_create(CONFIG_MAPS, config_map("c")).await;
     let path = format!("{CONFIG_MAPS}/c");
     let change = json!({"data": {"a": "c"}});
     let changed = cluster
@@ -31,13 +33,13 @@ async fn a_review_tells_all_about_a_request() {
     assert_eq!(changed.code, StatusCode::OK);
     cluster.delete(&path).await;
 
-    let asked = cluster.webhook.asked("/hook");
-    assert_eq!(asked.len(), 3);
-    for asked in &asked {
-        assert_eq!(asked.review["apiVersion"], "admission.k8s.io/v1");
-        assert_eq!(asked.review["kind"], "AdmissionReview");
-        assert_eq!(asked.query, "timeout=10s");
-        let request = &asked.request;
+    let received = cluster.webhook.received("/hook");
+    assert_eq!(received.len(), 3);
+    for received in &received {
+        assert_eq!(received.review["apiVersion"], "admission.k8s.io/v1");
+        assert_eq!(received.review["kind"], "AdmissionReview");
+        assert_eq!(received.query, "timeout=10s");
+        let request = &received.request;
         assert_eq!(request["uid"].as_str().unwrap().len(), 36);
         let kind = json!({"group": "", "version": "v1", "kind": "ConfigMap"});
         assert_eq!(request["kind"], kind);
@@ -53,7 +55,7 @@ async fn a_review_tells_all_about_a_request() {
         let groups = request["userInfo"]["groups"].as_array().unwrap();
         assert!(groups.contains(&json!("system:authenticated")));
     }
-    let [created, updated, deleted] = [0, 1, 2].map(|index| &asked[index].request);
+    let [created, updated, deleted] = [0, 1, 2].map(|index| &received[index].request);
     assert_eq!(created["operation"], "CREATE");
     assert_eq!(created["oldObject"], Value::Null);
     assert_eq!(created["object"]["kind"], "ConfigMap");
@@ -70,53 +72,57 @@ async fn a_review_tells_all_about_a_request() {
     assert_eq!(deleted["oldObject"]["data"]["a"], "c");
     assert_eq!(deleted["object"], Value::Null);
     assert_eq!(deleted["options"]["kind"], "DeleteOptions");
-    let uids: std::collections::HashSet<_> = asked
+    let uids: std::collections::HashSet<_> = received
         .iter()
-        .map(|asked| asked.request["uid"].as_str())
+        .map(|received| received.request["uid"].as_str())
         .collect();
     assert_eq!(uids.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_that_is_still_to_be_made_is_told_when_it_is_known() {
-    let cluster = Cluster::start().await;
-    for (flavor, name) in [(Mutating, "change"), (Validating, "check")] {
-        cluster.register(flavor, name, [cluster.hook(name)]).await;
+async fn generated_name_is_in_the_review_once_known() {
+    let cluster = WebhookTestCluster::start().await;
+    for (webhook_kind, name) in [(Mutating, "change"), (Validating, "check")] {
+        cluster
+            .register(webhook_kind, name, [cluster.hook(name)])
+            .await;
     }
     let object = json!({"metadata": {"generateName": "made-"}});
-    let made = cluster.must_make(CONFIG_MAPS, object).await;
-    let name = &made["metadata"]["name"];
-    let asked = |path| cluster.webhook.asked(path)[0].request.clone();
-    assert_eq!(asked("/change").get("name"), None);
+    let response = cluster.must_create(CONFIG_MAPS, object).await;
+    let name = &response["metadata"]["name"];
+    let received = |path| cluster.webhook.received(path)[0].request.clone();
+    assert_eq!(received("/change").get("name"), None);
     assert_eq!(
-        asked("/change")["object"]["metadata"]["generateName"],
+        received("/change")["object"]["metadata"]["generateName"],
         "made-"
     );
-    assert_eq!(asked("/check")["name"], *name);
-    assert_eq!(asked("/check")["object"]["metadata"]["name"], *name);
+    assert_eq!(received("/check")["name"], *name);
+    assert_eq!(received("/check")["object"]["metadata"]["name"], *name);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_namespace_is_told_as_its_own_namespace() {
-    let cluster = Cluster::start().await;
-    let hook = cluster.hook("hook").sees(&["*"], "", "v1", "namespaces");
+async fn review_of_a_namespace_has_its_own_name_as_namespace() {
+    let cluster = WebhookTestCluster::start().await;
+    let hook = cluster
+        .hook("hook")
+        .matching(&["*"], "", "v1", "namespaces");
     cluster.register(Validating, "hook", [hook]).await;
-    cluster.make_namespace("n", json!({})).await;
+    cluster.create_namespace("n", json!({})).await;
     let path = "/api/v1/namespaces/n";
     let labelled = json!({"metadata": {"labels": {"a": "b"}}});
     cluster.merge(path, &labelled).await;
     cluster.delete(path).await;
-    let asked = cluster.webhook.asked("/hook");
-    assert_eq!(asked.len(), 3);
-    for asked in asked {
-        assert_eq!(asked.request["name"], "n");
-        assert_eq!(asked.request["namespace"], "n");
+    let received = cluster.webhook.received("/hook");
+    assert_eq!(received.len(), 3);
+    for received in received {
+        assert_eq!(received.request["name"], "n");
+        assert_eq!(received.request["namespace"], "n");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_version_of_reviews_that_both_know_is_spoken() {
-    let cluster = Cluster::start().await;
+async fn first_supported_review_version_is_used() {
+    let cluster = WebhookTestCluster::start().await;
     for (name, versions, expect) in [
         ("new", json!(["v2", "v1", "v1beta1"]), "admission.k8s.io/v1"),
         ("old", json!(["v1beta1", "v1"]), "admission.k8s.io/v1beta1"),
@@ -124,16 +130,16 @@ async fn the_first_version_of_reviews_that_both_know_is_spoken() {
         let hook = cluster.hook(name).with("admissionReviewVersions", versions);
         cluster.register(Validating, name, [hook]).await;
         cluster
-            .must_make(&format!("{CONFIG_MAPS}?dryRun=All"), config_map("c"))
+            .must_create(&format!("{CONFIG_MAPS}?dryRun=All"), config_map("c"))
             .await;
-        let asked = cluster.webhook.asked(&format!("/{name}"));
-        assert_eq!(asked[0].review["apiVersion"], expect);
+        let received = cluster.webhook.received(&format!("/{name}"));
+        assert_eq!(received[0].review["apiVersion"], expect);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dry_runs_are_told_and_webhooks_with_side_effects_are_not_accepted() {
-    let cluster = Cluster::start().await;
+async fn dry_run_is_flagged_and_webhooks_with_side_effects_reject_it() {
+    let cluster = WebhookTestCluster::start().await;
     let hooks = [
         cluster.hook("none"),
         cluster
@@ -142,10 +148,10 @@ async fn dry_runs_are_told_and_webhooks_with_side_effects_are_not_accepted() {
     ];
     cluster.register(Validating, "hooks", hooks).await;
     cluster
-        .must_make(&format!("{CONFIG_MAPS}?dryRun=All"), config_map("c"))
+        .must_create(&format!("{CONFIG_MAPS}?dryRun=All"), config_map("c"))
         .await;
     for path in ["/none", "/none-on-dry-run"] {
-        let request = &cluster.webhook.asked(path)[0].request;
+        let request = &cluster.webhook.received(path)[0].request;
         assert_eq!(request["dryRun"], true);
         assert_eq!(request["options"]["dryRun"], json!(["All"]));
     }
@@ -158,60 +164,64 @@ async fn dry_runs_are_told_and_webhooks_with_side_effects_are_not_accepted() {
             "metadata": {"name": "effects"},
             "webhooks": [hook.into_value()],
         });
-        let made = cluster.post(&Validating.path(), &configuration).await;
-        assert_eq!(made.code, StatusCode::UNPROCESSABLE_ENTITY);
-        assert!(message(&made).contains("webhooks[0].sideEffects: Unsupported value"));
+        let response = cluster.post(&Validating.path(), &configuration).await;
+        assert_eq!(response.code, StatusCode::UNPROCESSABLE_ENTITY);
+        assert!(message(&response).contains("webhooks[0].sideEffects: Unsupported value"));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn validating_webhooks_are_asked_at_once_and_mutating_ones_in_turn() {
-    let cluster = Cluster::start().await;
+async fn validating_webhooks_run_in_parallel_and_mutating_in_sequence() {
+    let cluster = WebhookTestCluster::start().await;
     for path in ["/a", "/b", "/c"] {
         cluster.webhook.on(path, after_ms(600));
     }
     let hooks = || ["a", "b", "c"].map(|name| cluster.hook(name));
-    for (flavor, took_ms) in [(Validating, 600..1200), (Mutating, 1800..4000)] {
-        cluster.register(flavor, "hooks", hooks()).await;
-        let begun = Instant::now();
+    for (webhook_kind, took_ms) in [(Validating, 600..1200), (Mutating, 1800..4000)] {
+        cluster.register(webhook_kind, "hooks", hooks()).await;
+        let started = Instant::now();
         let path = format!("{CONFIG_MAPS}?dryRun=All");
-        cluster.must_make(&path, config_map("c")).await;
-        let took = begun.elapsed().as_millis();
-        assert!(took_ms.contains(&took), "{flavor:?}: {took} ms");
-        cluster.remove(flavor, "hooks").await;
+        cluster.must_create(&path, config_map("c")).await;
+        let took = started.elapsed().as_millis();
+        assert!(took_ms.contains(&took), "{webhook_kind:?}: {took} ms");
+        cluster.remove(webhook_kind, "hooks").await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_webhook_holds_only_what_it_wants_to_see() {
-    // Far fewer writes are handled at a time than wait for the webhook.
-    let cluster = Cluster::start_with(&["--max-mutating-requests-inflight=5"]).await;
+async fn slow_webhook_delays_only_matching_requests() {
+    // The in-flight limit is far below the number of writes that wait for the webhook.
+    let cluster = WebhookTestCluster::start_with(&["--max-mutating-requests-inflight=5"]).await;
     cluster.webhook.on("/slow", after_ms(3000));
-    for flavor in [Validating, Mutating] {
+    for webhook_kind in [Validating, Mutating] {
         cluster
-            .register(flavor, "slow", [cluster.hook("slow")])
+            .register(webhook_kind, "slow", [cluster.hook("slow")])
             .await;
     }
     let slow = async {
-        let begun = Instant::now();
-        let made = join_all((0..50).map(|index| {
+        let started = Instant::now();
+        let response = join_all((0..50).map(|index| {
             let cluster = &cluster;
-            async move { cluster.make(&format!("slow-{index}")).await }
+            async move { cluster.create_config_map(&format!("slow-{index}")).await }
         }))
         .await;
-        assert!(made.iter().all(|made| made.code == StatusCode::CREATED));
-        begun.elapsed()
+        assert!(
+            response
+                .iter()
+                .all(|response| response.code == StatusCode::CREATED)
+        );
+        started.elapsed()
     };
     let others = async {
-        // The slow ones are on their way by then.
+        // The slow requests are in flight by then.
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let begun = Instant::now();
+        let started = Instant::now();
         for index in 0..20 {
             let secret = json!({"metadata": {"name": format!("quick-{index}")}});
-            cluster.must_make(SECRETS, secret).await;
+            cluster.must_create(SECRETS, secret).await;
             cluster.get(CONFIG_MAPS).await;
         }
-        begun.elapsed()
+        started.elapsed()
     };
     let (slow, others) = futures_util::join!(slow, others);
     assert!(slow >= Duration::from_secs(6), "{slow:?}");
@@ -219,8 +229,8 @@ async fn a_slow_webhook_holds_only_what_it_wants_to_see() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_of_many_refusals_is_told_and_all_are_asked() {
-    let cluster = Cluster::start().await;
+async fn all_webhooks_are_called_and_the_first_denial_is_returned() {
+    let cluster = WebhookTestCluster::start().await;
     cluster.webhook.on("/no", |_| deny("no"));
     let hooks = [
         cluster.hook("yes"),
@@ -228,27 +238,27 @@ async fn the_first_of_many_refusals_is_told_and_all_are_asked() {
         cluster.hook("fine"),
     ];
     cluster.register(Validating, "hooks", hooks).await;
-    let made = cluster.make("c").await;
+    let response = cluster.create_config_map("c").await;
     assert_eq!(
-        message(&made),
+        message(&response),
         "admission webhook \"no.example.com\" denied the request: no"
     );
-    let mut asked = cluster.webhook.order();
-    asked.sort_unstable();
-    assert_eq!(asked, ["/fine", "/no", "/yes"]);
+    let mut received = cluster.webhook.received_paths();
+    received.sort_unstable();
+    assert_eq!(received, ["/fine", "/no", "/yes"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_are_used_again_over_both_protocols() {
+async fn connections_are_reused_over_both_protocols() {
     for (protocols, version, connections) in [
         (&["h2", "http/1.1"][..], Version::HTTP_11, 1),
         (&["http/1.1"][..], Version::HTTP_11, 1),
-        // It is offered HTTP/1.1 first.
+        // HTTP/1.1 is offered first.
         (&["h2"][..], Version::HTTP_2, 2),
     ] {
-        let cluster = Cluster::start().await;
+        let cluster = WebhookTestCluster::start().await;
         let webhook = &cluster.webhook;
-        webhook.show(&webhook.authority, protocols, |_| {});
+        webhook.use_certificate(&webhook.authority, protocols, |_| {});
         cluster
             .register(Validating, "hook", [cluster.hook("hook")])
             .await;
@@ -257,29 +267,29 @@ async fn connections_are_used_again_over_both_protocols() {
             .await;
         for index in 0..10 {
             cluster
-                .must_make(CONFIG_MAPS, config_map(&format!("c{index}")))
+                .must_create(CONFIG_MAPS, config_map(&format!("c{index}")))
                 .await;
         }
-        let asked = webhook.asked("/hook");
-        assert_eq!(asked.len(), 20);
-        assert!(asked.iter().all(|asked| asked.version == version));
+        let received = webhook.received("/hook");
+        assert_eq!(received.len(), 20);
+        assert!(received.iter().all(|received| received.version == version));
         assert_eq!(webhook.connections(), connections);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_server_that_ends_its_connections_is_not_noticed() {
+async fn closed_webhook_connections_cause_no_failures() {
     for (protocols, connections) in [(&["h2"][..], 21), (&["http/1.1"][..], 20)] {
-        let cluster = Cluster::start().await;
+        let cluster = WebhookTestCluster::start().await;
         let webhook = &cluster.webhook;
-        webhook.show(&webhook.authority, protocols, |_| {});
+        webhook.use_certificate(&webhook.authority, protocols, |_| {});
         cluster
             .register(Validating, "hook", [cluster.hook("hook")])
             .await;
         for index in 0..20 {
             let name = format!("c{index}");
-            cluster.must_make(CONFIG_MAPS, config_map(&name)).await;
-            webhook.end_connections();
+            cluster.must_create(CONFIG_MAPS, config_map(&name)).await;
+            webhook.close_connections();
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         assert_eq!(webhook.connections(), connections);
@@ -287,21 +297,24 @@ async fn a_webhook_server_that_ends_its_connections_is_not_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_write_slips_by_after_a_restart() {
-    let mut cluster = Cluster::start().await;
+async fn webhooks_apply_to_the_first_write_after_a_restart() {
+    let mut cluster = WebhookTestCluster::start().await;
     cluster.webhook.on("/hook", |_| deny("no"));
     cluster
         .register(Validating, "hook", [cluster.hook("hook")])
         .await;
     for _ in 0..3 {
         cluster = cluster.restart();
-        assert_eq!(cluster.make("c").await.code, StatusCode::BAD_REQUEST);
+        assert_eq!(
+            cluster.create_config_map("c").await.code,
+            StatusCode::BAD_REQUEST
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_is_called_where_it_is() {
-    let cluster = Cluster::start().await;
+async fn external_name_service_is_resolved() {
+    let cluster = WebhookTestCluster::start().await;
     let client_config = json!({
         "service": {
             "namespace": "default",
@@ -311,11 +324,11 @@ async fn a_service_is_called_where_it_is() {
         },
         "caBundle": cluster.webhook.authority.bundle(),
     });
-    let hook = Hook::new("hook", client_config);
+    let hook = WebhookBuilder::new("hook", client_config);
     cluster.register(Validating, "hook", [hook]).await;
-    let made = cluster.make("c").await;
-    assert_eq!(made.code, StatusCode::INTERNAL_SERVER_ERROR);
-    let text = message(&made);
+    let response = cluster.create_config_map("c").await;
+    assert_eq!(response.code, StatusCode::INTERNAL_SERVER_ERROR);
+    let text = message(&response);
     let port = cluster.webhook.address.port();
     let url = format!(
         "Post \"https://hook.default.svc:{port}/hook?timeout=10s\": service \"hook\" not found"
@@ -327,43 +340,43 @@ async fn a_service_is_called_where_it_is() {
         "spec": {"type": "ExternalName", "externalName": "localhost"},
     });
     cluster
-        .must_make("/api/v1/namespaces/default/services", service)
+        .must_create("/api/v1/namespaces/default/services", service)
         .await;
-    cluster.must_make(CONFIG_MAPS, config_map("c")).await;
-    let asked = cluster.webhook.asked("/hook");
-    assert_eq!(asked.len(), 1);
-    // Behind a service there may be many: each has its own connections.
-    assert_eq!(asked[0].version, Version::HTTP_11);
+    cluster.must_create(CONFIG_MAPS, config_map("c")).await;
+    let received = cluster.webhook.received("/hook");
+    assert_eq!(received.len(), 1);
+    // A service may have several backends, so HTTP/1.1 connections are used.
+    assert_eq!(received[0].version, Version::HTTP_11);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_are_counted_by_how_they_ended() {
-    let cluster = Cluster::start().await;
+async fn webhook_calls_are_counted_by_result() {
+    let cluster = WebhookTestCluster::start().await;
     let webhook = &cluster.webhook;
     webhook.on("/no", |_| {
-        Act::Respond(json!({"allowed": false, "status": {"code": 403}}))
+        WebhookResponse::Respond(json!({"allowed": false, "status": {"code": 403}}))
     });
-    webhook.on("/broken", |_| Act::Send {
+    webhook.on("/broken", |_| WebhookResponse::Send {
         code: 500,
         headers: vec![],
         body: String::new(),
     });
     let (mutating, validating) = ((Mutating, "admit"), (Validating, "validating"));
-    for (flavor, step) in [mutating, validating] {
+    for (webhook_kind, step) in [mutating, validating] {
         let hooks = [
             cluster.hook("yes"),
             cluster.hook("ignored").ignoring_failures(),
             cluster.hook("no"),
         ];
-        webhook.on("/ignored", |_| Act::Reset);
-        cluster.register(flavor, "hooks", hooks).await;
-        cluster.make("c").await;
-        cluster.remove(flavor, "hooks").await;
+        webhook.on("/ignored", |_| WebhookResponse::Reset);
+        cluster.register(webhook_kind, "hooks", hooks).await;
+        cluster.create_config_map("c").await;
+        cluster.remove(webhook_kind, "hooks").await;
         cluster
-            .register(flavor, "hooks", [cluster.hook("broken")])
+            .register(webhook_kind, "hooks", [cluster.hook("broken")])
             .await;
-        cluster.make("c").await;
-        cluster.remove(flavor, "hooks").await;
+        cluster.create_config_map("c").await;
+        cluster.remove(webhook_kind, "hooks").await;
 
         let labels = |name: &'static str, rest: &[(&'static str, &'static str)]| {
             let fixed = [("name", name), ("type", step)];

@@ -1,4 +1,4 @@
-//! What exclusion rules leave out: clusters that live on while a webhook is down, and nothing beyond what they say.
+//! Exclusion rules: a cluster works while a webhook is down, and nothing else is excluded.
 
 use std::net::SocketAddr;
 use std::sync::LazyLock;
@@ -7,10 +7,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
 
-use crate::cluster::{Cluster, Flavor, Mutating, Validating, config_map, message};
-use crate::hook::Hook;
+use crate::cluster::{Mutating, Validating, WebhookKind, WebhookTestCluster, config_map, message};
 use crate::support::CONFIG_MAPS;
 use crate::webhook::{deny, patch};
+use crate::webhook_builder::WebhookBuilder;
 
 const NODE_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
@@ -30,24 +30,24 @@ fn pod(name: &str) -> Value {
     })
 }
 
-/// An address that is taken, so that nobody else gets it while tests run, but at which nobody listens.
+/// A reserved address on which nothing listens.
 static NOBODY: LazyLock<TcpSocket> = LazyLock::new(|| {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     socket
 });
 
-/// A webhook for everything, at an address where nobody listens.
-fn down(name: &str) -> Hook {
+/// A catch-all webhook at an address on which nothing listens.
+fn down(name: &str) -> WebhookBuilder {
     let url = format!("https://{}/", NOBODY.local_addr().unwrap());
     let client_config = json!({"url": url});
-    Hook::new(name, client_config).sees_everything()
+    WebhookBuilder::new(name, client_config).matching_everything()
 }
 
-async fn refused_by_the_webhook(cluster: &Cluster, path: &str, object: &Value) {
-    let made = cluster.post(path, object).await;
-    assert_eq!(made.code, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
-    let text = message(&made);
+async fn assert_webhook_unreachable(cluster: &WebhookTestCluster, path: &str, object: &Value) {
+    let response = cluster.post(path, object).await;
+    assert_eq!(response.code, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
+    let text = message(&response);
     assert!(
         text.contains("failed calling webhook \"down.example.com\""),
         "{text}"
@@ -55,8 +55,8 @@ async fn refused_by_the_webhook(cluster: &Cluster, path: &str, object: &Value) {
     assert!(text.ends_with("connect: connection refused"), "{text}");
 }
 
-/// The rules that operators are advised to have.
-fn what_the_cluster_lives_on() -> Value {
+/// The exclusion rules recommended to operators.
+fn recommended_exclusions() -> Value {
     json!([
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
          "namespaces": ["kube-system", "kube-node-lease"]},
@@ -65,34 +65,34 @@ fn what_the_cluster_lives_on() -> Value {
     ])
 }
 
-async fn a_cluster_lives_on(flavor: Flavor) {
-    let cluster = Cluster::start().await;
-    cluster.must_make(NODE_LEASES, lease("n", "a")).await;
-    let hook = down("down").excluding(what_the_cluster_lives_on());
-    cluster.register(flavor, "down", [hook]).await;
+async fn cluster_works_while_catch_all_webhook_is_down(webhook_kind: WebhookKind) {
+    let cluster = WebhookTestCluster::start().await;
+    cluster.must_create(NODE_LEASES, lease("n", "a")).await;
+    let hook = down("down").excluding(recommended_exclusions());
+    cluster.register(webhook_kind, "down", [hook]).await;
 
-    // Leases renew and begin, nodes join, tokens are looked at.
+    // Leases are renewed and created, nodes register, tokens are reviewed.
     let renewed = format!("{NODE_LEASES}/n");
     let renewal = cluster
         .merge(&renewed, &json!({"spec": {"holderIdentity": "b"}}))
         .await;
     assert_eq!(renewal.code, StatusCode::OK, "{}", renewal.text());
-    cluster.must_make(NODE_LEASES, lease("m", "a")).await;
+    cluster.must_create(NODE_LEASES, lease("m", "a")).await;
     cluster
-        .must_make("/api/v1/nodes", json!({"metadata": {"name": "n"}}))
+        .must_create("/api/v1/nodes", json!({"metadata": {"name": "n"}}))
         .await;
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    let told = cluster.merge("/api/v1/nodes/n/status", &ready).await;
-    assert_eq!(told.code, StatusCode::OK, "{}", told.text());
+    let response = cluster.merge("/api/v1/nodes/n/status", &ready).await;
+    assert_eq!(response.code, StatusCode::OK, "{}", response.text());
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
     cluster
-        .must_make(reviews, json!({"spec": {"token": "t"}}))
+        .must_create(reviews, json!({"spec": {"token": "t"}}))
         .await;
 
-    // What is not left out still fails, and reading is nobody's business.
-    refused_by_the_webhook(&cluster, LEASES, &lease("n", "a")).await;
-    refused_by_the_webhook(&cluster, CONFIG_MAPS, &config_map("c")).await;
-    refused_by_the_webhook(
+    // Writes that are not excluded still fail, and reads are not affected.
+    assert_webhook_unreachable(&cluster, LEASES, &lease("n", "a")).await;
+    assert_webhook_unreachable(&cluster, CONFIG_MAPS, &config_map("c")).await;
+    assert_webhook_unreachable(
         &cluster,
         "/api/v1/namespaces",
         &json!({"metadata": {"name": "x"}}),
@@ -100,29 +100,29 @@ async fn a_cluster_lives_on(flavor: Flavor) {
     .await;
     let access = json!({"spec": {"nonResourceAttributes": {"verb": "get", "path": "/"}}});
     let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-    refused_by_the_webhook(&cluster, reviews, &access).await;
+    assert_webhook_unreachable(&cluster, reviews, &access).await;
     cluster.get(CONFIG_MAPS).await;
 
-    cluster.remove(flavor, "down").await;
-    cluster.must_make(CONFIG_MAPS, config_map("c")).await;
+    cluster.remove(webhook_kind, "down").await;
+    cluster.must_create(CONFIG_MAPS, config_map("c")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_lives_on_while_a_validating_webhook_for_everything_is_down() {
-    a_cluster_lives_on(Validating).await;
+async fn cluster_works_while_a_catch_all_validating_webhook_is_down() {
+    cluster_works_while_catch_all_webhook_is_down(Validating).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_lives_on_while_a_mutating_webhook_for_everything_is_down() {
-    a_cluster_lives_on(Mutating).await;
+async fn cluster_works_while_a_catch_all_mutating_webhook_is_down() {
+    cluster_works_while_catch_all_webhook_is_down(Mutating).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_exclusions_nothing_is_left_but_to_change_the_configuration() {
-    let cluster = Cluster::start().await;
-    cluster.must_make(NODE_LEASES, lease("n", "a")).await;
-    for flavor in [Validating, Mutating] {
-        cluster.register(flavor, "down", [down("down")]).await;
+async fn without_exclusions_only_the_configuration_can_be_changed() {
+    let cluster = WebhookTestCluster::start().await;
+    cluster.must_create(NODE_LEASES, lease("n", "a")).await;
+    for webhook_kind in [Validating, Mutating] {
+        cluster.register(webhook_kind, "down", [down("down")]).await;
         let path = format!("{NODE_LEASES}/n");
         let renewal = cluster
             .merge(&path, &json!({"spec": {"holderIdentity": "b"}}))
@@ -133,49 +133,54 @@ async fn without_exclusions_nothing_is_left_but_to_change_the_configuration() {
             "{}",
             renewal.text()
         );
-        refused_by_the_webhook(&cluster, CONFIG_MAPS, &config_map("c")).await;
+        assert_webhook_unreachable(&cluster, CONFIG_MAPS, &config_map("c")).await;
 
-        // No webhook is asked about configurations: whoever made a mistake can undo it.
+        // No webhook is called for configurations, so that mistakes can be corrected.
         let lenient = down("down").excluding(json!([{"apiGroups": ["coordination.k8s.io"]}]));
-        cluster.replace(flavor, "down", [lenient]).await;
+        cluster.replace(webhook_kind, "down", [lenient]).await;
         let renewal = cluster
             .merge(&path, &json!({"spec": {"holderIdentity": "b"}}))
             .await;
         assert_eq!(renewal.code, StatusCode::OK, "{}", renewal.text());
-        cluster.remove(flavor, "down").await;
+        cluster.remove(webhook_kind, "down").await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_that_runs_in_the_cluster_can_come_back() {
-    let cluster = Cluster::start().await;
-    cluster.make_namespace("hooks", json!({})).await;
+async fn in_cluster_webhook_can_recover() {
+    let cluster = WebhookTestCluster::start().await;
+    cluster.create_namespace("hooks", json!({})).await;
     let own = "/api/v1/namespaces/hooks/pods";
-    let hook = || down("down").sees(&["CREATE"], "", "v1", "pods");
+    let hook = || down("down").matching(&["CREATE"], "", "v1", "pods");
     cluster.register(Validating, "down", [hook()]).await;
-    // Its pods are gone, and it would have to be asked before there are new ones.
-    cluster.until_accounts("hooks").await;
-    refused_by_the_webhook(&cluster, own, &pod("p")).await;
+    // Its pods are deleted, and it would be called before new ones can be created.
+    cluster.wait_for_default_account("hooks").await;
+    assert_webhook_unreachable(&cluster, own, &pod("p")).await;
 
     let lenient = hook().excluding(json!([{"resources": ["pods"], "namespaces": ["hooks"]}]));
     cluster.replace(Validating, "down", [lenient]).await;
-    cluster.must_make(own, pod("p")).await;
-    cluster.until_accounts("default").await;
-    refused_by_the_webhook(&cluster, PODS, &pod("p")).await;
+    cluster.must_create(own, pod("p")).await;
+    cluster.wait_for_default_account("default").await;
+    assert_webhook_unreachable(&cluster, PODS, &pod("p")).await;
 }
 
-/// Registers a webhook, and says whether it saw the request that `ask` makes.
-async fn sees(cluster: &Cluster, flavor: Flavor, hook: Hook, ask: impl AsyncFnOnce()) -> bool {
-    cluster.webhook.forget();
-    cluster.register(flavor, "hook", [hook]).await;
-    ask().await;
-    cluster.remove(flavor, "hook").await;
-    !cluster.webhook.asked("/hook").is_empty()
+/// Registers a webhook and returns whether it was called for the request that `send` makes.
+async fn is_called(
+    cluster: &WebhookTestCluster,
+    webhook_kind: WebhookKind,
+    hook: WebhookBuilder,
+    send: impl AsyncFnOnce(),
+) -> bool {
+    cluster.webhook.clear_received();
+    cluster.register(webhook_kind, "hook", [hook]).await;
+    send().await;
+    cluster.remove(webhook_kind, "hook").await;
+    !cluster.webhook.received("/hook").is_empty()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_exclusion_is_for_all_versions_if_the_rules_are() {
-    let cluster = Cluster::start().await;
+async fn exclusion_applies_to_equivalent_versions_with_match_policy_equivalent() {
+    let cluster = WebhookTestCluster::start().await;
     let scaler = json!({
         "metadata": {"name": "s"},
         "spec": {
@@ -193,24 +198,24 @@ async fn an_exclusion_is_for_all_versions_if_the_rules_are() {
     ] {
         let hook = cluster
             .hook("hook")
-            .sees(&["*"], "autoscaling", "*", "*")
+            .matching(&["*"], "autoscaling", "*", "*")
             .with("matchPolicy", json!(policy))
             .excluding(excluded.clone());
         let path = format!(
             "/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers?dryRun=All"
         );
-        let seen = sees(&cluster, Validating, hook, async || {
-            cluster.must_make(&path, scaler.clone()).await;
+        let seen = is_called(&cluster, Validating, hook, async || {
+            cluster.must_create(&path, scaler.clone()).await;
         });
         assert_eq!(seen.await, expect, "{policy} {version}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_exclusion_of_a_resource_is_not_one_of_its_subresources() {
-    let cluster = Cluster::start().await;
-    cluster.until_accounts("default").await;
-    cluster.must_make(PODS, pod("p")).await;
+async fn excluding_a_resource_does_not_exclude_its_subresources() {
+    let cluster = WebhookTestCluster::start().await;
+    cluster.wait_for_default_account("default").await;
+    cluster.must_create(PODS, pod("p")).await;
     let main = format!("{PODS}/p");
     let status = format!("{PODS}/p/status");
     for (resources, main_seen, status_seen) in [
@@ -232,9 +237,9 @@ async fn an_exclusion_of_a_resource_is_not_one_of_its_subresources() {
                 json!([{"apiGroups": [""], "resources": resources, "resourceNames": ["p"]}]);
             let hook = cluster
                 .hook("hook")
-                .sees(&["UPDATE"], "", "v1", "pods/*")
+                .matching(&["UPDATE"], "", "v1", "pods/*")
                 .excluding(rules);
-            let seen = sees(&cluster, Validating, hook, async || {
+            let seen = is_called(&cluster, Validating, hook, async || {
                 let patched = cluster.merge(&format!("{path}?dryRun=All"), &patch).await;
                 assert_eq!(patched.code, StatusCode::OK, "{}", patched.text());
             });
@@ -244,24 +249,24 @@ async fn an_exclusion_of_a_resource_is_not_one_of_its_subresources() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_exclusion_by_name_needs_a_name() {
-    let cluster = Cluster::start().await;
+async fn exclusion_by_name_requires_a_name() {
+    let cluster = WebhookTestCluster::start().await;
     let hook = |operation: &str| {
         cluster
             .hook("hook")
-            .sees(&[operation], "", "v1", "configmaps")
+            .matching(&[operation], "", "v1", "configmaps")
             .excluding(json!([{"resources": ["configmaps"], "resourceNames": ["keep"]}]))
     };
-    for flavor in [Mutating, Validating] {
+    for webhook_kind in [Mutating, Validating] {
         for (metadata, expect) in [
             (json!({"name": "keep"}), false),
             (json!({"name": "other"}), true),
             (json!({"generateName": "keep"}), true),
         ] {
-            let seen = sees(&cluster, flavor, hook("CREATE"), async || {
+            let seen = is_called(&cluster, webhook_kind, hook("CREATE"), async || {
                 let path = format!("{CONFIG_MAPS}?dryRun=All");
                 cluster
-                    .must_make(&path, json!({"metadata": metadata}))
+                    .must_create(&path, json!({"metadata": metadata}))
                     .await;
             });
             assert_eq!(seen.await, expect, "{metadata}");
@@ -270,39 +275,39 @@ async fn an_exclusion_by_name_needs_a_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deleting_a_collection_has_no_name_to_be_excluded_by() {
-    let cluster = Cluster::start().await;
-    cluster.make_namespace("n", json!({})).await;
+async fn delete_collection_is_not_excluded_by_name() {
+    let cluster = WebhookTestCluster::start().await;
+    cluster.create_namespace("n", json!({})).await;
     let maps = "/api/v1/namespaces/n/configmaps";
-    cluster.must_make(maps, config_map("keep")).await;
+    cluster.must_create(maps, config_map("keep")).await;
     cluster.webhook.on("/hook", |_| deny("no"));
     let hook = cluster
         .hook("hook")
-        .sees(&["DELETE"], "", "v1", "configmaps")
+        .matching(&["DELETE"], "", "v1", "configmaps")
         .excluding(
             json!([{"resources": ["configmaps"], "resourceNames": ["keep"], "namespaces": ["n"]}]),
         );
-    for flavor in [Validating, Mutating] {
-        cluster.register(flavor, "hook", [hook.clone()]).await;
+    for webhook_kind in [Validating, Mutating] {
+        cluster.register(webhook_kind, "hook", [hook.clone()]).await;
         let selected = format!("{maps}?fieldSelector=metadata.name=keep");
         let all = cluster.delete(&selected).await;
         assert_eq!(all.code, StatusCode::BAD_REQUEST, "{}", all.text());
         let one = cluster.delete(&format!("{maps}/keep?dryRun=All")).await;
         assert_eq!(one.code, StatusCode::OK, "{}", one.text());
-        cluster.remove(flavor, "hook").await;
+        cluster.remove(webhook_kind, "hook").await;
     }
     cluster.get(&format!("{maps}/keep")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_exclusion_holds_for_dry_runs_too() {
-    let cluster = Cluster::start().await;
+async fn exclusion_applies_to_dry_runs() {
+    let cluster = WebhookTestCluster::start().await;
     let hook =
         down("down").excluding(json!([{"resources": ["configmaps"], "operations": ["CREATE"]}]));
     cluster.register(Validating, "down", [hook]).await;
     let dry = format!("{CONFIG_MAPS}?dryRun=All");
-    cluster.must_make(&dry, config_map("c")).await;
-    cluster.must_make(CONFIG_MAPS, config_map("c")).await;
+    cluster.must_create(&dry, config_map("c")).await;
+    cluster.must_create(CONFIG_MAPS, config_map("c")).await;
     let path = format!("{CONFIG_MAPS}/c?dryRun=All");
     let changed = cluster.merge(&path, &json!({"data": {"a": "c"}})).await;
     assert_eq!(
@@ -314,14 +319,16 @@ async fn an_exclusion_holds_for_dry_runs_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_exclusion_by_namespace_asks_for_names_and_labels() {
-    let cluster = Cluster::start().await;
-    cluster.make_namespace("one", json!({"team": "a"})).await;
-    cluster.make_namespace("two", json!({"team": "a"})).await;
-    cluster.make_namespace("three", json!({"team": "b"})).await;
+async fn exclusion_matches_namespace_names_and_labels() {
+    let cluster = WebhookTestCluster::start().await;
+    cluster.create_namespace("one", json!({"team": "a"})).await;
+    cluster.create_namespace("two", json!({"team": "a"})).await;
+    cluster
+        .create_namespace("three", json!({"team": "b"}))
+        .await;
     let of_team = json!({"matchLabels": {"team": "a"}});
     let by_name = json!({"matchLabels": {"kubernetes.io/metadata.name": "three"}});
-    for (rule, left_out) in [
+    for (rule, excluded_namespaces) in [
         (json!({"namespaces": ["one"]}), vec!["one"]),
         (json!({"namespaceSelector": of_team}), vec!["one", "two"]),
         (json!({"namespaceSelector": by_name}), vec!["three"]),
@@ -332,21 +339,21 @@ async fn an_exclusion_by_namespace_asks_for_names_and_labels() {
     ] {
         let hook = cluster.hook("hook").excluding(json!([rule]));
         let seen = async |namespace: &str| {
-            sees(&cluster, Validating, hook.clone(), async || {
+            is_called(&cluster, Validating, hook.clone(), async || {
                 let path = format!("/api/v1/namespaces/{namespace}/configmaps?dryRun=All");
-                cluster.must_make(&path, config_map("c")).await;
+                cluster.must_create(&path, config_map("c")).await;
             })
             .await
         };
         for namespace in ["one", "two", "three"] {
-            let expect = !left_out.contains(&namespace);
+            let expect = !excluded_namespaces.contains(&namespace);
             assert_eq!(seen(namespace).await, expect, "{rule} {namespace}");
         }
     }
 }
 
-/// How many new config maps were kept away from the validating webhook.
-async fn left_out(cluster: &Cluster) -> f64 {
+/// The number of config map creates from which the validating webhook was excluded.
+async fn excluded_call_count(cluster: &WebhookTestCluster) -> f64 {
     let labels = [
         ("name", "hook.example.com"),
         ("kind", "webhook"),
@@ -360,41 +367,41 @@ async fn left_out(cluster: &Cluster) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_left_out_is_counted() {
-    let cluster = Cluster::start().await;
+async fn excluded_calls_are_counted() {
+    let cluster = WebhookTestCluster::start().await;
     let hook = cluster
         .hook("hook")
         .excluding(json!([{"resources": ["configmaps"], "resourceNames": ["c"]}]));
     cluster.register(Validating, "hook", [hook]).await;
-    cluster.must_make(CONFIG_MAPS, config_map("c")).await;
-    cluster.must_make(CONFIG_MAPS, config_map("d")).await;
-    assert_eq!(left_out(&cluster).await, 1.0);
+    cluster.must_create(CONFIG_MAPS, config_map("c")).await;
+    cluster.must_create(CONFIG_MAPS, config_map("d")).await;
+    assert_eq!(excluded_call_count(&cluster).await, 1.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_left_out_by_resource_is_counted_across_changes() {
-    let cluster = Cluster::start().await;
+async fn excluded_calls_are_counted_across_configuration_changes() {
+    let cluster = WebhookTestCluster::start().await;
     let hook = || {
         let exclusions = json!([{"resources": ["configmaps"], "namespaces": ["default"]}]);
         cluster.hook("hook").excluding(exclusions)
     };
     cluster.register(Validating, "hook", [hook()]).await;
     for name in ["a", "b"] {
-        cluster.must_make(CONFIG_MAPS, config_map(name)).await;
+        cluster.must_create(CONFIG_MAPS, config_map(name)).await;
     }
-    // Another configuration makes all decisions void, but not the counts.
+    // Another configuration invalidates all match decisions, but not the counts.
     cluster.register(Validating, "other", []).await;
-    cluster.must_make(CONFIG_MAPS, config_map("c")).await;
-    assert_eq!(left_out(&cluster).await, 3.0);
-    assert!(cluster.webhook.asked("/hook").is_empty());
+    cluster.must_create(CONFIG_MAPS, config_map("c")).await;
+    assert_eq!(excluded_call_count(&cluster).await, 3.0);
+    assert!(cluster.webhook.received("/hook").is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_left_out_of_a_write_is_counted_once() {
-    let cluster = Cluster::start().await;
+async fn excluded_calls_are_counted_once_per_write() {
+    let cluster = WebhookTestCluster::start().await;
     let rules = json!([{"resources": ["configmaps"], "resourceNames": ["c"]}]);
-    let left_out = |name: &str| cluster.hook(name).excluding(rules.clone());
-    // Two that change the object one after the other, so that the first is asked again.
+    let excluded_hook = |name: &str| cluster.hook(name).excluding(rules.clone());
+    // Two webhooks that change the object one after the other, so that the first is reinvoked.
     for path in ["/first", "/second"] {
         cluster.webhook.on(path, move |_| {
             let key = format!("/data{path}");
@@ -404,13 +411,16 @@ async fn what_is_left_out_of_a_write_is_counted_once() {
     let first = cluster
         .hook("first")
         .with("reinvocationPolicy", json!("IfNeeded"));
-    let hooks = [left_out("left-out"), first, cluster.hook("second")];
+    let hooks = [excluded_hook("left-out"), first, cluster.hook("second")];
     cluster.register(Mutating, "hooks", hooks).await;
     cluster
-        .register(Validating, "hooks", [left_out("left-out")])
+        .register(Validating, "hooks", [excluded_hook("left-out")])
         .await;
-    cluster.must_make(CONFIG_MAPS, config_map("c")).await;
-    assert_eq!(cluster.webhook.order(), ["/first", "/second", "/first"]);
+    cluster.must_create(CONFIG_MAPS, config_map("c")).await;
+    assert_eq!(
+        cluster.webhook.received_paths(),
+        ["/first", "/second", "/first"]
+    );
     for step in ["admit", "validating"] {
         let labels = [
             ("name", "left-out.example.com"),

@@ -1,34 +1,34 @@
-//! Webhooks that hang, break off or answer nonsense: the time-out holds, and the failure policy decides.
+//! Webhooks that hang, disconnect or send invalid responses: the timeout applies, and the failure policy decides.
 
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Flavor, Mutating, Validating, message};
-use crate::webhook::{Act, deny, patch, say};
+use crate::cluster::{Mutating, Validating, WebhookKind, WebhookTestCluster, message};
+use crate::webhook::{WebhookResponse, deny, patch, respond_with};
 
-/// What a webhook does, and what is said of it after its name. `ADDRESS` is that of the webhook server.
-struct Case {
+/// A webhook's behavior, and the expected error after its name. `ADDRESS` is that of the webhook server.
+struct WebhookFailureCase {
     name: &'static str,
-    act: fn(&Value) -> Act,
+    act: fn(&Value) -> WebhookResponse,
     expect: &'static str,
 }
 
-const BOTH: &[Case] = &[
-    Case {
+const BOTH: &[WebhookFailureCase] = &[
+    WebhookFailureCase {
         name: "hangs",
-        act: |_| Act::Hang,
+        act: |_| WebhookResponse::Hang,
         expect: "failed to call webhook: Post \"https://ADDRESS/hangs?timeout=1s\": context deadline exceeded",
     },
-    Case {
+    WebhookFailureCase {
         name: "resets",
-        act: |_| Act::Reset,
+        act: |_| WebhookResponse::Reset,
         expect: "failed to call webhook: Post \"https://ADDRESS/resets?timeout=1s\": EOF",
     },
-    Case {
+    WebhookFailureCase {
         name: "broken",
-        act: |_| Act::Send {
+        act: |_| WebhookResponse::Send {
             code: 500,
             headers: vec![("content-type", "text/plain".into())],
             body: "no database".into(),
@@ -36,28 +36,28 @@ const BOTH: &[Case] = &[
         expect: "failed to call webhook: an error on the server (\"no database\") has prevented the request from \
                  succeeding",
     },
-    Case {
+    WebhookFailureCase {
         name: "missing",
-        act: |_| Act::Send {
+        act: |_| WebhookResponse::Send {
             code: 404,
             headers: vec![],
             body: "404 page not found".into(),
         },
         expect: "failed to call webhook: the server could not find the requested resource",
     },
-    Case {
+    WebhookFailureCase {
         name: "empty",
-        act: |_| say(""),
+        act: |_| respond_with(""),
         expect: "failed to call webhook: 0-length response with status code: 200 and content type: application/json",
     },
-    Case {
+    WebhookFailureCase {
         name: "huge",
-        act: |_| say(" ".repeat(8 << 20)),
+        act: |_| respond_with(" ".repeat(8 << 20)),
         expect: "failed to call webhook: the response body is longer than 7340032 bytes",
     },
-    Case {
+    WebhookFailureCase {
         name: "redirects",
-        act: |_| Act::Send {
+        act: |_| WebhookResponse::Send {
             code: 307,
             headers: vec![("location", "/elsewhere".into())],
             body: String::new(),
@@ -65,23 +65,25 @@ const BOTH: &[Case] = &[
         expect: "failed to call webhook: the server responded with a redirect (307) to \"/elsewhere\", and redirects \
                  are not followed",
     },
-    Case {
+    WebhookFailureCase {
         name: "silent",
-        act: |_| say(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"})),
+        act: |_| {
+            respond_with(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}))
+        },
         expect: "received invalid webhook response: webhook response was absent",
     },
-    Case {
+    WebhookFailureCase {
         name: "unnamed",
-        act: |request| say(json!({"response": {"uid": request["uid"], "allowed": true}})),
+        act: |request| respond_with(json!({"response": {"uid": request["uid"], "allowed": true}})),
         expect: "received invalid webhook response: expected webhook response of admission.k8s.io/v1, \
                  Kind=AdmissionReview, got /, Kind=",
     },
 ];
 
-/// Registers a webhook that has one second, and tells how a creation ends.
+/// Registers a webhook with a timeout of one second, and returns the result of a create.
 async fn attempt(
-    cluster: &Cluster,
-    flavor: Flavor,
+    cluster: &WebhookTestCluster,
+    webhook_kind: WebhookKind,
     name: &str,
     failure_policy: &str,
 ) -> (StatusCode, String) {
@@ -89,26 +91,26 @@ async fn attempt(
         .hook(name)
         .with("timeoutSeconds", json!(1))
         .with("failurePolicy", json!(failure_policy));
-    cluster.register(flavor, name, [hook]).await;
-    let made = cluster.make(name).await;
-    cluster.remove(flavor, name).await;
-    if made.code == StatusCode::CREATED {
+    cluster.register(webhook_kind, name, [hook]).await;
+    let response = cluster.create_config_map(name).await;
+    cluster.remove(webhook_kind, name).await;
+    if response.code == StatusCode::CREATED {
         let path = format!("{}/{name}", crate::support::CONFIG_MAPS);
         assert_eq!(cluster.delete(&path).await.code, StatusCode::OK);
     }
-    (made.code, message(&made))
+    (response.code, message(&response))
 }
 
-async fn check(flavor: Flavor, cases: &[Case]) {
-    let cluster = Cluster::start().await;
-    // Over HTTP/2 only a stream would end.
+async fn check(webhook_kind: WebhookKind, cases: &[WebhookFailureCase]) {
+    let cluster = WebhookTestCluster::start().await;
+    // Over HTTP/2 only the stream would be reset.
     let webhook = &cluster.webhook;
-    webhook.show(&webhook.authority, &["http/1.1"], |_| {});
-    for Case { name, act, expect } in cases {
+    webhook.use_certificate(&webhook.authority, &["http/1.1"], |_| {});
+    for WebhookFailureCase { name, act, expect } in cases {
         webhook.on(&format!("/{name}"), *act);
-        let begun = Instant::now();
-        let (code, message) = attempt(&cluster, flavor, name, "Fail").await;
-        assert!(begun.elapsed() < Duration::from_secs(10), "{name}");
+        let started = Instant::now();
+        let (code, message) = attempt(&cluster, webhook_kind, name, "Fail").await;
+        assert!(started.elapsed() < Duration::from_secs(10), "{name}");
         assert_eq!(code, StatusCode::INTERNAL_SERVER_ERROR, "{name}: {message}");
         let message = message.replace(&webhook.address.to_string(), "ADDRESS");
         assert_eq!(
@@ -117,16 +119,16 @@ async fn check(flavor: Flavor, cases: &[Case]) {
                 "Internal error occurred: failed calling webhook \"{name}.example.com\": {expect}"
             )
         );
-        let ignored = attempt(&cluster, flavor, name, "Ignore").await;
+        let ignored = attempt(&cluster, webhook_kind, name, "Ignore").await;
         assert_eq!(ignored.0, StatusCode::CREATED, "{name}: {}", ignored.1);
     }
-    assert!(webhook.asked("/elsewhere").is_empty());
+    assert!(webhook.received("/elsewhere").is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn validating_webhooks_that_fail() {
+async fn failing_validating_webhooks_follow_the_failure_policy() {
     check(Validating, BOTH).await;
-    let no_patches = Case {
+    let no_patches = WebhookFailureCase {
         name: "patches",
         act: |_| patch(&json!([{"op": "add", "path": "/data/x", "value": "y"}])),
         expect: "received invalid webhook response: validating webhook may not return response.patch",
@@ -135,21 +137,21 @@ async fn validating_webhooks_that_fail() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mutating_webhooks_that_fail() {
+async fn failing_mutating_webhooks_follow_the_failure_policy() {
     check(Mutating, BOTH).await;
-    let no_type = Case {
+    let no_type = WebhookFailureCase {
         name: "untyped",
-        act: |_| Act::Respond(json!({"allowed": true, "patch": "W10="})),
+        act: |_| WebhookResponse::Respond(json!({"allowed": true, "patch": "W10="})),
         expect: "received invalid webhook response: webhook returned response.patch but not response.patchType",
     };
     check(Mutating, &[no_type]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_are_not_to_the_question() {
-    let cluster = Cluster::start().await;
+async fn mismatched_responses_are_failures() {
+    let cluster = WebhookTestCluster::start().await;
     let review = |uid: Value, version: &str| {
-        say(json!({
+        respond_with(json!({
             "apiVersion": version,
             "kind": "AdmissionReview",
             "response": {"uid": uid, "allowed": true},
@@ -163,8 +165,8 @@ async fn answers_that_are_not_to_the_question() {
     webhook.on("/version", move |request| {
         review(request["uid"].clone(), old)
     });
-    webhook.on("/text", |_| say("I agree"));
-    for (flavor, name, expect) in [
+    webhook.on("/text", |_| respond_with("I agree"));
+    for (webhook_kind, name, expect) in [
         (Validating, "uid", ", got \"wrong\""),
         (Mutating, "uid", ", got \"wrong\""),
         (
@@ -175,19 +177,19 @@ async fn answers_that_are_not_to_the_question() {
         ),
         (Validating, "text", ""),
     ] {
-        let (code, message) = attempt(&cluster, flavor, name, "Fail").await;
+        let (code, message) = attempt(&cluster, webhook_kind, name, "Fail").await;
         assert_eq!(code, StatusCode::INTERNAL_SERVER_ERROR, "{message}");
         assert!(message.ends_with(expect), "{message}");
         let names = format!("failed calling webhook \"{name}.example.com\": ");
         assert!(message.contains(&names), "{message}");
-        let ignored = attempt(&cluster, flavor, name, "Ignore").await;
+        let ignored = attempt(&cluster, webhook_kind, name, "Ignore").await;
         assert_eq!(ignored.0, StatusCode::CREATED, "{}", ignored.1);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn patches_that_are_no_patches() {
-    let cluster = Cluster::start().await;
+async fn invalid_patches_are_failures() {
+    let cluster = WebhookTestCluster::start().await;
     let webhook = &cluster.webhook;
     webhook.on("/unreadable", |_| patch(&json!({"op": "add"})));
     let (code, message) = attempt(&cluster, Mutating, "unreadable", "Fail").await;
@@ -197,7 +199,7 @@ async fn patches_that_are_no_patches() {
     let ignored = attempt(&cluster, Mutating, "unreadable", "Ignore").await;
     assert_eq!(ignored.0, StatusCode::CREATED, "{}", ignored.1);
 
-    // A patch that can be read is the webhook's decision: that it does not fit is no failure of the call.
+    // A well-formed patch is a decision of the webhook: that it does not apply is no call failure.
     webhook.on("/unfit", |_| {
         patch(&json!([{"op": "remove", "path": "/data/none"}]))
     });
@@ -211,12 +213,12 @@ async fn patches_that_are_no_patches() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refusals_count_whatever_the_failure_policy_is() {
-    let cluster = Cluster::start().await;
+async fn denials_apply_with_any_failure_policy() {
+    let cluster = WebhookTestCluster::start().await;
     cluster.webhook.on("/no", |_| deny("no"));
-    for flavor in [Mutating, Validating] {
+    for webhook_kind in [Mutating, Validating] {
         for policy in ["Fail", "Ignore"] {
-            let (code, message) = attempt(&cluster, flavor, "no", policy).await;
+            let (code, message) = attempt(&cluster, webhook_kind, "no", policy).await;
             assert_eq!(code, StatusCode::BAD_REQUEST);
             assert_eq!(
                 message,
@@ -227,8 +229,8 @@ async fn refusals_count_whatever_the_failure_policy_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_time_that_a_webhook_has_is_its_own() {
-    let cluster = Cluster::start().await;
+async fn timeout_is_per_webhook() {
+    let cluster = WebhookTestCluster::start().await;
     for (seconds, wait_ms, expect) in [
         (1, 2500, StatusCode::INTERNAL_SERVER_ERROR),
         (4, 2500, StatusCode::CREATED),
@@ -236,16 +238,16 @@ async fn the_time_that_a_webhook_has_is_its_own() {
         let name = format!("within-{seconds}");
         cluster.webhook.on(&format!("/{name}"), move |_| {
             let pause = Duration::from_millis(wait_ms);
-            Act::After(pause, Box::new(crate::webhook::allow()))
+            WebhookResponse::After(pause, Box::new(crate::webhook::allow()))
         });
         let hook = cluster.hook(&name).with("timeoutSeconds", json!(seconds));
         cluster.register(Validating, &name, [hook]).await;
-        let begun = Instant::now();
-        assert_eq!(cluster.make(&name).await.code, expect);
-        let took = begun.elapsed().as_millis();
+        let started = Instant::now();
+        assert_eq!(cluster.create_config_map(&name).await.code, expect);
+        let took = started.elapsed().as_millis();
         assert!((1000..4000).contains(&took), "{took} ms");
-        let asked = cluster.webhook.asked(&format!("/{name}"));
-        assert_eq!(asked[0].query, format!("timeout={seconds}s"));
+        let received = cluster.webhook.received(&format!("/{name}"));
+        assert_eq!(received[0].query, format!("timeout={seconds}s"));
         cluster.remove(Validating, &name).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Webhooks that are asked about writes, as users meet them: the built program, and a webhook server over TLS.
+//! Admission webhooks end to end: the built program, and a webhook server over TLS.
 
 #[path = "../program/mod.rs"]
 #[allow(dead_code)]
@@ -13,7 +13,7 @@ mod cluster;
 mod dispatch;
 mod exclusions;
 mod failures;
-mod hook;
 mod matching;
 mod mutation;
 mod webhook;
+mod webhook_builder;

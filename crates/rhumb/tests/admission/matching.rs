@@ -1,39 +1,46 @@
-//! Which webhooks see which requests, and under which names.
+//! Matching of requests to webhooks, and the resource names in reviews.
 
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Mutating, Validating, config_map};
-use crate::hook::{Hook, rule};
+use crate::cluster::{Mutating, Validating, WebhookTestCluster, config_map};
 use crate::support::CONFIG_MAPS;
+use crate::webhook_builder::{WebhookBuilder, rule};
 
-/// Registers all webhooks, each under its own name, and gives the names of those that see a request.
-struct Audience {
-    cluster: Cluster,
+/// Registers all webhooks under their names and returns the names of those that are called for a request.
+struct MatchingWebhooks {
+    cluster: WebhookTestCluster,
 }
 
-impl Audience {
-    async fn of<const N: usize>(hooks: [(&'static str, Change); N]) -> Audience {
-        let cluster = Cluster::start().await;
+impl MatchingWebhooks {
+    async fn of<const N: usize>(hooks: [(&'static str, WebhookEdit); N]) -> MatchingWebhooks {
+        let cluster = WebhookTestCluster::start().await;
         let hooks = hooks.map(|(name, change)| change(cluster.hook(name)));
         cluster.register(Validating, "all", hooks).await;
-        Audience { cluster }
+        MatchingWebhooks { cluster }
     }
 
     async fn see(&self, method: Method, path: &str, body: Value) -> Vec<String> {
-        self.cluster.webhook.forget();
-        let answer = self.cluster.ask(method, path, &body).await;
-        assert!(answer.code.is_success(), "{path}: {}", answer.text());
-        let mut names = self.cluster.webhook.order();
+        self.cluster.webhook.clear_received();
+        let response = self.cluster.send(method, path, &body).await;
+        assert!(response.code.is_success(), "{path}: {}", response.text());
+        let mut names = self.cluster.webhook.received_paths();
         names.sort_unstable();
         names
     }
 }
 
-type Change = fn(Hook) -> Hook;
+type WebhookEdit = fn(WebhookBuilder) -> WebhookBuilder;
 
-fn sees(operations: &[&str], group: &str, version: &str, resource: &str) -> impl Fn(Hook) -> Hook {
-    move |hook: Hook| hook.with("rules", json!([rule(operations, group, version, resource)]))
+fn matching(
+    operations: &[&str],
+    group: &str,
+    version: &str,
+    resource: &str,
+) -> impl Fn(WebhookBuilder) -> WebhookBuilder {
+    move |hook: WebhookBuilder| {
+        hook.with("rules", json!([rule(operations, group, version, resource)]))
+    }
 }
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -52,26 +59,26 @@ fn deployment() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rules_have_groups_versions_resources_and_operations() {
-    let audience = Audience::of([
-        ("all", |hook| sees(&["*"], "*", "*", "*/*")(hook)),
-        ("all-main", |hook| sees(&["*"], "*", "*", "*")(hook)),
-        ("apps", |hook| sees(&["CREATE"], "apps", "*", "*")(hook)),
+async fn rules_match_groups_versions_resources_and_operations() {
+    let audience = MatchingWebhooks::of([
+        ("all", |hook| matching(&["*"], "*", "*", "*/*")(hook)),
+        ("all-main", |hook| matching(&["*"], "*", "*", "*")(hook)),
+        ("apps", |hook| matching(&["CREATE"], "apps", "*", "*")(hook)),
         ("beta", |hook| {
-            let hook = sees(&["CREATE"], "apps", "v1beta1", "deployments")(hook);
+            let hook = matching(&["CREATE"], "apps", "v1beta1", "deployments")(hook);
             hook.with("matchPolicy", json!("Exact"))
         }),
-        ("core", |hook| sees(&["*"], "", "v1", "*")(hook)),
-        ("deletes", |hook| sees(&["DELETE"], "*", "*", "*")(hook)),
+        ("core", |hook| matching(&["*"], "", "v1", "*")(hook)),
+        ("deletes", |hook| matching(&["DELETE"], "*", "*", "*")(hook)),
         ("deployments", |hook| {
-            sees(&["CREATE", "UPDATE"], "apps", "v1", "deployments")(hook)
+            matching(&["CREATE", "UPDATE"], "apps", "v1", "deployments")(hook)
         }),
         ("of-deployments", |hook| {
-            sees(&["*"], "apps", "v1", "deployments/*")(hook)
+            matching(&["*"], "apps", "v1", "deployments/*")(hook)
         }),
-        ("scales", |hook| sees(&["*"], "*", "*", "*/scale")(hook)),
+        ("scales", |hook| matching(&["*"], "*", "*", "*/scale")(hook)),
         ("status", |hook| {
-            sees(&["UPDATE"], "apps", "v1", "deployments/status")(hook)
+            matching(&["UPDATE"], "apps", "v1", "deployments/status")(hook)
         }),
     ])
     .await;
@@ -120,13 +127,13 @@ async fn rules_have_groups_versions_resources_and_operations() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rules_have_a_scope() {
-    fn scoped(hook: Hook, scope: &str) -> Hook {
+async fn rules_match_the_scope() {
+    fn scoped(hook: WebhookBuilder, scope: &str) -> WebhookBuilder {
         let mut rule = rule(&["*"], "*", "*", "*");
         rule["scope"] = json!(scope);
         hook.with("rules", json!([rule]))
     }
-    let audience = Audience::of([
+    let audience = MatchingWebhooks::of([
         ("any", |hook| scoped(hook, "*")),
         ("cluster", |hook| scoped(hook, "Cluster")),
         ("namespaced", |hook| scoped(hook, "Namespaced")),
@@ -144,7 +151,7 @@ async fn rules_have_a_scope() {
         audience.see(Method::POST, classes, class).await,
         ["/any", "/cluster"]
     );
-    // A namespace is not in itself.
+    // A namespace is cluster-scoped.
     let namespace = json!({"metadata": {"name": "n"}});
     let seen = audience
         .see(Method::POST, "/api/v1/namespaces", namespace)
@@ -153,12 +160,12 @@ async fn rules_have_a_scope() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn namespaces_are_selected_by_labels_and_by_name() {
-    fn selecting(hook: Hook, selector: Value) -> Hook {
-        let all = sees(&["*"], "*", "*", "*")(hook);
+async fn namespace_selector_matches_labels_and_name() {
+    fn selecting(hook: WebhookBuilder, selector: Value) -> WebhookBuilder {
+        let all = matching(&["*"], "*", "*", "*")(hook);
         all.with("namespaceSelector", selector)
     }
-    let audience = Audience::of([
+    let audience = MatchingWebhooks::of([
         ("labelled", |hook| {
             selecting(hook, json!({"matchLabels": {"team": "a"}}))
         }),
@@ -173,7 +180,7 @@ async fn namespaces_are_selected_by_labels_and_by_name() {
     .await;
     let namespace =
         |name: &str, team: &str| json!({"metadata": {"name": name, "labels": {"team": team}}});
-    // A namespace is selected by its own labels, of which one is its name before it is stored.
+    // A namespace is selected by its own labels, including the name label before it is stored.
     let path = "/api/v1/namespaces";
     assert_eq!(
         audience
@@ -200,14 +207,14 @@ async fn namespaces_are_selected_by_labels_and_by_name() {
             .await,
         ["/not-named"]
     );
-    // What is in no namespace is never left out by a selector of namespaces.
+    // Namespace selectors do not apply to cluster-scoped objects.
     let class = json!({"metadata": {"name": "x"}, "value": 1});
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
     assert_eq!(
         audience.see(Method::POST, classes, class).await,
         ["/labelled", "/named", "/not-named"]
     );
-    // Labels count from the moment they are stored.
+    // Label changes apply as soon as they are stored.
     let label = json!({"metadata": {"name": "two", "labels": {"team": "a"}}});
     audience
         .see(Method::PUT, "/api/v1/namespaces/two", label)
@@ -221,12 +228,12 @@ async fn namespaces_are_selected_by_labels_and_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn objects_are_selected_by_what_they_were_or_what_they_become() {
-    fn selecting(hook: Hook, selector: Value) -> Hook {
-        let all = sees(&["*"], "", "v1", "configmaps")(hook);
+async fn object_selector_matches_old_or_new_labels() {
+    fn selecting(hook: WebhookBuilder, selector: Value) -> WebhookBuilder {
+        let all = matching(&["*"], "", "v1", "configmaps")(hook);
         all.with("objectSelector", selector)
     }
-    let audience = Audience::of([
+    let audience = MatchingWebhooks::of([
         ("red", |hook| {
             selecting(hook, json!({"matchLabels": {"color": "red"}}))
         }),
@@ -268,17 +275,17 @@ fn scaler() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_version_of_a_kind_is_seen_as_the_rule_names_it() {
-    let cluster = Cluster::start().await;
-    for (flavor, name) in [(Validating, "check"), (Mutating, "change")] {
+async fn equivalent_version_is_converted_for_the_rule() {
+    let cluster = WebhookTestCluster::start().await;
+    for (webhook_kind, name) in [(Validating, "check"), (Mutating, "change")] {
         let hook = |policy: &str| {
             cluster
                 .hook(&format!("{name}-{}", policy.to_lowercase()))
-                .sees(&["CREATE"], "autoscaling", "v1", "horizontalpodautoscalers")
+                .matching(&["CREATE"], "autoscaling", "v1", "horizontalpodautoscalers")
                 .with("matchPolicy", json!(policy))
         };
         cluster
-            .register(flavor, name, [hook("Equivalent"), hook("Exact")])
+            .register(webhook_kind, name, [hook("Equivalent"), hook("Exact")])
             .await;
     }
     cluster.webhook.on("/change-equivalent", |_| {
@@ -287,18 +294,18 @@ async fn another_version_of_a_kind_is_seen_as_the_rule_names_it() {
         ]))
     });
     let path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
-    let made = cluster.must_make(path, scaler()).await;
-    // What was changed in one version is changed in all.
+    let response = cluster.must_create(path, scaler()).await;
+    // A change in one version applies to all versions.
     assert_eq!(
-        made["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"],
+        response["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"],
         66
     );
     assert_eq!(
-        cluster.webhook.order(),
+        cluster.webhook.received_paths(),
         ["/change-equivalent", "/check-equivalent"]
     );
     for (path, percentage) in [("/change-equivalent", 55), ("/check-equivalent", 66)] {
-        let request = &cluster.webhook.asked(path)[0].request;
+        let request = &cluster.webhook.received(path)[0].request;
         let kind = |version: &str| json!({"group": "autoscaling", "version": version, "kind": "HorizontalPodAutoscaler"});
         let resource = |version: &str| json!({"group": "autoscaling", "version": version, "resource": "horizontalpodautoscalers"});
         assert_eq!(request["kind"], kind("v1"));
@@ -312,14 +319,14 @@ async fn another_version_of_a_kind_is_seen_as_the_rule_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_are_the_same_in_both_of_their_groups() {
-    let cluster = Cluster::start().await;
+async fn events_of_both_groups_are_equivalent() {
+    let cluster = WebhookTestCluster::start().await;
     let hook = cluster
         .hook("hook")
-        .sees(&["CREATE"], "events.k8s.io", "v1", "events");
+        .matching(&["CREATE"], "events.k8s.io", "v1", "events");
     let exact = cluster
         .hook("exact")
-        .sees(&["CREATE"], "events.k8s.io", "v1", "events")
+        .matching(&["CREATE"], "events.k8s.io", "v1", "events")
         .with("matchPolicy", json!("Exact"));
     cluster.register(Validating, "hook", [hook, exact]).await;
     let event = json!({
@@ -330,10 +337,10 @@ async fn events_are_the_same_in_both_of_their_groups() {
         "type": "Normal",
     });
     cluster
-        .must_make("/api/v1/namespaces/default/events", event)
+        .must_create("/api/v1/namespaces/default/events", event)
         .await;
-    assert_eq!(cluster.webhook.order(), ["/hook"]);
-    let request = &cluster.webhook.asked("/hook")[0].request;
+    assert_eq!(cluster.webhook.received_paths(), ["/hook"]);
+    let request = &cluster.webhook.received("/hook")[0].request;
     assert_eq!(request["kind"]["group"], "events.k8s.io");
     assert_eq!(request["requestKind"]["group"], "");
     assert_eq!(request["object"]["note"], "it was");
@@ -341,23 +348,23 @@ async fn events_are_the_same_in_both_of_their_groups() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_posted_to_a_subresource_is_seen_as_what_it_is() {
-    let cluster = Cluster::start().await;
-    cluster.until_accounts("default").await;
+async fn subresource_posts_have_the_kind_of_the_body() {
+    let cluster = WebhookTestCluster::start().await;
+    cluster.wait_for_default_account("default").await;
     let pods = "/api/v1/namespaces/default/pods";
     for name in ["bound", "evicted"] {
         let spec = json!({"containers": [{"name": "c", "image": "i"}]});
         let pod = json!({"metadata": {"name": name}, "spec": spec});
-        cluster.must_make(pods, pod).await;
+        cluster.must_create(pods, pod).await;
     }
-    let hook = cluster.hook("hook").sees(&["*"], "*", "*", "*/*");
+    let hook = cluster.hook("hook").matching(&["*"], "*", "*", "*/*");
     cluster.register(Validating, "hook", [hook]).await;
     let seen = async |path: &str, body: Value| {
-        cluster.webhook.forget();
+        cluster.webhook.clear_received();
         let posted = cluster.post(path, &body).await;
         assert!(posted.code.is_success(), "{path}: {}", posted.text());
-        let asked = cluster.webhook.asked("/hook");
-        let request = &asked.first().expect(path).request;
+        let received = cluster.webhook.received("/hook");
+        let request = &received.first().expect(path).request;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let kind = &request["kind"];
         format!(
@@ -403,19 +410,19 @@ async fn what_is_posted_to_a_subresource_is_seen_as_what_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_scale_is_seen_as_a_scale() {
-    let cluster = Cluster::start().await;
-    cluster.must_make(DEPLOYMENTS, deployment()).await;
+async fn scale_updates_have_kind_scale() {
+    let cluster = WebhookTestCluster::start().await;
+    cluster.must_create(DEPLOYMENTS, deployment()).await;
     let hook = cluster
         .hook("hook")
-        .sees(&["UPDATE"], "apps", "v1", "deployments/scale");
+        .matching(&["UPDATE"], "apps", "v1", "deployments/scale");
     cluster.register(Validating, "hook", [hook]).await;
     let path = format!("{DEPLOYMENTS}/d/scale");
     let patched = cluster
         .merge(&path, &json!({"spec": {"replicas": 3}}))
         .await;
     assert!(patched.code.is_success(), "{}", patched.text());
-    let request = &cluster.webhook.asked("/hook")[0].request;
+    let request = &cluster.webhook.received("/hook")[0].request;
     let kind = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
     assert_eq!(request["kind"], kind);
     assert_eq!(request["resource"]["resource"], "deployments");

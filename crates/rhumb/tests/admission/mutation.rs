@@ -1,14 +1,14 @@
-//! Webhooks that change what is written.
+//! Mutating webhooks.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Mutating, Validating, config_map, message};
+use crate::cluster::{Mutating, Validating, WebhookTestCluster, config_map, message};
 use crate::support::CONFIG_MAPS;
-use crate::webhook::{Act, allow, patch};
+use crate::webhook::{WebhookResponse, allow, patch};
 
-/// Puts a value below `data`.
-fn add(key: &'static str, value: &'static str) -> impl Fn(&Value) -> Act {
+/// Sets a value below `data`.
+fn add(key: &'static str, value: &'static str) -> impl Fn(&Value) -> WebhookResponse {
     move |_| {
         let path = format!("/data/{key}");
         patch(&json!([{"op": "add", "path": path, "value": value}]))
@@ -16,12 +16,12 @@ fn add(key: &'static str, value: &'static str) -> impl Fn(&Value) -> Act {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn webhooks_change_an_object_in_the_order_of_their_names() {
-    let cluster = Cluster::start().await;
+async fn mutating_webhooks_run_in_name_order() {
+    let cluster = WebhookTestCluster::start().await;
     for (path, key) in [("/a1", "1"), ("/a2", "2"), ("/b", "3")] {
         cluster.webhook.on(path, add(key, "x"));
     }
-    // Configurations are in the order of their names whenever they were made, webhooks in that of their list.
+    // Configurations are ordered by name regardless of creation time, webhooks by list position.
     cluster.register(Mutating, "b", [cluster.hook("b")]).await;
     cluster
         .register(Mutating, "a", [cluster.hook("a2"), cluster.hook("a1")])
@@ -29,25 +29,28 @@ async fn webhooks_change_an_object_in_the_order_of_their_names() {
     cluster
         .register(Validating, "after", [cluster.hook("after")])
         .await;
-    let made = cluster.must_make(CONFIG_MAPS, config_map("c")).await;
+    let response = cluster.must_create(CONFIG_MAPS, config_map("c")).await;
     assert_eq!(
-        made["data"],
+        response["data"],
         json!({"1": "x", "2": "x", "3": "x", "a": "b"})
     );
-    assert_eq!(cluster.webhook.order(), ["/a2", "/a1", "/b", "/after"]);
+    assert_eq!(
+        cluster.webhook.received_paths(),
+        ["/a2", "/a1", "/b", "/after"]
+    );
     for (path, keys) in [("/a2", 1), ("/a1", 2), ("/b", 3), ("/after", 4)] {
-        let request = &cluster.webhook.asked(path)[0].request;
+        let request = &cluster.webhook.received(path)[0].request;
         assert_eq!(request["object"]["data"].as_object().unwrap().len(), keys);
     }
     assert_eq!(
         cluster.get(&format!("{CONFIG_MAPS}/c")).await["data"],
-        made["data"]
+        response["data"]
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_changed_is_defaulted_and_validated() {
-    let cluster = Cluster::start().await;
+async fn mutated_objects_are_defaulted_and_validated() {
+    let cluster = WebhookTestCluster::start().await;
     cluster.webhook.on("/services", |request| {
         let name = request["name"].as_str().unwrap();
         let port = match name {
@@ -58,44 +61,44 @@ async fn what_was_changed_is_defaulted_and_validated() {
     });
     let hook = cluster
         .hook("services")
-        .sees(&["CREATE"], "", "v1", "services");
+        .matching(&["CREATE"], "", "v1", "services");
     cluster.register(Mutating, "services", [hook]).await;
-    // The next one sees the object with its defaults.
+    // The next webhook receives the defaulted object.
     let later = cluster
         .hook("later")
-        .sees(&["CREATE"], "", "v1", "services");
+        .matching(&["CREATE"], "", "v1", "services");
     cluster.register(Mutating, "services-later", [later]).await;
     let service = |name: &str| json!({"metadata": {"name": name}, "spec": {"ports": [{"name": "o", "port": 80}]}});
     let path = "/api/v1/namespaces/default/services";
-    let made = cluster.must_make(path, service("right")).await;
-    let port = &made["spec"]["ports"][1];
+    let response = cluster.must_create(path, service("right")).await;
+    let port = &response["spec"]["ports"][1];
     assert_eq!(
         *port,
         json!({"name": "p", "port": 7000, "protocol": "TCP", "targetPort": 7000})
     );
-    let seen = &cluster.webhook.asked("/later")[0].request["object"];
+    let seen = &cluster.webhook.received("/later")[0].request["object"];
     assert_eq!(seen["spec"]["ports"][1], *port);
 
-    let made = cluster.post(path, &service("wrong")).await;
+    let response = cluster.post(path, &service("wrong")).await;
     assert_eq!(
-        made.code,
+        response.code,
         StatusCode::UNPROCESSABLE_ENTITY,
         "{}",
-        made.text()
+        response.text()
     );
-    assert!(message(&made).contains("spec.ports[1].port: Invalid value: 70000"));
+    assert!(message(&response).contains("spec.ports[1].port: Invalid value: 70000"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn updates_and_patches_are_changed_too_and_deletions_cannot_be() {
-    let cluster = Cluster::start().await;
+async fn updates_and_patches_are_mutated_but_not_deletes() {
+    let cluster = WebhookTestCluster::start().await;
     cluster.webhook.on("/hook", add("seen", "yes"));
     let everything = ["CREATE", "UPDATE", "DELETE"];
     let hook = cluster
         .hook("hook")
-        .sees(&everything, "", "v1", "configmaps")
+        .matching(&everything, "", "v1", "configmaps")
         .with("objectSelector", json!({"matchLabels": {"see": "this"}}));
-    cluster.must_make(CONFIG_MAPS, config_map("c")).await;
+    cluster.must_create(CONFIG_MAPS, config_map("c")).await;
     cluster.register(Mutating, "hook", [hook]).await;
 
     let path = format!("{CONFIG_MAPS}/c");
@@ -117,9 +120,9 @@ async fn updates_and_patches_are_changed_too_and_deletions_cannot_be() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_is_asked_again_if_it_wants_and_others_changed_something_after_it() {
-    let cluster = Cluster::start().await;
-    // Counts what it sees, so that every call changes the object again.
+async fn webhook_is_reinvoked_if_needed_after_later_mutations() {
+    let cluster = WebhookTestCluster::start().await;
+    // Counts calls, so that every call changes the object again.
     for path in ["/a-again", "/b-once", "/c-again"] {
         cluster.webhook.on(path, move |request| {
             let keys = request["object"]["data"].as_object().unwrap().len();
@@ -134,20 +137,20 @@ async fn a_webhook_is_asked_again_if_it_wants_and_others_changed_something_after
     };
     let hooks = [again("a-again"), cluster.hook("b-once"), again("c-again")];
     cluster.register(Mutating, "hooks", hooks).await;
-    cluster.must_make(CONFIG_MAPS, config_map("c")).await;
-    // The last one is not asked again for its own change, but it is for that of the first in the second round.
+    cluster.must_create(CONFIG_MAPS, config_map("c")).await;
+    // The last webhook is not reinvoked for its own change, but for that of the first webhook in the second round.
     assert_eq!(
-        cluster.webhook.order(),
+        cluster.webhook.received_paths(),
         ["/a-again", "/b-once", "/c-again", "/a-again", "/c-again"]
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_is_asked_again_if_nothing_changed() {
-    let cluster = Cluster::start().await;
+async fn no_reinvocation_without_mutation() {
+    let cluster = WebhookTestCluster::start().await;
     cluster.webhook.on("/a", add("k", "v"));
     cluster.webhook.on("/b", |_| allow());
-    // A patch that leaves the object as it is changes nothing.
+    // A patch without effect is no mutation.
     cluster.webhook.on("/c", add("k", "v"));
     let again = |name: &str| {
         cluster
@@ -157,13 +160,13 @@ async fn nobody_is_asked_again_if_nothing_changed() {
     cluster
         .register(Mutating, "hooks", [again("a"), again("b"), again("c")])
         .await;
-    cluster.must_make(CONFIG_MAPS, config_map("c")).await;
-    assert_eq!(cluster.webhook.order(), ["/a", "/b", "/c"]);
+    cluster.must_create(CONFIG_MAPS, config_map("c")).await;
+    assert_eq!(cluster.webhook.received_paths(), ["/a", "/b", "/c"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_label_with_the_name_of_a_namespace_cannot_be_changed_by_a_webhook() {
-    let cluster = Cluster::start().await;
+async fn webhook_cannot_change_the_namespace_name_label() {
+    let cluster = WebhookTestCluster::start().await;
     cluster.webhook.on("/hook", |_| {
         patch(&json!([
             {"op": "add", "path": "/metadata/labels/kubernetes.io~1metadata.name", "value": "other"},
@@ -172,11 +175,11 @@ async fn the_label_with_the_name_of_a_namespace_cannot_be_changed_by_a_webhook()
     });
     let hook = cluster
         .hook("hook")
-        .sees(&["CREATE"], "", "v1", "namespaces");
+        .matching(&["CREATE"], "", "v1", "namespaces");
     cluster.register(Mutating, "hook", [hook]).await;
     let namespace = json!({"metadata": {"name": "n", "labels": {"a": "b"}}});
-    let made = cluster.must_make("/api/v1/namespaces", namespace).await;
-    let labels = &made["metadata"]["labels"];
+    let response = cluster.must_create("/api/v1/namespaces", namespace).await;
+    let labels = &response["metadata"]["labels"];
     assert_eq!(labels["kubernetes.io/metadata.name"], "n");
     assert_eq!(labels["x"], "y");
 }

@@ -1,4 +1,4 @@
-//! A webhook server over TLS. Tests say what it does with a path, and ask what it was asked.
+//! A webhook server over TLS. Tests set its responses by path, and read the received reviews.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -24,49 +24,49 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-/// What is done with one review.
-pub(crate) enum Act {
-    /// An AdmissionReview with this as its response; the uid is filled in.
+/// The reaction to a review.
+pub(crate) enum WebhookResponse {
+    /// An AdmissionReview with this response; the uid is filled in.
     Respond(Value),
-    /// Whatever the test says, to the byte.
+    /// A raw response of the test.
     Send {
         code: u16,
         headers: Vec<(&'static str, String)>,
         body: String,
     },
     Hang,
-    /// The connection ends without an answer.
+    /// Closes the connection without a response.
     Reset,
-    /// First nothing for a while.
-    After(Duration, Box<Act>),
+    /// Waits first.
+    After(Duration, Box<WebhookResponse>),
 }
 
-pub(crate) fn allow() -> Act {
-    Act::Respond(json!({"allowed": true}))
+pub(crate) fn allow() -> WebhookResponse {
+    WebhookResponse::Respond(json!({"allowed": true}))
 }
 
-pub(crate) fn deny(message: &str) -> Act {
-    Act::Respond(json!({"allowed": false, "status": {"message": message}}))
+pub(crate) fn deny(message: &str) -> WebhookResponse {
+    WebhookResponse::Respond(json!({"allowed": false, "status": {"message": message}}))
 }
 
-/// Allows a write after it was changed by a JSON patch.
-pub(crate) fn patch(operations: &Value) -> Act {
+/// Allows a write and changes it with a JSON patch.
+pub(crate) fn patch(operations: &Value) -> WebhookResponse {
     let patch = STANDARD.encode(operations.to_string());
-    Act::Respond(json!({"allowed": true, "patchType": "JSONPatch", "patch": patch}))
+    WebhookResponse::Respond(json!({"allowed": true, "patchType": "JSONPatch", "patch": patch}))
 }
 
-/// Answers with success and a body that need not be a review.
-pub(crate) fn say(body: impl ToString) -> Act {
-    Act::Send {
+/// Responds with 200 and a body that need not be a review.
+pub(crate) fn respond_with(body: impl ToString) -> WebhookResponse {
+    WebhookResponse::Send {
         code: 200,
         headers: vec![("content-type", "application/json".to_owned())],
         body: body.to_string(),
     }
 }
 
-/// What the server was asked about a request of the test.
+/// A review received for a request of the test.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedReview {
     pub(crate) path: String,
     pub(crate) query: String,
     /// The `request` of the review.
@@ -75,28 +75,30 @@ pub(crate) struct Asked {
     pub(crate) version: Version,
 }
 
-type Script = Arc<dyn Fn(&Value) -> Act + Send + Sync>;
+type ReviewHandler = Arc<dyn Fn(&Value) -> WebhookResponse + Send + Sync>;
 
 #[derive(Default)]
-struct State {
-    scripts: Mutex<HashMap<String, Script>>,
-    asked: Mutex<Vec<Asked>>,
+struct WebhookServerState {
+    scripts: Mutex<HashMap<String, ReviewHandler>>,
+    received: Mutex<Vec<ReceivedReview>>,
     connections: AtomicUsize,
     acceptor: Mutex<Option<TlsAcceptor>>,
     ending: Notify,
 }
 
-/// Signs the certificates of a webhook server.
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+/// The authority that signs the certificates of a webhook server.
+pub(crate) struct TestCertificateAuthority(CertifiedIssuer<'static, KeyPair>);
 
-impl Authority {
-    pub(crate) fn new() -> Authority {
+impl TestCertificateAuthority {
+    pub(crate) fn new() -> TestCertificateAuthority {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+        TestCertificateAuthority(
+            CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap(),
+        )
     }
 
-    /// As configurations have it.
+    /// The CA bundle for configurations.
     pub(crate) fn bundle(&self) -> String {
         STANDARD.encode(self.0.pem())
     }
@@ -124,91 +126,98 @@ impl Authority {
     }
 }
 
-/// The server; it ends with this value.
-pub(crate) struct Webhook {
+/// The webhook server; stopped on drop.
+pub(crate) struct WebhookServer {
     pub(crate) address: SocketAddr,
-    pub(crate) authority: Authority,
-    state: Arc<State>,
+    pub(crate) authority: TestCertificateAuthority,
+    state: Arc<WebhookServerState>,
     accepting: AbortHandle,
 }
 
-impl Webhook {
-    pub(crate) async fn start() -> Webhook {
+impl WebhookServer {
+    pub(crate) async fn start() -> WebhookServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(State::default());
+        let state = Arc::new(WebhookServerState::default());
         let accepting = tokio::spawn(accept(listener, state.clone()));
-        let webhook = Webhook {
+        let webhook = WebhookServer {
             address,
-            authority: Authority::new(),
+            authority: TestCertificateAuthority::new(),
             state,
             accepting: accepting.abort_handle(),
         };
-        webhook.show(&webhook.authority, &["h2", "http/1.1"], |_| {});
+        webhook.use_certificate(&webhook.authority, &["h2", "http/1.1"], |_| {});
         webhook
     }
 
-    /// What connections made from now on are shown: a certificate of `authority`, after `change`.
-    pub(crate) fn show(
+    /// Sets the certificate for new connections: issued by `authority`, after `change`.
+    pub(crate) fn use_certificate(
         &self,
-        authority: &Authority,
+        authority: &TestCertificateAuthority,
         protocols: &[&str],
         change: impl FnOnce(&mut CertificateParams),
     ) {
         *self.state.acceptor.lock().unwrap() = Some(authority.acceptor(protocols, change));
     }
 
-    /// What is done from now on with what is asked at a path. Paths that nobody spoke of allow everything.
-    pub(crate) fn on(&self, path: &str, script: impl Fn(&Value) -> Act + Send + Sync + 'static) {
+    /// Sets the response for a path. Other paths allow everything.
+    pub(crate) fn on(
+        &self,
+        path: &str,
+        script: impl Fn(&Value) -> WebhookResponse + Send + Sync + 'static,
+    ) {
         let mut scripts = self.state.scripts.lock().unwrap();
         scripts.insert(path.to_owned(), Arc::new(script));
     }
 
-    /// What was asked at a path, in order.
-    pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
-        let asked = self.state.asked.lock().unwrap();
-        asked
+    /// The reviews received at a path, in order.
+    pub(crate) fn received(&self, path: &str) -> Vec<ReceivedReview> {
+        let received = self.state.received.lock().unwrap();
+        received
             .iter()
-            .filter(|asked| asked.path == path)
+            .filter(|received| received.path == path)
             .cloned()
             .collect()
     }
 
-    /// The paths of all that was asked, in order.
-    pub(crate) fn order(&self) -> Vec<String> {
-        let asked = self.state.asked.lock().unwrap();
-        asked.iter().map(|asked| asked.path.clone()).collect()
+    /// The paths of all received reviews, in order.
+    pub(crate) fn received_paths(&self) -> Vec<String> {
+        let received = self.state.received.lock().unwrap();
+        received
+            .iter()
+            .map(|received| received.path.clone())
+            .collect()
     }
 
-    pub(crate) fn forget(&self) {
-        self.state.asked.lock().unwrap().clear();
+    pub(crate) fn clear_received(&self) {
+        self.state.received.lock().unwrap().clear();
     }
 
-    /// How many connections there were so far.
+    /// The number of accepted connections.
     pub(crate) fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Ends all connections that stand.
-    pub(crate) fn end_connections(&self) {
+    /// Closes all open connections.
+    pub(crate) fn close_connections(&self) {
         self.state.ending.notify_waiters();
     }
 
-    /// The `clientConfig` by which a webhook is called at a path.
+    /// The `clientConfig` for a path.
     pub(crate) fn client_config(&self, path: &str) -> Value {
         let url = format!("https://{}{path}", self.address);
         json!({"url": url, "caBundle": self.authority.bundle()})
     }
 }
 
-impl Drop for Webhook {
+impl Drop for WebhookServer {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<State>) {
-    // The connections end with the server.
+async fn accept(listener: TcpListener, state: Arc<WebhookServerState>) {
+    // The connections close with the server.
     let mut connections = JoinSet::new();
     loop {
         let (connection, _) = listener.accept().await.unwrap();
@@ -217,13 +226,13 @@ async fn accept(listener: TcpListener, state: Arc<State>) {
     }
 }
 
-async fn serve(connection: TcpStream, state: Arc<State>) {
+async fn serve(connection: TcpStream, state: Arc<WebhookServerState>) {
     let acceptor = state.acceptor.lock().unwrap().clone().unwrap();
     let Ok(stream) = acceptor.accept(connection).await else {
         return;
     };
     let of_requests = state.clone();
-    let service = service_fn(move |request| answer(request, of_requests.clone()));
+    let service = service_fn(move |request| handle_review(request, of_requests.clone()));
     let builder = auto::Builder::new(TokioExecutor::new());
     tokio::select! {
         _ = builder.serve_connection(TokioIo::new(stream), service) => {}
@@ -231,9 +240,9 @@ async fn serve(connection: TcpStream, state: Arc<State>) {
     }
 }
 
-async fn answer(
+async fn handle_review(
     request: Request<Incoming>,
-    state: Arc<State>,
+    state: Arc<WebhookServerState>,
 ) -> Result<Response<Full<Bytes>>, &'static str> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| "no request")?.to_bytes();
@@ -241,9 +250,9 @@ async fn answer(
     let path = head.uri.path().to_owned();
     let script = state.scripts.lock().unwrap().get(&path).cloned();
     let mut act = script.map_or_else(allow, |script| script(&review["request"]));
-    // What controllers write goes on all the time, and no test is about it.
+    // Writes of controllers are not recorded.
     if review["request"]["userInfo"]["username"] == "kubernetes-admin" {
-        state.asked.lock().unwrap().push(Asked {
+        state.received.lock().unwrap().push(ReceivedReview {
             path,
             query: head.uri.query().unwrap_or_default().to_owned(),
             request: review["request"].clone(),
@@ -251,21 +260,21 @@ async fn answer(
             review: review.clone(),
         });
     }
-    while let Act::After(pause, then) = act {
+    while let WebhookResponse::After(pause, then) = act {
         tokio::time::sleep(pause).await;
         act = *then;
     }
     match act {
-        Act::Respond(mut response) => {
+        WebhookResponse::Respond(mut response) => {
             response["uid"] = review["request"]["uid"].clone();
-            let answer = json!({
+            let review = json!({
                 "apiVersion": review["apiVersion"],
                 "kind": review["kind"],
                 "response": response,
             });
-            Ok(Response::new(Full::from(answer.to_string())))
+            Ok(Response::new(Full::from(review.to_string())))
         }
-        Act::Send {
+        WebhookResponse::Send {
             code,
             headers,
             body,
@@ -276,7 +285,7 @@ async fn answer(
             }
             Ok(response.body(Full::from(body)).unwrap())
         }
-        Act::Hang => std::future::pending().await,
-        Act::Reset | Act::After(..) => Err("on purpose"),
+        WebhookResponse::Hang => std::future::pending().await,
+        WebhookResponse::Reset | WebhookResponse::After(..) => Err("on purpose"),
     }
 }

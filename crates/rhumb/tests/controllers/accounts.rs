@@ -1,4 +1,4 @@
-//! Every namespace has its default account and the certificates of the server.
+//! Default service accounts and root certificate config maps of namespaces.
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
@@ -8,24 +8,24 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::make::{code, object};
-use crate::support::Server;
-use crate::waiting::{found, gone, make_namespace};
+use crate::support::TestServer;
+use crate::waiting::{make_namespace, wait_for, wait_until_deleted};
 
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 #[tokio::test]
-async fn accounts_and_certificates_are_there_and_come_back() {
-    let server = Server::start_with(&[]);
+async fn default_accounts_and_root_certificates_are_recreated() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     make_namespace(&client, "a").await;
     for namespace in ["default", "kube-system", "a"] {
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-        let account = found(&accounts, "default", |_| true).await;
+        let account = wait_for(&accounts, "default", |_| true).await;
         accounts
             .delete("default", &DeleteParams::default())
             .await
             .expect("a deletion");
-        found(&accounts, "default", |now| now.uid() != account.uid()).await;
+        wait_for(&accounts, "default", |now| now.uid() != account.uid()).await;
 
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
         let is_full = |map: &ConfigMap| {
@@ -33,7 +33,7 @@ async fn accounts_and_certificates_are_there_and_come_back() {
                 data.len() == 1 && data["ca.crt"].starts_with("-----BEGIN CERTIFICATE-----\n")
             })
         };
-        let map = found(&maps, ROOT_CA, is_full).await;
+        let map = wait_for(&maps, ROOT_CA, is_full).await;
         for patch in [
             json!({"data": {"ca.crt": "-----BEGIN CERTIFICATE-----\nforged"}}),
             json!({"data": {"more": "x"}}),
@@ -43,15 +43,15 @@ async fn accounts_and_certificates_are_there_and_come_back() {
                 .patch(ROOT_CA, &PatchParams::default(), &Patch::Merge(patch))
                 .await;
             patched.expect("a patch");
-            found(&maps, ROOT_CA, |now| now.data == map.data).await;
+            wait_for(&maps, ROOT_CA, |now| now.data == map.data).await;
         }
     }
 }
 
-/// A token that a secret holds is as good as its account, and no better.
+/// A token secret is valid only as long as its account.
 #[tokio::test]
-async fn a_secret_gets_a_token_and_goes_with_its_account() {
-    let server = Server::start_with(&[]);
+async fn token_secret_is_filled_and_deleted_with_its_account() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "default");
@@ -67,8 +67,8 @@ async fn a_secret_gets_a_token_and_goes_with_its_account() {
             "type": "kubernetes.io/service-account-token",
         }))
     };
-    let made = secrets.create(&params, &asked("key", "robot")).await;
-    made.expect("a secret");
+    let created = secrets.create(&params, &asked("key", "robot")).await;
+    created.expect("a secret");
     let has_token = |secret: &Secret| {
         let data = secret.data.as_ref();
         data.is_some_and(|data| {
@@ -77,7 +77,7 @@ async fn a_secret_gets_a_token_and_goes_with_its_account() {
                 .all(|key| data.contains_key(*key))
         })
     };
-    let secret = found(&secrets, "key", has_token).await;
+    let secret = wait_for(&secrets, "key", has_token).await;
     let uid = secret
         .annotations()
         .get("kubernetes.io/service-account.uid");
@@ -101,23 +101,23 @@ async fn a_secret_gets_a_token_and_goes_with_its_account() {
     let name = who.and_then(|user| user.username);
     assert_eq!(name.as_deref(), Some("system:serviceaccount:default:robot"));
 
-    // One for an account that is not there does not stay.
-    let made = secrets.create(&params, &asked("stray", "nobody")).await;
-    made.expect("a secret");
-    gone(&secrets, "stray").await;
-    // An account does not name one that is gone.
-    let made = secrets.create(&params, &asked("old", "robot")).await;
-    made.expect("a secret");
+    // A secret of a missing account is deleted.
+    let created = secrets.create(&params, &asked("stray", "nobody")).await;
+    created.expect("a secret");
+    wait_until_deleted(&secrets, "stray").await;
+    // A deleted secret is removed from the account.
+    let created = secrets.create(&params, &asked("old", "robot")).await;
+    created.expect("a secret");
     let deleted = secrets.delete("old", &DeleteParams::default()).await;
     deleted.expect("a deletion");
-    found(&accounts, "robot", |robot| {
+    wait_for(&accounts, "robot", |robot| {
         let named = robot.secrets.iter().flatten();
         named.filter_map(|named| named.name.as_deref()).eq(["key"])
     })
     .await;
     let deleted = accounts.delete("robot", &DeleteParams::default()).await;
     deleted.expect("a deletion");
-    gone(&secrets, "key").await;
+    wait_until_deleted(&secrets, "key").await;
     let refused = reviews.create(&params, &SelfSubjectReview::default()).await;
     assert_eq!(code(refused), (401, "Unauthorized".into()));
 }

@@ -1,4 +1,4 @@
-//! What becomes of objects when their owners go.
+//! Garbage collection of dependents.
 
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
@@ -8,33 +8,39 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::make::object;
-use crate::support::Server;
-use crate::waiting::{found, gone, kill_amid_deletions, make_namespace, until};
+use crate::program::poll_until;
+use crate::support::TestServer;
+use crate::waiting::{kill_during_deletions, make_namespace, wait_for, wait_until_deleted};
 
-/// A namespace of config maps that own each other.
-struct Maps {
-    server: Server,
+/// A namespace with config maps that own each other.
+struct OwnedConfigMaps {
+    server: TestServer,
     client: Client,
     maps: Api<ConfigMap>,
 }
 
-impl Maps {
-    async fn start() -> Maps {
-        let server = Server::start_with(&[]);
+impl OwnedConfigMaps {
+    async fn start() -> OwnedConfigMaps {
+        let server = TestServer::start_with(&[]);
         let client = server.client().await;
-        Maps {
+        OwnedConfigMaps {
             maps: Api::namespaced(client.clone(), "default"),
             server,
             client,
         }
     }
 
-    /// Makes a config map with owners; `!` before a name says that the owner waits for it.
+    /// Creates a config map with owners; `!` before a name sets `blockOwnerDeletion`.
     async fn make(&self, name: &str, owners: &[&str]) -> ConfigMap {
-        self.make_held(name, owners, &[]).await
+        self.make_with_finalizers(name, owners, &[]).await
     }
 
-    async fn make_held(&self, name: &str, owners: &[&str], finalizers: &[&str]) -> ConfigMap {
+    async fn make_with_finalizers(
+        &self,
+        name: &str,
+        owners: &[&str],
+        finalizers: &[&str],
+    ) -> ConfigMap {
         let mut references = Vec::new();
         for owner in owners {
             let blocks = owner.starts_with('!');
@@ -63,10 +69,10 @@ impl Maps {
         names.filter(|name| name != "kube-root-ca.crt").collect()
     }
 
-    /// Waits until these are all that there are.
-    async fn left(&self, expected: &[&str]) {
+    /// Waits until exactly these config maps are left.
+    async fn wait_for_exactly(&self, expected: &[&str]) {
         let what = format!("that only {expected:?} are left");
-        until(&what, async || {
+        poll_until(&what, async || {
             (self.names().await == expected).then_some(())
         })
         .await;
@@ -78,9 +84,9 @@ impl Maps {
         owners.map(|owner| owner.name.clone()).collect()
     }
 
-    /// Waits until an object that others hold is being deleted.
-    async fn deleting(&self, name: &str) {
-        found(&self.maps, name, |map| {
+    /// Waits until an object with finalizers has a deletion timestamp.
+    async fn wait_for_deletion_timestamp(&self, name: &str) {
+        wait_for(&self.maps, name, |map| {
             map.meta().deletion_timestamp.is_some()
         })
         .await;
@@ -114,15 +120,21 @@ async fn create(
     let map = object(json!({"metadata": {
         "name": name, "ownerReferences": owners, "finalizers": finalizers,
     }}));
-    let made = maps.create(&PostParams::default(), &map).await;
-    made.expect("a config map")
+    let created = maps.create(&PostParams::default(), &map).await;
+    created.expect("a config map")
 }
 
-/// Waits for the event that tells that an owner is not in the namespace of its dependent.
-async fn told(client: &Client, events_in: &str, dependent: &str, owner: &str, namespace: &str) {
+/// Waits for the event about an owner that is not in the namespace of its dependent.
+async fn wait_for_owner_event(
+    client: &Client,
+    events_in: &str,
+    dependent: &str,
+    owner: &str,
+    namespace: &str,
+) {
     let events: Api<Event> = Api::namespaced(client.clone(), events_in);
     let message = format!("ownerRef {owner} does not exist in namespace {namespace:?}");
-    until("an event", async || {
+    poll_until("an event", async || {
         let events = events.list(&ListParams::default()).await.unwrap();
         let mut events = events.into_iter();
         events.find(|event| {
@@ -138,8 +150,8 @@ async fn told(client: &Client, events_in: &str, dependent: &str, owner: &str, na
 const HOLD: &str = "example.com/hold";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dependents_go_after_their_owner_and_theirs_after_them() {
-    let maps = Maps::start().await;
+async fn dependents_are_deleted_recursively() {
+    let maps = OwnedConfigMaps::start().await;
     maps.make("stays", &[]).await;
     maps.make("owner", &[]).await;
     maps.make("dependent", &["owner"]).await;
@@ -147,54 +159,56 @@ async fn dependents_go_after_their_owner_and_theirs_after_them() {
     maps.make("grandchild", &["dependent"]).await;
     maps.delete("owner", None).await;
     assert!(!maps.names().await.contains(&"owner".to_owned()));
-    maps.left(&["stays"]).await;
-    // The old form of the same.
+    maps.wait_for_exactly(&["stays"]).await;
+    // The deprecated `orphanDependents` option.
     maps.make("owner", &[]).await;
     maps.make("dependent", &["owner"]).await;
     let request = http::Request::delete("/api/v1/namespaces/default/configmaps/owner")
         .header("content-type", "application/json")
         .body(br#"{"kind":"DeleteOptions","apiVersion":"v1","orphanDependents":false}"#.to_vec());
     maps.client.request_text(request.unwrap()).await.unwrap();
-    maps.left(&["stays"]).await;
+    maps.wait_for_exactly(&["stays"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_foreground_an_owner_waits_for_those_that_block_it() {
-    let maps = Maps::start().await;
+async fn foreground_deletion_waits_for_blocking_dependents() {
+    let maps = OwnedConfigMaps::start().await;
     maps.make("owner", &[]).await;
     maps.make("middle", &["!owner"]).await;
-    maps.make_held("leaf", &["!middle"], &[HOLD]).await;
-    maps.make_held("loose", &["owner"], &[HOLD]).await;
+    maps.make_with_finalizers("leaf", &["!middle"], &[HOLD])
+        .await;
+    maps.make_with_finalizers("loose", &["owner"], &[HOLD])
+        .await;
     maps.delete("owner", Some(PropagationPolicy::Foreground))
         .await;
     for name in ["owner", "middle", "leaf", "loose"] {
-        maps.deleting(name).await;
+        maps.wait_for_deletion_timestamp(name).await;
     }
     let middle = maps.maps.get("middle").await.unwrap();
     assert_eq!(middle.finalizers(), ["foregroundDeletion"]);
     maps.release("leaf").await;
-    // What does not block is not waited for.
-    maps.left(&["loose"]).await;
+    // Dependents that do not block are not waited for.
+    maps.wait_for_exactly(&["loose"]).await;
     maps.release("loose").await;
-    maps.left(&[]).await;
+    maps.wait_for_exactly(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn orphans_stay_and_name_nobody() {
-    let maps = Maps::start().await;
+async fn orphans_are_kept_without_owner_references() {
+    let maps = OwnedConfigMaps::start().await;
     maps.make("other", &[]).await;
     maps.make("owner", &[]).await;
     maps.make("child", &["!owner"]).await;
     maps.make("shared", &["owner", "other"]).await;
     maps.delete("owner", Some(PropagationPolicy::Orphan)).await;
-    maps.left(&["child", "other", "shared"]).await;
+    maps.wait_for_exactly(&["child", "other", "shared"]).await;
     assert!(maps.owners_of("child").await.is_empty());
     assert_eq!(maps.owners_of("shared").await, ["other"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_owner_is_enough_and_references_to_others_go() {
-    let maps = Maps::start().await;
+async fn dependent_with_one_live_owner_is_kept_and_dangling_references_removed() {
+    let maps = OwnedConfigMaps::start().await;
     for name in ["first", "second", "third"] {
         maps.make(name, &[]).await;
     }
@@ -205,38 +219,38 @@ async fn one_owner_is_enough_and_references_to_others_go() {
             let owners = map.owner_references().iter();
             owners.map(|owner| owner.name.clone()).collect()
         };
-        found(&maps.maps, "dependent", |map| named(map) == expected).await;
+        wait_for(&maps.maps, "dependent", |map| named(map) == expected).await;
     };
     owners(&["second", "third"]).await;
-    // An owner that waits lets go of a dependent that has another.
+    // An owner in foreground deletion releases a dependent that has another owner.
     maps.delete("second", Some(PropagationPolicy::Foreground))
         .await;
-    maps.left(&["dependent", "third"]).await;
+    maps.wait_for_exactly(&["dependent", "third"]).await;
     owners(&["third"]).await;
     maps.delete("third", None).await;
-    maps.left(&[]).await;
+    maps.wait_for_exactly(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_an_object_is_no_word_about_what_names_its_uid_otherwise() {
-    let maps = Maps::start().await;
+async fn deletion_does_not_affect_references_with_another_kind() {
+    let maps = OwnedConfigMaps::start().await;
     let named = |api_version: &str, kind: &str, owner: &ConfigMap| {
         let (name, uid) = (owner.name_any(), owner.uid());
         json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": uid})
     };
-    let left = [
+    let remaining = [
         ("of-foo", "foo.com/v1", "Foo"),
         ("of-nonsense", "v1", "Nonsense"),
         ("of-old-version", "apps/v1beta1", "Deployment"),
         ("of-other-group", "apps/v1", "ConfigMap"),
     ];
-    for (name, api_version, kind) in left {
+    for (name, api_version, kind) in remaining {
         let owner = maps.make("owner", &[]).await;
         let references = vec![named(api_version, kind, &owner)];
         create(&maps.maps, name, references, &[]).await;
         maps.delete("owner", None).await;
     }
-    // An object in no namespace cannot have an owner in one, and that is told.
+    // A cluster-scoped object cannot have a namespaced owner; an event reports it.
     let owner = maps.make("owner", &[]).await;
     let classes: Api<PriorityClass> = Api::all(maps.client.clone());
     let class = object(json!({
@@ -246,11 +260,12 @@ async fn the_end_of_an_object_is_no_word_about_what_names_its_uid_otherwise() {
     let params = PostParams::default();
     classes.create(&params, &class).await.unwrap();
     maps.delete("owner", None).await;
-    // What comes later is looked at later, so all of these have been.
+    // Objects are processed in order, so the earlier ones have been processed.
     maps.make("owner", &[]).await;
     maps.make("valid", &["owner"]).await;
     maps.delete("owner", None).await;
-    maps.left(&left.map(|(name, ..)| name)).await;
+    maps.wait_for_exactly(&remaining.map(|(name, ..)| name))
+        .await;
     classes.get("class").await.unwrap();
     let owner = maps.make("owner", &[]).await;
     let class = object(json!({
@@ -260,15 +275,15 @@ async fn the_end_of_an_object_is_no_word_about_what_names_its_uid_otherwise() {
     classes.create(&params, &class).await.unwrap();
     let uid = owner.uid().unwrap();
     let named = format!("[v1/ConfigMap, namespace: , name: owner, uid: {uid}]");
-    told(&maps.client, "default", "other", &named, "").await;
+    wait_for_owner_event(&maps.client, "default", "other", &named, "").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_names_no_real_owner_is_garbage() {
-    let maps = Maps::start().await;
+async fn dependents_of_absent_owners_are_deleted() {
+    let maps = OwnedConfigMaps::start().await;
     let owner = maps.make("owner", &[]).await;
     maps.make("valid", &["owner"]).await;
-    // Another object with the name of the owner, and one that never was.
+    // A stale UID with the owner's name, and an owner that never existed.
     let other = "00000000-0000-4000-8000-000000000000";
     create(
         &maps.maps,
@@ -284,16 +299,16 @@ async fn what_names_no_real_owner_is_garbage() {
         &[],
     )
     .await;
-    // An object in another namespace owns nothing here, and that is told.
+    // An object in another namespace cannot be the owner; an event reports it.
     let namespaces = make_namespace(&maps.client, "elsewhere").await;
     let elsewhere: Api<ConfigMap> = Api::namespaced(maps.client.clone(), "elsewhere");
     create(&elsewhere, "abroad", vec![reference(&owner, false)], &[]).await;
-    maps.left(&["owner", "valid"]).await;
-    gone(&elsewhere, "abroad").await;
+    maps.wait_for_exactly(&["owner", "valid"]).await;
+    wait_until_deleted(&elsewhere, "abroad").await;
     let uid = owner.uid().unwrap();
     let named = format!("[v1/ConfigMap, namespace: elsewhere, name: owner, uid: {uid}]");
-    told(&maps.client, "elsewhere", "abroad", &named, "elsewhere").await;
-    // A namespace that owns config maps is in no namespace, so it can.
+    wait_for_owner_event(&maps.client, "elsewhere", "abroad", &named, "elsewhere").await;
+    // A namespace is cluster-scoped, so it can own config maps.
     let owner = namespaces.get("elsewhere").await.unwrap();
     let reference = json!({
         "apiVersion": "v1", "kind": "Namespace", "name": "elsewhere", "uid": owner.uid().unwrap(),
@@ -303,12 +318,12 @@ async fn what_names_no_real_owner_is_garbage() {
         .delete("elsewhere", &DeleteParams::default())
         .await
         .unwrap();
-    maps.left(&["owner", "valid"]).await;
+    maps.wait_for_exactly(&["owner", "valid"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cycle_ends_in_foreground() {
-    let maps = Maps::start().await;
+async fn ownership_cycle_is_deleted_in_foreground() {
+    let maps = OwnedConfigMaps::start().await;
     maps.make("a", &[]).await;
     maps.make("b", &["!a"]).await;
     let c = maps.make("c", &["!b"]).await;
@@ -316,35 +331,38 @@ async fn a_cycle_ends_in_foreground() {
     let params = PatchParams::default();
     maps.maps.patch("a", &params, &patch).await.unwrap();
     maps.delete("a", Some(PropagationPolicy::Foreground)).await;
-    maps.left(&[]).await;
+    maps.wait_for_exactly(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cascade_goes_on_after_kill_9() {
+async fn cascading_deletion_resumes_after_kill_9() {
     const DEPENDENTS: usize = 2000;
-    let mut maps = Maps::start().await;
+    let mut maps = OwnedConfigMaps::start().await;
     maps.make("stays", &[]).await;
     maps.make("stays-too", &["stays"]).await;
     let owner = maps.make("owner", &[]).await;
     let names: Vec<String> = (0..DEPENDENTS).map(|number| format!("d{number}")).collect();
     for names in names.chunks(50) {
-        let made = names
+        let created = names
             .iter()
             .map(|name| create(&maps.maps, name, vec![reference(&owner, true)], &[]));
-        join_all(made).await;
+        join_all(created).await;
     }
-    let Maps {
+    let OwnedConfigMaps {
         server, maps: api, ..
     } = &mut maps;
-    let left = kill_amid_deletions(server, "default", async || {
+    let remaining = kill_during_deletions(server, "default", async || {
         let params = DeleteParams::background();
         api.delete("owner", &params).await.expect("a deletion");
     })
     .await;
-    // Of those that stay there are three, with the certificates.
-    assert!(3 < left && left < DEPENDENTS, "{left} are left");
+    // Three config maps are not dependents, including the root certificates.
+    assert!(
+        3 < remaining && remaining < DEPENDENTS,
+        "{remaining} are left"
+    );
     maps.server.restart_with(&[]);
     maps.client = maps.server.client().await;
     maps.maps = Api::namespaced(maps.client.clone(), "default");
-    maps.left(&["stays", "stays-too"]).await;
+    maps.wait_for_exactly(&["stays", "stays-too"]).await;
 }

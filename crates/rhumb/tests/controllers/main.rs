@@ -1,4 +1,4 @@
-//! What the controllers of `rhumb up` and `rhumb controllers` do, seen by a client over TLS.
+//! Tests of the controllers of `rhumb up` and `rhumb controllers`, with a client over TLS.
 
 #[path = "../kube_rs/make.rs"]
 #[allow(dead_code)]
@@ -10,12 +10,12 @@ mod program;
 mod support;
 
 mod accounts;
-mod apart;
-mod expiry;
+mod event_ttl;
 mod garbage;
 mod namespaces;
 mod network_policies;
 mod nodes;
 mod pods;
+mod separate_process;
 mod storage;
 mod waiting;

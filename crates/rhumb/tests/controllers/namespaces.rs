@@ -1,4 +1,4 @@
-//! How a namespace ends.
+//! Deletion of namespaces.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 
 use crate::make::{config_map, object, pod_spec, refusal};
 use crate::program::NO_CONTROLLERS;
-use crate::support::Server;
-use crate::waiting::{found, gone, kill_amid_deletions, make_namespace};
+use crate::support::TestServer;
+use crate::waiting::{kill_during_deletions, make_namespace, wait_for, wait_until_deleted};
 
 fn condition<'a>(namespace: &'a Namespace, type_: &str) -> (&'a str, &'a str) {
     let conditions = namespace
@@ -42,8 +42,8 @@ where
 }
 
 #[tokio::test]
-async fn everything_in_a_namespace_goes_and_pods_go_first() {
-    let server = Server::start_with(&[]);
+async fn namespace_contents_are_deleted_with_pods_first() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     let namespaces = make_namespace(&client, "a").await;
     let pods: Api<Pod> = Api::namespaced(client.clone(), "a");
@@ -65,7 +65,7 @@ async fn everything_in_a_namespace_goes_and_pods_go_first() {
         .expect("a map");
 
     delete(&namespaces, "a").await;
-    let ending = found(&namespaces, "a", |namespace| {
+    let ending = wait_for(&namespaces, "a", |namespace| {
         condition(namespace, "NamespaceFinalizersRemaining").0 == "True"
     })
     .await;
@@ -96,18 +96,18 @@ async fn everything_in_a_namespace_goes_and_pods_go_first() {
         .get("guard")
         .await
         .expect("a policy outlives its pods");
-    refused_while_ending(&client).await;
+    assert_rejected_while_terminating(&client).await;
 
     release(&pods, "held").await;
-    gone(&namespaces, "a").await;
+    wait_until_deleted(&namespaces, "a").await;
     assert_eq!(policies.get_opt("guard").await.expect("a read"), None);
     assert_eq!(maps.get_opt("m").await.expect("a read"), None);
-    // The name is free again, and what was in it does not come back.
+    // The name can be reused, and the old contents do not reappear.
     make_namespace(&client, "a").await;
     assert_eq!(maps.get_opt("m").await.expect("a read"), None);
 }
 
-async fn refused_while_ending(client: &Client) {
+async fn assert_rejected_while_terminating(client: &Client) {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "a");
     let late = object(json!({"metadata": {"name": "late"}}));
     let status = refusal(secrets.create(&PostParams::default(), &late).await);
@@ -124,20 +124,20 @@ async fn refused_while_ending(client: &Client) {
 }
 
 #[tokio::test]
-async fn what_others_hold_is_waited_for() {
-    let server = Server::start_with(&[]);
+async fn namespace_deletion_waits_for_finalizers() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     let namespaces = make_namespace(&client, "a").await;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "a");
     let held = json!({"metadata": {"name": "held", "finalizers": ["example.org/hold"]}});
-    let made = maps.create(&PostParams::default(), &object(held)).await;
-    made.expect("a map");
+    let created = maps.create(&PostParams::default(), &object(held)).await;
+    created.expect("a map");
     let own = Patch::Merge(json!({"metadata": {"finalizers": ["example.org/own"]}}));
     let patched = namespaces.patch("a", &PatchParams::default(), &own).await;
     patched.expect("a patch");
 
     delete(&namespaces, "a").await;
-    found(&namespaces, "a", |namespace| {
+    wait_for(&namespaces, "a", |namespace| {
         condition(namespace, "NamespaceContentRemaining")
             == (
                 "True",
@@ -146,8 +146,8 @@ async fn what_others_hold_is_waited_for() {
     })
     .await;
     release(&maps, "held").await;
-    // Its contents are gone, and now only its own finalizer holds it.
-    let empty = found(&namespaces, "a", |namespace| {
+    // The contents are deleted; only the namespace's own finalizer remains.
+    let empty = wait_for(&namespaces, "a", |namespace| {
         let spec = namespace.spec.as_ref();
         spec.and_then(|spec| spec.finalizers.as_ref())
             .is_none_or(Vec::is_empty)
@@ -155,12 +155,12 @@ async fn what_others_hold_is_waited_for() {
     .await;
     assert_eq!(condition(&empty, "NamespaceContentRemaining").0, "False");
     release(&namespaces, "a").await;
-    gone(&namespaces, "a").await;
+    wait_until_deleted(&namespaces, "a").await;
 }
 
 #[tokio::test]
-async fn the_first_namespaces_stay() {
-    let server = Server::start_with(&[]);
+async fn system_namespaces_cannot_be_deleted() {
+    let server = TestServer::start_with(&[]);
     let namespaces: Api<Namespace> = Api::all(server.client().await);
     for name in ["default", "kube-system", "kube-public"] {
         let status = refusal(namespaces.delete(name, &DeleteParams::default()).await);
@@ -171,8 +171,8 @@ async fn the_first_namespaces_stay() {
 }
 
 #[tokio::test]
-async fn what_every_cluster_has_comes_back() {
-    let server = Server::start_with(&[]);
+async fn system_objects_are_recreated() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let services: Api<Service> = Api::namespaced(client, "default");
@@ -184,11 +184,11 @@ async fn what_every_cluster_has_comes_back() {
         .delete("kubernetes", &params)
         .await
         .expect("a deletion");
-    found(&namespaces, "kube-node-lease", |now| {
+    wait_for(&namespaces, "kube-node-lease", |now| {
         now.uid() != namespace.uid()
     })
     .await;
-    let again = found(&services, "kubernetes", |_| true).await;
+    let again = wait_for(&services, "kubernetes", |_| true).await;
     let address = |service: &Service| {
         service
             .spec
@@ -198,11 +198,11 @@ async fn what_every_cluster_has_comes_back() {
     assert_eq!(address(&again), address(&service));
 }
 
-/// Killing the server in the middle loses nothing: it goes on after its start.
+/// Deletion resumes after the server is killed and restarted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_namespace_ends_although_the_server_was_killed_meanwhile() {
+async fn namespace_deletion_survives_a_killed_server() {
     const MAPS: usize = 2000;
-    let mut server = Server::start_with(&[]);
+    let mut server = TestServer::start_with(&[]);
     let client = server.client().await;
     let namespaces = make_namespace(&client, "a").await;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "a");
@@ -219,15 +219,15 @@ async fn a_namespace_ends_although_the_server_was_killed_meanwhile() {
         });
     }
     writers.join_all().await;
-    let left = kill_amid_deletions(&mut server, "a", async || {
+    let remaining = kill_during_deletions(&mut server, "a", async || {
         delete(&namespaces, "a").await;
     })
     .await;
-    assert!(0 < left && left < MAPS, "{left} are left");
+    assert!(0 < remaining && remaining < MAPS, "{remaining} are left");
     server.restart_with(&[]);
     let client = server.client().await;
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    gone(&namespaces, "a").await;
+    wait_until_deleted(&namespaces, "a").await;
     let maps: Api<ConfigMap> = Api::all(client);
     let list = maps.list(&ListParams::default()).await.expect("a list");
     let leftovers = list
@@ -237,14 +237,14 @@ async fn a_namespace_ends_although_the_server_was_killed_meanwhile() {
     assert_eq!(leftovers.count(), 0);
 }
 
-/// What was said about a namespace stays when it begins to end, and to end it again changes nothing.
+/// Conditions survive the start of the deletion, and a second deletion changes nothing.
 #[tokio::test]
-async fn a_namespace_that_ends_keeps_its_conditions_and_can_be_ended_again() {
-    let server = Server::start_with(&[NO_CONTROLLERS]);
+async fn terminating_namespace_keeps_its_conditions_and_can_be_deleted_again() {
+    let server = TestServer::start_with(&[NO_CONTROLLERS]);
     let namespaces: Api<Namespace> = Api::all(server.client().await);
-    let made = object(json!({"metadata": {"name": "a"}}));
+    let created = object(json!({"metadata": {"name": "a"}}));
     namespaces
-        .create(&PostParams::default(), &made)
+        .create(&PostParams::default(), &created)
         .await
         .expect("a namespace");
     let patch = json!({"status": {"conditions": [{"type": "X", "status": "True"}]}});
@@ -254,8 +254,8 @@ async fn a_namespace_that_ends_keeps_its_conditions_and_can_be_ended_again() {
         .await;
     patched.expect("a patch");
     let delete = async || {
-        let answer = namespaces.delete("a", &DeleteParams::default()).await;
-        answer.expect("a deletion").left().expect("the namespace")
+        let response = namespaces.delete("a", &DeleteParams::default()).await;
+        response.expect("a deletion").left().expect("the namespace")
     };
     let ending = delete().await;
     let status = ending.status.clone().expect("a status");

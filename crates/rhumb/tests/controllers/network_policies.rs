@@ -1,4 +1,4 @@
-//! What the status of network policies says, with reports as agents write them.
+//! Status of network policies, with reports written like agents do.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,16 +16,17 @@ use tokio::time::{Instant, sleep};
 
 use crate::make::{object, pod_spec};
 use crate::nodes::{create_node, set_pod_status};
-use crate::support::Server;
-use crate::waiting::{found, gone, until};
+use crate::program::poll_until;
+use crate::support::TestServer;
+use crate::waiting::{wait_for, wait_until_deleted};
 
-/// Nobody but these touches anything.
+/// The only controllers that run.
 const CONTROLLERS: &str = "--controllers=networkpolicy-status-controller,serviceaccount-controller";
 const VERSIONS: [&str; 6] = ["1.3", "1.8", "1.9", "1.11", "1.12", "1.21"];
 
-/// A server with these nodes, and on each of them a pod of the application `web`.
-async fn cluster(nodes: &[&str]) -> (Server, Client) {
-    let server = Server::start_with(&[CONTROLLERS]);
+/// A server with these nodes, each with a pod of the application `web`.
+async fn cluster(nodes: &[&str]) -> (TestServer, Client) {
+    let server = TestServer::start_with(&[CONTROLLERS]);
     let client = server.client_for_pods().await;
     for (number, node) in nodes.iter().enumerate() {
         create_node(&client, node).await;
@@ -57,7 +58,7 @@ fn reports(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &kind)
 }
 
-/// A policy for the pods of `web`, with one rule.
+/// A policy that selects the pods of `web`, with one rule.
 async fn create_policy(client: &Client, name: &str, rule: Value) -> DynamicObject {
     let policy = object(json!({
         "apiVersion": "networking.k8s.io/v1",
@@ -71,7 +72,7 @@ async fn create_policy(client: &Client, name: &str, rule: Value) -> DynamicObjec
     created.expect("a policy")
 }
 
-/// A report of an agent that has applied these policies as they are.
+/// A report of an agent that has applied these policies at their current generation.
 fn applied(policies: &[&DynamicObject]) -> Value {
     let applied = policies.iter().map(|policy| {
         json!({
@@ -84,8 +85,8 @@ fn applied(policies: &[&DynamicObject]) -> Value {
     json!({"agent": "a test", "versions": VERSIONS, "applied": applied.collect::<Value>()})
 }
 
-/// Puts a report in place of the last one, as agents do.
-async fn say(client: &Client, node: &str, mut report: Value) {
+/// Replaces the report of a node, like an agent.
+async fn replace_report(client: &Client, node: &str, mut report: Value) {
     report["apiVersion"] = json!("networking.rhumb.dev/v1alpha1");
     report["kind"] = json!("NetworkPolicyNode");
     report["metadata"] = json!({"name": node});
@@ -100,15 +101,20 @@ fn condition<'a>(policy: &'a DynamicObject, type_: &str) -> Option<&'a Value> {
     conditions.iter().find(|own| own["type"] == type_)
 }
 
-/// What a condition says, in one line.
+/// A condition in one line.
 fn line(condition: &Value) -> String {
     let text = |field: &str| condition[field].as_str().unwrap_or_default();
     format!("{}/{}: {}", text("status"), text("reason"), text("message"))
 }
 
-/// Waits until a condition says this of the policy as it is; the policy then.
-async fn until_said(client: &Client, policy: &str, type_: &str, expected: &str) -> DynamicObject {
-    found(&policies(client), policy, |policy| {
+/// Waits until a condition of the current generation has this text, and returns the policy.
+async fn wait_for_condition(
+    client: &Client,
+    policy: &str,
+    type_: &str,
+    expected: &str,
+) -> DynamicObject {
+    wait_for(&policies(client), policy, |policy| {
         let condition = condition(policy, type_);
         let generation = json!(policy.metadata.generation);
         condition
@@ -117,7 +123,7 @@ async fn until_said(client: &Client, policy: &str, type_: &str, expected: &str) 
     .await
 }
 
-/// `kubectl wait`, begun; `None` where there is no kubectl.
+/// A started `kubectl wait`; `None` without kubectl.
 fn wait_by_kubectl(kubeconfig: &Path, policy: &str) -> Option<Child> {
     let started = Command::new("kubectl")
         .arg("--kubeconfig")
@@ -135,28 +141,28 @@ fn wait_by_kubectl(kubeconfig: &Path, policy: &str) -> Option<Child> {
 }
 
 #[tokio::test]
-async fn a_policy_is_programmed_when_all_nodes_with_its_pods_have_applied_it() {
+async fn policy_is_programmed_when_all_nodes_of_its_pods_applied_it() {
     let (server, client) = cluster(&["a", "b", "c"]).await;
     create_node(&client, "without-pods").await;
     let policy = create_policy(&client, "p", json!({})).await;
     for node in ["a", "b"] {
-        say(&client, node, applied(&[])).await;
+        replace_report(&client, node, applied(&[])).await;
     }
     let programmed = "Programmed";
     let waiting = "Unknown/Pending: applied on 0 of 3 nodes; waiting for a, b, c (no agent reports from there)";
-    until_said(&client, "p", programmed, waiting).await;
+    wait_for_condition(&client, "p", programmed, waiting).await;
     let waits = wait_by_kubectl(&server.kubeconfig(), "p");
-    say(&client, "a", applied(&[&policy])).await;
-    say(&client, "c", applied(&[&policy])).await;
+    replace_report(&client, "a", applied(&[&policy])).await;
+    replace_report(&client, "c", applied(&[&policy])).await;
     let waiting = "Unknown/Pending: applied on 2 of 3 nodes; waiting for b";
-    until_said(&client, "p", programmed, waiting).await;
-    say(&client, "b", applied(&[&policy])).await;
+    wait_for_condition(&client, "p", programmed, waiting).await;
+    replace_report(&client, "b", applied(&[&policy])).await;
     let done = "True/Applied: applied on 3 of 3 nodes";
-    let policy = until_said(&client, "p", programmed, done).await;
+    let policy = wait_for_condition(&client, "p", programmed, done).await;
     if let Some(child) = waits {
-        let ended = child.wait_with_output().expect("it ended");
-        let said = String::from_utf8_lossy(&ended.stdout);
-        assert!(ended.status.success(), "{said}");
+        let output = child.wait_with_output().expect("it ended");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}");
         assert_eq!(said, "networkpolicy.networking.k8s.io/p condition met\n");
     }
 
@@ -167,38 +173,38 @@ async fn a_policy_is_programmed_when_all_nodes_with_its_pods_have_applied_it() {
     let changed = changed.expect("a change");
     assert_ne!(changed.metadata.generation, of_first);
     let waiting = "Unknown/Pending: applied on 0 of 3 nodes; waiting for a, b, c";
-    until_said(&client, "p", programmed, waiting).await;
+    wait_for_condition(&client, "p", programmed, waiting).await;
     for node in ["a", "b", "c"] {
-        say(&client, node, applied(&[&changed])).await;
+        replace_report(&client, node, applied(&[&changed])).await;
     }
-    until_said(&client, "p", programmed, done).await;
+    wait_for_condition(&client, "p", programmed, done).await;
 
     let mut broken = applied(&[&changed]);
     broken["problem"] = json!("nft: out of memory");
-    say(&client, "b", broken).await;
+    replace_report(&client, "b", broken).await;
     let problem = "False/NodeProblem: b: nft: out of memory";
-    until_said(&client, "p", programmed, problem).await;
+    wait_for_condition(&client, "p", programmed, problem).await;
     for node in ["a", "b", "c"] {
-        gone_for_good(&client, node).await;
+        assert_not_recreated(&client, node).await;
     }
     let nobody = "Unknown/NoAgent: no agent reports from any node";
-    until_said(&client, "p", programmed, nobody).await;
+    wait_for_condition(&client, "p", programmed, nobody).await;
 }
 
-async fn gone_for_good(client: &Client, node: &str) {
+async fn assert_not_recreated(client: &Client, node: &str) {
     let deleted = reports(client).delete(node, &DeleteParams::default()).await;
     deleted.expect("a deletion");
 }
 
 #[tokio::test]
-async fn a_policy_is_supported_if_the_agents_it_is_for_know_and_have_what_it_uses() {
+async fn policy_is_supported_if_its_agents_implement_its_features() {
     let (_server, client) = cluster(&["a", "b"]).await;
     let knows = |versions: &[&str]| json!({"agent": "a test", "versions": versions});
     let new = knows(&VERSIONS);
     let mut no_sctp = new.clone();
     no_sctp["unimplemented"] = json!([{"feature": "SCTP", "message": "the kernel has none"}]);
-    say(&client, "a", no_sctp).await;
-    say(&client, "b", knows(&VERSIONS[..5])).await;
+    replace_report(&client, "a", no_sctp).await;
+    replace_report(&client, "b", knows(&VERSIONS[..5])).await;
 
     create_policy(&client, "plain", json!({})).await;
     let range = json!({"ports": [{"port": 80, "endPort": 90}]});
@@ -206,29 +212,29 @@ async fn a_policy_is_supported_if_the_agents_it_is_for_know_and_have_what_it_use
     let sctp = json!({"ports": [{"port": 80, "protocol": "SCTP"}]});
     create_policy(&client, "sctp", sctp).await;
     let yes = "True/Supported: every agent that it is for, of those that report, knows and has all that it uses";
-    until_said(&client, "plain", "Supported", yes).await;
+    wait_for_condition(&client, "plain", "Supported", yes).await;
     let version = "False/Version: version 1.21 is not known on b (newest known: 1.12); the policy is ignored there";
-    until_said(&client, "range", "Supported", version).await;
+    wait_for_condition(&client, "range", "Supported", version).await;
     let ignored =
         "False/Unsupported: there are nodes that do not know the version it needs: see Supported";
-    until_said(&client, "range", "Programmed", ignored).await;
+    wait_for_condition(&client, "range", "Programmed", ignored).await;
     let lacking = "False/Unimplemented: SCTP is not available on a: the kernel has none";
-    until_said(&client, "sctp", "Supported", lacking).await;
+    wait_for_condition(&client, "sctp", "Supported", lacking).await;
 
     for node in ["a", "b"] {
-        say(&client, node, new.clone()).await;
+        replace_report(&client, node, new.clone()).await;
     }
     for policy in ["plain", "range", "sctp"] {
-        until_said(&client, policy, "Supported", yes).await;
+        wait_for_condition(&client, policy, "Supported", yes).await;
     }
 }
 
 #[tokio::test]
-async fn what_is_wrong_and_what_is_matched_is_said_without_agents() {
+async fn problem_and_match_conditions_are_set_without_agents() {
     let (_server, client) = cluster(&["a"]).await;
     let ambiguous = json!({"from": [{"ipBlock": {"cidr": "192.168.1.5/24"}}]});
     create_policy(&client, "p", ambiguous).await;
-    let policy = found(&policies(&client), "p", |policy| {
+    let policy = wait_for(&policies(&client), "p", |policy| {
         condition(policy, "Problem").is_some_and(|problem| problem["status"] == "True")
     })
     .await;
@@ -239,15 +245,15 @@ async fn what_is_wrong_and_what_is_matched_is_said_without_agents() {
     assert!(message.contains(form), "{message}");
     let ranges =
         "True/PeersMatched: at least one pod or range of addresses is matched by the rules";
-    until_said(&client, "p", "TrafficMatch", ranges).await;
+    wait_for_condition(&client, "p", "TrafficMatch", ranges).await;
     let pods = "True/PodsSelected: at least one pod is selected by spec.podSelector";
-    let policy = until_said(&client, "p", "TargetMatch", pods).await;
+    let policy = wait_for_condition(&client, "p", "TargetMatch", pods).await;
     for type_ in ["Supported", "Programmed"] {
         assert_eq!(condition(&policy, type_), None, "{type_}");
     }
 }
 
-/// A pod comes and goes on and on, and with it what is to be said.
+/// Creates and deletes a pod repeatedly, so that the status keeps changing.
 async fn churn(client: &Client) {
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     let now = DeleteParams::default().grace_period(0);
@@ -260,11 +266,11 @@ async fn churn(client: &Client) {
 }
 
 #[tokio::test]
-async fn whatever_happens_a_policy_is_written_at_most_once_a_second() {
+async fn policy_status_is_written_at_most_once_a_second() {
     const WRITES: usize = 4;
     let (_server, client) = cluster(&[]).await;
     create_node(&client, "a").await;
-    say(&client, "a", applied(&[])).await;
+    replace_report(&client, "a", applied(&[])).await;
     let begun = Instant::now();
     let policy = create_policy(&client, "p", json!({})).await;
     let version = policy.resource_version().expect("a version");
@@ -279,84 +285,84 @@ async fn whatever_happens_a_policy_is_written_at_most_once_a_second() {
         written = written => assert_eq!(written, WRITES, "the watch ended"),
         () = churn(&client) => {}
     }
-    // The first comes at once, and then a second is between any two.
+    // The first write is immediate; later writes are at least a second apart.
     let at_least = Duration::from_secs(WRITES as u64 - 1);
     assert!(begun.elapsed() >= at_least, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
-async fn after_a_restart_nothing_is_written_again() {
+async fn restart_writes_no_unchanged_status() {
     let (mut server, client) = cluster(&["a"]).await;
     let policy = create_policy(&client, "p", json!({})).await;
-    say(&client, "a", applied(&[&policy])).await;
+    replace_report(&client, "a", applied(&[&policy])).await;
     let done = "True/Applied: applied on 1 of 1 node";
-    let before = until_said(&client, "p", "Programmed", done).await;
+    let before = wait_for_condition(&client, "p", "Programmed", done).await;
     server.stop();
     server.start_again();
     let client = server.client().await;
-    // Another policy shows that everything was looked at, twice.
+    // The status of another policy shows that everything was processed twice.
     let other = create_policy(&client, "other", json!({})).await;
     let waiting = "Unknown/Pending: applied on 0 of 1 node; waiting for a";
-    until_said(&client, "other", "Programmed", waiting).await;
-    say(&client, "a", applied(&[&policy, &other])).await;
-    until_said(&client, "other", "Programmed", done).await;
+    wait_for_condition(&client, "other", "Programmed", waiting).await;
+    replace_report(&client, "a", applied(&[&policy, &other])).await;
+    wait_for_condition(&client, "other", "Programmed", done).await;
     let after = policies(&client).get("p").await.expect("a policy");
     assert_eq!(after, before);
 }
 
 #[tokio::test]
-async fn a_removed_node_is_forgotten_with_its_report() {
+async fn deleted_node_is_removed_with_its_report() {
     let (_server, client) = cluster(&["a", "b"]).await;
     let policy = create_policy(&client, "p", json!({})).await;
-    say(&client, "a", applied(&[&policy])).await;
-    say(&client, "b", applied(&[])).await;
+    replace_report(&client, "a", applied(&[&policy])).await;
+    replace_report(&client, "b", applied(&[])).await;
     let waiting = "Unknown/Pending: applied on 1 of 2 nodes; waiting for b";
-    until_said(&client, "p", "Programmed", waiting).await;
+    wait_for_condition(&client, "p", "Programmed", waiting).await;
     let nodes: Api<Node> = Api::all(client.clone());
     let deleted = nodes.delete("b", &DeleteParams::default()).await;
     deleted.expect("a deletion");
     let done = "True/Applied: applied on 1 of 1 node";
-    until_said(&client, "p", "Programmed", done).await;
-    gone(&reports(&client), "b").await;
+    wait_for_condition(&client, "p", "Programmed", done).await;
+    wait_until_deleted(&reports(&client), "b").await;
     reports(&client).get("a").await.expect("it stays");
 }
 
-/// What a kubelet tells of the kernel of its node.
+/// Sets the boot ID of a node like a kubelet.
 async fn boot(client: &Client, node: &str, id: &str) {
     let nodes: Api<Node> = Api::all(client.clone());
     let patch = Patch::Merge(json!({"status": {"nodeInfo": {"bootID": id}}}));
     let params = PatchParams::default();
-    let told = nodes.patch_status(node, &params, &patch).await;
-    told.expect("a node");
+    let patched = nodes.patch_status(node, &params, &patch).await;
+    patched.expect("a node");
 }
 
 #[tokio::test]
-async fn a_node_that_was_started_anew_has_applied_nothing_until_its_agent_says_so() {
+async fn rebooted_node_counts_as_not_applied_until_its_agent_reports() {
     let (_server, client) = cluster(&["a", "b"]).await;
     let policy = create_policy(&client, "p", json!({})).await;
     for node in ["a", "b"] {
         boot(&client, node, "first").await;
     }
     let mut report = applied(&[&policy]);
-    say(&client, "a", report.clone()).await;
+    replace_report(&client, "a", report.clone()).await;
     report["bootID"] = json!("first");
-    say(&client, "b", report.clone()).await;
+    replace_report(&client, "b", report.clone()).await;
     let done = "True/Applied: applied on 2 of 2 nodes";
-    until_said(&client, "p", "Programmed", done).await;
+    wait_for_condition(&client, "p", "Programmed", done).await;
     for node in ["a", "b"] {
         boot(&client, node, "second").await;
     }
-    // The other agent does not say which run of the kernel it tells of.
+    // The other agent does not report its boot ID.
     let waiting = "Unknown/Pending: applied on 1 of 2 nodes; waiting for b (its agent has not reported since it was \
                    started anew)";
-    until_said(&client, "p", "Programmed", waiting).await;
+    wait_for_condition(&client, "p", "Programmed", waiting).await;
     report["bootID"] = json!("second");
-    say(&client, "b", report).await;
-    until_said(&client, "p", "Programmed", done).await;
+    replace_report(&client, "b", report).await;
+    wait_for_condition(&client, "p", "Programmed", done).await;
 }
 
 #[tokio::test]
-async fn conditions_of_others_and_times_of_transitions_survive() {
+async fn foreign_conditions_and_transition_times_are_kept() {
     let (_server, client) = cluster(&["a"]).await;
     let policy = create_policy(&client, "p", json!({})).await;
     let theirs = json!({
@@ -367,12 +373,12 @@ async fn conditions_of_others_and_times_of_transitions_survive() {
     let params = PatchParams::default();
     let said = policies(&client).patch_status("p", &params, &patch).await;
     said.expect("a status");
-    // What was said before them is said again.
-    say(&client, "a", applied(&[])).await;
+    // The earlier status is written again.
+    replace_report(&client, "a", applied(&[])).await;
     let pods = "True/PodsSelected: at least one pod is selected by spec.podSelector";
-    until_said(&client, "p", "TargetMatch", pods).await;
+    wait_for_condition(&client, "p", "TargetMatch", pods).await;
     let waiting = "Unknown/Pending: applied on 0 of 1 node; waiting for a";
-    until_said(&client, "p", "Programmed", waiting).await;
+    wait_for_condition(&client, "p", "Programmed", waiting).await;
     let old = json!({"status": {"conditions": [
         {"type": "TargetMatch", "lastTransitionTime": "2020-01-02T00:00:00Z"},
     ]}});
@@ -382,11 +388,11 @@ async fn conditions_of_others_and_times_of_transitions_survive() {
     let patch = Patch::Merge(json!({"spec": {"ingress": null}}));
     let changed = policies(&client).patch("p", &params, &patch).await;
     let changed = changed.expect("a change");
-    until_said(&client, "p", "TargetMatch", pods).await;
+    wait_for_condition(&client, "p", "TargetMatch", pods).await;
     assert_ne!(changed.metadata.generation, policy.metadata.generation);
-    say(&client, "a", applied(&[&changed])).await;
+    replace_report(&client, "a", applied(&[&changed])).await;
     let done = "True/Applied: applied on 1 of 1 node";
-    let policy = until_said(&client, "p", "Programmed", done).await;
+    let policy = wait_for_condition(&client, "p", "Programmed", done).await;
     assert_eq!(condition(&policy, "example.com/Theirs"), Some(&theirs));
     let target = condition(&policy, "TargetMatch").expect("a condition");
     assert_eq!(target["lastTransitionTime"], "2020-01-02T00:00:00Z");
@@ -396,7 +402,7 @@ async fn conditions_of_others_and_times_of_transitions_survive() {
     );
 }
 
-/// How often the status of a policy was written, successfully or not.
+/// The number of attempted status writes of a policy.
 async fn status_writes(client: &Client) -> u64 {
     let request = http::Request::get("/metrics").body(Vec::new());
     let metrics = client.request_text(request.expect("a request")).await;
@@ -410,22 +416,22 @@ async fn status_writes(client: &Client) -> u64 {
 }
 
 #[tokio::test]
-async fn where_the_gate_is_off_the_status_is_tried_once_and_then_left_alone_for_a_minute() {
+async fn while_the_gate_is_off_the_status_write_is_tried_once_a_minute() {
     let flags = [CONTROLLERS, "--feature-gates=NetworkPolicyVersioning=false"];
-    let server = Server::start_with(&flags);
+    let server = TestServer::start_with(&flags);
     let client = server.client_for_pods().await;
     create_node(&client, "a").await;
     let begun = Instant::now();
     let created = create_policy(&client, "p", json!({})).await;
-    until("a write", async || {
+    poll_until("a write", async || {
         (status_writes(&client).await > 0).then_some(())
     })
     .await;
-    // Each of these would be a reason to write.
+    // Each of these changes would cause a status write.
     for number in 1..=5 {
         let name = format!("pod-{number}");
         create_pod(&client, &name, "a", &format!("10.0.0.{number}")).await;
-        say(&client, "a", applied(&[&created])).await;
+        replace_report(&client, "a", applied(&[&created])).await;
     }
     let policy = policies(&client).get("p").await.expect("a policy");
     assert_eq!(policy, created);

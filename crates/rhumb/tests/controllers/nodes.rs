@@ -1,4 +1,4 @@
-//! Nodes that fall silent and come back, and what their taints do to pods.
+//! Node lifecycle: silent nodes, recovery, and taint-based eviction.
 
 use std::time::Duration;
 
@@ -12,20 +12,21 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::make::{object, pod_spec};
-use crate::support::Server;
-use crate::waiting::{found, until};
+use crate::program::poll_until;
+use crate::support::TestServer;
+use crate::waiting::wait_for;
 
-/// A node as its kubelet would register it.
+/// A node as registered by a kubelet.
 pub(crate) async fn create_node(client: &Client, name: &str) {
     let nodes: Api<Node> = Api::all(client.clone());
     let node: Node = object(json!({"metadata": {"name": name}}));
     let created = nodes.create(&PostParams::default(), &node).await;
     created.expect("a node");
-    say(client, name, &[("Ready", "True")]).await;
+    set_conditions(client, name, &[("Ready", "True")]).await;
 }
 
-/// What a kubelet says of its node.
-pub(crate) async fn say(client: &Client, node: &str, conditions: &[(&str, &str)]) {
+/// Sets node conditions like a kubelet.
+pub(crate) async fn set_conditions(client: &Client, node: &str, conditions: &[(&str, &str)]) {
     let now = Timestamp::now().strftime("%FT%TZ").to_string();
     let condition = |&(type_, status): &(&str, &str)| {
         json!({
@@ -46,8 +47,8 @@ pub(crate) async fn say(client: &Client, node: &str, conditions: &[(&str, &str)]
     said.expect("a status");
 }
 
-/// Renews the lease of a node for as long as it is polled, and says that it is ready: on a busy machine it may have
-/// been taken for lost meanwhile.
+/// Renews the lease of a node while polled, and sets it ready again, because on a busy machine it may have been marked
+/// unknown.
 async fn keep_alive(client: &Client, node: &str) {
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
     let lease: Lease =
@@ -59,7 +60,7 @@ async fn keep_alive(client: &Client, node: &str) {
         let patch = Patch::Merge(json!({"spec": {"renewTime": now}}));
         let renewed = leases.patch(node, &PatchParams::default(), &patch).await;
         renewed.expect("a renewal");
-        say(client, node, &[("Ready", "True")]).await;
+        set_conditions(client, node, &[("Ready", "True")]).await;
         sleep(Duration::from_millis(300)).await;
     }
 }
@@ -93,7 +94,7 @@ pub(crate) async fn set_taints(client: &Client, node: &str, taints: Value) {
     tainted.expect("a taint");
 }
 
-/// Its taints as key:effect, in order, without what their keys have in common.
+/// The sorted taints as key:effect, without the common key prefix.
 fn taints(node: &Node) -> Vec<String> {
     let spec = node.spec.as_ref();
     let taints = spec.and_then(|spec| spec.taints.as_ref());
@@ -106,24 +107,24 @@ fn taints(node: &Node) -> Vec<String> {
     taints
 }
 
-async fn until_tainted(nodes: &Api<Node>, name: &str, expect: &[&str]) -> Node {
-    found(nodes, name, |node| taints(node) == expect).await
+async fn wait_for_taints(nodes: &Api<Node>, name: &str, expect: &[&str]) -> Node {
+    wait_for(nodes, name, |node| taints(node) == expect).await
 }
 
-/// How many events have this reason and message.
-async fn count_told(client: &Client, reason: &str, message: &str) -> usize {
+/// The number of events with this reason and message.
+async fn count_events(client: &Client, reason: &str, message: &str) -> usize {
     let events: Api<Event> = Api::namespaced(client.clone(), "default");
     let is_it = |event: &&Event| {
         event.reason.as_deref() == Some(reason) && event.message.as_deref() == Some(message)
     };
-    let told = events.list(&ListParams::default()).await.expect("a list");
-    told.items.iter().filter(is_it).count()
+    let listed = events.list(&ListParams::default()).await.expect("a list");
+    listed.items.iter().filter(is_it).count()
 }
 
 /// Waits for an event with this reason and message.
-async fn until_told(client: &Client, reason: &str, message: &str) {
-    until(message, async || {
-        (count_told(client, reason, message).await > 0).then_some(())
+async fn wait_for_event(client: &Client, reason: &str, message: &str) {
+    poll_until(message, async || {
+        (count_events(client, reason, message).await > 0).then_some(())
     })
     .await;
 }
@@ -138,8 +139,8 @@ fn pod_condition<'a>(pod: &'a Pod, type_: &str) -> Option<(&'a str, &'a str)> {
 }
 
 #[tokio::test]
-async fn a_silent_node_is_unreachable_until_it_comes_back() {
-    let server = Server::start_with(&["--node-monitor-grace-period", "2s"]);
+async fn silent_node_is_unreachable_until_it_recovers() {
+    let server = TestServer::start_with(&["--node-monitor-grace-period", "2s"]);
     let client = server.client().await;
     create_node(&client, "silent").await;
     create_node(&client, "well").await;
@@ -148,7 +149,7 @@ async fn a_silent_node_is_unreachable_until_it_comes_back() {
         let pods = create_pod(&client, "p", json!({"nodeName": "silent"})).await;
         let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
         set_pod_status(&pods, "p", ready).await;
-        let lost = until_tainted(
+        let lost = wait_for_taints(
             &nodes,
             "silent",
             &["unreachable:NoExecute", "unreachable:NoSchedule"],
@@ -176,16 +177,16 @@ async fn a_silent_node_is_unreachable_until_it_comes_back() {
                 unknown("PIDPressure", "NodeStatusNeverUpdated"),
             ]
         );
-        found(&pods, "p", |pod| {
+        wait_for(&pods, "p", |pod| {
             pod_condition(pod, "Ready").is_some_and(|(status, _)| status == "False")
         })
         .await;
         let message = "Node silent status is now: NodeNotReady";
-        until_told(&client, "NodeNotReady", message).await;
-        until_told(&client, "NodeNotReady", "Node is not ready").await;
-        until_tainted(&nodes, "well", &[]).await;
-        say(&client, "silent", &[("Ready", "True")]).await;
-        until_tainted(&nodes, "silent", &[]).await;
+        wait_for_event(&client, "NodeNotReady", message).await;
+        wait_for_event(&client, "NodeNotReady", "Node is not ready").await;
+        wait_for_taints(&nodes, "well", &[]).await;
+        set_conditions(&client, "silent", &[("Ready", "True")]).await;
+        wait_for_taints(&nodes, "silent", &[]).await;
     };
     tokio::select! {
         () = test => {}
@@ -194,13 +195,13 @@ async fn a_silent_node_is_unreachable_until_it_comes_back() {
 }
 
 #[tokio::test]
-async fn while_all_nodes_are_silent_no_pod_has_to_go() {
-    let server = Server::start_with(&["--node-monitor-grace-period", "2s"]);
+async fn no_pod_is_evicted_while_all_nodes_are_silent() {
+    let server = TestServer::start_with(&["--node-monitor-grace-period", "2s"]);
     let client = server.client().await;
     create_node(&client, "lost").await;
     let nodes: Api<Node> = Api::all(client.clone());
-    until_tainted(&nodes, "lost", &["unreachable:NoSchedule"]).await;
-    // All nodes are looked at twice a second: each look could be the one at which its pods have to go.
+    wait_for_taints(&nodes, "lost", &["unreachable:NoSchedule"]).await;
+    // Nodes are checked twice a second: any check could evict the pods.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(4) {
         let lost = nodes.get("lost").await.expect("a node");
@@ -210,7 +211,7 @@ async fn while_all_nodes_are_silent_no_pod_has_to_go() {
     create_node(&client, "well").await;
     let test = async {
         let taints = ["unreachable:NoExecute", "unreachable:NoSchedule"];
-        until_tainted(&nodes, "lost", &taints).await;
+        wait_for_taints(&nodes, "lost", &taints).await;
     };
     tokio::select! {
         () = test => {}
@@ -219,8 +220,8 @@ async fn while_all_nodes_are_silent_no_pod_has_to_go() {
 }
 
 #[tokio::test]
-async fn new_pods_are_kept_away_from_nodes_in_trouble() {
-    let server = Server::start_with(&[]);
+async fn unhealthy_nodes_get_no_schedule_taints() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     create_node(&client, "n").await;
     let nodes: Api<Node> = Api::all(client.clone());
@@ -235,11 +236,11 @@ async fn new_pods_are_kept_away_from_nodes_in_trouble() {
         ("MemoryPressure", "True"),
         ("NetworkUnavailable", "True"),
     ];
-    say(&client, "n", &trouble).await;
+    set_conditions(&client, "n", &trouble).await;
     let patch = Patch::Merge(json!({"spec": {"unschedulable": true}}));
     let params = PatchParams::default();
     nodes.patch("n", &params, &patch).await.expect("a cordon");
-    until_tainted(
+    wait_for_taints(
         &nodes,
         "n",
         &[
@@ -252,15 +253,15 @@ async fn new_pods_are_kept_away_from_nodes_in_trouble() {
     )
     .await;
     let well = trouble.map(|(type_, _)| (type_, if type_ == "Ready" { "True" } else { "False" }));
-    say(&client, "n", &well).await;
+    set_conditions(&client, "n", &well).await;
     let patch = Patch::Merge(json!({"spec": {"unschedulable": null}}));
     nodes.patch("n", &params, &patch).await.expect("no cordon");
-    until_tainted(&nodes, "n", &["mine:NoSchedule"]).await;
+    wait_for_taints(&nodes, "n", &["mine:NoSchedule"]).await;
 }
 
 #[tokio::test]
-async fn pods_leave_nodes_whose_taints_they_do_not_tolerate() {
-    let server = Server::start_with(&[]);
+async fn pods_are_evicted_by_untolerated_no_execute_taints() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     create_node(&client, "n").await;
     let bears = |seconds: Option<i64>| {
@@ -275,25 +276,25 @@ async fn pods_leave_nodes_whose_taints_they_do_not_tolerate() {
     create_pod(&client, "never", bears(None)).await;
     set_taints(&client, "n", json!([{"key": "k", "effect": "NoExecute"}])).await;
     for name in ["now", "soon"] {
-        let going = found(&pods, name, |pod| pod.metadata.deletion_timestamp.is_some()).await;
+        let going = wait_for(&pods, name, |pod| pod.metadata.deletion_timestamp.is_some()).await;
         assert_eq!(
             pod_condition(&going, "DisruptionTarget"),
             Some(("True", "DeletionByTaintManager")),
         );
     }
     let reason = "TaintManagerEviction";
-    until_told(&client, reason, "Marking for deletion Pod default/now").await;
-    // A pod that comes to a tainted node later is treated alike.
+    wait_for_event(&client, reason, "Marking for deletion Pod default/now").await;
+    // A pod bound later to a tainted node is evicted as well.
     create_pod(&client, "later", json!({"nodeName": "n"})).await;
-    until_told(&client, reason, "Marking for deletion Pod default/later").await;
+    wait_for_event(&client, reason, "Marking for deletion Pod default/later").await;
     set_taints(&client, "n", json!(null)).await;
-    until_told(&client, reason, "Cancelling deletion of Pod default/late").await;
+    wait_for_event(&client, reason, "Cancelling deletion of Pod default/late").await;
     for name in ["ever", "late", "never"] {
         let pod = pods.get(name).await.expect("it stays");
         assert_eq!(pod.metadata.deletion_timestamp, None);
     }
     for name in ["now", "soon", "later"] {
         let message = format!("Marking for deletion Pod default/{name}");
-        assert_eq!(count_told(&client, reason, &message).await, 1, "{name}");
+        assert_eq!(count_events(&client, reason, &message).await, 1, "{name}");
     }
 }

@@ -1,13 +1,13 @@
-//! Pods that nobody else would delete.
+//! Pod garbage collection: pods that no other component deletes.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::nodes::{create_node, create_pod, say, set_pod_status, set_taints};
-use crate::support::Server;
-use crate::waiting::{found, gone};
+use crate::nodes::{create_node, create_pod, set_conditions, set_pod_status, set_taints};
+use crate::support::TestServer;
+use crate::waiting::{wait_for, wait_until_deleted};
 
 fn has_failed(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
@@ -21,12 +21,12 @@ async fn hold(pods: &Api<Pod>, name: &str, finalizers: &[&str]) {
 }
 
 #[tokio::test]
-async fn pods_of_a_node_that_is_not_there_fail_and_go() {
-    let server = Server::start_with(&["--node-quarantine", "2s"]);
+async fn pods_of_a_missing_node_fail_and_are_deleted() {
+    let server = TestServer::start_with(&["--node-quarantine", "2s"]);
     let client = server.client().await;
     let pods = create_pod(&client, "p", json!({"nodeName": "never-there"})).await;
     hold(&pods, "p", &["example.com/hold"]).await;
-    let pod = found(&pods, "p", has_failed).await;
+    let pod = wait_for(&pods, "p", has_failed).await;
     let status = pod.status.expect("a status");
     let conditions = status.conditions.expect("conditions");
     let condition = conditions
@@ -37,25 +37,25 @@ async fn pods_of_a_node_that_is_not_there_fail_and_go() {
     let message = condition.message.as_deref();
     assert_eq!(message, Some("PodGC: node no longer exists"));
     hold(&pods, "p", &[]).await;
-    gone(&pods, "p").await;
+    wait_until_deleted(&pods, "p").await;
 }
 
 #[tokio::test]
-async fn a_pod_that_ends_without_a_node_fails() {
-    let server = Server::start_with(&[]);
+async fn terminating_unscheduled_pod_fails() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     let pods = create_pod(&client, "p", json!({})).await;
     hold(&pods, "p", &["example.com/hold"]).await;
     let deleted = pods.delete("p", &DeleteParams::default()).await;
     deleted.expect("a deletion");
-    found(&pods, "p", has_failed).await;
+    wait_for(&pods, "p", has_failed).await;
     hold(&pods, "p", &[]).await;
-    gone(&pods, "p").await;
+    wait_until_deleted(&pods, "p").await;
 }
 
 #[tokio::test]
-async fn pods_that_end_on_a_node_out_of_service_go_at_once() {
-    let server = Server::start_with(&[]);
+async fn terminating_pods_on_an_out_of_service_node_are_force_deleted() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     create_node(&client, "n").await;
     let bears = json!({"nodeName": "n", "tolerations": [{"operator": "Exists"}]});
@@ -63,18 +63,18 @@ async fn pods_that_end_on_a_node_out_of_service_go_at_once() {
     create_pod(&client, "stays", bears).await;
     let patient = DeleteParams::default().grace_period(3600);
     pods.delete("ends", &patient).await.expect("a deletion");
-    say(&client, "n", &[("Ready", "False")]).await;
+    set_conditions(&client, "n", &[("Ready", "False")]).await;
     let out = json!([{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]);
     set_taints(&client, "n", out).await;
-    gone(&pods, "ends").await;
+    wait_until_deleted(&pods, "ends").await;
     pods.get("stays").await.expect("it stays");
     pods.delete("stays", &patient).await.expect("a deletion");
-    gone(&pods, "stays").await;
+    wait_until_deleted(&pods, "stays").await;
 }
 
 #[tokio::test]
-async fn of_too_many_finished_pods_the_first_go() {
-    let server = Server::start_with(&["--terminated-pod-gc-threshold", "2"]);
+async fn oldest_terminated_pods_beyond_the_threshold_are_deleted() {
+    let server = TestServer::start_with(&["--terminated-pod-gc-threshold", "2"]);
     let client = server.client().await;
     let names = ["a", "b", "c", "d"];
     let mut pods = Api::namespaced(client.clone(), "default");
@@ -84,8 +84,8 @@ async fn of_too_many_finished_pods_the_first_go() {
     for name in names {
         set_pod_status(&pods, name, json!({"phase": "Succeeded"})).await;
     }
-    gone(&pods, "a").await;
-    gone(&pods, "b").await;
+    wait_until_deleted(&pods, "a").await;
+    wait_until_deleted(&pods, "b").await;
     for name in ["c", "d"] {
         pods.get(name).await.expect("it stays");
     }

@@ -1,4 +1,4 @@
-//! Claims, volumes and classes of volumes stay while they are used, and no longer.
+//! Protection finalizers of claims, volumes and volume attributes classes.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use crate::make::object;
 use crate::nodes::{create_node, create_pod, set_pod_status};
-use crate::support::Server;
-use crate::waiting::{found, gone, make_namespace};
+use crate::support::TestServer;
+use crate::waiting::{make_namespace, wait_for, wait_until_deleted};
 
-/// Longer than it takes to let go what nobody uses.
+/// Longer than the removal of an unused finalizer takes.
 const A_WHILE: Duration = Duration::from_millis(700);
 
 async fn create<K>(api: &Api<K>, value: Value)
@@ -51,13 +51,13 @@ fn claim(name: &str) -> Value {
     })
 }
 
-/// A pod on a node, or on none, that uses a claim.
+/// A pod that uses a claim, on a node or unscheduled.
 fn uses(claim: &str, node: Option<&str>) -> Value {
     let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
     json!({"nodeName": node, "volumes": [volume]})
 }
 
-async fn stays<K>(api: &Api<K>, name: &str)
+async fn assert_not_deleted<K>(api: &Api<K>, name: &str)
 where
     K: Clone + Debug + DeserializeOwned + Resource,
 {
@@ -77,35 +77,35 @@ where
 }
 
 #[tokio::test]
-async fn a_claim_goes_when_no_pod_with_a_node_is_left_that_uses_it() {
-    let server = Server::start_with(&[]);
+async fn claim_is_deleted_when_no_scheduled_pod_uses_it() {
+    let server = TestServer::start_with(&[]);
     let client = server.client_for_pods().await;
     create_node(&client, "n").await;
 
     let claims = create_claim(&client, "default", "unused").await;
     delete(&claims, "unused").await;
-    gone(&claims, "unused").await;
+    wait_until_deleted(&claims, "unused").await;
 
     create_claim(&client, "default", "waited-for").await;
     create_pod(&client, "nowhere", uses("waited-for", None)).await;
     delete(&claims, "waited-for").await;
-    gone(&claims, "waited-for").await;
+    wait_until_deleted(&claims, "waited-for").await;
 
     create_claim(&client, "default", "used").await;
     let pods = create_pod(&client, "first", uses("used", Some("n"))).await;
     create_pod(&client, "second", uses("used", Some("n"))).await;
     delete(&claims, "used").await;
-    stays(&claims, "used").await;
+    assert_not_deleted(&claims, "used").await;
     delete(&pods, "first").await;
     set_pod_status(&pods, "second", json!({"phase": "Succeeded"})).await;
-    stays(&claims, "used").await;
+    assert_not_deleted(&claims, "used").await;
     delete(&pods, "second").await;
-    gone(&claims, "used").await;
+    wait_until_deleted(&claims, "used").await;
 }
 
 #[tokio::test]
-async fn a_claim_made_for_a_pod_does_not_wait_for_what_holds_the_pod() {
-    let server = Server::start_with(&[]);
+async fn ephemeral_claim_does_not_wait_for_finalizers_of_its_pod() {
+    let server = TestServer::start_with(&[]);
     let client = server.client_for_pods().await;
     create_node(&client, "n").await;
     let template = json!({"spec": claim("")["spec"]});
@@ -127,15 +127,15 @@ async fn a_claim_made_for_a_pod_does_not_wait_for_what_holds_the_pod() {
     create(&claims, own).await;
 
     delete(&claims, "p-own").await;
-    stays(&claims, "p-own").await;
+    assert_not_deleted(&claims, "p-own").await;
     delete(&pods, "p").await;
-    gone(&claims, "p-own").await;
+    wait_until_deleted(&claims, "p-own").await;
     pods.get("p").await.expect("the pod is held");
 }
 
 #[tokio::test]
-async fn a_namespace_with_claims_ends() {
-    let server = Server::start_with(&[]);
+async fn namespace_with_claims_is_deleted() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     let namespaces = make_namespace(&client, "a").await;
     for number in 0..20 {
@@ -143,12 +143,12 @@ async fn a_namespace_with_claims_ends() {
     }
     let deleted = namespaces.delete("a", &DeleteParams::default()).await;
     deleted.expect("a deletion");
-    gone(&namespaces, "a").await;
+    wait_until_deleted(&namespaces, "a").await;
 }
 
 #[tokio::test]
-async fn a_volume_goes_when_it_is_not_bound() {
-    let server = Server::start_with(&[]);
+async fn volume_is_deleted_when_it_is_not_bound() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     let volumes: Api<PersistentVolume> = Api::all(client);
     let spec = json!({
@@ -162,11 +162,11 @@ async fn a_volume_goes_when_it_is_not_bound() {
     }
     set_phase(&volumes, "bound", "Bound").await;
     delete(&volumes, "free").await;
-    gone(&volumes, "free").await;
+    wait_until_deleted(&volumes, "free").await;
     delete(&volumes, "bound").await;
-    stays(&volumes, "bound").await;
+    assert_not_deleted(&volumes, "bound").await;
     set_phase(&volumes, "bound", "Released").await;
-    gone(&volumes, "bound").await;
+    wait_until_deleted(&volumes, "bound").await;
 }
 
 async fn set_phase(volumes: &Api<PersistentVolume>, name: &str, phase: &str) {
@@ -177,8 +177,8 @@ async fn set_phase(volumes: &Api<PersistentVolume>, name: &str, phase: &str) {
 }
 
 #[tokio::test]
-async fn a_class_goes_when_no_claim_and_no_volume_names_it() {
-    let server = Server::start_with(&[]);
+async fn attributes_class_is_deleted_when_no_claim_or_volume_uses_it() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     let classes: Api<VolumeAttributesClass> = Api::all(client.clone());
     for name in ["free", "named"] {
@@ -195,21 +195,21 @@ async fn a_class_goes_when_no_claim_and_no_volume_names_it() {
     create(&claims, naming).await;
 
     delete(&classes, "free").await;
-    gone(&classes, "free").await;
+    wait_until_deleted(&classes, "free").await;
     delete(&classes, "named").await;
-    stays(&classes, "named").await;
+    assert_not_deleted(&classes, "named").await;
     delete(&claims, "c").await;
-    gone(&classes, "named").await;
+    wait_until_deleted(&classes, "named").await;
 }
 
 #[tokio::test]
-async fn what_has_no_protection_gets_it() {
-    let server = Server::start_with(&[]);
+async fn missing_protection_finalizer_is_added() {
+    let server = TestServer::start_with(&[]);
     let client = server.client().await;
     let claims = create_claim(&client, "default", "bare").await;
     let bare = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     set(&claims, "bare", bare).await;
-    let protected = found(&claims, "bare", |claim| {
+    let protected = wait_for(&claims, "bare", |claim| {
         let finalizers = claim.metadata.finalizers.iter().flatten();
         finalizers.eq(["example.com/hold", "kubernetes.io/pvc-protection"])
     });

@@ -1,7 +1,6 @@
-//! Waiting for what controllers do.
+//! Waiting for the effects of controllers.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -9,44 +8,27 @@ use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tokio::time::{Instant, sleep};
 
 use crate::make::object;
-use crate::program::NO_CONTROLLERS;
-use crate::support::Server;
+use crate::program::{NO_CONTROLLERS, poll_until};
+use crate::support::TestServer;
 
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(20);
-
-/// Asks until there is an answer.
-pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{what} did not come about");
-        sleep(PAUSE).await;
-    }
-}
-
-/// The object, once it is there and as it should be.
-pub(crate) async fn found<K>(api: &Api<K>, name: &str, is_right: impl Fn(&K) -> bool) -> K
+/// The object once it exists and satisfies the predicate.
+pub(crate) async fn wait_for<K>(api: &Api<K>, name: &str, is_right: impl Fn(&K) -> bool) -> K
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    until(name, async || {
+    poll_until(name, async || {
         api.get_opt(name).await.expect("a read").filter(&is_right)
     })
     .await
 }
 
-pub(crate) async fn gone<K>(api: &Api<K>, name: &str)
+pub(crate) async fn wait_until_deleted<K>(api: &Api<K>, name: &str)
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    until(&format!("the end of {name}"), async || {
+    poll_until(&format!("the end of {name}"), async || {
         api.get_opt(name)
             .await
             .expect("a read")
@@ -59,22 +41,22 @@ where
 pub(crate) async fn make_namespace(client: &Client, name: &str) -> Api<Namespace> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = object(json!({"metadata": {"name": name}}));
-    let made = namespaces.create(&PostParams::default(), &namespace).await;
-    made.expect("a namespace");
+    let created = namespaces.create(&PostParams::default(), &namespace).await;
+    created.expect("a namespace");
     namespaces
 }
 
-/// Deletions after which a server is killed: some, so that they are not only those that a test asked for itself.
+/// Deletions after which the server is killed: more than the test itself requested.
 const SOME: usize = 10;
 
-/// Does what has config maps deleted, kills the server at the first of that, and tells how many are left then.
-/// Nothing goes on before the server is started again.
-pub(crate) async fn kill_amid_deletions(
-    server: &mut Server,
+/// Runs an action that deletes config maps, kills the server after the first deletions, and returns the number of
+/// config maps left. Nothing is deleted before the server is restarted.
+pub(crate) async fn kill_during_deletions(
+    server: &mut TestServer,
     namespace: &str,
     begin: impl AsyncFnOnce(),
 ) -> usize {
-    let list = async |server: &Server| {
+    let list = async |server: &TestServer| {
         let maps: Api<ConfigMap> = Api::namespaced(server.client().await, namespace);
         let list = maps.list(&ListParams::default()).await.expect("a list");
         (maps, list)

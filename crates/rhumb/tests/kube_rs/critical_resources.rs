@@ -1,4 +1,4 @@
-//! Story 2 of KEP-3693: who puts a webhook in the way of what the cluster depends on is told so, and what to do.
+//! Story 2 of KEP-3693: warnings about webhooks that intercept critical resources, with suggestions.
 
 use http::Method;
 use kube::Client;
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::exclusion_rules::{GROUP, OFF, WEBHOOKS, send};
 use crate::program::FEW_CONTROLLERS;
-use crate::requests::{Answer, JSON, MERGE, YAML};
-use crate::support::Server;
+use crate::requests::{JSON, MERGE, RawResponse, YAML};
+use crate::support::TestServer;
 
 const DEPENDS: &str = "with failurePolicy Fail can stop what the cluster depends on";
 
-/// A webhook that wants to see everything.
+/// A webhook that matches everything.
 fn configuration(more: &str) -> String {
     format!(
         r#"
@@ -32,7 +32,7 @@ webhooks:
 }
 
 /// The text of a warning header as kubectl shows it.
-fn texts(answer: &Answer) -> Vec<String> {
+fn texts(answer: &RawResponse) -> Vec<String> {
     let shown = |header: &String| {
         let text = header.strip_prefix("299 - \"").expect("a warning");
         let text = text.strip_suffix('"').expect("a warning");
@@ -41,7 +41,7 @@ fn texts(answer: &Answer) -> Vec<String> {
     answer.warnings.iter().map(shown).collect()
 }
 
-/// Tries to create a configuration, and gives what is warned of.
+/// Creates a configuration and returns the warnings.
 async fn tried(client: &Client, more: &str) -> Vec<String> {
     let path = format!("{WEBHOOKS}?dryRun=All");
     let body = configuration(more);
@@ -51,8 +51,8 @@ async fn tried(client: &Client, more: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn who_can_stop_the_cluster_is_told_so_until_they_exclude_it() {
-    let server = Server::start();
+async fn webhooks_on_critical_resources_cause_warnings_until_excluded() {
+    let server = TestServer::start();
     let client = server.client().await;
     let made = send(&client, Method::POST, WEBHOOKS, YAML, configuration("")).await;
     let told = texts(&made);
@@ -69,7 +69,7 @@ async fn who_can_stop_the_cluster_is_told_so_until_they_exclude_it() {
         "nobody's configuration is changed"
     );
 
-    // Every write that leaves it as it is says so again.
+    // Every later write of the configuration causes the warning again.
     let own = format!("{WEBHOOKS}/nosy");
     let patch = json!({"metadata": {"labels": {"team": "nosy"}}}).to_string();
     let patched = send(&client, Method::PATCH, &own, MERGE, patch).await;
@@ -78,7 +78,7 @@ async fn who_can_stop_the_cluster_is_told_so_until_they_exclude_it() {
     let updated = send(&client, Method::PUT, &own, JSON, body).await;
     assert_eq!(texts(&updated), told);
 
-    // What is suggested can be pasted as it is, into YAML and JSON.
+    // The suggestion can be pasted into YAML and JSON.
     let at = told[0]
         .find("excludeResourceRules: [")
         .expect("a suggestion");
@@ -100,8 +100,8 @@ async fn tried_after_removal(client: &Client, own: &str, more: &str) -> Vec<Stri
 }
 
 #[tokio::test]
-async fn who_cannot_stop_it_is_told_nothing() {
-    let server = Server::start();
+async fn harmless_webhooks_cause_no_warnings() {
+    let server = TestServer::start();
     let client = server.client().await;
     let names = "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kube-node-lease]}";
     let told = tried(
@@ -133,8 +133,8 @@ async fn who_cannot_stop_it_is_told_nothing() {
 }
 
 #[tokio::test]
-async fn without_the_gate_nothing_is_suggested_that_would_be_dropped() {
-    let server = Server::start_with(&[FEW_CONTROLLERS, OFF]);
+async fn exclusion_rules_are_not_suggested_while_the_gate_is_off() {
+    let server = TestServer::start_with(&[FEW_CONTROLLERS, OFF]);
     let client = server.client().await;
     let told = tried(
         &client,
@@ -151,7 +151,7 @@ async fn without_the_gate_nothing_is_suggested_that_would_be_dropped() {
 }
 
 #[tokio::test]
-async fn an_operator_says_what_is_critical() {
+async fn critical_resources_are_configurable() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("critical.yaml");
     let list = "
@@ -162,7 +162,7 @@ rules:
 ";
     std::fs::write(&file, list).expect("a file");
     let flag = format!("--critical-resources-file={}", file.display());
-    let server = Server::start_with(&[FEW_CONTROLLERS, &flag]);
+    let server = TestServer::start_with(&[FEW_CONTROLLERS, &flag]);
     let client = server.client().await;
     let told = tried(&client, "").await;
     let rule = r#"[{"apiGroups":[""],"resources":["secrets"],"namespaces":["vault"]}]"#;
@@ -175,8 +175,8 @@ rules:
 }
 
 #[tokio::test]
-async fn an_operator_can_refuse_what_others_are_warned_of() {
-    let server = Server::start();
+async fn critical_webhooks_can_be_rejected_by_policy() {
+    let server = TestServer::start();
     let client = server.client().await;
     let policy = include_str!("../../../../examples/admission/policy.yaml");
     let (policy, binding) = policy.split_once("\n---\n").expect("two documents");

@@ -1,4 +1,4 @@
-//! The story of KEP-2249, from `examples/cross-namespace-affinity`: who may look beyond their namespace, and who may not.
+//! The story of KEP-2249, from `examples/cross-namespace-affinity`: which pods may have cross-namespace affinity.
 
 use std::path::Path;
 
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::examples::{create, directory, documents};
 use crate::make::{object, pod, refusal};
-use crate::support::Server;
+use crate::support::TestServer;
 
-/// Those that most tests have, and what quotas say is used.
+/// The controllers that most tests need, and the quota status controller.
 const CONTROLLERS: &str =
     "--controllers=namespace-controller,serviceaccount-controller,resourcequota-controller";
 
@@ -30,7 +30,7 @@ fn only(file: &str) -> Value {
     documents.remove(0)
 }
 
-/// Creates a pod of the example, with another name and in another namespace than it says.
+/// Creates a pod of the example with another name and namespace.
 async fn try_pod(
     client: &Client,
     mut pod: Value,
@@ -57,8 +57,8 @@ async fn used(client: &Client, namespace: &str, quota: &str) -> String {
 }
 
 #[tokio::test]
-async fn customers_keep_apart_and_tenants_are_kept_out() {
-    let server = Server::start_with(&[CONTROLLERS]);
+async fn cross_namespace_affinity_is_allowed_and_limited_by_quota() {
+    let server = TestServer::start_with(&[CONTROLLERS]);
     let client = server.client().await;
     apply(
         &client,
@@ -67,7 +67,7 @@ async fn customers_keep_apart_and_tenants_are_kept_out() {
     .await;
     let workload = || documents("cross-namespace-affinity/workloads.yaml").remove(0);
 
-    // Customers get what their quota has, and plain pods are no part of it.
+    // Customers can use their quota, and pods without cross-namespace terms do not count.
     let ada = "customer-ada";
     let quota = "cross-namespace-affinity";
     assert_eq!(used(&client, ada, quota).await, "1");
@@ -84,7 +84,7 @@ async fn customers_keep_apart_and_tenants_are_kept_out() {
     assert_eq!(used(&client, ada, quota).await, "2");
     assert_eq!(used(&client, "customer-bob", quota).await, "1");
 
-    // A tenant is told why not, and cannot help it.
+    // A tenant gets the reason, and cannot change the quota.
     let tina = server
         .client_with(|config| config.auth_info.impersonate = Some("tina".to_owned()))
         .await;
@@ -105,7 +105,7 @@ async fn customers_keep_apart_and_tenants_are_kept_out() {
     plain.expect("a pod that stays in its namespace");
 }
 
-/// The file that the proposal prints.
+/// The configuration file from the proposal.
 const OF_PROPOSAL: &str = r#"
 apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration
@@ -121,10 +121,10 @@ plugins:
 "#;
 
 #[tokio::test]
-async fn without_a_quota_nobody_looks_beyond_their_namespace() {
+async fn cross_namespace_affinity_requires_a_quota() {
     let flag = |file: &Path| format!("--admission-control-config-file={}", file.display());
     let file = flag(&directory().join("admission/limited-resources.yaml"));
-    let mut server = Server::start_with(&[CONTROLLERS, &file]);
+    let mut server = TestServer::start_with(&[CONTROLLERS, &file]);
     let client = server.client().await;
     apply(&client, &["customers.yaml", "workloads.yaml"]).await;
     let newcomer =
@@ -140,7 +140,7 @@ async fn without_a_quota_nobody_looks_beyond_their_namespace() {
     let plain = pods.create(&PostParams::default(), &pod("plain")).await;
     plain.expect("a pod that stays in its namespace");
 
-    // The same as the proposal has it, and with its quota.
+    // The configuration of the proposal, with its quota.
     let temporary = tempfile::tempdir().expect("a directory");
     let path = temporary.path().join("admission.yaml");
     std::fs::write(&path, OF_PROPOSAL).expect("a file");

@@ -1,4 +1,4 @@
-//! What was answered stays, whoever writes at the same time and however the server ends.
+//! Acknowledged writes persist, with concurrent writers and after any exit of the server.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::make::{config_map, value_of};
-use crate::support::Server;
+use crate::support::TestServer;
 
-/// One hundred writers have read the same state. One of them wins, the others are told.
+/// Of a hundred writers with the same resource version, one succeeds and the others get a conflict.
 #[tokio::test]
-async fn of_many_writers_with_one_version_one_wins() {
+async fn one_of_many_writers_with_the_same_version_wins() {
     const WRITERS: usize = 100;
-    let server = Server::start();
+    let server = TestServer::start();
     let client = server.client().await;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let made = api
@@ -41,11 +41,11 @@ async fn of_many_writers_with_one_version_one_wins() {
     assert_eq!(api.get("a").await.expect("a read"), winners[0]);
 }
 
-/// Patches name no version: all of them happen, each on top of the others.
+/// Patches without a resource version are all applied.
 #[tokio::test]
-async fn of_many_patches_none_is_lost() {
+async fn no_concurrent_patch_is_lost() {
     const WRITERS: usize = 24;
-    let server = Server::start();
+    let server = TestServer::start();
     let api: Api<ConfigMap> = Api::namespaced(server.client().await, "default");
     api.create(&PostParams::default(), &config_map("a", ""))
         .await
@@ -67,11 +67,11 @@ async fn of_many_patches_none_is_lost() {
     assert_eq!(data.len(), 1 + WRITERS);
 }
 
-/// Writers go on until the server is killed under them. What was answered before must be there after.
+/// Writers continue until the server is killed. Acknowledged writes must exist afterwards.
 #[tokio::test]
-async fn a_kill_loses_nothing_that_was_answered() {
+async fn kill_loses_no_acknowledged_write() {
     const WRITERS: usize = 6;
-    let mut server = Server::start();
+    let mut server = TestServer::start();
     let client = server.client().await;
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
@@ -79,7 +79,7 @@ async fn a_kill_loses_nothing_that_was_answered() {
         writers.spawn(async move {
             let mut answered = BTreeMap::new();
             for write in 0.. {
-                // Every other write changes what the one before made.
+                // Every other write updates the object of the previous one.
                 let (name, value) = (format!("map-{writer}-{}", write / 2), write.to_string());
                 let map = config_map(&name, &value);
                 let post = PostParams::default();
@@ -119,7 +119,7 @@ async fn a_kill_loses_nothing_that_was_answered() {
         .map(|map| (map.name_any(), value_of(map).parse().expect("a number")))
         .collect();
     for (name, write) in answered {
-        // One later write may have happened and not have been answered.
+        // One later write may have been committed without acknowledgement.
         let found = kept.get(&name).copied();
         assert!(
             found == Some(write) || found == Some(write + 1),
@@ -129,8 +129,8 @@ async fn a_kill_loses_nothing_that_was_answered() {
 }
 
 #[tokio::test]
-async fn a_restart_keeps_objects_versions_and_identity() {
-    let mut server = Server::start();
+async fn restart_keeps_objects_versions_and_uids() {
+    let mut server = TestServer::start();
     let client = server.client().await;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let post = PostParams::default();

@@ -1,4 +1,4 @@
-//! The manifests in `examples/`, as the README tells people to use them.
+//! The manifests in `examples/`, used as described in the README.
 
 use std::path::{Path, PathBuf};
 
@@ -10,9 +10,9 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::make::object;
-use crate::support::Server;
+use crate::support::TestServer;
 
-/// In the order in which they need each other. Nobody answers for the webhook, so that it comes last.
+/// In dependency order. The webhook is last, because no server answers for it.
 const FILES: [&str; 13] = [
     "namespace.yaml",
     "web.yaml",
@@ -28,13 +28,13 @@ const FILES: [&str; 13] = [
     "admission/policy.yaml",
     "admission/webhook.yaml",
 ];
-/// What is no object of the API, or only a template of one.
+/// Files that are not API objects, or only templates.
 const OTHERS: [&str; 3] = [
     "admission/critical-resources.yaml",
     "admission/limited-resources.yaml",
     "simulated-nodes.yaml",
 ];
-/// What is refused: `cross_namespace_affinity.rs` tries it.
+/// Files that are rejected; tested in `cross_namespace_affinity.rs`.
 const REFUSED: [&str; 1] = ["cross-namespace-affinity/intruder.yaml"];
 
 pub(crate) fn directory() -> PathBuf {
@@ -65,7 +65,7 @@ pub(crate) async fn create(client: &Client, document: Value) -> DynamicObject {
 
 #[tokio::test]
 async fn every_example_is_accepted() {
-    let server = Server::start();
+    let server = TestServer::start();
     let client = server.client().await;
     let mut created = 0;
     for file in FILES {
@@ -90,7 +90,7 @@ async fn every_example_is_accepted() {
 }
 
 #[test]
-fn no_example_is_forgotten() {
+fn every_example_file_is_tested() {
     let mut names = Vec::new();
     for folder in [
         "",

@@ -1,18 +1,18 @@
-//! KEP-3693: rules that keep requests from webhooks and policies, as clients write and read them.
+//! KEP-3693: exclusion rules of webhooks and policies, as written and read by clients.
 
 use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::requests::{self, Answer, JSON, MERGE, OPERATIONS, STRATEGIC, YAML};
-use crate::support::Server;
+use crate::requests::{self, JSON, MERGE, OPERATIONS, RawResponse, STRATEGIC, YAML};
+use crate::support::TestServer;
 
 pub(crate) const OFF: &str = "--feature-gates=AdmissionWebhookExclusionRules=false";
 pub(crate) const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 pub(crate) const WEBHOOKS: &str = "validatingwebhookconfigurations";
 const POLICIES: &str = "validatingadmissionpolicies";
 
-/// The example of the proposal as it is printed there, but for the `clientConfig`, which it leaves out.
+/// The example of the proposal, with the `clientConfig` that it omits.
 const SAMPLE: &str = r#"
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -40,7 +40,7 @@ webhooks:
         Namespaces: ["test"]
 "#;
 
-/// What is stored of its rule.
+/// The stored form of its rule.
 fn rule() -> Value {
     json!({
         "apiGroups": [""],
@@ -64,8 +64,8 @@ fn policy(rules: &Value) -> Value {
     })
 }
 
-impl Answer {
-    /// Warnings but for those about what the webhook could stop.
+impl RawResponse {
+    /// Warnings, except those about critical resources.
     fn spellings(&self) -> Vec<String> {
         let others = self.warnings.iter();
         others
@@ -85,26 +85,26 @@ impl Answer {
     }
 }
 
-/// Asks for something of the group.
+/// Sends a request to the admissionregistration group.
 pub(crate) async fn send(
     client: &Client,
     method: Method,
     path: &str,
     media: &str,
     body: String,
-) -> Answer {
+) -> RawResponse {
     requests::send(client, method, &format!("{GROUP}/{path}"), media, body).await
 }
 
-async fn create(client: &Client, path: &str, object: &Value) -> Answer {
+async fn create(client: &Client, path: &str, object: &Value) -> RawResponse {
     send(client, Method::POST, path, JSON, object.to_string()).await
 }
 
-async fn get(client: &Client, path: &str) -> Answer {
+async fn get(client: &Client, path: &str) -> RawResponse {
     send(client, Method::GET, path, JSON, String::new()).await
 }
 
-async fn put(client: &Client, path: &str, object: &Value) -> Answer {
+async fn put(client: &Client, path: &str, object: &Value) -> RawResponse {
     send(client, Method::PUT, path, JSON, object.to_string()).await
 }
 
@@ -114,8 +114,8 @@ fn told(texts: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_example_of_the_proposal_works_as_printed() {
-    let server = Server::start();
+async fn example_of_the_proposal_is_accepted() {
+    let server = TestServer::start();
     let client = server.client().await;
     for validation in ["Strict", "Warn", "Ignore"] {
         let path = format!("{WEBHOOKS}?dryRun=All&fieldValidation={validation}");
@@ -144,8 +144,8 @@ async fn the_example_of_the_proposal_works_as_printed() {
 }
 
 #[tokio::test]
-async fn other_spellings_are_stored_by_the_name_of_the_field() {
-    let server = Server::start();
+async fn aliases_are_stored_under_the_field_name() {
+    let server = TestServer::start();
     let client = server.client().await;
     let made = create(&client, POLICIES, &policy(&json!([rule()]))).await;
     let of_policy = "spec.matchConstraints.exclusionRules: stored as excludeResourceRules";
@@ -177,8 +177,8 @@ async fn other_spellings_are_stored_by_the_name_of_the_field() {
 }
 
 #[tokio::test]
-async fn what_is_said_twice_or_excludes_everything_is_refused() {
-    let server = Server::start();
+async fn duplicate_aliases_and_catch_all_exclusions_are_rejected() {
+    let server = TestServer::start();
     let client = server.client().await;
     let mut twice = policy(&json!([rule()]));
     twice["spec"]["matchConstraints"]["excludeResourceRules"] = json!([rule()]);
@@ -201,10 +201,11 @@ async fn what_is_said_twice_or_excludes_everything_is_refused() {
     );
 }
 
-/// Off: what is new has no rules, what has some keeps them. On again: as if nothing had been.
+/// With the gate off, new objects have no rules and existing rules are kept. With the gate on again, everything is as
+/// before.
 #[tokio::test]
-async fn rules_outlive_a_gate_that_is_off_for_a_while() {
-    let mut server = Server::start();
+async fn exclusion_rules_survive_a_disabled_gate() {
+    let mut server = TestServer::start();
     let client = server.client().await;
     let made = send(&client, Method::POST, WEBHOOKS, YAML, SAMPLE.to_owned()).await;
     let sample = made.object();
@@ -252,8 +253,8 @@ async fn rules_outlive_a_gate_that_is_off_for_a_while() {
 
 /// Upstream allows policies to exclude everything, and so does rhumb with the gate off.
 #[tokio::test]
-async fn a_policy_that_excludes_everything_already_can_still_be_changed() {
-    let mut server = Server::start_with(&[OFF]);
+async fn existing_catch_all_policy_can_be_updated() {
+    let mut server = TestServer::start_with(&[OFF]);
     let client = server.client().await;
     let star = ["*"];
     let all =
@@ -269,7 +270,7 @@ async fn a_policy_that_excludes_everything_already_can_still_be_changed() {
     assert_eq!(changed["metadata"]["generation"], 2);
     let rules = &mut changed["spec"]["matchConstraints"]["excludeResourceRules"];
     rules[0]["resources"] = json!(["*/*"]);
-    // Its status may be written meanwhile, which is no reason for a conflict.
+    // The server may write the status meanwhile, so retry on conflict.
     changed["metadata"]["resourceVersion"].take();
     let refused = put(&client, &path, &changed).await;
     assert_eq!(refused.code, 422, "{refused:?}");

@@ -1,4 +1,4 @@
-//! rhumb as programs use it: kube-rs, over TLS, against the built binary.
+//! Tests of the built program with kube-rs over TLS.
 
 #[path = "../program/mod.rs"]
 mod program;
@@ -9,7 +9,6 @@ mod cross_namespace_affinity;
 mod durability;
 mod examples;
 mod exclusion_rules;
-mod linear;
 mod make;
 mod namespace_label;
 mod network_policies;
@@ -17,6 +16,7 @@ mod network_policy_nodes;
 mod objects;
 mod patches;
 mod reading;
+mod request_cost;
 mod requests;
 mod subresources;
 mod support;

@@ -1,4 +1,4 @@
-//! Objects for tests, and what errors say.
+//! Test objects, and errors of responses.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::core::Status;
@@ -30,14 +30,14 @@ pub(crate) fn pod_template() -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": pod_spec()})
 }
 
-/// The value that a test put into a config map.
+/// The test value of a config map.
 pub(crate) fn value_of(map: &ConfigMap) -> &str {
     let data = map.data.as_ref();
     data.and_then(|data| data.get("value"))
         .map_or("", String::as_str)
 }
 
-/// What the server had against a request.
+/// The Status of a failed request.
 pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> Status {
     match result {
         Err(kube::Error::Api(status)) => *status,
@@ -45,7 +45,7 @@ pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> Sta
     }
 }
 
-/// The code and reason of a refusal.
+/// Code and reason of a failed request.
 pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> (u16, String) {
     let status = refusal(result);
     (status.code, status.reason)

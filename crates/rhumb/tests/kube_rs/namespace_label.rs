@@ -1,4 +1,4 @@
-//! KEP-2161: every namespace has its name as a label, whoever wrote it and whatever they wrote.
+//! KEP-2161: every namespace has its name as a label, whatever clients write.
 
 use std::pin::pin;
 
@@ -11,7 +11,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::make::object;
-use crate::support::Server;
+use crate::support::TestServer;
 
 const LABEL: &str = "kubernetes.io/metadata.name";
 const OFF: &str = "--feature-gates=NamespaceDefaultLabelName=false";
@@ -29,7 +29,7 @@ async fn create(api: &Api<Namespace>, namespace: Namespace) -> Namespace {
     made.expect("a creation")
 }
 
-/// The names that a selector picks, without those that every cluster has.
+/// The names that a selector matches, without the system namespaces.
 async fn picked(api: &Api<Namespace>, selector: &str) -> Vec<String> {
     let list = api.list(&ListParams::default().labels(selector)).await;
     let names = list.expect(selector).items.into_iter();
@@ -40,8 +40,8 @@ async fn picked(api: &Api<Namespace>, selector: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn no_write_takes_the_label_or_gives_it_another_value() {
-    let server = Server::start();
+async fn name_label_cannot_be_removed_or_changed() {
+    let server = TestServer::start();
     let api: Api<Namespace> = Api::all(server.client().await);
     for labels in [
         json!(null),
@@ -95,8 +95,8 @@ async fn no_write_takes_the_label_or_gives_it_another_value() {
 }
 
 #[tokio::test]
-async fn finalizing_keeps_the_label() {
-    let server = Server::start();
+async fn finalize_keeps_the_name_label() {
+    let server = TestServer::start();
     let client = server.client().await;
     let api: Api<Namespace> = Api::all(client.clone());
     let mut made = create(&api, named("a", json!({}))).await;
@@ -124,11 +124,11 @@ async fn gone(api: &Api<Namespace>, name: &str) {
     }
 }
 
-/// Down: nothing is added, and what is stored stays. Up again: everybody has it from the first read on, and the
-/// next write stores it.
+/// With the gate off, no label is added and stored labels are kept. With the gate on again, all reads return the
+/// label, and the next write stores it.
 #[tokio::test]
-async fn what_was_stored_without_the_label_has_it_once_the_gate_is_on() {
-    let mut server = Server::start();
+async fn stored_namespaces_gain_the_label_when_the_gate_is_enabled() {
+    let mut server = TestServer::start();
     let api: Api<Namespace> = Api::all(server.client().await);
     create(&api, named("before", json!({}))).await;
 
@@ -171,7 +171,7 @@ async fn what_was_stored_without_the_label_has_it_once_the_gate_is_on() {
     assert_eq!(picked(&api, &format!("!{LABEL}")).await, [""; 0]);
     watched_from_before(&api, &since).await;
 
-    // A write that changes nothing for its reader still stores what was missing.
+    // A write without visible changes still stores the missing label.
     let read = api.get("bare").await.expect("a read");
     let written = api.replace("bare", &PostParams::default(), &read).await;
     assert_ne!(
@@ -185,7 +185,7 @@ async fn what_was_stored_without_the_label_has_it_once_the_gate_is_on() {
     assert_eq!(label(&liar), Some("before"), "nobody wrote it since");
 }
 
-/// A watch that selects by the label sees existing namespaces, and the past as it is read now.
+/// A watch with the label selector includes existing namespaces and past events.
 async fn watched_from_before(api: &Api<Namespace>, since: &str) {
     let params = WatchParams::default()
         .labels(&format!("{LABEL}=bare"))

@@ -1,4 +1,4 @@
-//! KEP-2732: network policies say which version they need, and what became of them.
+//! KEP-2732: version and status of network policies.
 
 use http::Method;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use crate::make::object;
 use crate::program::FEW_CONTROLLERS;
 use crate::requests::{
-    Answer, JSON, MERGE, OPERATIONS, PROTOBUF, STRATEGIC, TABLE, YAML, get_as, send,
+    JSON, MERGE, OPERATIONS, PROTOBUF, RawResponse, STRATEGIC, TABLE, YAML, get_as, send,
 };
-use crate::support::Server;
+use crate::support::TestServer;
 
 const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
 const OFF: &str = "--feature-gates=NetworkPolicyVersioning=false";
@@ -31,17 +31,17 @@ fn end_port() -> Value {
     json!({"ingress": [{"ports": [{"port": 80, "endPort": 90}]}]})
 }
 
-async fn create(client: &Client, name: &str, spec: Value) -> Answer {
+async fn create(client: &Client, name: &str, spec: Value) -> RawResponse {
     let body = policy(name, spec).to_string();
     send(client, Method::POST, POLICIES, JSON, body).await
 }
 
-async fn put(client: &Client, path: &str, object: &Value) -> Answer {
+async fn put(client: &Client, path: &str, object: &Value) -> RawResponse {
     let path = format!("{POLICIES}/{path}");
     send(client, Method::PUT, &path, JSON, object.to_string()).await
 }
 
-async fn patch(client: &Client, path: &str, media: &str, patch: Value) -> Answer {
+async fn patch(client: &Client, path: &str, media: &str, patch: Value) -> RawResponse {
     let path = format!("{POLICIES}/{path}");
     send(client, Method::PATCH, &path, media, patch.to_string()).await
 }
@@ -52,7 +52,7 @@ async fn get(client: &Client, name: &str) -> Value {
         .object()
 }
 
-/// Those that every current client can write: none of them knows versions or a status.
+/// Writes by current clients, which know neither versions nor a status.
 fn typed(client: &Client) -> Api<NetworkPolicy> {
     Api::default_namespaced(client.clone())
 }
@@ -62,8 +62,8 @@ fn version(policy: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn every_policy_has_the_version_that_it_needs() {
-    let server = Server::start();
+async fn min_version_is_defaulted_by_features() {
+    let server = TestServer::start();
     let client = server.client().await;
     let peer = |peer: Value| json!({"ingress": [{"from": [peer]}]});
     let table = [
@@ -93,11 +93,11 @@ async fn every_policy_has_the_version_that_it_needs() {
 }
 
 #[tokio::test]
-async fn a_version_follows_what_is_added_and_taken_away() {
-    let server = Server::start();
+async fn defaulted_min_version_follows_spec_changes() {
+    let server = TestServer::start();
     let client = server.client().await;
     let mut read = create(&client, "p", json!({})).await.object();
-    // Read, changed and written back: the version in it is not the client's.
+    // In read-modify-write, the version was not set by the client.
     read["spec"]["ingress"] = end_port()["ingress"].clone();
     let written = put(&client, "p", &read).await.object();
     assert_eq!(version(&written), "1.21");
@@ -113,7 +113,7 @@ async fn a_version_follows_what_is_added_and_taken_away() {
         assert_eq!(written["metadata"]["generation"], 4, "{media}");
     }
 
-    // A client of today knows no version, and changes none by that.
+    // A current client omits the version, which does not change it.
     let mut known = typed(&client).get("p").await.expect("a policy");
     let params = PostParams::default();
     known.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
@@ -124,8 +124,8 @@ async fn a_version_follows_what_is_added_and_taken_away() {
 }
 
 #[tokio::test]
-async fn a_version_that_was_set_holds() {
-    let server = Server::start();
+async fn explicit_min_version_is_enforced() {
+    let server = TestServer::start();
     let client = server.client().await;
     let made = create(&client, "p", json!({"minVersion": "1.12"}))
         .await
@@ -160,8 +160,8 @@ fn condition(kind: &str, status: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_status_is_written_apart_and_survives_all_other_writes() {
-    let server = Server::start();
+async fn status_is_changed_only_through_its_subresource() {
+    let server = TestServer::start();
     let client = server.client().await;
     let mut brought = policy("p", json!({}));
     brought["status"] = json!({"conditions": [condition("Problem", "True")]});
@@ -177,7 +177,7 @@ async fn a_status_is_written_apart_and_survives_all_other_writes() {
     assert_eq!(told["spec"]["egress"], Value::Null);
     assert_eq!(told["metadata"]["generation"], 1);
 
-    // Each condition by its type.
+    // Conditions by type.
     let more = json!({"status": {"conditions": [condition("Programmed", "False")]}});
     let told = patch(&client, "p/status", STRATEGIC, more).await.object();
     let status =
@@ -209,8 +209,8 @@ async fn a_status_is_written_apart_and_survives_all_other_writes() {
 }
 
 #[tokio::test]
-async fn conditions_that_make_no_sense_are_refused() {
-    let server = Server::start();
+async fn invalid_conditions_are_rejected() {
+    let server = TestServer::start();
     let client = server.client().await;
     create(&client, "p", json!({})).await.object();
     let table = [
@@ -236,7 +236,7 @@ async fn conditions_that_make_no_sense_are_refused() {
     }
 }
 
-/// What clients may ask to be done about unknown fields.
+/// Values of the `fieldValidation` parameter.
 const VALIDATIONS: [&str; 4] = [
     "",
     "?fieldValidation=Ignore",
@@ -245,8 +245,8 @@ const VALIDATIONS: [&str; 4] = [
 ];
 
 #[tokio::test]
-async fn unknown_fields_are_refused_whatever_a_client_asks_for() {
-    let server = Server::start();
+async fn unknown_fields_are_rejected_regardless_of_field_validation() {
+    let server = TestServer::start();
     let client = server.client().await;
     create(&client, "p", json!({})).await.object();
     let wrong = |name: &str| policy(name, json!({"egres": [{}]}));
@@ -286,8 +286,8 @@ async fn unknown_fields_are_refused_whatever_a_client_asks_for() {
 }
 
 #[tokio::test]
-async fn unknown_fields_of_a_status_are_what_the_client_says() {
-    let server = Server::start();
+async fn unknown_status_fields_follow_field_validation() {
+    let server = TestServer::start();
     let client = server.client().await;
     let mut made = create(&client, "p", json!({})).await.object();
     made["spec"]["egres"] = json!([{}]);
@@ -304,7 +304,7 @@ async fn unknown_fields_of_a_status_are_what_the_client_says() {
     assert_eq!(refused.refusal().0, 400);
 }
 
-/// A message with one field of bytes after another.
+/// A protobuf message with length-delimited fields.
 fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
     let mut message = Vec::new();
     for (number, bytes) in fields {
@@ -317,8 +317,8 @@ fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_refused_in_protobuf_too() {
-    let server = Server::start();
+async fn unknown_fields_are_rejected_in_protobuf() {
+    let server = TestServer::start();
     let client = server.client().await;
     let sealed = |name: &str, spec: &[(u8, &[u8])]| {
         let of_type = message(&[(1, b"networking.k8s.io/v1"), (2, b"NetworkPolicy")]);
@@ -344,7 +344,7 @@ async fn unknown_fields_are_refused_in_protobuf_too() {
 
 #[tokio::test]
 async fn ambiguous_blocks_are_accepted_with_a_warning() {
-    let server = Server::start();
+    let server = TestServer::start();
     let client = server.client().await;
     let block = |cidr: &str| json!({"egress": [{"to": [{"ipBlock": {"cidr": cidr}}]}]});
     let made = create(&client, "p", block("192.168.1.5/24")).await;
@@ -361,8 +361,8 @@ async fn ambiguous_blocks_are_accepted_with_a_warning() {
 }
 
 #[tokio::test]
-async fn a_table_shows_what_became_of_a_policy() {
-    let server = Server::start();
+async fn table_shows_the_policy_state() {
+    let server = TestServer::start();
     let client = server.client().await;
     create(&client, "p", json!({"egress": [{}]})).await.object();
     let row = || async {
@@ -400,8 +400,8 @@ async fn a_table_shows_what_became_of_a_policy() {
 }
 
 #[tokio::test]
-async fn the_gate_goes_off_and_on_again_and_nothing_is_lost_or_gained() {
-    let mut server = Server::start();
+async fn gate_off_and_on_again_keeps_status_and_version() {
+    let mut server = TestServer::start();
     let client = server.client().await;
     create(&client, "filled", json!({})).await.object();
     create(&client, "set", json!({"minVersion": "1.12"}))
@@ -439,7 +439,7 @@ async fn check_while_off(client: &Client, status: &Value) {
     for name in ["filled", "set"] {
         assert_eq!(get(client, name).await["status"], status["status"]);
     }
-    // What has a version keeps it, and keeps it right.
+    // An existing version is kept and updated.
     let newer = json!({"spec": end_port()});
     let written = patch(client, "filled", MERGE, newer).await.object();
     assert_eq!(version(&written), "1.21");
@@ -448,7 +448,7 @@ async fn check_while_off(client: &Client, status: &Value) {
     assert_eq!(version(&written), "1.12");
     assert_eq!(written["status"], status["status"]);
 
-    // Nothing new gets a version or a status, and all else is as upstream has it.
+    // New objects get no version and no status, and everything else is like upstream.
     let mut spec = end_port();
     spec["minVersion"] = json!("1.3");
     spec["egres"] = json!([{}]);
@@ -468,7 +468,7 @@ async fn check_while_off(client: &Client, status: &Value) {
 
 #[tokio::test]
 async fn a_typed_client_can_patch_the_status() {
-    let server = Server::start();
+    let server = TestServer::start();
     let client = server.client().await;
     let policies = typed(&client);
     let made: NetworkPolicy = object(policy("p", json!({})));

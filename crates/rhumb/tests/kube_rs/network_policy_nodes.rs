@@ -1,4 +1,4 @@
-//! What those who enforce network policies tell of their nodes: one object each.
+//! NetworkPolicyNode objects: the reports of network policy agents.
 
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::make::{object, refusal};
 use crate::requests::{TABLE, get_as};
-use crate::support::Server;
+use crate::support::TestServer;
 
 fn reports(client: &Client) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("networking.rhumb.dev", "v1alpha1", "NetworkPolicyNode");
@@ -32,8 +32,8 @@ fn policy(name: &str, generation: i64) -> Value {
 }
 
 #[tokio::test]
-async fn a_report_is_made_by_its_first_update_and_replaced_by_the_next() {
-    let server = Server::start();
+async fn report_is_created_by_update_and_replaced_by_the_next() {
+    let server = TestServer::start();
     let client = server.client().await;
     let reports = reports(&client);
     let params = PostParams::default();
@@ -83,8 +83,8 @@ async fn a_report_is_made_by_its_first_update_and_replaced_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_report_that_tells_nothing_or_something_twice_is_refused() {
-    let server = Server::start();
+async fn empty_and_duplicate_report_entries_are_rejected() {
+    let server = TestServer::start();
     let reports = reports(&server.client().await);
     let params = PostParams::default();
     let twice = json!([policy("a", 1), policy("a", 2), {"namespace": "x"}]);
@@ -99,8 +99,8 @@ async fn a_report_that_tells_nothing_or_something_twice_is_refused() {
 }
 
 #[tokio::test]
-async fn clients_find_the_kind_by_themselves() {
-    let server = Server::start();
+async fn kind_is_found_by_discovery() {
+    let server = TestServer::start();
     let discovery = Discovery::new(server.client().await);
     let found = discovery.run().await.expect("a discovery");
     let group = found.get("networking.rhumb.dev").expect("the group");

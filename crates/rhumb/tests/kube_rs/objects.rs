@@ -28,9 +28,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::make::{code, config_map, object, pod_spec, pod_template, refusal, value_of};
-use crate::support::Server;
+use crate::support::TestServer;
 
-/// The life of one object, through all verbs of a typed client.
+/// The lifecycle of an object, with all verbs of a typed client.
 async fn live<K>(api: Api<K>, json: Value)
 where
     K: Clone + Debug + DeserializeOwned + Serialize + Resource<DynamicType = ()> + PartialEq,
@@ -79,7 +79,7 @@ where
         .await
         .expect("a deletion");
     if !replaced.finalizers().is_empty() {
-        // Nobody else is here who would say that it may go.
+        // There is no kubelet to confirm the deletion.
         let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         let params = PatchParams::default();
         api.patch(&name, &params, &patch).await.expect("a patch");
@@ -114,8 +114,8 @@ fn merge(into: &mut Value, from: Value) {
 }
 
 #[tokio::test]
-async fn core_kinds_live_through_a_typed_client() {
-    let server = Server::start();
+async fn core_kinds_have_a_full_lifecycle_with_a_typed_client() {
+    let server = TestServer::start();
     let client = server.client_for_pods().await;
     let named = |spec: Value| json!({"metadata": {"name": "it"}, "spec": spec});
     live::<ConfigMap>(
@@ -164,8 +164,8 @@ async fn core_kinds_live_through_a_typed_client() {
 }
 
 #[tokio::test]
-async fn workloads_live_through_a_typed_client() {
-    let server = Server::start();
+async fn workloads_have_a_full_lifecycle_with_a_typed_client() {
+    let server = TestServer::start();
     let client = server.client().await;
     live::<Deployment>(here(&client), workload(json!({"replicas": 2}))).await;
     live::<ReplicaSet>(here(&client), workload(json!({"replicas": 2}))).await;
@@ -201,8 +201,8 @@ async fn workloads_live_through_a_typed_client() {
 }
 
 #[tokio::test]
-async fn network_policy_and_access_kinds_live_through_a_typed_client() {
-    let server = Server::start();
+async fn network_policy_and_rbac_kinds_have_a_full_lifecycle_with_a_typed_client() {
+    let server = TestServer::start();
     let client = server.client().await;
     let named = |spec: Value| json!({"metadata": {"name": "it"}, "spec": spec});
     live::<Ingress>(
@@ -264,8 +264,8 @@ async fn network_policy_and_access_kinds_live_through_a_typed_client() {
 }
 
 #[tokio::test]
-async fn what_the_server_generates_is_there() {
-    let server = Server::start();
+async fn generated_fields_are_set() {
+    let server = TestServer::start();
     let api: Api<Deployment> = here(&server.client().await);
     let wanted = object(json!({
         "metadata": {"generateName": "web-"},
@@ -289,8 +289,8 @@ async fn what_the_server_generates_is_there() {
 }
 
 #[tokio::test]
-async fn a_dry_run_leaves_nothing_behind() {
-    let server = Server::start();
+async fn dry_run_persists_nothing() {
+    let server = TestServer::start();
     let api: Api<ConfigMap> = here(&server.client().await);
     let dry = PostParams {
         dry_run: true,
@@ -318,8 +318,8 @@ async fn a_dry_run_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn an_object_with_finalizers_goes_when_the_last_is_gone() {
-    let server = Server::start();
+async fn object_is_removed_with_its_last_finalizer() {
+    let server = TestServer::start();
     let api: Api<ConfigMap> = here(&server.client().await);
     let held = object(json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}));
     api.create(&PostParams::default(), &held)
@@ -343,8 +343,8 @@ async fn an_object_with_finalizers_goes_when_the_last_is_gone() {
 }
 
 #[tokio::test]
-async fn a_deletion_meets_its_preconditions() {
-    let server = Server::start();
+async fn delete_preconditions_are_enforced() {
+    let server = TestServer::start();
     let api: Api<ConfigMap> = here(&server.client().await);
     let made = api
         .create(&PostParams::default(), &config_map("a", "1"))
@@ -372,8 +372,8 @@ async fn a_deletion_meets_its_preconditions() {
 }
 
 #[tokio::test]
-async fn a_collection_goes_by_its_selector() {
-    let server = Server::start();
+async fn delete_collection_respects_the_selector() {
+    let server = TestServer::start();
     let api: Api<ConfigMap> = here(&server.client().await);
     for (name, color) in [("a", "red"), ("b", "red"), ("c", "blue")] {
         let map = crate::make::labelled(name, "color", color);
@@ -394,8 +394,8 @@ async fn a_collection_goes_by_its_selector() {
 }
 
 #[tokio::test]
-async fn errors_are_the_ones_that_clients_know() {
-    let server = Server::start();
+async fn errors_have_upstreams_reasons() {
+    let server = TestServer::start();
     let client = server.client().await;
     let api: Api<ConfigMap> = here(&client);
     let post = PostParams::default();

@@ -1,4 +1,4 @@
-//! Patches of all forms that kube-rs sends but server-side apply.
+//! All patch types that kube-rs sends, except server-side apply.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -7,9 +7,9 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::make::{code, config_map, object, pod_template, value_of};
-use crate::support::Server;
+use crate::support::TestServer;
 
-async fn deployments(server: &Server) -> Api<Deployment> {
+async fn deployments(server: &TestServer) -> Api<Deployment> {
     let api = Api::namespaced(server.client().await, "default");
     let wanted = object(json!({
         "metadata": {"name": "web"},
@@ -22,8 +22,8 @@ async fn deployments(server: &Server) -> Api<Deployment> {
 }
 
 #[tokio::test]
-async fn a_strategic_merge_joins_lists_by_their_keys() {
-    let server = Server::start();
+async fn strategic_merge_patch_merges_lists_by_key() {
+    let server = TestServer::start();
     let api = deployments(&server).await;
     let patch = json!({"spec": {"template": {"spec": {"containers": [
         {"name": "side", "image": "registry.example/side:1"},
@@ -51,7 +51,7 @@ async fn a_strategic_merge_joins_lists_by_their_keys() {
 
 #[tokio::test]
 async fn a_merge_patch_replaces_lists_and_removes_with_null() {
-    let server = Server::start();
+    let server = TestServer::start();
     let api = deployments(&server).await;
     let patch = json!({
         "metadata": {"labels": {"a": "1", "b": null}},
@@ -72,8 +72,8 @@ async fn a_merge_patch_replaces_lists_and_removes_with_null() {
 }
 
 #[tokio::test]
-async fn a_json_patch_tests_before_it_writes() {
-    let server = Server::start();
+async fn json_patch_test_operation_guards_the_write() {
+    let server = TestServer::start();
     let api: Api<ConfigMap> = Api::namespaced(server.client().await, "default");
     api.create(&PostParams::default(), &config_map("a", "1"))
         .await
@@ -99,8 +99,8 @@ async fn a_json_patch_tests_before_it_writes() {
 }
 
 #[tokio::test]
-async fn a_patch_with_an_old_version_is_a_conflict_and_a_dry_one_writes_nothing() {
-    let server = Server::start();
+async fn patch_with_a_stale_version_conflicts_and_dry_run_writes_nothing() {
+    let server = TestServer::start();
     let api: Api<ConfigMap> = Api::namespaced(server.client().await, "default");
     let made = api
         .create(&PostParams::default(), &config_map("a", "1"))
@@ -124,8 +124,8 @@ async fn a_patch_with_an_old_version_is_a_conflict_and_a_dry_one_writes_nothing(
 }
 
 #[tokio::test]
-async fn only_metadata_can_be_asked_for() {
-    let server = Server::start();
+async fn partial_object_metadata_can_be_requested() {
+    let server = TestServer::start();
     let api: Api<ConfigMap> = Api::namespaced(server.client().await, "default");
     api.create(&PostParams::default(), &config_map("a", "1"))
         .await

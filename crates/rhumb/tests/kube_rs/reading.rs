@@ -1,4 +1,4 @@
-//! Lists: selectors, pages, and versions of the past and the future.
+//! Lists: selectors, pages, and past and future resource versions.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use kube::{Api, Client, ResourceExt};
 
 use crate::make::{code, config_map, labelled, pod, refusal, value_of};
 use crate::program::NO_CONTROLLERS;
-use crate::support::Server;
+use crate::support::TestServer;
 
 async fn made(client: &Client, count: usize) -> Api<ConfigMap> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
@@ -32,8 +32,8 @@ async fn names(api: &Api<ConfigMap>, params: &ListParams) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn selectors_pick_what_they_say() {
-    let server = Server::start();
+async fn label_and_field_selectors_filter_lists() {
+    let server = TestServer::start();
     let client = server.client_for_pods().await;
     let maps = made(&client, 4).await;
     let by_labels = |selector: &str| ListParams::default().labels(selector);
@@ -87,8 +87,8 @@ async fn selectors_pick_what_they_say() {
 }
 
 #[tokio::test]
-async fn pages_are_of_one_moment() {
-    let server = Server::start_with(&[NO_CONTROLLERS]);
+async fn pages_are_of_one_resource_version() {
+    let server = TestServer::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
     let maps = made(&client, 10).await;
     let mut params = ListParams::default().labels("parity").limit(4);
@@ -122,8 +122,8 @@ async fn pages_are_of_one_moment() {
 }
 
 #[tokio::test]
-async fn the_number_of_what_remains_is_exact() {
-    let server = Server::start_with(&[NO_CONTROLLERS]);
+async fn remaining_item_count_is_exact() {
+    let server = TestServer::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
     made(&client, 10).await;
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
@@ -141,8 +141,8 @@ async fn the_number_of_what_remains_is_exact() {
 }
 
 #[tokio::test]
-async fn a_list_of_the_past_is_exact() {
-    let server = Server::start_with(&[NO_CONTROLLERS]);
+async fn list_at_an_exact_resource_version() {
+    let server = TestServer::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
     let maps = made(&client, 3).await;
     let then = maps
@@ -170,8 +170,8 @@ async fn a_list_of_the_past_is_exact() {
 }
 
 #[tokio::test]
-async fn a_version_from_the_future_times_out_with_a_hint() {
-    let server = Server::start_with(&[NO_CONTROLLERS]);
+async fn future_resource_version_times_out_with_retry_hint() {
+    let server = TestServer::start_with(&[NO_CONTROLLERS]);
     let maps = made(&server.client().await, 1).await;
     let begun = Instant::now();
     let future = "9000000000";
@@ -190,13 +190,13 @@ async fn a_version_from_the_future_times_out_with_a_hint() {
     }
 }
 
-/// A page token holds as long as the history of its resource. The history of a busy one is bounded in bytes.
+/// A continue token expires with the history of its resource, which is limited in bytes.
 #[tokio::test]
-async fn an_expired_token_comes_with_one_to_go_on() {
+async fn expired_continue_token_has_an_inconsistent_replacement() {
     const VALUE_BYTES: usize = 1_000_000;
-    /// Together more than the history of one resource may hold.
+    /// Together larger than the history limit of one resource.
     const CHANGES: usize = 80;
-    let server = Server::start_with(&[NO_CONTROLLERS]);
+    let server = TestServer::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
     let maps = made(&client, 4).await;
     let page = maps
@@ -242,7 +242,7 @@ async fn an_expired_token_comes_with_one_to_go_on() {
 async fn writers_read_their_own_writes() {
     const WRITERS: usize = 8;
     const WRITES: usize = 12;
-    let server = Server::start_with(&[NO_CONTROLLERS]);
+    let server = TestServer::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
     let mut tasks = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {
@@ -258,7 +258,7 @@ async fn writers_read_their_own_writes() {
                     .await
                     .expect("a write");
                 assert_eq!(value_of(&maps.get(&name).await.expect("a read")), value);
-                // Also from the cache as it is, and in a list.
+                // Also from the cache without consistency, and in a list.
                 let any = maps
                     .get_with(&name, &GetParams::any())
                     .await

@@ -1,4 +1,4 @@
-//! Requests and answers as they are, where typed clients would hide what a test is about.
+//! Raw requests and responses, for details that typed clients hide.
 
 use http::{Method, Request};
 use kube::Client;
@@ -13,22 +13,22 @@ pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(crate) const OPERATIONS: &str = "application/json-patch+json";
 pub(crate) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// What the server said.
+/// A raw response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct RawResponse {
     pub(crate) code: u16,
     pub(crate) warnings: Vec<String>,
     pub(crate) body: Value,
 }
 
-impl Answer {
+impl RawResponse {
     #[track_caller]
     pub(crate) fn object(self) -> Value {
         assert!((200..300).contains(&self.code), "{self:?}");
         self.body
     }
 
-    /// The code and the message of a refusal.
+    /// Code and message of an error response.
     #[track_caller]
     pub(crate) fn refusal(&self) -> (u16, &str) {
         assert!(self.code >= 400, "{self:?}");
@@ -42,7 +42,7 @@ pub(crate) async fn send(
     path: &str,
     media: &str,
     body: impl Into<Vec<u8>>,
-) -> Answer {
+) -> RawResponse {
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -52,20 +52,20 @@ pub(crate) async fn send(
     answer(client, request.expect("a request")).await
 }
 
-/// What is at a path, in a form.
-pub(crate) async fn get_as(client: &Client, path: &str, media: &str) -> Answer {
+/// Reads a path with an `Accept` header.
+pub(crate) async fn get_as(client: &Client, path: &str, media: &str) -> RawResponse {
     let request = Request::builder().uri(path).header("accept", media);
     let request = request.body(Body::empty());
     answer(client, request.expect("a request")).await
 }
 
-async fn answer(client: &Client, request: Request<Body>) -> Answer {
+async fn answer(client: &Client, request: Request<Body>) -> RawResponse {
     let response = client.send(request).await.expect("an answer");
     let warnings = response.headers().get_all("warning").iter();
     let warnings = warnings.map(|value| value.to_str().expect("a text").to_owned());
     let (code, warnings) = (response.status().as_u16(), warnings.collect());
     let body = response.into_body().collect_bytes().await.expect("a body");
-    Answer {
+    RawResponse {
         code,
         warnings,
         body: serde_json::from_slice(&body).expect("JSON"),

@@ -1,4 +1,4 @@
-//! Parts of objects that have verbs of their own.
+//! Subresources.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authentication::v1::TokenRequest;
@@ -11,11 +11,11 @@ use serde_json::json;
 
 use crate::access::{who_am_i, with_token};
 use crate::make::{code, object, pod, pod_template, refusal};
-use crate::support::Server;
+use crate::support::TestServer;
 
 #[tokio::test]
-async fn status_and_spec_are_written_apart() {
-    let server = Server::start();
+async fn status_and_spec_are_updated_separately() {
+    let server = TestServer::start();
     let api: Api<Pod> = Api::namespaced(server.client_for_pods().await, "default");
     let post = PostParams::default();
     let mut made = api.create(&post, &pod("a")).await.expect("a creation");
@@ -64,8 +64,8 @@ async fn status_and_spec_are_written_apart() {
 }
 
 #[tokio::test]
-async fn a_deployment_is_scaled() {
-    let server = Server::start();
+async fn deployment_is_scaled_through_the_subresource() {
+    let server = TestServer::start();
     let api: Api<Deployment> = Api::namespaced(server.client().await, "default");
     let wanted = object(json!({
         "metadata": {"name": "web"},
@@ -112,8 +112,8 @@ async fn node(client: &Client, name: &str) {
 }
 
 #[tokio::test]
-async fn a_pod_is_bound_to_a_node_once() {
-    let server = Server::start();
+async fn pod_is_bound_to_a_node_once() {
+    let server = TestServer::start();
     let client = server.client_for_pods().await;
     node(&client, "node-1").await;
     let api: Api<Pod> = Api::namespaced(client, "default");
@@ -139,8 +139,8 @@ async fn a_pod_is_bound_to_a_node_once() {
 }
 
 #[tokio::test]
-async fn an_eviction_heeds_the_budget() {
-    let server = Server::start();
+async fn eviction_respects_the_disruption_budget() {
+    let server = TestServer::start();
     let client = server.client_for_pods().await;
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(client, "default");
@@ -179,8 +179,8 @@ async fn an_eviction_heeds_the_budget() {
 }
 
 #[tokio::test]
-async fn a_token_works_as_long_as_its_account() {
-    let server = Server::start();
+async fn token_is_valid_until_its_account_is_deleted() {
+    let server = TestServer::start();
     let client = server.client().await;
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
     let post = PostParams::default();

@@ -1,4 +1,4 @@
-//! A server of the built program, for the time of a test.
+//! Starts a server for a test.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,28 +8,28 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use tempfile::TempDir;
 
-use crate::program::{self, FEW_CONTROLLERS, Program};
+use crate::program::{self, FEW_CONTROLLERS, RhumbUpProcess};
 
-/// `rhumb up` on a free port, with a data directory of its own.
+/// `rhumb up` on a free port, with its own data directory.
 #[derive(Debug)]
-pub(crate) struct Server {
-    program: Program,
+pub(crate) struct TestServer {
+    program: RhumbUpProcess,
     flags: Vec<String>,
     directory: TempDir,
 }
 
-impl Server {
-    /// Returns when the server says that it is ready. Of controllers it has only those that many tests need.
-    pub(crate) fn start() -> Server {
-        Server::start_with(&[FEW_CONTROLLERS])
+impl TestServer {
+    /// Returns when the server is ready. Runs only the controllers that many tests need.
+    pub(crate) fn start() -> TestServer {
+        TestServer::start_with(&[FEW_CONTROLLERS])
     }
 
-    /// With these flags alone.
-    pub(crate) fn start_with(flags: &[&str]) -> Server {
+    /// Starts the server with only these flags.
+    pub(crate) fn start_with(flags: &[&str]) -> TestServer {
         let directory = tempfile::tempdir().expect("a directory");
         let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
-        Server {
-            program: Program::start(directory.path(), 0, &flags),
+        TestServer {
+            program: RhumbUpProcess::start(directory.path(), 0, &flags),
             flags,
             directory,
         }
@@ -47,7 +47,7 @@ impl Server {
         self.program.kill();
     }
 
-    /// As a person would stop it; waits until it is gone.
+    /// Stops the server with SIGTERM and waits for its exit.
     pub(crate) fn stop(&mut self) {
         self.program.terminate();
         let ended = self.program.process.wait().expect("it ended");
@@ -55,29 +55,29 @@ impl Server {
         assert!(ended.success(), "the server ended with {ended}: {log}");
     }
 
-    /// On the same data and port as before.
+    /// Starts the server on the same data and port.
     pub(crate) fn start_again(&mut self) {
-        self.program = Program::start(self.directory.path(), self.program.port, &self.flags);
+        self.program = RhumbUpProcess::start(self.directory.path(), self.program.port, &self.flags);
     }
 
-    /// Stops it, and starts it on the same data with other flags.
+    /// Restarts the server on the same data with other flags.
     pub(crate) fn restart_with(&mut self, flags: &[&str]) {
         self.stop();
         self.start_again_with(flags);
     }
 
-    /// On the same data and port as before, with other flags.
+    /// Starts the server on the same data and port with other flags.
     pub(crate) fn start_again_with(&mut self, flags: &[&str]) {
         self.flags = flags.iter().map(|&flag| flag.to_owned()).collect();
         self.start_again();
     }
 
-    /// A client of the administrator.
+    /// A client with administrator credentials.
     pub(crate) async fn client(&self) -> Client {
         self.client_with(|_| {}).await
     }
 
-    /// The same, once pods can be made in the namespace `default`: what they run as is there a moment after the start.
+    /// Like `client`, after the default service account in `default` exists, which pods need.
     pub(crate) async fn client_for_pods(&self) -> Client {
         let client = self.client().await;
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
@@ -95,7 +95,7 @@ impl Server {
         panic!("the namespace gets no account");
     }
 
-    /// A client whose configuration the test changes. Nothing is tried again unless the test does.
+    /// A client with a changed configuration and without retries.
     pub(crate) async fn client_with(&self, change: impl FnOnce(&mut Config)) -> Client {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).expect("a kubeconfig");
         let options = KubeConfigOptions::default();

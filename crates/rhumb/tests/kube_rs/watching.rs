@@ -1,4 +1,4 @@
-//! Watches, raw and by kube's watcher and reflector.
+//! Watches, raw and with kube's watcher and reflector.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::make::{config_map, labelled, pod};
-use crate::support::Server;
+use crate::support::TestServer;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-async fn maps(server: &Server) -> Api<ConfigMap> {
+async fn maps(server: &TestServer) -> Api<ConfigMap> {
     Api::namespaced(server.client().await, "default")
 }
 
@@ -26,7 +26,7 @@ async fn create(api: &Api<ConfigMap>, name: &str) -> ConfigMap {
     created.expect("a creation")
 }
 
-/// The next thing that a stream has, which must come soon and be good.
+/// The next item of a stream, which must arrive soon and be no error.
 async fn next<T, E: std::fmt::Debug>(stream: &mut (impl Stream<Item = Result<T, E>> + Unpin)) -> T {
     let next = tokio::time::timeout(PATIENCE, stream.try_next()).await;
     next.expect("in time")
@@ -34,7 +34,7 @@ async fn next<T, E: std::fmt::Debug>(stream: &mut (impl Stream<Item = Result<T, 
         .expect("not the end")
 }
 
-/// An event in a few letters.
+/// A short form of an event.
 fn short(event: &WatchEvent<ConfigMap>) -> String {
     match event {
         WatchEvent::Added(map) => format!("+{}", map.name_any()),
@@ -53,8 +53,8 @@ async fn relabel(api: &Api<ConfigMap>, name: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_killed_is_told_as_ending_and_then_as_gone() {
-    let server = Server::start();
+async fn deleted_pod_causes_modified_then_deleted_events() {
+    let server = TestServer::start();
     let api: Api<Pod> = Api::namespaced(server.client_for_pods().await, "default");
     let made = api.create(&PostParams::default(), &pod("a")).await;
     let from = made.expect("a pod").resource_version().expect("a version");
@@ -76,8 +76,8 @@ async fn a_pod_that_is_killed_is_told_as_ending_and_then_as_gone() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_what_its_selector_sees() {
-    let server = Server::start();
+async fn watch_events_respect_the_selector() {
+    let server = TestServer::start();
     let api = maps(&server).await;
     let from = create(&api, "before")
         .await
@@ -124,12 +124,12 @@ async fn a_watch_tells_what_its_selector_sees() {
 }
 
 #[tokio::test]
-async fn a_watcher_lists_then_follows_in_both_ways() {
+async fn watcher_receives_objects_with_list_and_streaming_list() {
     for config in [
         watcher::Config::default(),
         watcher::Config::default().streaming_lists(),
     ] {
-        let server = Server::start();
+        let server = TestServer::start();
         let api = maps(&server).await;
         for name in ["a", "b", "c"] {
             create(&api, name).await;
@@ -158,12 +158,12 @@ async fn a_watcher_lists_then_follows_in_both_ways() {
     }
 }
 
-/// A small page, where the initial objects come in pages.
-trait SmallPages {
+/// A small page size, for watchers that list.
+trait WatcherConfigExt {
     fn page_size_if_listing(self) -> Self;
 }
 
-impl SmallPages for watcher::Config {
+impl WatcherConfigExt for watcher::Config {
     fn page_size_if_listing(mut self) -> Self {
         if self.initial_list_strategy == watcher::InitialListStrategy::ListWatch {
             self.page_size = Some(2);
@@ -173,8 +173,8 @@ impl SmallPages for watcher::Config {
 }
 
 #[tokio::test]
-async fn a_reflector_holds_what_the_server_holds() {
-    let server = Server::start();
+async fn reflector_store_equals_the_server() {
+    let server = TestServer::start();
     let api = maps(&server).await;
     let (reader, writer) = reflector::store();
     let watched = watcher(api.clone(), watcher::Config::default().labels("test=watch"));
@@ -207,8 +207,8 @@ async fn a_reflector_holds_what_the_server_holds() {
 }
 
 #[tokio::test]
-async fn a_watch_of_metadata_has_no_data() {
-    let server = Server::start();
+async fn metadata_watch_has_no_data() {
+    let server = TestServer::start();
     let api = maps(&server).await;
     let heads: Api<PartialObjectMeta<ConfigMap>> =
         Api::namespaced(server.client().await, "default");
@@ -225,7 +225,7 @@ async fn a_watch_of_metadata_has_no_data() {
 
 #[tokio::test]
 async fn initial_events_end_with_a_bookmark() {
-    let server = Server::start();
+    let server = TestServer::start();
     let api = maps(&server).await;
     create(&api, "a").await;
     let params = WatchParams::default().labels("test").initial_events();
@@ -238,11 +238,11 @@ async fn initial_events_end_with_a_bookmark() {
     assert_eq!(note.map(String::as_str), Some("true"));
 }
 
-/// Row by row: what a watcher was told last, it goes on from, or it is told to list again.
+/// In each case, the watcher continues from its last event or lists again.
 #[tokio::test]
-async fn a_watch_goes_on_after_a_restart() {
+async fn watch_resumes_after_a_restart() {
     for crash in [false, true] {
-        let mut server = Server::start();
+        let mut server = TestServer::start();
         let api = maps(&server).await;
         let from = create(&api, "a")
             .await
@@ -265,8 +265,8 @@ async fn a_watch_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_watcher_of_kube_survives_a_restart() {
-    let mut server = Server::start();
+async fn kube_watcher_survives_a_restart() {
+    let mut server = TestServer::start();
     let api = maps(&server).await;
     let (reader, writer) = reflector::store();
     let watched = watcher(api.clone(), watcher::Config::default().labels("test"));
@@ -279,7 +279,7 @@ async fn a_watcher_of_kube_survives_a_restart() {
     server.start_again();
     create(&maps(&server).await, "b").await;
     let both = async {
-        // The watcher tells of the lost connection, and goes on.
+        // The watcher returns the connection error and continues.
         while reader.state().len() < 2 {
             let _ = events.next().await;
         }

@@ -1,14 +1,14 @@
-//! One connection: what is said, and how the program ends.
+//! `rhumb netpol check`: output and exit code.
 
 use serde_json::{Value, json};
 
-use crate::command::{Files, namespace, pod, policy};
+use crate::command::{ManifestDirectory, namespace, pod, policy};
 
-/// `web/front` may go to `app/api` on its port `http` and to 10.9.0.0/16, `app/api` takes only that; `app/free` is not
-/// isolated. All have both families.
-fn cluster() -> Files {
+/// `web/front` may reach `app/api` on its port `http` and 10.9.0.0/16, `app/api` accepts only that; `app/free` is not
+/// isolated. All pods are dual-stack.
+fn cluster() -> ManifestDirectory {
     let http = "{name: http, containerPort: 8080}, {name: dns, containerPort: 53, protocol: UDP}";
-    Files::new(&[(
+    ManifestDirectory::new(&[(
         "cluster.yaml",
         &[
             namespace("web", "tier: web"),
@@ -37,7 +37,7 @@ fn cluster() -> Files {
 }
 
 #[test]
-fn allowed_is_0_and_denied_is_1() {
+fn exit_code_is_0_if_allowed_and_1_if_denied() {
     let files = cluster();
     let table = [
         ("web/front", "app/api:8080/TCP", 0),
@@ -54,7 +54,7 @@ fn allowed_is_0_and_denied_is_1() {
         ("app/api", "8.8.8.8:443", 0),
         ("web/front", "8.8.8.8:443", 1),
         ("web/front", "10.9.1.1:443", 0),
-        // An address may be a pod's.
+        // An address may belong to a pod.
         ("10.0.0.1", "10.0.1.1:8080", 0),
         ("10.0.0.1", "10.0.1.1:http", 0),
         ("fd00::1", "[fd00::1:1]:8080/TCP", 0),
@@ -64,17 +64,17 @@ fn allowed_is_0_and_denied_is_1() {
         ("8.8.8.8", "9.9.9.9:1", 0),
     ];
     for (from, to, want) in table {
-        let ended = files.run(&format!("check -f cluster.yaml --from {from} --to {to}"));
-        assert_eq!(ended.code, Some(want), "{from} {to}: {ended:?}");
+        let output = files.run(&format!("check -f cluster.yaml --from {from} --to {to}"));
+        assert_eq!(output.code, Some(want), "{from} {to}: {output:?}");
         let word = if want == 0 { "allowed: " } else { "denied: " };
-        assert!(ended.out.starts_with(word), "{from} {to}: {}", ended.out);
-        assert_eq!(ended.errors, "", "{from} {to}");
+        assert!(output.out.starts_with(word), "{from} {to}: {}", output.out);
+        assert_eq!(output.errors, "", "{from} {to}");
     }
 }
 
-/// Unlike turning the exit code around, this does not take an error for a denial.
+/// Unlike inverting the exit code, this does not treat an error as a denial.
 #[test]
-fn a_denial_can_be_what_is_expected() {
+fn expect_flag_sets_the_successful_verdict() {
     let files = cluster();
     let table = [
         ("web/front", "app/api:8081", "denied", 0),
@@ -84,17 +84,18 @@ fn a_denial_can_be_what_is_expected() {
         ("web/gone", "app/api:8080", "denied", 2),
     ];
     for (from, to, expected, want) in table {
-        let words = format!("check -f cluster.yaml --from {from} --to {to} --expect {expected}");
-        let ended = files.run(&words);
-        assert_eq!(ended.code, Some(want), "{words}: {ended:?}");
+        let arguments =
+            format!("check -f cluster.yaml --from {from} --to {to} --expect {expected}");
+        let output = files.run(&arguments);
+        assert_eq!(output.code, Some(want), "{arguments}: {output:?}");
     }
 }
 
 #[test]
-fn what_allows_a_connection_is_named_down_to_the_peer_and_the_port() {
+fn allowing_rule_is_named_with_peer_and_port() {
     let out = cluster()
         .run("check -f cluster.yaml --from web/front --to app/api:http")
-        .well();
+        .success_stdout();
     assert_eq!(
         out,
         "allowed: web/front → app/api:8080/TCP (http)\n\
@@ -107,7 +108,7 @@ fn what_allows_a_connection_is_named_down_to_the_peer_and_the_port() {
     );
     let out = cluster()
         .run("check -f cluster.yaml --from 8.8.8.8 --to app/free:80")
-        .well();
+        .success_stdout();
     assert_eq!(
         out,
         "allowed: 8.8.8.8 → app/free:80/TCP\n\
@@ -120,10 +121,10 @@ fn what_allows_a_connection_is_named_down_to_the_peer_and_the_port() {
 }
 
 #[test]
-fn what_stands_against_a_connection_is_named_rule_by_rule() {
-    let ended = cluster().run("check -f cluster.yaml --from 10.0.1.2 --to app/api:8080");
+fn denial_lists_the_mismatch_of_every_rule() {
+    let output = cluster().run("check -f cluster.yaml --from 10.0.1.2 --to app/api:8080");
     assert_eq!(
-        ended.out,
+        output.out,
         "denied: 10.0.1.2 → app/api:8080/TCP\n\
          \n\
          10.0.1.2 → 10.0.1.1\n\
@@ -134,10 +135,10 @@ fn what_stands_against_a_connection_is_named_rule_by_rule() {
     );
 }
 
-/// A block of one family says nothing about the other: the pairs differ, and one that is allowed is enough.
+/// A CIDR of one family does not match the other: the address pairs differ, and one allowed pair suffices.
 #[test]
-fn families_that_differ_are_told_apart() {
-    let files = Files::new(&[(
+fn verdicts_are_separate_per_ip_family() {
+    let files = ManifestDirectory::new(&[(
         "cluster.yaml",
         &[
             pod("a", "from", "", &["10.0.0.1", "fd00::1"]),
@@ -152,7 +153,7 @@ fn families_that_differ_are_told_apart() {
     )]);
     let out = files
         .run("check -f cluster.yaml --from a/from --to a/to:80")
-        .well();
+        .success_stdout();
     assert_eq!(
         out,
         "allowed over IPv4, denied over IPv6: a/from → a/to:80/TCP\n\
@@ -185,12 +186,12 @@ fn families_that_differ_are_told_apart() {
 }
 
 #[test]
-fn programs_get_the_same_with_the_names_of_a_row() {
-    let ended = cluster().run("check -f cluster.yaml --from 10.0.1.2 --to app/api:8080 -o json");
-    assert_eq!(ended.code, Some(1));
-    let answer: Value = serde_json::from_str(&ended.out).expect("JSON");
+fn json_output_has_the_field_names_of_matrix_rows() {
+    let output = cluster().run("check -f cluster.yaml --from 10.0.1.2 --to app/api:8080 -o json");
+    assert_eq!(output.code, Some(1));
+    let report: Value = serde_json::from_str(&output.out).expect("JSON");
     assert_eq!(
-        answer,
+        report,
         json!({
             "from": "10.0.1.2", "to": "app/api", "port": 8080, "protocol": "TCP",
             "ingress": "denied", "egress": "allowed", "combined": "denied",
@@ -207,10 +208,10 @@ fn programs_get_the_same_with_the_names_of_a_row() {
     );
 }
 
-/// Manifests have no addresses: selectors say all, and what is made up is not shown.
+/// Pods in manifests have no addresses: their labels decide, and placeholder addresses are not shown.
 #[test]
 fn pods_without_an_address_are_judged_by_their_labels() {
-    let files = Files::new(&[(
+    let files = ManifestDirectory::new(&[(
         "cluster.yaml",
         &[
             pod("a", "from", "", &[]),
@@ -223,22 +224,22 @@ fn pods_without_an_address_are_judged_by_their_labels() {
         ]
         .concat(),
     )]);
-    let ended = files.run("check -f cluster.yaml --from a/from --to a/to:80");
-    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let output = files.run("check -f cluster.yaml --from a/from --to a/to:80");
+    assert_eq!(output.code, Some(1), "{output:?}");
     assert_eq!(
-        ended.out,
+        output.out,
         "denied: a/from → a/to:80/TCP\n\
          \n\
          DIRECTION  VERDICT  POLICY  WHY\n\
          egress     allowed  -       no policy isolates the pod in this direction\n\
          ingress    denied   a/to    spec.ingress[0]: no peer is pod a/from\n"
     );
-    assert_eq!(ended.errors, "");
+    assert_eq!(output.errors, "");
     let block = "podSelector: {matchLabels: {app: other}}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.0/8}}]}]";
     files.write("block.yaml", &policy("a", "block", block));
-    let ended = files.run("check -f . --from a/from --to a/to:80");
+    let output = files.run("check -f . --from a/from --to a/to:80");
     assert_eq!(
-        ended.errors,
+        output.errors,
         "note: 2 pods have no address yet, so that rules by address (ipBlock) say nothing reliable about them: a/from, \
          a/to\n"
     );

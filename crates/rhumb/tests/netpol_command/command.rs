@@ -1,4 +1,4 @@
-//! The program, and files to give it.
+//! Runs the program on input files.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,18 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What it said to whom, and how it ended.
+/// Standard output, standard error and exit code.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) errors: String,
 }
 
-impl Ended {
-    /// What it says when all is well and there is nothing to note.
+impl CommandOutput {
+    /// Standard output of a successful run without notes.
     #[track_caller]
-    pub(crate) fn well(self) -> String {
+    pub(crate) fn success_stdout(self) -> String {
         assert!(self.code == Some(0) && self.errors.is_empty(), "{self:?}");
         self.out
     }
@@ -29,17 +29,17 @@ impl Ended {
     }
 }
 
-/// Runs it with words, in which no word has a blank.
-pub(crate) fn netpol(directory: &Path, words: &str) -> Ended {
-    netpol_with_input(directory, words, "")
+/// Runs the command with space-separated arguments.
+pub(crate) fn netpol(directory: &Path, arguments: &str) -> CommandOutput {
+    netpol_with_input(directory, arguments, "")
 }
 
-pub(crate) fn netpol_with_input(directory: &Path, words: &str, input: &str) -> Ended {
+pub(crate) fn netpol_with_input(directory: &Path, arguments: &str, input: &str) -> CommandOutput {
     let mut process = Command::new(env!("CARGO_BIN_EXE_rhumb"))
         .arg("netpol")
-        .args(words.split_whitespace())
+        .args(arguments.split_whitespace())
         .current_dir(directory)
-        // No server of whoever runs the tests, not even if that is a pod.
+        // Unset the server of the environment, also the in-cluster one.
         .env("KUBECONFIG", directory.join("no-such-kubeconfig"))
         .env_remove("KUBERNETES_SERVICE_HOST")
         .stdin(Stdio::piped())
@@ -48,24 +48,24 @@ pub(crate) fn netpol_with_input(directory: &Path, words: &str, input: &str) -> E
         .spawn()
         .expect("the program starts");
     let mut pipe = process.stdin.take().expect("a pipe");
-    // Whoever reads no input may be gone before it is written.
+    // The process may exit before it has read its input.
     let _ = pipe.write_all(input.as_bytes());
     drop(pipe);
-    let ended = process.wait_with_output().expect("the program ends");
+    let output = process.wait_with_output().expect("the program ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    Ended {
-        code: ended.status.code(),
-        out: text(ended.stdout),
-        errors: text(ended.stderr),
+    CommandOutput {
+        code: output.status.code(),
+        out: text(output.stdout),
+        errors: text(output.stderr),
     }
 }
 
-/// A directory with files.
-pub(crate) struct Files(tempfile::TempDir);
+/// A temporary directory with files.
+pub(crate) struct ManifestDirectory(tempfile::TempDir);
 
-impl Files {
-    pub(crate) fn new(files: &[(&str, &str)]) -> Files {
-        let directory = Files(tempfile::tempdir().expect("a directory"));
+impl ManifestDirectory {
+    pub(crate) fn new(files: &[(&str, &str)]) -> ManifestDirectory {
+        let directory = ManifestDirectory(tempfile::tempdir().expect("a directory"));
         for (name, text) in files {
             directory.write(name, text);
         }
@@ -82,12 +82,12 @@ impl Files {
         self.0.path()
     }
 
-    pub(crate) fn run(&self, words: &str) -> Ended {
-        netpol(self.path(), words)
+    pub(crate) fn run(&self, arguments: &str) -> CommandOutput {
+        netpol(self.path(), arguments)
     }
 }
 
-/// A pod of a namespace with the label `app`, ports as in YAML, and addresses.
+/// A pod with the label `app`, ports as YAML, and addresses.
 pub(crate) fn pod(namespace: &str, name: &str, ports: &str, addresses: &[&str]) -> String {
     let addresses: Vec<String> = addresses
         .iter()
@@ -100,7 +100,7 @@ pub(crate) fn pod(namespace: &str, name: &str, ports: &str, addresses: &[&str]) 
     )
 }
 
-/// A policy with a spec as in YAML.
+/// A policy with its spec as YAML.
 pub(crate) fn policy(namespace: &str, name: &str, spec: &str) -> String {
     format!(
         "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n\
@@ -114,7 +114,7 @@ pub(crate) fn namespace(name: &str, labels: &str) -> String {
     )
 }
 
-/// From the top of the repository.
+/// A path relative to the repository root.
 pub(crate) fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")

@@ -1,8 +1,8 @@
-//! The example, and what its page says of it.
+//! The example, and its documentation page.
 
 use crate::command::{netpol, repository};
 
-/// The blocks of the page that show what a command says.
+/// The blocks of the page that show command output.
 fn sessions(page: &str) -> Vec<(&str, &str)> {
     let blocks = page.split("```text\n").skip(1);
     let blocks = blocks.filter_map(|block| block.split_once("```").map(|(block, _)| block));
@@ -13,34 +13,34 @@ fn sessions(page: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn the_page_shows_what_the_commands_say() {
+fn documented_sessions_match_the_command_output() {
     let page = std::fs::read_to_string(repository("docs/network-policies.md")).expect("a page");
     let sessions = sessions(&page);
     assert!(sessions.len() >= 3, "{}", sessions.len());
-    for (words, want) in sessions {
-        let ended = netpol(&repository("."), words);
-        assert_eq!(ended.out, want, "{words}: {}", ended.errors);
-        assert_eq!(ended.errors, "", "{words}");
+    for (arguments, want) in sessions {
+        let output = netpol(&repository("."), arguments);
+        assert_eq!(output.out, want, "{arguments}: {}", output.errors);
+        assert_eq!(output.errors, "", "{arguments}");
     }
 }
 
 #[test]
-fn the_picture_of_the_page_is_the_one_that_the_command_makes() {
+fn documented_svg_matches_the_command_output() {
     let picture = std::fs::read_to_string(repository("docs/network-policies.svg"));
     let made = netpol(
         &repository("."),
         "matrix -f examples/network-policies -o svg",
     )
-    .well();
+    .success_stdout();
     assert!(
         picture.expect("a picture") == made,
         "make it anew: rhumb netpol matrix -f examples/network-policies -o svg > docs/network-policies.svg"
     );
 }
 
-/// What the policies are for: each tier is reached by the one before, and by nobody else.
+/// The purpose of the policies: each tier is reachable only from the previous one.
 #[test]
-fn the_shop_is_open_where_it_should_be() {
+fn example_policies_allow_and_deny_as_documented() {
     let open = [
         ("store-web/frontend-1", "store-app/cart:http"),
         ("store-web/frontend-2", "store-app/orders:http"),
@@ -61,9 +61,9 @@ fn the_shop_is_open_where_it_should_be() {
     ];
     for (code, connections) in [(0, open), (1, closed)] {
         for (from, to) in connections {
-            let words = format!("check -f examples/network-policies --from {from} --to {to}");
-            let ended = netpol(&repository("."), &words);
-            assert_eq!(ended.code, Some(code), "{from} {to}: {}", ended.out);
+            let arguments = format!("check -f examples/network-policies --from {from} --to {to}");
+            let output = netpol(&repository("."), &arguments);
+            assert_eq!(output.code, Some(code), "{from} {to}: {}", output.out);
         }
     }
 }

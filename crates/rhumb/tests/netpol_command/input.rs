@@ -1,6 +1,6 @@
-//! Files that can be read, and what is said of those that cannot.
+//! Input of `rhumb netpol`: readable files, and errors about others.
 
-use crate::command::{Files, namespace, netpol_with_input, pod, policy};
+use crate::command::{ManifestDirectory, namespace, netpol_with_input, pod, policy};
 
 fn cluster() -> String {
     let http = "{name: http, containerPort: 8080}, {containerPort: 53, protocol: UDP}";
@@ -16,7 +16,7 @@ fn cluster() -> String {
 const ASK: &str = "--from a/two --to a/one:http";
 
 #[test]
-fn objects_are_found_in_files_lists_directories_and_standard_input() {
+fn objects_are_read_from_files_lists_directories_and_stdin() {
     let list = r#"{"apiVersion": "v1", "kind": "PodList", "items": [
         {"metadata": {"name": "one", "namespace": "a"},
          "spec": {"containers": [{"ports": [{"name": "http", "containerPort": 8080}]}]},
@@ -26,7 +26,7 @@ fn objects_are_found_in_files_lists_directories_and_standard_input() {
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}},
         {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
          "metadata": {"name": "deny", "namespace": "a"}, "spec": {"podSelector": {}}}]}"#;
-    let files = Files::new(&[
+    let files = ManifestDirectory::new(&[
         ("all.yaml", &cluster()),
         ("parts/pods.json", list),
         ("parts/rest.yml", mixed),
@@ -38,53 +38,53 @@ fn objects_are_found_in_files_lists_directories_and_standard_input() {
         "-f parts",
         "-f parts/pods.json parts/rest.yml",
         "-f parts/pods.json -f parts/rest.yml",
-        // What is the same is there once.
+        // Equal objects are deduplicated.
         "-f all.yaml all.yaml",
     ];
     for given in table {
-        let ended = files.run(&format!("check {given} {ASK}"));
+        let output = files.run(&format!("check {given} {ASK}"));
         assert_eq!(
-            (ended.code, &*ended.errors),
+            (output.code, &*output.errors),
             (Some(1), ""),
-            "{given}: {ended:?}"
+            "{given}: {output:?}"
         );
     }
-    let ended = netpol_with_input(files.path(), &format!("check -f - {ASK}"), &cluster());
-    assert_eq!((ended.code, &*ended.errors), (Some(1), ""), "{ended:?}");
+    let output = netpol_with_input(files.path(), &format!("check -f - {ASK}"), &cluster());
+    assert_eq!((output.code, &*output.errors), (Some(1), ""), "{output:?}");
 }
 
 #[test]
-fn what_says_no_namespace_is_in_default() {
-    let files = Files::new(&[(
+fn objects_without_a_namespace_are_in_default() {
+    let files = ManifestDirectory::new(&[(
         "all.yaml",
         "{apiVersion: v1, kind: Pod, metadata: {name: one}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: two}}\n---\n\
          {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: deny}, spec: {podSelector: {}}}\n",
     )]);
-    let ended = files.run("check -f all.yaml --from default/one --to default/two:80");
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.out.contains("default/deny"), "{}", ended.out);
+    let output = files.run("check -f all.yaml --from default/one --to default/two:80");
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.out.contains("default/deny"), "{}", output.out);
 }
 
 #[test]
-fn other_kinds_are_named_and_left_alone() {
+fn other_kinds_are_noted_and_skipped() {
     let others = "---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}}\n\
                   ---\n{apiVersion: v1, kind: Service, metadata: {name: x}}\n\
                   ---\n{apiVersion: v1, kind: Service, metadata: {name: y}}\n\
                   ---\n{apiVersion: cilium.io/v2, kind: CiliumNetworkPolicy, metadata: {name: x}}\n";
-    let files = Files::new(&[("all.yaml", &(cluster() + others))]);
-    let ended = files.run(&format!("check -f all.yaml {ASK}"));
-    assert_eq!(ended.code, Some(1));
+    let files = ManifestDirectory::new(&[("all.yaml", &(cluster() + others))]);
+    let output = files.run(&format!("check -f all.yaml {ASK}"));
+    assert_eq!(output.code, Some(1));
     assert_eq!(
-        ended.errors,
-        "note: no pods are made of 1 Deployment: give the pods themselves, as in `kubectl get pods -A -o yaml`\n\
-         note: only pods, namespaces and network policies are looked at, not 1 CiliumNetworkPolicy.cilium.io/v2, \
+        output.errors,
+        "note: no pods are generated from 1 Deployment: pass the pods themselves, as from `kubectl get pods -A -o yaml`\n\
+         note: only pods, namespaces and network policies are evaluated; ignored: 1 CiliumNetworkPolicy.cilium.io/v2, \
          2 Service\n"
     );
 }
 
-/// Each by itself: what is added to the cluster, what is asked, and what is said.
+/// Each case: an addition to the cluster, the arguments, and the expected error.
 #[test]
-fn what_cannot_be_answered_ends_with_2_and_a_line_that_says_why() {
+fn errors_exit_with_2_and_a_one_line_message() {
     let misspelt = policy("a", "x", "podSelector: {}, ingres: []");
     let deeper = policy("a", "x", "podSelector: {}, ingress: [{form: []}]");
     let nobody = policy("a", "x", "podSelector: {}, ingress: [{from: [{}]}]");
@@ -133,12 +133,12 @@ fn what_cannot_be_answered_ends_with_2_and_a_line_that_says_why() {
         (
             "",
             "--from two --to a/one:80",
-            "neither an address nor a pod as in NAMESPACE/POD",
+            "neither an address nor a pod as NAMESPACE/POD",
         ),
         (
             "",
             "--from a/two --to a/one:80/ICMP",
-            "\"ICMP\" is none of TCP, UDP and SCTP",
+            "unknown protocol \"ICMP\": expected TCP, UDP or SCTP",
         ),
         (
             "",
@@ -158,13 +158,23 @@ fn what_cannot_be_answered_ends_with_2_and_a_line_that_says_why() {
         (
             &pod("a", "three", "", &["10.0.0.256"]),
             ASK,
-            "document 5: pod a/three: status.podIPs: \"10.0.0.256\" is no address",
+            "document 5: pod a/three: status.podIPs: \"10.0.0.256\" is not an address",
         ),
         ("---\n[1, 2\n", ASK, "all.yaml, document 5: yaml: "),
         (
             "---\n[1, 2]\n",
             ASK,
-            "all.yaml, document 5: this is no object: it needs apiVersion and kind",
+            "all.yaml, document 5: not an object with apiVersion and kind",
+        ),
+        (
+            "---\n{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Service}, {metadata: {name: x}}]}\n",
+            ASK,
+            "all.yaml, document 5, item 2: apiVersion and kind are missing",
+        ),
+        (
+            "---\n{apiVersion: v1, kind: List, items: [{kind: Pod, metadata: {name: x}}]}\n",
+            ASK,
+            "all.yaml, document 5, item 1: apiVersion is missing",
         ),
         (
             "---\n{apiVersion: v1, kind: Pod}\n",
@@ -194,24 +204,24 @@ fn what_cannot_be_answered_ends_with_2_and_a_line_that_says_why() {
         (&newer, ASK, "document 5: networkpolicy a/x: spec."),
     ];
     for (more, asked, want) in table {
-        let files = Files::new(&[("all.yaml", &(cluster() + more))]);
-        let ended = files.run(&format!("check -f all.yaml {asked}"));
-        assert_eq!(ended.code, Some(2), "{more} {asked}: {ended:?}");
+        let files = ManifestDirectory::new(&[("all.yaml", &(cluster() + more))]);
+        let output = files.run(&format!("check -f all.yaml {asked}"));
+        assert_eq!(output.code, Some(2), "{more} {asked}: {output:?}");
         assert!(
-            ended.errors.contains(want),
+            output.errors.contains(want),
             "{more} {asked}: {}",
-            ended.errors
+            output.errors
         );
-        assert_eq!(ended.out, "", "{more} {asked}");
-        if let Some(error) = ended.errors.strip_prefix("rhumb: ") {
+        assert_eq!(output.out, "", "{more} {asked}");
+        if let Some(error) = output.errors.strip_prefix("rhumb: ") {
             assert_eq!(error.trim_end().lines().count(), 1, "{error}");
         }
     }
 }
 
 #[test]
-fn where_there_is_nothing_to_read_is_said() {
-    let files = Files::new(&[
+fn missing_input_is_reported() {
+    let files = ManifestDirectory::new(&[
         ("empty/note.txt", ""),
         ("policy.yaml", &policy("a", "deny", "podSelector: {}")),
     ]);
@@ -226,7 +236,7 @@ fn where_there_is_nothing_to_read_is_said() {
         ),
         (
             format!("check {ASK}"),
-            "there is nothing to read; name files with -f, or a server",
+            "no input; pass files with -f, or a server with --kubeconfig",
         ),
         (
             format!("check {ASK} --kubeconfig nowhere"),
@@ -240,14 +250,15 @@ fn where_there_is_nothing_to_read_is_said() {
             format!("check -f policy.yaml {ASK}"),
             "there is no pod a/two, nor any other in the namespace",
         ),
-        (
-            "matrix -f policy.yaml".to_owned(),
-            "there are no pods to ask about",
-        ),
+        ("matrix -f policy.yaml".to_owned(), "there are no pods"),
     ];
-    for (words, want) in table {
-        let ended = files.run(&words);
-        assert_eq!(ended.code, Some(2), "{words}: {ended:?}");
-        assert!(ended.errors.contains(want), "{words}: {}", ended.errors);
+    for (arguments, want) in table {
+        let output = files.run(&arguments);
+        assert_eq!(output.code, Some(2), "{arguments}: {output:?}");
+        assert!(
+            output.errors.contains(want),
+            "{arguments}: {}",
+            output.errors
+        );
     }
 }

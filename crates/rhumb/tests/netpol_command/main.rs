@@ -1,4 +1,4 @@
-//! `rhumb netpol`, as people and pipelines use it: on files, and on a running server.
+//! Tests of `rhumb netpol`, on files and on a running server.
 
 #[path = "../program/mod.rs"]
 #[allow(dead_code)]

@@ -1,17 +1,17 @@
-//! Everyone to everyone: rows for programs, lines for people, a graph.
+//! `rhumb netpol matrix`: JSON rows, the table, and the graph.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::command::{Files, namespace, pod, policy};
+use crate::command::{ManifestDirectory, namespace, pod, policy};
 
 const HTTP: &str = "{name: http, containerPort: 8080}";
 
-/// `web/one` and `web/two` may reach `db/sql`, on its port alone; nobody is kept from them.
-fn cluster() -> Files {
+/// `web/one` and `web/two` may reach only the port of `db/sql`; they are not isolated themselves.
+fn cluster() -> ManifestDirectory {
     let sql = "{name: sql, containerPort: 5432}, {name: metrics, containerPort: 9187}";
-    Files::new(&[(
+    ManifestDirectory::new(&[(
         "cluster.yaml",
         &[
             namespace("web", "tier: web"),
@@ -44,15 +44,15 @@ fn short(row: &Value) -> String {
     )
 }
 
-fn rows(files: &Files, flags: &str) -> Vec<String> {
-    let ended = files.run(&format!("matrix -f . -o json {flags}"));
-    ended.rows().iter().map(short).collect()
+fn rows(files: &ManifestDirectory, flags: &str) -> Vec<String> {
+    let output = files.run(&format!("matrix -f . -o json {flags}"));
+    output.rows().iter().map(short).collect()
 }
 
 #[test]
-fn programs_get_a_row_for_each_pair_and_port() {
-    let ended = cluster().run("matrix -f cluster.yaml -o json");
-    let rows = ended.rows();
+fn json_output_has_a_row_per_pair_and_port() {
+    let output = cluster().run("matrix -f cluster.yaml -o json");
+    let rows = output.rows();
     for row in &rows {
         let names: BTreeSet<&str> = row
             .as_object()
@@ -86,9 +86,9 @@ fn programs_get_a_row_for_each_pair_and_port() {
 }
 
 #[test]
-fn people_get_a_grid_and_who_reaches_each_port() {
+fn table_output_has_a_grid_and_sources_per_port() {
     assert_eq!(
-        cluster().run("matrix -f cluster.yaml").well(),
+        cluster().run("matrix -f cluster.yaml").success_stdout(),
         "3 pods in 2 namespaces, 1 policy\n\
          \n\
          \u{20}  FROM     1  2  3\n\
@@ -106,14 +106,14 @@ fn people_get_a_grid_and_who_reaches_each_port() {
     );
 }
 
-/// Those that a pod declares, those that policies name where they may be about it, those of the user, or 80/TCP.
+/// Ports declared by the pod, named by policies that may apply to it, given by the user, or 80/TCP.
 #[test]
-fn ports_are_those_that_may_matter() {
+fn queried_ports_are_declared_or_named_by_policies() {
     let out = "podSelector: {}, policyTypes: [Egress], egress: [\
                {to: [{namespaceSelector: {matchLabels: {team: b}}}], ports: [{port: 1000, endPort: 1010}]},\
                {to: [{ipBlock: {cidr: 10.0.2.0/24}}], ports: [{port: 7, protocol: SCTP}]}]";
     let within = "podSelector: {matchLabels: {app: two}}, ingress: [{ports: [{port: 53, protocol: UDP}, {port: http}]}]";
-    let files = Files::new(&[(
+    let files = ManifestDirectory::new(&[(
         "all.yaml",
         &[
             namespace("b", "team: b"),
@@ -146,49 +146,44 @@ fn ports_are_those_that_may_matter() {
 }
 
 #[test]
-fn only_pods_of_the_namespaces_that_are_asked_for_are_shown_and_all_policies_count() {
+fn namespace_flag_filters_pods_but_not_policies() {
     let files = cluster();
     assert_eq!(rows(&files, "--namespace web").len(), 4);
     assert_eq!(rows(&files, "-n web -n db").len(), 12);
-    let ended = files.run("matrix -f . -n nowhere");
-    assert_eq!(ended.code, Some(2));
+    let output = files.run("matrix -f . -n nowhere");
+    assert_eq!(output.code, Some(2));
     assert_eq!(
-        ended.errors,
+        output.errors,
         "rhumb: there is no pod in the namespace \"nowhere\"; there are some in db, web\n"
     );
 }
 
 #[test]
-fn pods_that_have_come_to_their_end_are_left_out() {
+fn terminated_pods_are_excluded_from_the_matrix() {
     let files = cluster();
     let done =
         pod("web", "done", HTTP, &["10.0.0.1"]).replace("podIPs", "phase: Succeeded, podIPs");
     files.write("done.yaml", &done);
-    let ended = files.run("matrix -f . -o json");
-    assert_eq!(ended.rows().len(), 12);
-    assert_eq!(
-        ended.errors,
-        "note: 1 pod has come to its end and is left out\n"
-    );
+    let output = files.run("matrix -f . -o json");
+    assert_eq!(output.rows().len(), 12);
+    assert_eq!(output.errors, "note: 1 pod has terminated and is ignored\n");
     let asked = files.run("check -f . --from web/done --to db/sql:5432");
     assert_eq!(asked.code, Some(2));
     assert!(
-        asked
-            .errors
-            .contains("the pod web/done has come to its end"),
+        asked.errors.contains("pod web/done has terminated"),
         "{}",
         asked.errors
     );
 }
 
 #[test]
-fn pods_of_different_families_are_no_pair() {
+fn pods_without_a_common_ip_family_are_not_paired() {
     let files = cluster();
     files.write("six.yaml", &pod("web", "six", HTTP, &["fd00::1"]));
-    let ended = files.run("matrix -f . -o json");
-    assert_eq!(ended.rows().len(), 12 + 1);
+    let output = files.run("matrix -f . -o json");
+    assert_eq!(output.rows().len(), 12 + 1);
     assert_eq!(
-        ended.errors,
+        output.errors,
         "note: 6 pairs are left out: one end has only IPv4 addresses, the other only IPv6 addresses\n"
     );
     let table = files.run("matrix -f .").out;
@@ -196,15 +191,19 @@ fn pods_of_different_families_are_no_pair() {
 }
 
 #[test]
-fn pods_that_claim_one_address_are_told_of() {
+fn duplicate_pod_addresses_are_noted() {
     let files = cluster();
     files.write("later.yaml", &pod("web", "zwei", HTTP, &["10.0.0.2"]));
-    let ended = files.run("matrix -f . -o json");
+    let output = files.run("matrix -f . -o json");
     assert_eq!(
-        ended.errors,
+        output.errors,
         "note: 1 address is not of the pod that claims it, as another has it by now: web/two (web/zwei has 10.0.0.2)\n"
     );
-    assert_eq!(ended.rows().len(), 12, "there is nothing to say of web/two");
+    assert_eq!(
+        output.rows().len(),
+        12,
+        "there is nothing to say of web/two"
+    );
     let table = files.run("matrix -f .").out;
     assert!(table.contains("! another pod has the address"), "{table}");
     assert!(!table.contains("family"), "{table}");
@@ -217,25 +216,25 @@ fn pods_that_claim_one_address_are_told_of() {
 }
 
 #[test]
-fn pods_of_the_host_network_share_an_address() {
+fn host_network_pods_may_share_an_address() {
     let files = cluster();
     let on_host = |name: &str| {
         let pod = pod("web", name, HTTP, &["10.9.0.1"]);
         pod.replace("spec: {", "spec: {hostNetwork: true, nodeName: node-a, ")
     };
     files.write("host.yaml", &[on_host("h1"), on_host("h2")].concat());
-    let ended = files.run("matrix -f . -n web");
-    assert_eq!(ended.errors, "");
+    let output = files.run("matrix -f . -n web");
+    assert_eq!(output.errors, "");
     assert!(
-        !ended.out.contains('!') && !ended.out.contains('?'),
+        !output.out.contains('!') && !output.out.contains('?'),
         "{}",
-        ended.out
+        output.out
     );
 }
 
-/// Of two families one may be lost.
+/// One of two addresses may be lost to another pod.
 #[test]
-fn a_pod_that_has_lost_one_of_its_addresses_keeps_the_other() {
+fn pod_keeps_its_other_address_after_losing_one() {
     let files = cluster();
     let both = pod("web", "a", HTTP, &["10.0.0.2", "fd00::1"]);
     let six = pod("web", "b", HTTP, &["fd00::2"]);
@@ -257,23 +256,23 @@ fn a_pod_that_has_lost_one_of_its_addresses_keeps_the_other() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_though_it_is_valid_is_noted() {
+fn policy_lint_findings_are_noted() {
     let files = cluster();
     let never =
         "podSelector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: DoesNotExist}]}";
     files.write("never.yaml", &policy("web", "never", never));
-    let ended = files.run("matrix -f .");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let output = files.run("matrix -f .");
+    assert_eq!(output.code, Some(0), "{output:?}");
     assert!(
-        ended.errors.starts_with("note: policy web/never: "),
+        output.errors.starts_with("note: policy web/never: "),
         "{}",
-        ended.errors
+        output.errors
     );
 }
 
-/// Many pods with labels that no policy looks at are asked about once, and shown once where they behave alike.
+/// Many pods with labels that no policy uses are evaluated once, and shown once if their reachability is equal.
 #[test]
-fn many_pods_are_shown_by_how_they_behave() {
+fn many_pods_are_grouped_by_reachability() {
     let mut text = namespace("web", "tier: web");
     for number in 0..300 {
         let pod = pod("web", &format!("front-{number}"), HTTP, &[]);
@@ -287,9 +286,9 @@ fn many_pods_are_shown_by_how_they_behave() {
                 {app: front}}}]}]";
     text.push_str(&policy("db", "in", open));
     text.push_str(&policy("web", "closed", "podSelector: {}"));
-    let files = Files::new(&[("all.yaml", &text)]);
+    let files = ManifestDirectory::new(&[("all.yaml", &text)]);
     assert_eq!(
-        files.run("matrix -f all.yaml").well(),
+        files.run("matrix -f all.yaml").success_stdout(),
         "301 pods in 2 namespaces, 2 policies; pods that behave the same are shown as one\n\
          \n\
          \u{20}  FROM               1  2\n\
@@ -302,13 +301,15 @@ fn many_pods_are_shown_by_how_they_behave() {
          db/sql             5432/TCP  everyone\n\
          web/front-* (300)  8080/TCP  nobody\n"
     );
-    let ended = files.run("matrix -f all.yaml -o json");
-    assert_eq!(ended.out.lines().count(), 301 * 301 + 2);
+    let output = files.run("matrix -f all.yaml -o json");
+    assert_eq!(output.out.lines().count(), 301 * 301 + 2);
 }
 
 #[test]
-fn a_graph_has_an_edge_for_what_is_allowed() {
-    let out = cluster().run("matrix -f cluster.yaml -o dot").well();
+fn dot_output_has_an_edge_per_pair_with_allowed_ports() {
+    let out = cluster()
+        .run("matrix -f cluster.yaml -o dot")
+        .success_stdout();
     assert!(
         out.starts_with("digraph reach {\n") && out.ends_with("}\n"),
         "{out}"

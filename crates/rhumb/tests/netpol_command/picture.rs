@@ -1,10 +1,10 @@
-//! The picture: XML that can be read, and a cell for each pair.
+//! `rhumb netpol matrix -o svg`: well-formed XML with a cell per pair.
 
 use std::collections::BTreeMap;
 
-use crate::command::{Files, pod, policy};
+use crate::command::{ManifestDirectory, pod, policy};
 
-/// How many of each element there are, by name and class. Fails if the text is not well-formed.
+/// The number of elements by name and class. Fails if the text is not well-formed.
 fn elements(xml: &str) -> BTreeMap<String, usize> {
     let mut open: Vec<String> = Vec::new();
     let mut found = BTreeMap::new();
@@ -33,7 +33,7 @@ fn elements(xml: &str) -> BTreeMap<String, usize> {
     found
 }
 
-/// Checks that attributes are names with quoted values, each there once.
+/// Checks that attributes are unique names with quoted values.
 fn class_of(attributes: &str) -> String {
     let (mut rest, mut class, mut seen) = (attributes.trim(), String::new(), Vec::new());
     while !rest.is_empty() {
@@ -68,7 +68,7 @@ fn count(found: &BTreeMap<String, usize>, name: &str) -> usize {
     of.map(|(_, count)| count).sum()
 }
 
-fn cluster(pods: usize) -> Files {
+fn cluster(pods: usize) -> ManifestDirectory {
     let http = "{name: http, containerPort: 8080}, {name: metrics, containerPort: 9090}";
     let pods =
         (0..pods).map(|number| pod(["a", "b"][number % 2], &format!("p{number}"), http, &[]));
@@ -80,20 +80,23 @@ fn cluster(pods: usize) -> Files {
         ),
         policy("b", "none", "podSelector: {matchLabels: {app: p1}}"),
     ];
-    Files::new(&[("all.yaml", &pods.chain(policies).collect::<String>())])
+    ManifestDirectory::new(&[("all.yaml", &pods.chain(policies).collect::<String>())])
 }
 
 #[test]
-fn a_picture_is_well_formed_and_has_a_cell_for_each_pair() {
+fn svg_is_well_formed_with_a_cell_per_pair() {
     for pods in [2, 8, 20, 60] {
-        let svg = cluster(pods).run("matrix -f all.yaml -o svg").well();
+        let svg = cluster(pods)
+            .run("matrix -f all.yaml -o svg")
+            .success_stdout();
         let found = elements(&svg);
         assert_eq!(count(&found, "svg"), 1, "{pods}");
         assert_eq!(count(&found, "g.cell"), pods * pods, "{pods}");
-        // Each cell, each name in a row and above a column, and the whole have a text to show.
+        // Every cell, every row and column name, and the whole image have a title.
         assert_eq!(count(&found, "title"), pods * pods + 2 * pods + 1, "{pods}");
         let half = pods / 2;
-        // Everyone reaches one port of who is in a, nobody the first of b, everyone the others.
+        // All pods reach one port of the pods in a, no port of the first pod in b, and all ports of the other pods in
+        // b.
         assert_eq!(count(&found, "g.cell.itself"), pods, "{pods}");
         assert_eq!(count(&found, "g.cell.partly"), half * (pods - 1), "{pods}");
         assert_eq!(count(&found, "g.cell.denied"), pods - 1, "{pods}");
@@ -106,28 +109,30 @@ fn a_picture_is_well_formed_and_has_a_cell_for_each_pair() {
 }
 
 #[test]
-fn of_more_pods_those_that_behave_the_same_are_one_in_a_picture() {
-    let svg = cluster(100).run("matrix -f all.yaml -o svg").well();
+fn svg_groups_many_pods_by_reachability() {
+    let svg = cluster(100)
+        .run("matrix -f all.yaml -o svg")
+        .success_stdout();
     let found = elements(&svg);
-    // Those of a, the first of b, the others of b.
+    // The groups: pods of a, the first pod of b, the other pods of b.
     assert_eq!(count(&found, "g.cell"), 9);
     assert!(svg.contains("</tspan>* (50)</text>"), "{svg}");
 }
 
 #[test]
-fn a_cell_tells_all_ports_and_who_is_against_them() {
-    let svg = cluster(2).run("matrix -f all.yaml -o svg").well();
+fn svg_cell_title_lists_ports_and_denying_direction() {
+    let svg = cluster(2).run("matrix -f all.yaml -o svg").success_stdout();
     let tip = "<title>b/p1 → a/p0&#10;allowed: 8080/TCP&#10;denied: 9090/TCP (ingress)</title>";
     assert!(svg.contains(tip), "{svg}");
 }
 
 #[test]
-fn names_cannot_break_a_picture() {
-    let files = Files::new(&[(
+fn names_are_escaped_in_svg() {
+    let files = ManifestDirectory::new(&[(
         "all.yaml",
         "{apiVersion: v1, kind: Pod, metadata: {name: \"<a&b>\\\"\\x01\", namespace: ns}}\n",
     )]);
-    let svg = files.run("matrix -f all.yaml -o svg").well();
+    let svg = files.run("matrix -f all.yaml -o svg").success_stdout();
     elements(&svg);
     assert!(svg.contains("&lt;a&amp;b&gt;&quot;\u{fffd}"), "{svg}");
 }

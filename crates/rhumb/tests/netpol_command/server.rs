@@ -1,4 +1,4 @@
-//! On a running server.
+//! `rhumb netpol` with a running server.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -7,9 +7,9 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::command::{Ended, netpol};
+use crate::command::{CommandOutput, netpol};
 use crate::program::FEW_CONTROLLERS;
-use crate::support::Server;
+use crate::support::TestServer;
 
 fn object<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("an object")
@@ -45,18 +45,18 @@ async fn make_policy(client: &Client) {
         .expect("a policy");
 }
 
-fn ask(server: &Server, words: &str) -> Ended {
+fn ask(server: &TestServer, arguments: &str) -> CommandOutput {
     let directory = tempfile::tempdir().expect("a directory");
     let kubeconfig = server.kubeconfig();
     netpol(
         directory.path(),
-        &format!("{words} --kubeconfig {}", kubeconfig.display()),
+        &format!("{arguments} --kubeconfig {}", kubeconfig.display()),
     )
 }
 
 #[tokio::test]
-async fn a_running_server_is_asked_for_pods_namespaces_and_policies() {
-    let server = Server::start_with(&[FEW_CONTROLLERS]);
+async fn objects_are_read_from_a_running_server() {
+    let server = TestServer::start_with(&[FEW_CONTROLLERS]);
     let client = server.client_for_pods().await;
     for (name, address) in [
         ("web", "10.0.0.1"),
@@ -81,17 +81,17 @@ async fn a_running_server_is_asked_for_pods_namespaces_and_policies() {
     assert_eq!((rows.len(), &*matrix.errors), (9, ""));
 }
 
-/// Half of the policies would be a wrong answer.
+/// A verdict from an incomplete set of policies would be wrong.
 #[tokio::test]
-async fn who_may_not_read_policies_is_told_so() {
-    let server = Server::start_with(&[FEW_CONTROLLERS]);
+async fn missing_permission_to_read_policies_is_reported() {
+    let server = TestServer::start_with(&[FEW_CONTROLLERS]);
     let scheduler = server.kubeconfig().with_file_name("scheduler.kubeconfig");
     let directory = tempfile::tempdir().expect("a directory");
-    let words = format!("matrix --kubeconfig {}", scheduler.display());
-    let ended = netpol(directory.path(), &words);
-    assert_eq!(ended.code, Some(2), "{ended:?}");
-    let want = "/apis/networking.k8s.io/v1/networkpolicies cannot be read: networkpolicies.networking.k8s.io is forbidden: \
+    let arguments = format!("matrix --kubeconfig {}", scheduler.display());
+    let output = netpol(directory.path(), &arguments);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let want = "failed to list /apis/networking.k8s.io/v1/networkpolicies: networkpolicies.networking.k8s.io is forbidden: \
                 User \"system:kube-scheduler\" cannot list resource \"networkpolicies\"";
-    assert!(ended.errors.contains(want), "{}", ended.errors);
-    assert_eq!(ended.errors.lines().count(), 1, "{}", ended.errors);
+    assert!(output.errors.contains(want), "{}", output.errors);
+    assert_eq!(output.errors.lines().count(), 1, "{}", output.errors);
 }

@@ -1,24 +1,28 @@
-//! The built agent on a node.
+//! The agent process of a node.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 
-use crate::site::Site;
+use crate::network_namespace::NetworkNamespace;
 
-/// Ends with this value.
+/// Killed on drop.
 #[derive(Debug)]
-pub(crate) struct Agent {
-    node: Arc<Site>,
+pub(crate) struct AgentProcess {
+    node: Arc<NetworkNamespace>,
     kubeconfig: PathBuf,
     log: PathBuf,
     process: Option<Child>,
 }
 
-impl Agent {
-    pub(crate) fn start(node: &Arc<Site>, kubeconfig: &Path, log: PathBuf) -> Agent {
-        let mut agent = Agent {
+impl AgentProcess {
+    pub(crate) fn start(
+        node: &Arc<NetworkNamespace>,
+        kubeconfig: &Path,
+        log: PathBuf,
+    ) -> AgentProcess {
+        let mut agent = AgentProcess {
             node: node.clone(),
             kubeconfig: kubeconfig.to_owned(),
             log,
@@ -28,7 +32,7 @@ impl Agent {
         agent
     }
 
-    /// After it was ended or killed.
+    /// Starts it again after it was terminated or killed.
     pub(crate) fn start_again(&mut self) {
         let log = OpenOptions::new().create(true).append(true).open(&self.log);
         let log = log.expect("a log");
@@ -41,7 +45,7 @@ impl Agent {
         self.process = Some(process.expect("the agent starts"));
     }
 
-    /// Without a warning; what it put into the kernel stays.
+    /// Kills it; its rules stay in the kernel.
     pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
@@ -49,7 +53,7 @@ impl Agent {
         }
     }
 
-    /// Fails if it has ended by itself.
+    /// Fails if the process has exited.
     pub(crate) fn must_run(&mut self) {
         if let Some(process) = &mut self.process {
             let ended = process.try_wait().expect("its state");
@@ -62,13 +66,13 @@ impl Agent {
     }
 }
 
-impl Drop for Agent {
+impl Drop for AgentProcess {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-fn command(node: &Site, kubeconfig: &Path) -> Command {
+fn command(node: &NetworkNamespace, kubeconfig: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rhumb"));
     command
         .args(["agent", "--node-name", &node.name, "--kubeconfig"])
@@ -76,9 +80,9 @@ fn command(node: &Site, kubeconfig: &Path) -> Command {
     command
 }
 
-/// Runs the agent to its end, changed on the thread that starts it.
+/// Runs the agent until it exits, after `change` on the starting thread.
 pub(crate) fn run_agent(
-    node: &Site,
+    node: &NetworkNamespace,
     kubeconfig: &Path,
     change: impl FnOnce(&mut Command) + Send,
 ) -> Output {

@@ -1,83 +1,68 @@
-//! A server, nodes with agents, and pods: all of the built program, in a network of its own.
+//! A server, nodes with agents, and pods, in a test network.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
 
-use crate::agent::Agent;
-use crate::network::{CONTROL_ADDRESS, NODES, Network};
-use crate::program::{self, Program};
-use crate::setting::{can_run, runtime};
-use crate::site::Site;
-use crate::wiring::Wiring;
+use crate::agent::AgentProcess;
+use crate::network::{CONTROL_ADDRESS, NODES, TestNetwork};
+use crate::network_namespace::NetworkNamespace;
+use crate::pod_links::PodLinkType;
+use crate::prerequisites::{can_run, runtime};
+use crate::program::{self, RhumbUpProcess, poll_until};
 
-/// Far longer than anything here takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(10);
-
-/// Asks until there is an answer.
-pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{what} did not come about");
-        sleep(PAUSE).await;
-    }
-}
-
-/// Ends in the order of its fields.
-pub(crate) struct Cluster {
-    pub(crate) agents: Vec<Agent>,
-    pub(crate) server: Program,
+/// Dropped in field order.
+pub(crate) struct NetpolTestCluster {
+    pub(crate) agents: Vec<AgentProcess>,
+    pub(crate) server: RhumbUpProcess,
     pub(crate) client: Client,
-    pub(crate) network: Network,
+    pub(crate) network: TestNetwork,
     /// By namespace and name.
-    pub(crate) pods: BTreeMap<String, Arc<Site>>,
+    pub(crate) pods: BTreeMap<String, Arc<NetworkNamespace>>,
     directory: TempDir,
 }
 
-/// Runs a test on a thread that is where the server is, so that both reach each other, if networks can be made.
-pub(crate) fn with_cluster(wiring: Wiring, test: impl AsyncFnOnce(&mut Cluster) + Send) {
+/// Runs a test on a thread in the server's network namespace, if networks can be created.
+pub(crate) fn with_cluster(
+    link_type: PodLinkType,
+    test: impl AsyncFnOnce(&mut NetpolTestCluster) + Send,
+) {
     if !can_run() {
         return;
     }
-    let network = runtime().block_on(Network::new(wiring));
+    let network = runtime().block_on(TestNetwork::new(link_type));
     let control = network.control.clone();
     control.inside(|| {
         runtime().block_on(async {
-            let mut cluster = Cluster::start(network).await;
+            let mut cluster = NetpolTestCluster::start(network).await;
             test(&mut cluster).await;
         });
     });
 }
 
-/// On two clusters at the same time, one of each wiring.
-pub(crate) fn with_each_wiring(test: impl AsyncFn(&mut Cluster) + Sync) {
+/// Runs a test on two clusters concurrently, one per link type.
+pub(crate) fn with_each_link_type(test: impl AsyncFn(&mut NetpolTestCluster) + Sync) {
     if can_run() {
         let test = &test;
         thread::scope(|scope| {
-            for wiring in [Wiring::Bridged, Wiring::Routed] {
-                scope.spawn(move || with_cluster(wiring, test));
+            for link_type in [PodLinkType::Bridged, PodLinkType::Routed] {
+                scope.spawn(move || with_cluster(link_type, test));
             }
         });
     }
 }
 
-impl Cluster {
-    /// With nodes, and without agents and pods.
-    async fn start(network: Network) -> Cluster {
+impl NetpolTestCluster {
+    /// A cluster with nodes, without agents and pods.
+    async fn start(network: TestNetwork) -> NetpolTestCluster {
         let directory = tempfile::tempdir().expect("a directory");
-        let server = Program::start(directory.path(), 0, &flags());
-        let cluster = Cluster {
+        let server = RhumbUpProcess::start(directory.path(), 0, &flags());
+        let cluster = NetpolTestCluster {
             agents: Vec::new(),
             client: client(&program::kubeconfig(directory.path())).await,
             server,
@@ -91,15 +76,15 @@ impl Cluster {
         cluster
     }
 
-    /// On every node, ready when its rules are in force.
+    /// Starts an agent on every node and waits until its rules are loaded.
     pub(crate) async fn start_agents(&mut self) {
         for node in &self.network.nodes {
             let log = self.directory.path().join(&node.name);
             self.agents
-                .push(Agent::start(node, &self.kubeconfig(), log));
+                .push(AgentProcess::start(node, &self.kubeconfig(), log));
         }
         for (node, name) in NODES.iter().enumerate() {
-            until(&format!("rules of {name}"), async || {
+            poll_until(&format!("rules of {name}"), async || {
                 self.agents[node].must_run();
                 let report = self.report_of(node).await;
                 report.data["problem"].is_null().then_some(())
@@ -112,13 +97,13 @@ impl Cluster {
         program::kubeconfig(self.directory.path())
     }
 
-    /// After it was ended or killed: on the same data and port as before.
-    pub(crate) fn start_server_again(&mut self) {
+    /// Restarts the server on the same data and port.
+    pub(crate) fn restart_server(&mut self) {
         let directory = self.directory.path();
-        self.server = Program::start(directory, self.server.port, &flags());
+        self.server = RhumbUpProcess::start(directory, self.server.port, &flags());
     }
 
-    pub(crate) fn pod(&self, name: &str) -> Arc<Site> {
+    pub(crate) fn pod(&self, name: &str) -> Arc<NetworkNamespace> {
         let found = self.pods.get(name);
         found
             .unwrap_or_else(|| panic!("there is no {name}"))
@@ -126,7 +111,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for NetpolTestCluster {
     fn drop(&mut self) {
         if thread::panicking() {
             for (agent, node) in self.agents.iter().zip(&self.network.nodes) {
@@ -140,7 +125,7 @@ impl Drop for Cluster {
 
 fn flags() -> Vec<String> {
     let address = format!("--bind-address={CONTROL_ADDRESS}");
-    // Pods run as nobody: they do not run.
+    // Pods need no service account here, because nothing runs them.
     let plugins = "--disable-admission-plugins=ServiceAccount";
     let controllers = "--controllers=namespace-controller,networkpolicy-status-controller";
     vec![address, plugins.to_owned(), controllers.to_owned()]

@@ -1,4 +1,4 @@
-//! Packets over a bridge to addresses that are no single pod's: those of the link, and those of groups.
+//! Packets over a bridge to link-local and multicast addresses.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,30 +10,31 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, sleep};
 
-use crate::cluster::{Cluster, PATIENCE, until, with_cluster};
-use crate::site::Site;
-use crate::wiring::Wiring;
+use crate::cluster::{NetpolTestCluster, with_cluster};
+use crate::network_namespace::NetworkNamespace;
+use crate::pod_links::PodLinkType;
+use crate::program::{PATIENCE, poll_until};
 
-/// One for each family: a socket for the second would take the first one's port too.
+/// A port per family: an IPv6 socket would also bind the IPv4 port.
 const PORT: u16 = 7001;
 const PORT6: u16 = 7002;
-/// What is let through arrives in far less.
+/// Far longer than allowed packets take.
 const SILENCE: Duration = Duration::from_millis(400);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The numbers of messages that have arrived.
-type Arrived = Arc<Mutex<BTreeSet<u8>>>;
+/// The numbers of the received messages.
+type ReceivedMessages = Arc<Mutex<BTreeSet<u8>>>;
 
-fn shown(site: &Site, words: &[&str]) -> String {
-    let output = site.inside(|| Command::new("ip").args(words).output());
+fn shown(netns: &NetworkNamespace, words: &[&str]) -> String {
+    let output = netns.inside(|| Command::new("ip").args(words).output());
     String::from_utf8_lossy(&output.expect("ip runs").stdout).into_owned()
 }
 
-/// The address that an interface has by itself, once nobody else can have it.
-async fn link_local(site: &Site) -> Ipv6Addr {
-    until("an address of the link", async || {
+/// The link-local address of an interface, after duplicate address detection.
+async fn link_local(netns: &NetworkNamespace) -> Ipv6Addr {
+    poll_until("an address of the link", async || {
         let words = ["-6", "-o", "addr", "show", "dev", "eth0", "scope", "link"];
-        let text = shown(site, &words);
+        let text = shown(netns, &words);
         let is_sure = !text.contains("tentative");
         let mut words = text.split_whitespace().skip_while(|word| *word != "inet6");
         let (address, _) = words.nth(1).filter(|_| is_sure)?.split_once('/')?;
@@ -42,13 +43,13 @@ async fn link_local(site: &Site) -> Ipv6Addr {
     .await
 }
 
-fn index_of_eth0(site: &Site) -> u32 {
-    let text = shown(site, &["-o", "link", "show", "eth0"]);
+fn index_of_eth0(netns: &NetworkNamespace) -> u32 {
+    let text = shown(netns, &["-o", "link", "show", "eth0"]);
     let number = text.split(':').next().and_then(|it| it.parse().ok());
     number.expect("an index")
 }
 
-async fn listen(address: &str, arrived: Arrived) -> io::Result<()> {
+async fn listen(address: &str, arrived: ReceivedMessages) -> io::Result<()> {
     let address: SocketAddr = address.parse().expect("an address");
     let socket = UdpSocket::bind(address).await?;
     let mut message = [0];
@@ -66,13 +67,19 @@ async fn send(to: SocketAddr, number: u8) -> io::Result<()> {
     Ok(())
 }
 
-/// Each target is sent messages of a number of its own, until all have arrived or none has for long enough.
-async fn check(from: &Site, targets: &[SocketAddr], arrived: &Arrived, is_open: bool, what: &str) {
+/// Sends each target messages with its number, until all have arrived or none has for long enough.
+async fn check(
+    from: &NetworkNamespace,
+    targets: &[SocketAddr],
+    arrived: &ReceivedMessages,
+    is_open: bool,
+    what: &str,
+) {
     let numbers: BTreeSet<u8> = (0..).take(targets.len()).collect();
     arrived.lock().expect("a set").clear();
-    let patience = if is_open { PATIENCE } else { SILENCE };
+    let timeout_after = if is_open { PATIENCE } else { SILENCE };
     let begun = Instant::now();
-    while begun.elapsed() < patience {
+    while begun.elapsed() < timeout_after {
         for (number, target) in (0..).zip(targets) {
             from.spawn(send(*target, number))
                 .await
@@ -92,11 +99,11 @@ async fn check(from: &Site, targets: &[SocketAddr], arrived: &Arrived, is_open: 
     );
 }
 
-async fn beside_policies(cluster: &mut Cluster) {
+async fn beside_policies(cluster: &mut NetpolTestCluster) {
     cluster.create_pods().await;
     cluster.start_agents().await;
     let [a, b] = ["x/a", "x/c"].map(|name| cluster.pod(name));
-    let arrived = Arrived::default();
+    let arrived = ReceivedMessages::default();
     for address in [format!("0.0.0.0:{PORT}"), format!("[::]:{PORT6}")] {
         let arrived = arrived.clone();
         drop(a.spawn(async move { listen(&address, arrived).await }));
@@ -114,11 +121,11 @@ async fn beside_policies(cluster: &mut Cluster) {
     let nobody = "{podSelector: {matchLabels: {pod: a}}, policyTypes: [Ingress]}";
     cluster.enforce("x/nobody", nobody).await;
     check(&b, &targets, &arrived, false, "isolated").await;
-    cluster.lift("x/nobody").await;
+    cluster.delete_policy_and_wait("x/nobody").await;
     check(&b, &targets, &arrived, true, "without policies again").await;
 }
 
 #[test]
-fn nobody_gets_around_policies_by_addresses_of_the_link_or_of_groups() {
-    with_cluster(Wiring::Bridged, beside_policies);
+fn link_local_and_multicast_addresses_do_not_bypass_policies() {
+    with_cluster(PodLinkType::Bridged, beside_policies);
 }

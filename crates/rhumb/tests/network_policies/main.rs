@@ -1,5 +1,5 @@
-//! Network policies with real packets: nodes and pods are network namespaces, each node has the built `rhumb agent`, and
-//! TCP, UDP and SCTP of both families show who can reach whom. Needs root, `ip` and `nft`.
+//! Network policies with real packets: nodes and pods are network namespaces, each node runs the built `rhumb agent`,
+//! and TCP, UDP and SCTP of both families show the reachability. Needs root, `ip` and `nft`.
 
 #[path = "../kube_rs/make.rs"]
 #[allow(dead_code)]
@@ -8,31 +8,31 @@ mod make;
 #[allow(dead_code)]
 mod program;
 
-// The setting.
+// Infrastructure.
 mod agent;
-mod association;
 mod cluster;
-mod knocking;
+mod denied_traffic;
+mod long_lived_connection;
 mod matrix;
 mod network;
+mod network_namespace;
 mod objects;
+mod pod_links;
+mod prerequisites;
 mod probe;
 mod sctp;
-mod setting;
-mod site;
-mod talk;
-mod wiring;
+mod sctp_endpoint;
 
-// The tests.
-mod always;
-mod bare;
+// Tests.
+mod always_allowed;
+mod established_connections;
 mod identity;
 mod link;
 mod packets;
+mod policy_rows;
+mod policy_table;
 mod programmed;
 mod repair;
 mod restart;
-mod rows;
 mod services;
-mod table;
-mod traffic;
+mod without_agent;

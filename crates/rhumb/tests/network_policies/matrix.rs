@@ -1,28 +1,30 @@
-//! Who reaches whom, compared with what the engine says of the objects that the server has.
+//! Actual reachability, compared with the engine's verdicts for the objects on the server.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube::Api;
 use kube::api::ListParams;
-use rhumb_netpol::judge::{End, Question};
-use rhumb_netpol::{Engine, Knowledge, Namespace, NetworkPolicy, Pod, Protocol, Scope};
+use rhumb_netpol::verdict::{ConnectionEndpoint, ConnectionQuery};
+use rhumb_netpol::{
+    EngineScope, Namespace, NetworkPolicy, PluginCapabilities, Pod, PolicyEngine, Protocol,
+};
 
-use crate::cluster::Cluster;
-use crate::probe::{PORTS, Probe, check_all};
-use crate::site::Site;
+use crate::cluster::NetpolTestCluster;
+use crate::network_namespace::NetworkNamespace;
+use crate::probe::{ConnectionProbe, PORTS, check_all};
 
-/// What policies mean, by all objects of the server.
+/// The engine's verdicts, computed from all objects of the server.
 #[derive(Debug)]
-pub(crate) struct Meaning {
-    engine: Engine,
+pub(crate) struct ExpectedReachability {
+    engine: PolicyEngine,
 }
 
-impl Meaning {
-    pub(crate) async fn read(cluster: &Cluster) -> Meaning {
+impl ExpectedReachability {
+    pub(crate) async fn read(cluster: &NetpolTestCluster) -> ExpectedReachability {
         let client = || cluster.client.clone();
         let all = ListParams::default();
-        let mut engine = Engine::new(Scope::Cluster, knowledge());
+        let mut engine = PolicyEngine::new(EngineScope::Cluster, capabilities());
         let namespaces: Api<Namespace> = Api::all(client());
         for namespace in namespaces.list(&all).await.expect("a list") {
             engine.set_namespace(&namespace);
@@ -35,33 +37,33 @@ impl Meaning {
         for policy in policies.list(&all).await.expect("a list") {
             engine.set_policy(&policy);
         }
-        Meaning { engine }
+        ExpectedReachability { engine }
     }
 
     pub(crate) fn allows(&self, from: IpAddr, to: IpAddr, what: (Protocol, u16)) -> bool {
-        let question = Question {
-            from: End::Address(from),
-            to: End::Address(to),
+        let question = ConnectionQuery {
+            from: ConnectionEndpoint::Address(from),
+            to: ConnectionEndpoint::Address(to),
             protocol: what.0,
             port: what.1,
         };
-        let verdict = self.engine.judge(&question).expect("a verdict");
+        let verdict = self.engine.evaluate(&question).expect("a verdict");
         verdict
             .pairs
             .iter()
-            .all(rhumb_netpol::judge::Pair::is_allowed)
+            .all(rhumb_netpol::verdict::AddressPairVerdict::is_allowed)
     }
 }
 
-/// All that can be tried where at least one end is a pod: every address with every other of its family, on every port.
-fn probes(cluster: &Cluster) -> Vec<Probe> {
-    let pods: Vec<&Arc<Site>> = cluster.pods.values().collect();
+/// All probes with at least one pod: every address to every other of its family, on every port.
+fn probes(cluster: &NetpolTestCluster) -> Vec<ConnectionProbe> {
+    let pods: Vec<&Arc<NetworkNamespace>> = cluster.pods.values().collect();
     let others = cluster
         .network
         .nodes
         .iter()
         .chain([&cluster.network.outside]);
-    let all: Vec<(&Arc<Site>, bool)> = pods
+    let all: Vec<(&Arc<NetworkNamespace>, bool)> = pods
         .into_iter()
         .map(|pod| (pod, true))
         .chain(others.map(|other| (other, false)))
@@ -76,7 +78,7 @@ fn probes(cluster: &Cluster) -> Vec<Probe> {
                 let same_family = |to: &&IpAddr| to.is_ipv4() == source.is_ipv4();
                 for &target in to.addresses.iter().filter(same_family) {
                     for (protocol, port) in PORTS {
-                        probes.push(Probe {
+                        probes.push(ConnectionProbe {
                             from: (*from).clone(),
                             source,
                             to: (*to).clone(),
@@ -92,15 +94,19 @@ fn probes(cluster: &Cluster) -> Vec<Probe> {
     probes
 }
 
-impl Cluster {
-    /// Fails unless everything that can be tried goes as the engine says. Returns how many ways are open, and of how many.
-    pub(crate) async fn check_matrix(&self, what: &str, meaning: &Meaning) -> (usize, usize) {
-        let judge = |probe: Probe| {
+impl NetpolTestCluster {
+    /// Fails unless all probes match the engine. Returns the number of allowed probes and of all probes.
+    pub(crate) async fn check_matrix(
+        &self,
+        what: &str,
+        expected: &ExpectedReachability,
+    ) -> (usize, usize) {
+        let judge = |probe: ConnectionProbe| {
             let port = (probe.protocol, probe.port);
-            let is_allowed = meaning.allows(probe.source, probe.target, port);
+            let is_allowed = expected.allows(probe.source, probe.target, port);
             (probe, is_allowed)
         };
-        let probes: Vec<(Probe, bool)> = probes(self).into_iter().map(judge).collect();
+        let probes: Vec<(ConnectionProbe, bool)> = probes(self).into_iter().map(judge).collect();
         let open = probes.iter().filter(|(_, is_allowed)| *is_allowed).count();
         let all = probes.len();
         check_all(what, probes).await;
@@ -108,10 +114,10 @@ impl Cluster {
     }
 }
 
-/// All that there is: nothing is ignored.
-fn knowledge() -> Knowledge {
+/// All capabilities, so that no feature of a policy is ignored.
+fn capabilities() -> PluginCapabilities {
     let versions = ["1.3", "1.8", "1.9", "1.11", "1.12", "1.21"];
-    Knowledge {
+    PluginCapabilities {
         versions: versions.map(str::to_owned).into(),
         sctp: true,
     }

@@ -1,4 +1,4 @@
-//! Nodes and pods as the network sees them: namespaces, and what joins them. Nothing here knows policies.
+//! The test network: network namespaces for nodes and pods, and their links. Independent of policies.
 //!
 //! ```text
 //!   control ──┐
@@ -11,34 +11,34 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::network_namespace::{NetworkNamespace, feed};
+use crate::pod_links::{self, PodLinkType, node_address, pod_address, pod_subnet};
+use crate::prerequisites::prepare_process;
 use crate::probe::serve;
-use crate::setting::prepare_process;
-use crate::site::{Site, feed};
-use crate::wiring::{self, Wiring, node_address, pod_address, pod_subnet};
 
 pub(crate) const NODES: [&str; 2] = ["node-a", "node-b"];
 
 #[derive(Debug)]
-pub(crate) struct Network {
-    wiring: Wiring,
-    /// What the names of all namespaces begin with.
+pub(crate) struct TestNetwork {
+    link_type: PodLinkType,
+    /// Common prefix of the namespace names.
     prefix: String,
-    pub(crate) control: Arc<Site>,
-    /// Somebody who is neither a node nor a pod, at two addresses of each family.
-    pub(crate) outside: Arc<Site>,
-    pub(crate) nodes: Vec<Arc<Site>>,
-    underlay: Arc<Site>,
-    pods: Vec<Arc<Site>>,
+    pub(crate) control: Arc<NetworkNamespace>,
+    /// A host that is neither node nor pod, with two addresses of each family.
+    pub(crate) outside: Arc<NetworkNamespace>,
+    pub(crate) nodes: Vec<Arc<NetworkNamespace>>,
+    underlay: Arc<NetworkNamespace>,
+    pods: Vec<Arc<NetworkNamespace>>,
     links: u32,
 }
 
-impl Network {
-    pub(crate) async fn new(wiring: Wiring) -> Network {
+impl TestNetwork {
+    pub(crate) async fn new(link_type: PodLinkType) -> TestNetwork {
         prepare_process();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("rhumb-{}-{number}", std::process::id());
-        let make = |name: &str, addresses: &[String]| make_site(&prefix, name, addresses);
+        let make = |name: &str, addresses: &[String]| create_namespace(&prefix, name, addresses);
         let node = |(index, &name): (usize, &&str)| {
             let addresses = [true, false].map(|is_v4| node_address(index, is_v4));
             make(name, &addresses)
@@ -49,8 +49,8 @@ impl Network {
             "2001:db8::10",
             "2001:db8::20",
         ];
-        let network = Network {
-            wiring,
+        let network = TestNetwork {
+            link_type,
             control: make("control", &[CONTROL_ADDRESS.to_owned()]),
             outside: make("outside", &outside.map(str::to_owned)),
             nodes: NODES.iter().enumerate().map(node).collect(),
@@ -67,20 +67,20 @@ impl Network {
         network
     }
 
-    /// All but pods.
+    /// All namespaces except pods.
     fn join(&self) {
         let mut lines = "link add br0 type bridge\nlink set br0 up\nlink set lo up\n".to_owned();
-        for site in self.hosts() {
-            let (name, namespace) = (&site.name, &site.namespace);
+        for netns in self.hosts() {
+            let (name, namespace) = (&netns.name, &netns.namespace);
             lines += &format!(
                 "link add {name} type veth peer name eth0 netns {namespace}\n\
                  link set {name} master br0 up\n"
             );
         }
         self.underlay.ip(&lines);
-        for site in self.hosts() {
+        for netns in self.hosts() {
             let mut lines = "link set lo up\nlink set eth0 up\n".to_owned();
-            for address in &site.addresses {
+            for address in &netns.addresses {
                 let (length, flag) = match address {
                     IpAddr::V4(_) => (24, ""),
                     IpAddr::V6(_) => (64, "nodad"),
@@ -90,23 +90,23 @@ impl Network {
             for subnet in UNDERLAY {
                 lines += &format!("route replace {subnet} dev eth0\n");
             }
-            lines += &self.routes_to_pods(site);
-            site.ip(&lines);
+            lines += &self.routes_to_pods(netns);
+            netns.ip(&lines);
         }
         for (index, node) in self.nodes.iter().enumerate() {
             self.make_router(index, node);
         }
     }
 
-    fn hosts(&self) -> impl Iterator<Item = &Arc<Site>> {
+    fn hosts(&self) -> impl Iterator<Item = &Arc<NetworkNamespace>> {
         [&self.control, &self.outside]
             .into_iter()
             .chain(&self.nodes)
     }
 
-    fn routes_to_pods(&self, site: &Site) -> String {
+    fn routes_to_pods(&self, netns: &NetworkNamespace) -> String {
         let others = self.nodes.iter().enumerate();
-        let others = others.filter(|(_, node)| node.name != site.name && site.name != "control");
+        let others = others.filter(|(_, node)| node.name != netns.name && netns.name != "control");
         let route = |(index, is_v4)| {
             let (subnet, via) = (pod_subnet(index, is_v4), node_address(index, is_v4));
             format!("route add {subnet} via {via}\n")
@@ -117,19 +117,24 @@ impl Network {
             .collect()
     }
 
-    fn make_router(&self, index: usize, node: &Site) {
+    fn make_router(&self, index: usize, node: &NetworkNamespace) {
         node.set(&[("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")]);
-        if self.wiring == Wiring::Bridged {
+        if self.link_type == PodLinkType::Bridged {
             node.set(&[
                 ("bridge/bridge-nf-call-iptables", "1"),
                 ("bridge/bridge-nf-call-ip6tables", "1"),
             ]);
-            node.ip(&wiring::bridge(index));
+            node.ip(&pod_links::bridge(index));
         }
     }
 
-    /// A pod of a node, with the host part of its addresses; it can be the one that another pod has had.
-    pub(crate) async fn add_pod(&mut self, node: usize, name: &str, host: u32) -> Arc<Site> {
+    /// Adds a pod to a node, with the host part of its addresses, which another pod may have had.
+    pub(crate) async fn add_pod(
+        &mut self,
+        node: usize,
+        name: &str,
+        host: u32,
+    ) -> Arc<NetworkNamespace> {
         self.links += 1;
         let link = format!("pod{}", self.links);
         let addresses = [true, false].map(|is_v4| pod_address(node, host, is_v4));
@@ -141,19 +146,19 @@ impl Network {
         let [v4, v6] = &addresses;
         self.nodes[node].ip(&format!(
             "link add {link} type veth peer name eth0 netns {namespace}\n{}",
-            self.wiring.at_node(&link, v4, v6)
+            self.link_type.at_node(&link, v4, v6)
         ));
         pod.ip(&format!(
             "link set lo up\nlink set eth0 up\n{}",
-            self.wiring.at_pod(node, v4, v6)
+            self.link_type.at_pod(node, v4, v6)
         ));
         serve(&pod).await;
         self.pods.push(pod.clone());
         pod
     }
 
-    /// With its link, so that its addresses are free for another one.
-    pub(crate) fn remove_pod(&mut self, pod: &Arc<Site>) {
+    /// Removes the pod with its link, so that its addresses can be reused.
+    pub(crate) fn remove_pod(&mut self, pod: &Arc<NetworkNamespace>) {
         pod.ip("link del eth0\n");
         pod.close();
         self.pods.retain(|other| !Arc::ptr_eq(other, pod));
@@ -165,14 +170,14 @@ impl Network {
     }
 }
 
-impl Drop for Network {
+impl Drop for TestNetwork {
     fn drop(&mut self) {
         let mut lines = String::new();
-        for site in self.hosts().chain(&self.pods).chain([&self.underlay]) {
-            site.close();
-            lines += &format!("netns del {}\n", site.namespace);
+        for netns in self.hosts().chain(&self.pods).chain([&self.underlay]) {
+            netns.close();
+            lines += &format!("netns del {}\n", netns.namespace);
         }
-        // A test that fails says why itself.
+        // A failed test reports its own error.
         let _ = std::panic::catch_unwind(|| feed("ip", &["-force", "-batch", "-"], &lines));
     }
 }
@@ -184,21 +189,21 @@ const UNDERLAY: [&str; 4] = [
     "fd18::/64",
     "2001:db8::/64",
 ];
-fn make_site(prefix: &str, name: &str, addresses: &[String]) -> Arc<Site> {
+fn create_namespace(prefix: &str, name: &str, addresses: &[String]) -> Arc<NetworkNamespace> {
     Arc::new(make_namespace(prefix, name, addresses))
 }
 
-/// With settings by which new addresses of IPv6 can be used at once.
-fn make_namespace(prefix: &str, name: &str, addresses: &[String]) -> Site {
+/// Creates a namespace in which new IPv6 addresses are usable immediately.
+fn make_namespace(prefix: &str, name: &str, addresses: &[String]) -> NetworkNamespace {
     let namespace = format!("{prefix}-{name}");
     feed("ip", &["-batch", "-"], &format!("netns add {namespace}\n"));
     let parse = |text: &String| text.parse::<IpAddr>().expect("an address");
     let addresses: Vec<IpAddr> = addresses.iter().map(parse).collect();
-    let site = Site::new(name, &namespace, &addresses);
-    site.set(&[
+    let netns = NetworkNamespace::new(name, &namespace, &addresses);
+    netns.set(&[
         ("ipv6/conf/all/disable_ipv6", "0"),
         ("ipv6/conf/default/disable_ipv6", "0"),
         ("ipv6/conf/default/accept_dad", "0"),
     ]);
-    site
+    netns
 }

@@ -1,4 +1,4 @@
-//! Nodes, namespaces, pods and policies at the server, and what agents say of them.
+//! Creates nodes, namespaces, pods and policies on the server, and reads the reports of agents.
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
@@ -6,15 +6,16 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, until};
+use crate::cluster::NetpolTestCluster;
 use crate::make::object;
 use crate::network::NODES;
-use crate::wiring::{node_address, pod_address, pod_subnet};
+use crate::pod_links::{node_address, pod_address, pod_subnet};
+use crate::program::poll_until;
 
-/// A pod as the network and the server know it.
+/// A pod in the network and on the server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
-    /// Namespace and name. Its label `pod` is the name.
+pub(crate) struct TestPod {
+    /// Namespace and name. The name is also its label `pod`.
     pub(crate) name: &'static str,
     pub(crate) node: usize,
     /// The host part of its addresses.
@@ -24,22 +25,22 @@ pub(crate) struct Plan {
 /// Namespaces with their labels.
 pub(crate) const NAMESPACES: [(&str, &str); 3] = [("x", "red"), ("y", "blue"), ("z", "blue")];
 
-/// Such that there are pairs of one namespace and of two, on one node and on two.
-pub(crate) const PODS: [Plan; 7] = [
-    plan("x/a", 0, 10),
-    plan("x/b", 1, 11),
-    plan("x/c", 0, 12),
-    plan("y/a", 1, 20),
-    plan("y/b", 0, 21),
-    plan("z/a", 0, 30),
-    plan("z/b", 1, 31),
+/// Includes pairs in one and in two namespaces, on one and on two nodes.
+pub(crate) const PODS: [TestPod; 7] = [
+    test_pod("x/a", 0, 10),
+    test_pod("x/b", 1, 11),
+    test_pod("x/c", 0, 12),
+    test_pod("y/a", 1, 20),
+    test_pod("y/b", 0, 21),
+    test_pod("z/a", 0, 30),
+    test_pod("z/b", 1, 31),
 ];
 
-pub(crate) const fn plan(name: &'static str, node: usize, host: u32) -> Plan {
-    Plan { name, node, host }
+pub(crate) const fn test_pod(name: &'static str, node: usize, host: u32) -> TestPod {
+    TestPod { name, node, host }
 }
 
-impl Cluster {
+impl NetpolTestCluster {
     pub(crate) async fn create_node(&self, index: usize) {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let families = [true, false];
@@ -67,26 +68,26 @@ impl Cluster {
         }
     }
 
-    /// All of [`PODS`], in the network and at the server.
+    /// Creates all of [`PODS`], in the network and on the server.
     pub(crate) async fn create_pods(&mut self) {
         self.create_namespaces().await;
-        for plan in PODS {
-            self.create_pod(plan).await;
+        for test_pod in PODS {
+            self.create_pod(test_pod).await;
         }
     }
 
-    pub(crate) async fn create_pod(&mut self, plan: Plan) {
-        let Plan { name, node, host } = plan;
-        let site = self.network.add_pod(node, name, host).await;
-        self.pods.insert(name.to_owned(), site);
-        self.announce(plan).await;
+    pub(crate) async fn create_pod(&mut self, test_pod: TestPod) {
+        let TestPod { name, node, host } = test_pod;
+        let netns = self.network.add_pod(node, name, host).await;
+        self.pods.insert(name.to_owned(), netns);
+        self.create_pod_object(test_pod).await;
     }
 
-    /// The pod's object alone.
-    pub(crate) async fn announce(&self, plan: Plan) {
-        let (namespace, name) = split(plan.name);
+    /// Creates only the object of the pod.
+    pub(crate) async fn create_pod_object(&self, test_pod: TestPod) {
+        let (namespace, name) = split(test_pod.name);
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        // A name can be another port of another pod.
+        // A port name can have different numbers in different pods.
         let web = if name == "c" { 8080 } else { 80 };
         let ports = json!([
             {"name": "web", "containerPort": web, "protocol": "TCP"},
@@ -96,21 +97,21 @@ impl Cluster {
         let pod = object(json!({
             "metadata": {"name": name, "labels": {"pod": name}},
             "spec": {
-                "nodeName": NODES[plan.node],
+                "nodeName": NODES[test_pod.node],
                 "containers": [{"name": "c", "image": "i", "ports": ports}],
             },
         }));
         let made = pods.create(&PostParams::default(), &pod).await;
         made.expect("a pod");
         let list = |addresses: [String; 2]| json!(addresses.map(|ip| json!({"ip": ip})));
-        let [v4, v6] = [true, false].map(|is_v4| pod_address(plan.node, plan.host, is_v4));
-        let [host4, host6] = [true, false].map(|is_v4| node_address(plan.node, is_v4));
+        let [v4, v6] = [true, false].map(|is_v4| pod_address(test_pod.node, test_pod.host, is_v4));
+        let [host4, host6] = [true, false].map(|is_v4| node_address(test_pod.node, is_v4));
         let status = json!({
             "phase": "Running",
             "podIP": v4, "hostIP": host4,
             "podIPs": list([v4.clone(), v6]), "hostIPs": list([host4.clone(), host6]),
         });
-        self.patch_pod_status(plan.name, status).await;
+        self.patch_pod_status(test_pod.name, status).await;
     }
 
     pub(crate) async fn patch_pod_status(&self, name: &str, status: Value) {
@@ -134,7 +135,7 @@ impl Cluster {
         relabel(&namespaces, name, labels).await;
     }
 
-    /// At once, as a kubelet does once all containers have ended.
+    /// Deletes without grace period, like a kubelet after all containers have terminated.
     pub(crate) async fn delete_pod(&self, name: &str) {
         let (namespace, name) = split(name);
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
@@ -142,11 +143,11 @@ impl Cluster {
         pods.delete(name, &params).await.expect("a deletion");
     }
 
-    /// Something that somebody else has to do before the pod can go; or it is done.
-    pub(crate) async fn hold_pod(&self, name: &str, is_held: bool) {
+    /// Adds or removes a finalizer of the pod.
+    pub(crate) async fn set_finalizer(&self, name: &str, has_finalizer: bool) {
         let (namespace, name) = split(name);
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let finalizers = if is_held {
+        let finalizers = if has_finalizer {
             json!(["example.com/hold"])
         } else {
             Value::Null
@@ -162,10 +163,10 @@ impl Cluster {
         deleted.expect("a deletion");
     }
 
-    pub(crate) async fn pods_are_gone(&self, namespace: &str, names: &[&str]) {
+    pub(crate) async fn wait_for_pod_deletion(&self, namespace: &str, names: &[&str]) {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         for name in names {
-            until(&format!("the end of {name}"), async || {
+            poll_until(&format!("the end of {name}"), async || {
                 let pod = pods.get_opt(name).await.expect("a read");
                 pod.is_none().then_some(())
             })
@@ -185,7 +186,7 @@ impl Cluster {
         Api::all_with(self.client.clone(), &kind)
     }
 
-    /// The policy has the namespace and the name that are given; its spec is YAML.
+    /// Creates a policy with the given namespace and name; its spec is YAML.
     pub(crate) async fn create_policy(&self, name: &str, spec: &str) {
         let (namespace, name) = split(name);
         let spec: Value = serde_saphyr::from_str(spec).expect("a spec in YAML");
@@ -200,7 +201,7 @@ impl Cluster {
         made.unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 
-    /// A merge patch of its spec.
+    /// Applies a merge patch to its spec.
     pub(crate) async fn change_policy(&self, name: &str, spec: Value) {
         let (namespace, name) = split(name);
         let patch = Patch::Merge(json!({"spec": spec}));
@@ -209,12 +210,12 @@ impl Cluster {
         patched.expect("a change");
     }
 
-    /// Returns when the status says that every node has applied the policy as it is now.
-    pub(crate) async fn programmed(&self, name: &str) {
+    /// Waits until the status says that every node has applied the current generation.
+    pub(crate) async fn wait_until_programmed(&self, name: &str) {
         let what = format!("that {name} is programmed");
         let (namespace, name) = split(name);
         let policies = self.policies(namespace);
-        until(&what, async || {
+        poll_until(&what, async || {
             let policy = policies.get(name).await.expect("a read");
             let generation = policy.metadata.generation;
             let conditions = policy.data["status"]["conditions"].as_array()?.clone();
@@ -228,13 +229,13 @@ impl Cluster {
         .await;
     }
 
-    /// Creates a policy and returns when it is in force.
+    /// Creates a policy and waits until it is enforced.
     pub(crate) async fn enforce(&self, name: &str, spec: &str) {
         self.create_policy(name, spec).await;
-        self.programmed(name).await;
+        self.wait_until_programmed(name).await;
     }
 
-    /// Returns its uid.
+    /// Deletes a policy and returns its UID.
     pub(crate) async fn delete_policy(&self, name: &str) -> String {
         let (namespace, name) = split(name);
         let policies = self.policies(namespace);
@@ -244,10 +245,10 @@ impl Cluster {
         policy.metadata.uid.expect("a uid")
     }
 
-    /// Returns when no agent has the policy of that uid any more.
-    pub(crate) async fn forgotten(&self, uid: &str) {
+    /// Waits until no agent reports the policy with that UID.
+    pub(crate) async fn wait_until_unreported(&self, uid: &str) {
         for (node, name) in NODES.iter().enumerate() {
-            until(&format!("the end of {uid} on {name}"), async || {
+            poll_until(&format!("the end of {uid} on {name}"), async || {
                 let report = self.report_of(node).await;
                 let applied = report.data["applied"].as_array().cloned();
                 let has_it = applied.iter().flatten().any(|one| one["uid"] == uid);
@@ -257,16 +258,16 @@ impl Cluster {
         }
     }
 
-    /// Deletes a policy and returns when no agent has it any more.
-    pub(crate) async fn lift(&self, name: &str) {
+    /// Deletes a policy and waits until no agent reports it.
+    pub(crate) async fn delete_policy_and_wait(&self, name: &str) {
         let uid = self.delete_policy(name).await;
-        self.forgotten(&uid).await;
+        self.wait_until_unreported(&uid).await;
     }
 
-    /// What the agent of a node says, once it does.
+    /// The report of a node's agent, once it exists.
     pub(crate) async fn report_of(&self, node: usize) -> DynamicObject {
         let name = NODES[node];
-        until(&format!("a report of {name}"), async || {
+        poll_until(&format!("a report of {name}"), async || {
             let report = self.reports().get_opt(name).await;
             report.expect("a read")
         })

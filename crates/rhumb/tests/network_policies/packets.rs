@@ -1,4 +1,4 @@
-//! Packets that are not as simple: in pieces, of ICMP, about others.
+//! Fragments, ICMP echoes and ICMP errors.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,25 +10,32 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout};
 
-use crate::cluster::{Cluster, PATIENCE, with_each_wiring};
-use crate::site::Site;
+use crate::cluster::{NetpolTestCluster, with_each_link_type};
+use crate::network_namespace::NetworkNamespace;
+use crate::program::PATIENCE;
 
-/// Who is let through is answered in far less.
+/// Far longer than the response to an allowed packet takes.
 const SILENCE: Duration = Duration::from_millis(350);
 const TRY: Duration = Duration::from_millis(100);
 
-/// What is sent again and again, from one address to another, until there is an answer or an error.
+/// A packet that is sent repeatedly until there is a response or an error.
 #[derive(Debug, Clone)]
-struct Message {
+struct DatagramProbe {
     source: SocketAddr,
     target: SocketAddr,
     is_icmp: bool,
     bytes: Vec<u8>,
 }
 
-impl Message {
-    fn new(from: &Site, to: &Site, is_v4: bool, port: u16, bytes: Vec<u8>) -> Message {
-        Message {
+impl DatagramProbe {
+    fn new(
+        from: &NetworkNamespace,
+        to: &NetworkNamespace,
+        is_v4: bool,
+        port: u16,
+        bytes: Vec<u8>,
+    ) -> DatagramProbe {
+        DatagramProbe {
             source: SocketAddr::new(from.address(is_v4), 0),
             target: SocketAddr::new(to.address(is_v4), port),
             is_icmp: false,
@@ -36,16 +43,16 @@ impl Message {
         }
     }
 
-    /// Asks for an echo. The kernel fills in who asks and a checksum.
-    fn ping(from: &Site, to: &Site, is_v4: bool) -> Message {
+    /// An ICMP echo request. The kernel fills in identifier and checksum.
+    fn ping(from: &NetworkNamespace, to: &NetworkNamespace, is_v4: bool) -> DatagramProbe {
         let kind = if is_v4 { 8 } else { 128 };
-        Message {
+        DatagramProbe {
             is_icmp: true,
-            ..Message::new(from, to, is_v4, 0, vec![kind, 0, 0, 0, 0, 0, 0, 1])
+            ..DatagramProbe::new(from, to, is_v4, 0, vec![kind, 0, 0, 0, 0, 0, 0, 1])
         }
     }
 
-    async fn send(self, patience: Duration) -> io::Result<()> {
+    async fn send(self, timeout_after: Duration) -> io::Result<()> {
         let socket = match self.is_icmp {
             true => ping_socket(self.source)?,
             false => UdpSocket::bind(self.source).await?,
@@ -56,7 +63,7 @@ impl Message {
             socket.send(&self.bytes).await?;
             match timeout(TRY, socket.recv(&mut [0; 256])).await {
                 Ok(received) => return received.map(drop),
-                Err(silence) if begun.elapsed() >= patience => return Err(silence.into()),
+                Err(silence) if begun.elapsed() >= timeout_after => return Err(silence.into()),
                 Err(_) => {}
             }
         }
@@ -74,22 +81,26 @@ fn ping_socket(source: SocketAddr) -> io::Result<UdpSocket> {
     UdpSocket::from_std(socket.into())
 }
 
-/// What comes back: an answer, an error, or nothing.
-async fn outcome(from: &Arc<Site>, message: Message, patience: Duration) -> Option<io::ErrorKind> {
-    let sent = from.spawn(message.send(patience)).await;
+/// The result: a response, an error, or nothing.
+async fn outcome(
+    from: &Arc<NetworkNamespace>,
+    message: DatagramProbe,
+    timeout_after: Duration,
+) -> Option<io::ErrorKind> {
+    let sent = from.spawn(message.send(timeout_after)).await;
     sent.expect("a task").err().map(|error| error.kind())
 }
 
-type Expected<'a> = (&'a str, Message, Option<io::ErrorKind>);
+type ExpectedDatagram<'a> = (&'a str, DatagramProbe, Option<io::ErrorKind>);
 
-async fn check(cluster: &Cluster, what: &str, messages: &[Expected<'_>]) {
+async fn check(cluster: &NetpolTestCluster, what: &str, messages: &[ExpectedDatagram<'_>]) {
     let each = messages.iter().map(async |(from, message, expected)| {
-        let patience = if *expected == SILENT {
+        let timeout_after = if *expected == SILENT {
             SILENCE
         } else {
             PATIENCE
         };
-        let came = outcome(&cluster.pod(from), message.clone(), patience).await;
+        let came = outcome(&cluster.pod(from), message.clone(), timeout_after).await;
         let (source, target) = (message.source, message.target);
         assert_eq!(came, *expected, "{what}: {source} to {target}");
     });
@@ -100,12 +111,12 @@ const ANSWER: Option<io::ErrorKind> = None;
 const SILENT: Option<io::ErrorKind> = Some(io::ErrorKind::TimedOut);
 const REFUSED: Option<io::ErrorKind> = Some(io::ErrorKind::ConnectionRefused);
 
-/// More than two packets take.
+/// Larger than two packets.
 fn large() -> Vec<u8> {
     vec![7; 4000]
 }
 
-async fn uncommon(cluster: &mut Cluster) {
+async fn uncommon(cluster: &mut NetpolTestCluster) {
     cluster.create_pods().await;
     for pod in cluster.pods.values() {
         pod.set(&[("ipv4/ping_group_range", "0 2147483647")]);
@@ -121,7 +132,7 @@ async fn uncommon(cluster: &mut Cluster) {
         )
         .await;
     for is_v4 in [true, false] {
-        let message = |from, port, bytes| Message::new(from, &a, is_v4, port, bytes);
+        let message = |from, port, bytes| DatagramProbe::new(from, &a, is_v4, port, bytes);
         let pieces = [
             ("x/b", message(&b, 80, large()), ANSWER),
             ("x/c", message(&c, 53, large()), ANSWER),
@@ -129,16 +140,17 @@ async fn uncommon(cluster: &mut Cluster) {
             ("y/a", message(&far, 53, large()), SILENT),
         ];
         check(cluster, "in pieces", &pieces).await;
-        let ping = |from| Message::ping(from, &a, is_v4);
-        // Only a rule without ports is about what has none.
+        let ping = |from| DatagramProbe::ping(from, &a, is_v4);
+        // Only a rule without ports matches a protocol without ports.
         let pings = [
             ("x/b", ping(&b), ANSWER),
             ("x/c", ping(&c), SILENT),
             ("y/a", ping(&far), SILENT),
-            ("x/a", Message::ping(&a, &b, is_v4), SILENT),
+            ("x/a", DatagramProbe::ping(&a, &b, is_v4), SILENT),
         ];
         check(cluster, "echoes", &pings).await;
-        // Nobody listens there. The one who allows it must be able to say so, although it may not send anything else.
+        // Nothing listens there. The allowed destination must be able to send the ICMP error, although its egress is
+        // denied.
         let errors = [
             ("x/b", message(&b, 99, vec![1]), REFUSED),
             ("x/c", message(&c, 99, vec![1]), SILENT),
@@ -148,6 +160,6 @@ async fn uncommon(cluster: &mut Cluster) {
 }
 
 #[test]
-fn pieces_echoes_and_errors_obey_policies() {
-    with_each_wiring(uncommon);
+fn fragments_icmp_echoes_and_errors_obey_policies() {
+    with_each_link_type(uncommon);
 }

@@ -1,4 +1,4 @@
-//! Whether packets get from one place to another: those who answer, and those who ask.
+//! Connection probes between network namespaces: clients and responders.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,11 +14,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 use tokio::time::{Instant, interval, timeout};
 
-use crate::association::Endpoint;
-use crate::cluster::until;
-use crate::site::Site;
+use crate::network_namespace::NetworkNamespace;
+use crate::program::poll_until;
+use crate::sctp_endpoint::SctpEndpoint;
 
-/// What every site answers on. Those of pods have names, see [`crate::objects`].
+/// Ports on which every namespace answers. Those of pods have names, see [`crate::objects`].
 pub(crate) const PORTS: [(Protocol, u16); 5] = [
     (Protocol::Tcp, 80),
     (Protocol::Tcp, 8080),
@@ -27,47 +27,47 @@ pub(crate) const PORTS: [(Protocol, u16); 5] = [
     (Protocol::Sctp, 80),
 ];
 
-/// Who is let through is answered in far less.
+/// Far longer than the response to an allowed probe takes.
 const SILENCE: Duration = Duration::from_millis(350);
-/// Who is silent so many times is not let through any more.
+/// Consecutive silent probes that count as denied.
 const SILENCES: u32 = 3;
-/// How long who should be let through may take: only a machine that is very busy needs it.
+/// Maximum time for an allowed probe, needed only on a very busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// After that a connection is begun anew, in case its first packet was lost.
+/// Time after which a connection attempt is repeated, in case its first packet was lost.
 const TRY: Duration = Duration::from_millis(1500);
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A connection to try.
+/// A connection to probe.
 #[derive(Debug, Clone)]
-pub(crate) struct Probe {
-    pub(crate) from: Arc<Site>,
+pub(crate) struct ConnectionProbe {
+    pub(crate) from: Arc<NetworkNamespace>,
     pub(crate) source: IpAddr,
-    /// Who is to answer.
-    pub(crate) to: Arc<Site>,
-    /// Where that one is called: one of its addresses, or one that stands for it.
+    /// The expected responder.
+    pub(crate) to: Arc<NetworkNamespace>,
+    /// The destination address: one of the responder, or a service address.
     pub(crate) target: IpAddr,
     pub(crate) protocol: Protocol,
     pub(crate) port: u16,
 }
 
-/// What became of it.
+/// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum ProbeOutcome {
     Answered,
-    /// The other side has seen it, although no answer came back.
+    /// The destination has received it, although no response arrived.
     Arrived,
     Nothing,
 }
 
-impl Probe {
-    /// Between the first addresses of a family.
+impl ConnectionProbe {
+    /// A probe between the first addresses of a family.
     pub(crate) fn new(
-        from: &Arc<Site>,
-        to: &Arc<Site>,
+        from: &Arc<NetworkNamespace>,
+        to: &Arc<NetworkNamespace>,
         what: (Protocol, u16),
         is_v4: bool,
-    ) -> Probe {
-        Probe {
+    ) -> ConnectionProbe {
+        ConnectionProbe {
             from: from.clone(),
             source: from.address(is_v4),
             to: to.clone(),
@@ -77,37 +77,37 @@ impl Probe {
         }
     }
 
-    /// Whether it gets through; who should is given more time, and who should not may not even arrive.
+    /// Whether the result is as expected; an allowed probe gets more time, and a denied one must not even arrive.
     pub(crate) async fn check(&self, is_allowed: bool) -> Result<(), String> {
         let begun = Instant::now();
         loop {
             let sight = self.within(if is_allowed { TRY } else { SILENCE }).await;
             match sight {
-                Sight::Answered if is_allowed => return Ok(()),
-                Sight::Nothing if !is_allowed => return Ok(()),
+                ProbeOutcome::Answered if is_allowed => return Ok(()),
+                ProbeOutcome::Nothing if !is_allowed => return Ok(()),
                 _ if is_allowed && begun.elapsed() < PATIENCE => {}
                 _ => return Err(format!("{self}: {sight:?}")),
             }
         }
     }
 
-    /// Tried until it goes as it should.
+    /// Repeats the probe until it has the expected result.
     pub(crate) async fn becomes(&self, is_allowed: bool) {
         let wanted = if is_allowed { "opens" } else { "closes" };
         let mut silences = 0;
-        until(&format!("that {self} {wanted}"), async || {
+        poll_until(&format!("that {self} {wanted}"), async || {
             match self.within(SILENCE).await {
-                Sight::Answered if is_allowed => return Some(()),
-                Sight::Nothing => silences += 1,
+                ProbeOutcome::Answered if is_allowed => return Some(()),
+                ProbeOutcome::Nothing => silences += 1,
                 _ => silences = 0,
             }
-            // One could be of a machine that is busy.
+            // A single silent probe could be due to a busy machine.
             (!is_allowed && silences == SILENCES).then_some(())
         })
         .await;
     }
 
-    /// One datagram that is not sent again: the answer to the very first packet, however busy the machine is.
+    /// One datagram without retransmission: tests the very first packet.
     pub(crate) async fn first_packet(&self) {
         assert_eq!(self.protocol, Protocol::Udp, "only datagrams are sent once");
         let (source, to) = (self.source, SocketAddr::new(self.target, self.port));
@@ -122,21 +122,21 @@ impl Probe {
         answer.unwrap_or_else(|error| panic!("{self}: {error}"));
     }
 
-    async fn within(&self, patience: Duration) -> Sight {
+    async fn within(&self, timeout_after: Duration) -> ProbeOutcome {
         let nonce = nonce();
         let attempt = self.clone().attempt(nonce);
-        let answer = self.from.spawn(timeout(patience, attempt)).await;
+        let answer = self.from.spawn(timeout(timeout_after, attempt)).await;
         match answer.expect("a probe does not fail") {
             Ok(who) => {
                 assert_eq!(who, self.to.name, "{self}: somebody else answered");
-                Sight::Answered
+                ProbeOutcome::Answered
             }
-            Err(_) if self.to.has_seen(nonce) => Sight::Arrived,
-            Err(_) => Sight::Nothing,
+            Err(_) if self.to.has_seen(nonce) => ProbeOutcome::Arrived,
+            Err(_) => ProbeOutcome::Nothing,
         }
     }
 
-    /// Returns who answered, if ever.
+    /// Returns the name of the responder, or never returns.
     pub(crate) async fn attempt(self, nonce: u32) -> String {
         let to = SocketAddr::new(self.target, self.port);
         match self.protocol {
@@ -159,7 +159,7 @@ impl Probe {
     }
 }
 
-impl fmt::Display for Probe {
+impl fmt::Display for ConnectionProbe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (from, to) = (&self.from.name, &self.to.name);
         let (source, target, port) = (self.source, self.target, self.port);
@@ -171,7 +171,7 @@ impl fmt::Display for Probe {
     }
 }
 
-/// Never the same twice in a process.
+/// Unique within the process.
 pub(crate) fn nonce() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -188,7 +188,7 @@ pub(crate) async fn connect(source: IpAddr, to: SocketAddr) -> io::Result<TcpStr
     Ok(stream)
 }
 
-/// The name of who answers, which is the first line that it says.
+/// The name of the responder, which is the first line it sends.
 pub(crate) async fn read_name(stream: &mut TcpStream) -> io::Result<String> {
     let mut name = Vec::new();
     loop {
@@ -205,7 +205,7 @@ async fn ask_udp(source: IpAddr, to: SocketAddr, nonce: u32) -> String {
     let mut buffer = [0; 256];
     loop {
         tokio::select! {
-            // What the kernel does not want to send is as good as lost.
+            // A packet that the kernel refuses to send counts as lost.
             _ = again.tick() => drop(socket.send_to(&nonce.to_be_bytes(), to).await),
             Ok((length, from)) = socket.recv_from(&mut buffer) => {
                 assert_eq!(from, to, "somebody else answered");
@@ -215,9 +215,9 @@ async fn ask_udp(source: IpAddr, to: SocketAddr, nonce: u32) -> String {
     }
 }
 
-/// Answers on all ports at all addresses of a site, for as long as it is there.
-pub(crate) async fn serve(site: &Arc<Site>) {
-    let serving = site.clone();
+/// Answers on all ports and addresses of a namespace, for its lifetime.
+pub(crate) async fn serve(netns: &Arc<NetworkNamespace>) {
+    let serving = netns.clone();
     let task = async move {
         for &address in &serving.addresses {
             for (protocol, port) in PORTS {
@@ -231,14 +231,14 @@ pub(crate) async fn serve(site: &Arc<Site>) {
         }
         let of_sctp = |(protocol, port)| (protocol == Protocol::Sctp).then_some(port);
         let ports: BTreeSet<u16> = PORTS.into_iter().filter_map(of_sctp).collect();
-        let open = |&address: &IpAddr| Endpoint::open(&serving, address, &ports);
+        let open = |&address: &IpAddr| SctpEndpoint::open(&serving, address, &ports);
         let endpoints = serving.addresses.iter().map(open).collect();
         serving.endpoints.set(endpoints).expect("it serves once");
     };
-    site.spawn(task).await.expect("it serves");
+    netns.spawn(task).await.expect("it serves");
 }
 
-/// Says its name, then whatever it is told.
+/// Sends its name, then echoes.
 async fn serve_tcp(at: SocketAddr, name: &str) {
     let listener = TcpListener::bind(at).await;
     let listener = listener.unwrap_or_else(|error| panic!("{at}: {error}"));
@@ -256,11 +256,11 @@ async fn serve_tcp(at: SocketAddr, name: &str) {
     });
 }
 
-/// Answers with its name. What is as long as a nonce is one.
-async fn serve_udp(at: SocketAddr, site: &Arc<Site>) {
+/// Answers with its name. Messages of the nonce's length are recorded as nonces.
+async fn serve_udp(at: SocketAddr, netns: &Arc<NetworkNamespace>) {
     let socket = UdpSocket::bind(at).await;
     let socket = socket.unwrap_or_else(|error| panic!("{at}: {error}"));
-    let (name, arrived) = (site.name.clone(), site.arrived.clone());
+    let (name, arrived) = (netns.name.clone(), netns.arrived.clone());
     tokio::spawn(async move {
         let mut buffer = [0; 8192];
         loop {
@@ -276,24 +276,27 @@ async fn serve_udp(at: SocketAddr, site: &Arc<Site>) {
     });
 }
 
-/// On all ports of all protocols, by both families.
-pub(crate) fn between(from: &Arc<Site>, to: &Arc<Site>) -> Vec<Probe> {
-    let families = |what| [true, false].map(|is_v4| Probe::new(from, to, what, is_v4));
+/// Probes of all ports of all protocols, with both families.
+pub(crate) fn between(
+    from: &Arc<NetworkNamespace>,
+    to: &Arc<NetworkNamespace>,
+) -> Vec<ConnectionProbe> {
+    let families = |what| [true, false].map(|is_v4| ConnectionProbe::new(from, to, what, is_v4));
     PORTS.into_iter().flat_map(families).collect()
 }
 
-pub(crate) async fn all_are_open(what: &str, probes: impl IntoIterator<Item = Probe>) {
+pub(crate) async fn all_are_open(what: &str, probes: impl IntoIterator<Item = ConnectionProbe>) {
     let probes = probes.into_iter().map(|probe| (probe, true));
     check_all(what, probes.collect()).await;
 }
 
-pub(crate) async fn all_are_closed(what: &str, probes: impl IntoIterator<Item = Probe>) {
+pub(crate) async fn all_are_closed(what: &str, probes: impl IntoIterator<Item = ConnectionProbe>) {
     let probes = probes.into_iter().map(|probe| (probe, false));
     check_all(what, probes.collect()).await;
 }
 
-/// Tries all at once, and tells of all that went otherwise than it should.
-pub(crate) async fn check_all(what: &str, probes: Vec<(Probe, bool)>) {
+/// Runs all probes concurrently and lists the unexpected results.
+pub(crate) async fn check_all(what: &str, probes: Vec<(ConnectionProbe, bool)>) {
     let each = probes
         .iter()
         .map(|(probe, is_allowed)| probe.check(*is_allowed));

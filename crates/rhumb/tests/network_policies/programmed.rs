@@ -1,19 +1,19 @@
-//! The condition Programmed, and that traffic obeys from that moment on.
+//! Traffic obeys a policy once its condition Programmed is true.
 
 use std::process::Command;
 
 use rhumb_netpol::Protocol;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, with_cluster};
-use crate::probe::{Probe, between, check_all};
-use crate::wiring::Wiring;
+use crate::cluster::{NetpolTestCluster, with_cluster};
+use crate::pod_links::PodLinkType;
+use crate::probe::{ConnectionProbe, between, check_all};
 
 const ROUNDS: usize = 20;
 
 #[test]
-fn traffic_obeys_a_policy_from_the_moment_that_it_is_programmed() {
-    with_cluster(Wiring::Bridged, async |cluster| {
+fn traffic_obeys_a_policy_once_it_is_programmed() {
+    with_cluster(PodLinkType::Bridged, async |cluster| {
         cluster.create_pods().await;
         cluster.start_agents().await;
         cluster.create_policy("x/p", "{podSelector: {}}").await;
@@ -28,7 +28,7 @@ fn traffic_obeys_a_policy_from_the_moment_that_it_is_programmed() {
             wait(cluster, round).await;
             for (from, to) in &pairs {
                 for is_v4 in [true, false].into_iter().filter(|_| is_open) {
-                    let probe = Probe::new(from, to, (Protocol::Udp, 80), is_v4);
+                    let probe = ConnectionProbe::new(from, to, (Protocol::Udp, 80), is_v4);
                     probe.first_packet().await;
                 }
             }
@@ -39,11 +39,11 @@ fn traffic_obeys_a_policy_from_the_moment_that_it_is_programmed() {
     });
 }
 
-/// By kubectl in half of the rounds, where there is one, as people do it.
-async fn wait(cluster: &Cluster, round: usize) {
+/// Waits with kubectl in half of the rounds, if available, like users do.
+async fn wait(cluster: &NetpolTestCluster, round: usize) {
     let arguments = "wait --for=condition=Programmed netpol/p -n x --timeout=60s";
     if round % 4 >= 2 || !has_kubectl() {
-        return cluster.programmed("x/p").await;
+        return cluster.wait_until_programmed("x/p").await;
     }
     let mut command = Command::new("kubectl");
     command.arg("--kubeconfig").arg(cluster.kubeconfig());

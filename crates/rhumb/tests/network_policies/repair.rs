@@ -1,20 +1,20 @@
-//! What others do to an agent: take its rules away, or its rights.
+//! Repair of rules that others remove, and agents without permission.
 
 use std::process::Output;
 
 use rhumb_netpol::Protocol;
 use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
-use crate::agent::{Agent, run_agent};
-use crate::cluster::{Cluster, with_cluster};
-use crate::probe::{Probe, all_are_closed, all_are_open, between};
-use crate::wiring::Wiring;
+use crate::agent::{AgentProcess, run_agent};
+use crate::cluster::{NetpolTestCluster, with_cluster};
+use crate::pod_links::PodLinkType;
+use crate::probe::{ConnectionProbe, all_are_closed, all_are_open, between};
 
 const DENY: &str = "{podSelector: {}, policyTypes: [Ingress]}";
 
 #[test]
-fn rules_that_somebody_took_away_are_put_back() {
-    with_cluster(Wiring::Bridged, async |cluster| {
+fn removed_rules_are_restored() {
+    with_cluster(PodLinkType::Bridged, async |cluster| {
         cluster.create_pods().await;
         cluster.start_agents().await;
         cluster.enforce("x/p", DENY).await;
@@ -24,13 +24,13 @@ fn rules_that_somebody_took_away_are_put_back() {
         let pairs = [("y/b", "x/a"), ("y/a", "x/b"), ("x/a", "x/c")];
         let pairs = pairs.map(|(from, to)| (cluster.pod(from), cluster.pod(to)));
         for (from, to) in &pairs {
-            Probe::new(from, to, (Protocol::Tcp, 80), true)
+            ConnectionProbe::new(from, to, (Protocol::Tcp, 80), true)
                 .becomes(false)
                 .await;
         }
         let probes = pairs.iter().flat_map(|(from, to)| between(from, to));
         all_are_closed("put back", probes).await;
-        // And what changes later is in force as well.
+        // Later changes are applied as well.
         cluster
             .enforce("x/open", "{podSelector: {}, ingress: [{}]}")
             .await;
@@ -40,8 +40,8 @@ fn rules_that_somebody_took_away_are_put_back() {
 }
 
 #[test]
-fn cleanup_leaves_nothing() {
-    with_cluster(Wiring::Bridged, async |cluster| {
+fn cleanup_removes_all_rules() {
+    with_cluster(PodLinkType::Bridged, async |cluster| {
         cluster.create_pods().await;
         cluster.start_agents().await;
         cluster.enforce("x/p", DENY).await;
@@ -52,8 +52,8 @@ fn cleanup_leaves_nothing() {
             "{}",
             node.ruleset()
         );
-        cluster.agents.iter_mut().for_each(Agent::kill);
-        // Twice: nothing is there the second time, and that is well.
+        cluster.agents.iter_mut().for_each(AgentProcess::kill);
+        // The second cleanup finds nothing, and succeeds.
         for _ in 0..2 {
             let output = run_agent(&node, &cluster.kubeconfig(), |command| {
                 command.arg("--cleanup");
@@ -74,10 +74,10 @@ fn check_refusal(output: &Output, words: &[&str]) {
     }
 }
 
-async fn without(cluster: &mut Cluster) {
+async fn without(cluster: &mut NetpolTestCluster) {
     let node = cluster.network.nodes[0].clone();
     let output = run_agent(&node, &cluster.kubeconfig(), |_| {
-        // Of the thread that starts it, and of it.
+        // Drops the capability of the starting thread and of the process.
         let removed = remove_capability_from_bounding_set(CapabilitySet::NET_ADMIN);
         removed.expect("rights can be given up");
     });
@@ -86,6 +86,6 @@ async fn without(cluster: &mut Cluster) {
 }
 
 #[test]
-fn without_the_right_to_change_rules_an_agent_says_so() {
-    with_cluster(Wiring::Bridged, without);
+fn agent_without_cap_net_admin_reports_it() {
+    with_cluster(PodLinkType::Bridged, without);
 }

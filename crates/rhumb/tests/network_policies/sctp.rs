@@ -1,16 +1,16 @@
-//! As much of SCTP's packets as its handshake takes.
+//! The subset of SCTP packets that the handshake needs.
 
-/// A packet with one chunk. Others are of no interest here.
+/// A packet with one chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Packet {
+pub(crate) struct SctpPacket {
     pub(crate) source: u16,
     pub(crate) destination: u16,
     pub(crate) tag: u32,
-    pub(crate) chunk: Chunk,
+    pub(crate) chunk: SctpChunk,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Chunk {
+pub(crate) enum SctpChunk {
     Init { tag: u32 },
     InitAck { tag: u32, cookie: Vec<u8> },
     Abort,
@@ -23,20 +23,20 @@ const CHUNK_HEADER_BYTES: usize = 4;
 const INIT_BYTES: usize = 16;
 const PARAMETER_STATE_COOKIE: u16 = 7;
 
-impl Packet {
+impl SctpPacket {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let (kind, mut body) = match &self.chunk {
-            Chunk::Init { tag } => (1, init(*tag)),
-            Chunk::InitAck { tag, cookie } => {
+            SctpChunk::Init { tag } => (1, init(*tag)),
+            SctpChunk::InitAck { tag, cookie } => {
                 let mut body = init(*tag);
                 body.extend(PARAMETER_STATE_COOKIE.to_be_bytes());
                 body.extend(length(CHUNK_HEADER_BYTES + cookie.len()));
                 body.extend(cookie);
                 (2, body)
             }
-            Chunk::Abort => (6, Vec::new()),
-            Chunk::CookieEcho { cookie } => (10, cookie.clone()),
-            Chunk::CookieAck => (11, Vec::new()),
+            SctpChunk::Abort => (6, Vec::new()),
+            SctpChunk::CookieEcho { cookie } => (10, cookie.clone()),
+            SctpChunk::CookieAck => (11, Vec::new()),
         };
         let mut bytes = Vec::new();
         bytes.extend(self.source.to_be_bytes());
@@ -45,7 +45,7 @@ impl Packet {
         bytes.extend([0; 4]);
         bytes.extend([kind, 0]);
         bytes.extend(length(CHUNK_HEADER_BYTES + body.len()));
-        // Padding is not counted.
+        // The chunk length excludes padding.
         body.resize(body.len().next_multiple_of(4), 0);
         bytes.extend(body);
         let sum = crc32c(&bytes);
@@ -53,27 +53,27 @@ impl Packet {
         bytes
     }
 
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Packet> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<SctpPacket> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
         let (head, rest) = rest.split_at_checked(CHUNK_HEADER_BYTES)?;
         let body_bytes = usize::from(number16(head, 2)?).checked_sub(CHUNK_HEADER_BYTES)?;
         let body = rest.get(..body_bytes)?;
         let chunk = match head[0] {
-            1 => Chunk::Init {
+            1 => SctpChunk::Init {
                 tag: number32(body, 0)?,
             },
-            2 => Chunk::InitAck {
+            2 => SctpChunk::InitAck {
                 tag: number32(body, 0)?,
                 cookie: cookie(body.get(INIT_BYTES..)?)?,
             },
-            6 => Chunk::Abort,
-            10 => Chunk::CookieEcho {
+            6 => SctpChunk::Abort,
+            10 => SctpChunk::CookieEcho {
                 cookie: body.to_vec(),
             },
-            11 => Chunk::CookieAck,
+            11 => SctpChunk::CookieAck,
             _ => return None,
         };
-        Some(Packet {
+        Some(SctpPacket {
             source: number16(header, 0)?,
             destination: number16(header, 2)?,
             tag: number32(header, 4)?,
@@ -82,7 +82,7 @@ impl Packet {
     }
 }
 
-/// The tag, a window, one stream each way, and the first number.
+/// Initiate tag, window, one stream per direction, and initial TSN.
 fn init(tag: u32) -> Vec<u8> {
     let mut body = tag.to_be_bytes().to_vec();
     body.extend(65_536_u32.to_be_bytes());
@@ -111,7 +111,7 @@ fn number32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes))
 }
 
-/// Castagnoli's checksum, without which connection tracking takes a packet for damaged.
+/// CRC32c checksum, without which connection tracking considers a packet invalid.
 fn crc32c(bytes: &[u8]) -> u32 {
     const POLYNOMIAL: u32 = 0x82f6_3b78;
     let step = |sum: u32, _| (sum >> 1) ^ (POLYNOMIAL & (sum & 1).wrapping_neg());
@@ -121,25 +121,25 @@ fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn packets_of_sctp_are_read_as_they_were_written_and_have_the_standards_checksum() {
+fn sctp_packets_round_trip_with_crc32c_checksums() {
     assert_eq!(crc32c(b"123456789"), 0xe306_9283);
     let cookie = b"cookie".to_vec();
     for chunk in [
-        Chunk::Init { tag: 7 },
-        Chunk::InitAck {
+        SctpChunk::Init { tag: 7 },
+        SctpChunk::InitAck {
             tag: 9,
             cookie: cookie.clone(),
         },
-        Chunk::Abort,
-        Chunk::CookieEcho { cookie },
-        Chunk::CookieAck,
+        SctpChunk::Abort,
+        SctpChunk::CookieEcho { cookie },
+        SctpChunk::CookieAck,
     ] {
-        let packet = Packet {
+        let packet = SctpPacket {
             source: 1,
             destination: 2,
             tag: 3,
             chunk,
         };
-        assert_eq!(Packet::parse(&packet.to_bytes()), Some(packet));
+        assert_eq!(SctpPacket::parse(&packet.to_bytes()), Some(packet));
     }
 }

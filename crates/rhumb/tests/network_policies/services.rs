@@ -1,23 +1,24 @@
-//! Services as others make them: packets to an address that nobody has go to a pod. Policies are about the pod.
+//! Services with DNAT: packets to a virtual address go to a pod, and policies apply to the pod.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use rhumb_netpol::Protocol;
 
-use crate::cluster::{Cluster, with_each_wiring};
-use crate::probe::{Probe, check_all};
-use crate::site::Site;
+use crate::cluster::{NetpolTestCluster, with_each_link_type};
+use crate::network_namespace::NetworkNamespace;
+use crate::probe::{ConnectionProbe, check_all};
 
-/// One for each pod that is served; the port is 1000 of all protocols, and the pod's is 80.
+/// One service per backend pod; its port is 1000 of all protocols, the pod's is 80.
 const SERVICES: [(&str, &str, &str); 2] = [
     ("10.96.0.1", "fd96::1", "x/a"),
     ("10.96.0.2", "fd96::2", "x/b"),
 ];
 const PORT: u16 = 1000;
 
-/// On every node, with the source of who reaches itself replaced, since it would not take a packet from itself.
-fn translate(cluster: &Cluster) {
+/// DNAT rules on every node. The source of a pod that reaches itself is masqueraded, because it would drop a packet
+/// from itself.
+fn translate(cluster: &NetpolTestCluster) {
     let mut forward = String::new();
     let mut back = String::new();
     for (v4, v6, pod) in SERVICES {
@@ -45,7 +46,11 @@ fn translate(cluster: &Cluster) {
     cluster.network.outside.ip(&routes);
 }
 
-fn services_of(from: &Arc<Site>, cluster: &Cluster, served: &str) -> Vec<Probe> {
+fn services_of(
+    from: &Arc<NetworkNamespace>,
+    cluster: &NetpolTestCluster,
+    served: &str,
+) -> Vec<ConnectionProbe> {
     let (v4, v6, pod) = SERVICES
         .into_iter()
         .find(|(_, _, pod)| *pod == served)
@@ -54,7 +59,7 @@ fn services_of(from: &Arc<Site>, cluster: &Cluster, served: &str) -> Vec<Probe> 
     for address in [v4, v6] {
         let target: IpAddr = address.parse().expect("an address");
         for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Sctp] {
-            probes.push(Probe {
+            probes.push(ConnectionProbe {
                 from: from.clone(),
                 source: from.address(target.is_ipv4()),
                 to: cluster.pod(pod),
@@ -67,8 +72,8 @@ fn services_of(from: &Arc<Site>, cluster: &Cluster, served: &str) -> Vec<Probe> 
     probes
 }
 
-/// From, to the service of which pod, and whether it is open with the policy about what comes in, and with the one about
-/// what goes out. Without policies all are.
+/// Source, pod behind the service, and whether it is reachable with the ingress policy and with the egress policy.
+/// Without policies all are reachable.
 const WAYS: [(&str, &str, bool, bool); 9] = [
     ("x/b", "x/a", true, true),
     ("x/c", "x/a", false, true),
@@ -81,7 +86,7 @@ const WAYS: [(&str, &str, bool, bool); 9] = [
     ("outside", "x/a", false, true),
 ];
 
-async fn check(cluster: &Cluster, what: &str, is_open: impl Fn(bool, bool) -> bool) {
+async fn check(cluster: &NetpolTestCluster, what: &str, is_open: impl Fn(bool, bool) -> bool) {
     let mut probes = Vec::new();
     for (from, to, with_ingress, with_egress) in WAYS {
         let from = match from {
@@ -95,25 +100,25 @@ async fn check(cluster: &Cluster, what: &str, is_open: impl Fn(bool, bool) -> bo
     check_all(what, probes).await;
 }
 
-/// Ports are those of the pods, whatever those of the services are.
+/// Policy ports are those of the pods, not of the services.
 const INGRESS: &str = "{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {pod: b}}}],
     ports: [{port: 80}, {port: 80, protocol: UDP}, {port: 80, protocol: SCTP}]}]}";
 const EGRESS: &str = "{podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {pod: a}}}],
     ports: [{port: 80}, {port: 80, protocol: UDP}, {port: 80, protocol: SCTP}]}]}";
 
-async fn services(cluster: &mut Cluster) {
+async fn services(cluster: &mut NetpolTestCluster) {
     cluster.create_pods().await;
     cluster.start_agents().await;
     translate(cluster);
     check(cluster, "no policies", |_, _| true).await;
     cluster.enforce("x/in", INGRESS).await;
     check(cluster, "what comes in", |with_ingress, _| with_ingress).await;
-    cluster.lift("x/in").await;
+    cluster.delete_policy_and_wait("x/in").await;
     cluster.enforce("x/out", EGRESS).await;
     check(cluster, "what goes out", |_, with_egress| with_egress).await;
 }
 
 #[test]
-fn policies_see_the_pods_behind_a_service_and_replies_pass() {
-    with_each_wiring(services);
+fn policies_apply_to_service_backends_and_replies_pass() {
+    with_each_link_type(services);
 }

@@ -1,28 +1,47 @@
-//! The built program, for the time of a test.
+//! Starts and stops the built program.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-/// For most tests: namespaces end and have an account, and nobody else touches anything.
+use tokio::time::{Instant, sleep};
+
+/// The controllers that most tests need: namespace deletion and service accounts.
 pub(crate) const FEW_CONTROLLERS: &str =
     "--controllers=namespace-controller,serviceaccount-controller";
 
-/// For tests of what nobody else touches.
+/// No controllers, for tests in which nothing else may write.
 pub(crate) const NO_CONTROLLERS: &str = "--controllers=";
 
-/// `rhumb up`, running. It ends with this value, and nothing else does.
+/// How long tests wait for a condition: far longer than any takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Polls until there is a result.
+pub(crate) async fn poll_until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(result) = ask().await {
+            return result;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{what} did not come about");
+        sleep(PAUSE).await;
+    }
+}
+
+/// A running `rhumb up`, killed on drop.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct RhumbUpProcess {
     pub(crate) process: Child,
     pub(crate) port: u16,
     log: PathBuf,
 }
 
-impl Program {
-    /// Returns when the server says that it is ready. With port 0 it takes a free one.
-    pub(crate) fn start(directory: &Path, port: u16, flags: &[String]) -> Program {
+impl RhumbUpProcess {
+    /// Returns when the server is ready. Port 0 selects a free port.
+    pub(crate) fn start(directory: &Path, port: u16, flags: &[String]) -> RhumbUpProcess {
         let log = directory.join("log");
         let mut process = Command::new(env!("CARGO_BIN_EXE_rhumb"))
             .args(["up", "--secure-port", &port.to_string(), "--data-dir"])
@@ -42,13 +61,13 @@ impl Program {
                 panic!("the server did not start: {said}{log}");
             }
         }
-        // What else it says must not fill the pipe.
+        // Drain the rest of the output, so that the pipe does not fill up.
         std::thread::spawn(move || output.lines().for_each(drop));
         let address = said
             .split_whitespace()
             .find_map(|word| word.strip_prefix("https://"));
         let port = address.and_then(|address| address.rsplit_once(':')?.1.parse().ok());
-        Program {
+        RhumbUpProcess {
             process,
             port: port.expect("the server says its port"),
             log,
@@ -59,26 +78,26 @@ impl Program {
         self.process.id()
     }
 
-    /// What it has written to its log so far.
+    /// The log so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).expect("a log")
     }
 
-    /// Asks it to end, as a service manager does.
+    /// Sends SIGTERM, like a service manager.
     pub(crate) fn terminate(&self) {
         let id = self.id().to_string();
         let told = Command::new("kill").args(["-TERM", &id]).status();
         assert!(told.expect("kill runs").success(), "the server is gone");
     }
 
-    /// As the machine would take it down: without a warning. Whether it is still there does not matter.
+    /// Sends SIGKILL; the process may have exited already.
     pub(crate) fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-impl Drop for Program {
+impl Drop for RhumbUpProcess {
     fn drop(&mut self) {
         self.kill();
     }

@@ -1,4 +1,4 @@
-//! A server is killed while many want room. Nothing has to be counted back afterwards, and nothing is let in twice.
+//! A server is killed during concurrent creates. Usage needs no recovery afterwards, and the limit holds.
 
 use std::collections::BTreeSet;
 
@@ -7,47 +7,47 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::concurrency::{ThreeServersOnEtcd, create_concurrently, pods_of_round};
 use crate::make::object;
-use crate::rush::{Trio, crowd, rush};
-use crate::space::{Space, forbidden, pod, start};
+use crate::quota_namespace::{QuotaNamespace, forbidden, pod, start};
 
 const ROUNDS: usize = 3;
 const HARD: usize = 40;
 
-/// So many answers after which a server is killed: it has begun, and is far from the end.
+/// Responses after which a server is killed: it has started, but is far from done.
 const BEGUN: usize = 4;
 
-/// Requests that are under way when a server is killed, at least.
+/// Minimum number of requests in flight when a server is killed.
 const CAUGHT: usize = 20;
 
-/// Requests that a server may get beyond those of the crowd until it is killed.
+/// Maximum number of additional requests that a server gets until it is killed.
 const LATE_MAX: usize = 500;
 
-/// Creates pods at all servers at once, and kills one of them amid that. Returns the names of those that were answered
-/// as made. Who asked another server is told nothing but that, or that the quota is exceeded.
-async fn rush_into_a_crash(
-    spaces: &[Space],
+/// Creates pods on all servers concurrently and kills one server meanwhile. Returns the names of the pods whose
+/// creation was acknowledged. Requests to the other servers must succeed or exceed the quota.
+async fn create_until_crash(
+    namespaces: &[QuotaNamespace],
     round: usize,
     victim: usize,
     kill: impl FnOnce(),
 ) -> BTreeSet<String> {
     let mut creations = JoinSet::new();
     let create = |creations: &mut JoinSet<_>, at: usize, pod: Value| {
-        let space = spaces[at].clone();
+        let namespace = namespaces[at].clone();
         creations.spawn(async move {
             let name = object::<Pod>(pod.clone()).name_any();
-            (at, name, space.create(pod).await)
+            (at, name, namespace.create(pod).await)
         });
     };
-    for (place, pod) in crowd(round).into_iter().enumerate() {
-        create(&mut creations, place % spaces.len(), pod);
+    for (index, pod) in pods_of_round(round).into_iter().enumerate() {
+        create(&mut creations, index % namespaces.len(), pod);
     }
     let mut late = 0;
     let mut kill = Some(kill);
     let mut created = BTreeSet::new();
     let mut unanswered = 0;
-    while let Some(ended) = creations.join_next().await {
-        let (at, name, result) = ended.expect("an end");
+    while let Some(finished) = creations.join_next().await {
+        let (at, name, result) = finished.expect("an end");
         match result {
             Ok(_) => {
                 created.insert(name);
@@ -62,7 +62,7 @@ async fn rush_into_a_crash(
         if created.len() >= BEGUN
             && let Some(kill) = kill.take()
         {
-            // It may have answered all it had by now, so it gets more, and is killed as soon as they are under way.
+            // It may have answered all requests by now, so it gets more, and is killed while they are in flight.
             for more in 0..CAUGHT {
                 let pod = pod(&format!("caught-{round}-{more}"));
                 create(&mut creations, victim, pod);
@@ -70,7 +70,7 @@ async fn rush_into_a_crash(
             tokio::task::yield_now().await;
             kill();
         }
-        // As long as it lives it has something to do, so that it is always killed amid that.
+        // Keeps the server busy, so that it is always killed during requests.
         if at == victim && kill.is_some() && late < LATE_MAX {
             late += 1;
             create(&mut creations, at, pod(&format!("late-{round}-{late}")));
@@ -80,58 +80,60 @@ async fn rush_into_a_crash(
     created
 }
 
-/// All that was answered is there, no more than may be, and the quota says so. Returns how many there are.
-async fn check_kept(space: &Space, answered: &BTreeSet<String>) -> usize {
-    let names: BTreeSet<String> = space.names().await.into_iter().collect();
-    assert!(answered.is_subset(&names), "{answered:?} {names:?}");
+/// Checks that all acknowledged pods exist, that the limit holds, and that the status is correct. Returns the number
+/// of pods.
+async fn check_kept(namespace: &QuotaNamespace, acknowledged: &BTreeSet<String>) -> usize {
+    let names: BTreeSet<String> = namespace.names().await.into_iter().collect();
+    assert!(acknowledged.is_subset(&names), "{acknowledged:?} {names:?}");
     assert!(names.len() <= HARD, "{names:?}");
     let used = json!({"pods": names.len().to_string()});
-    assert_eq!(space.used("q").await, used);
+    assert_eq!(namespace.used("q").await, used);
     names.len()
 }
 
 #[tokio::test]
-async fn after_a_crash_what_is_there_is_used_and_the_rest_is_free() {
+async fn usage_equals_existing_objects_after_a_crash() {
     let mut server = start();
-    let mut space = Space::make(&server.client().await, "a").await;
+    let mut namespace = QuotaNamespace::make(&server.client().await, "a").await;
     let spec = json!({"hard": {"pods": HARD.to_string()}});
-    space.make_quota("q", spec).await;
+    namespace.make_quota("q", spec).await;
     for round in 0..ROUNDS {
-        let spaces = [space.clone()];
-        let answered = rush_into_a_crash(&spaces, round, 0, || server.kill()).await;
+        let namespaces = [namespace.clone()];
+        let acknowledged = create_until_crash(&namespaces, round, 0, || server.kill()).await;
         server.start_again();
-        space = Space::of(&server.client().await, "a");
-        let there = check_kept(&space, &answered).await;
-        let rushed = rush(&[space.clone()], crowd(ROUNDS + round)).await;
-        assert_eq!(there + rushed.created.len(), HARD, "round {round}");
-        space.delete_all().await;
+        namespace = QuotaNamespace::of(&server.client().await, "a");
+        let existing = check_kept(&namespace, &acknowledged).await;
+        let creates =
+            create_concurrently(&[namespace.clone()], pods_of_round(ROUNDS + round)).await;
+        assert_eq!(existing + creates.created.len(), HARD, "round {round}");
+        namespace.delete_all().await;
     }
 }
 
 #[tokio::test]
-async fn a_server_of_several_may_crash() {
-    let mut trio = Trio::start().await;
-    let mut spaces = trio.make_spaces("a").await;
+async fn usage_is_exact_after_one_of_three_servers_crashes() {
+    let mut three_servers = ThreeServersOnEtcd::start().await;
+    let mut namespaces = three_servers.create_namespaces("a").await;
     let spec = json!({"hard": {"pods": HARD.to_string()}});
-    spaces[0].make_quota("q", spec).await;
+    namespaces[0].make_quota("q", spec).await;
     for round in 0..ROUNDS {
-        let victim = round % spaces.len();
-        let server = &mut trio.servers[victim];
-        let answered = rush_into_a_crash(&spaces, round, victim, || server.kill()).await;
-        // The others go on without it.
-        let mut others = spaces.clone();
+        let victim = round % namespaces.len();
+        let server = &mut three_servers.servers[victim];
+        let acknowledged = create_until_crash(&namespaces, round, victim, || server.kill()).await;
+        // The other servers continue.
+        let mut others = namespaces.clone();
         others.remove(victim);
-        let there = check_kept(&others[0], &answered).await;
-        let rushed = rush(&others, crowd(ROUNDS + round)).await;
-        assert_eq!(there + rushed.created.len(), HARD, "round {round}");
+        let existing = check_kept(&others[0], &acknowledged).await;
+        let creates = create_concurrently(&others, pods_of_round(ROUNDS + round)).await;
+        assert_eq!(existing + creates.created.len(), HARD, "round {round}");
 
         server.start_again();
-        spaces[victim] = Space::of(&server.client().await, "a");
-        let back = &spaces[victim];
-        assert_eq!(check_kept(back, &answered).await, HARD);
+        namespaces[victim] = QuotaNamespace::of(&server.client().await, "a");
+        let back = &namespaces[victim];
+        assert_eq!(check_kept(back, &acknowledged).await, HARD);
         back.delete_all().await;
     }
-    // The one that was killed last lets in as much as any other.
-    let rushed = rush(&spaces[ROUNDS - 1..], crowd(2 * ROUNDS)).await;
-    assert_eq!(rushed.created.len(), HARD);
+    // The server that was killed last admits as many as the others.
+    let creates = create_concurrently(&namespaces[ROUNDS - 1..], pods_of_round(2 * ROUNDS)).await;
+    assert_eq!(creates.created.len(), HARD);
 }

@@ -1,11 +1,11 @@
-//! KEP-2249: who may have pods that look at other namespaces.
+//! KEP-2249: quotas for pods with cross-namespace affinity.
 
 use http::Request;
 use serde_json::{Value, json};
 
-use crate::space::{Space, pod, pod_with, start};
+use crate::quota_namespace::{QuotaNamespace, pod, pod_with, start};
 
-/// As the KEP prints it: without an operator.
+/// The example of the KEP, which has no operator.
 const DISABLED: &str = r#"
 apiVersion: v1
 kind: ResourceQuota
@@ -20,19 +20,19 @@ spec:
     - scopeName: CrossNamespaceAffinity
 "#;
 
-/// Creates a quota from YAML as it is: types would fill in what was left out.
-async fn make_from(space: &Space, yaml: &str) -> Value {
+/// Creates a quota from raw YAML, because typed clients would add omitted fields.
+async fn make_from(ns: &QuotaNamespace, yaml: &str) -> Value {
     let quota: Value = serde_saphyr::from_str(yaml).expect("YAML");
-    let path = format!("/api/v1/namespaces/{}/resourcequotas", space.namespace);
+    let path = format!("/api/v1/namespaces/{}/resourcequotas", ns.namespace);
     let request = Request::post(path)
         .header("content-type", "application/json")
         .body(quota.to_string().into_bytes())
         .expect("a request");
-    let made = space.client.request(request).await;
-    made.expect("a quota")
+    let created = ns.client.request(request).await;
+    created.expect("a quota")
 }
 
-/// The four places that a term about other pods can have.
+/// The four fields that can contain an affinity term.
 fn everywhere(term: &Value) -> [(String, Value); 4] {
     let mut whole = term.clone();
     whole["topologyKey"] = json!("zone");
@@ -60,7 +60,7 @@ fn everywhere(term: &Value) -> [(String, Value); 4] {
     ]
 }
 
-/// Terms that look at other namespaces, even if it is only their own that they name.
+/// Cross-namespace terms, also those that name only their own namespace.
 fn crossing() -> [(&'static str, Value); 5] {
     [
         ("listed", json!({"namespaces": ["bar-ns"]})),
@@ -81,19 +81,19 @@ fn crossing() -> [(&'static str, Value); 5] {
 }
 
 #[tokio::test]
-async fn the_example_of_the_kep_keeps_out_every_kind_of_cross_namespace_term() {
+async fn kep_example_rejects_every_cross_namespace_term() {
     let server = start();
-    let space = Space::make(&server.client().await, "foo-ns").await;
-    let made = make_from(&space, DISABLED).await;
+    let ns = QuotaNamespace::make(&server.client().await, "foo-ns").await;
+    let created = make_from(&ns, DISABLED).await;
     assert_eq!(
-        made["spec"]["scopeSelector"]["matchExpressions"],
+        created["spec"]["scopeSelector"]["matchExpressions"],
         json!([{"scopeName": "CrossNamespaceAffinity", "operator": "Exists"}])
     );
     for (how, term) in crossing() {
-        for (place, spec) in everywhere(&term) {
-            let name = format!("{how}-{place}");
+        for (index, spec) in everywhere(&term) {
+            let name = format!("{how}-{index}");
             assert_eq!(
-                space.refused(pod_with(&name, spec)).await,
+                ns.refused(pod_with(&name, spec)).await,
                 format!(
                     "pods \"{name}\" is forbidden: exceeded quota: disable-cross-namespace-affinity, \
                      requested: pods=1, used: pods=0, limited: pods=0"
@@ -101,50 +101,50 @@ async fn the_example_of_the_kep_keeps_out_every_kind_of_cross_namespace_term() {
             );
         }
     }
-    // Those that stay at home are let in, here as elsewhere.
-    space.must_create(pod("plain")).await;
+    // Terms without namespaces are allowed everywhere.
+    ns.must_create(pod("plain")).await;
     for term in [json!({}), json!({"namespaces": []})] {
-        for (place, spec) in everywhere(&term) {
-            space.must_create(pod_with(&place, spec)).await;
-            space.delete(&place).await;
+        for (index, spec) in everywhere(&term) {
+            ns.must_create(pod_with(&index, spec)).await;
+            ns.delete(&index).await;
         }
     }
     let quota = "disable-cross-namespace-affinity";
-    assert_eq!(space.used(quota).await, json!({"pods": "0"}));
-    let elsewhere = Space::make(&space.client, "bar-ns").await;
+    assert_eq!(ns.used(quota).await, json!({"pods": "0"}));
+    let elsewhere = QuotaNamespace::make(&ns.client, "bar-ns").await;
     for (how, term) in crossing() {
-        let [(place, spec), ..] = everywhere(&term);
-        let name = format!("{how}-{place}");
+        let [(index, spec), ..] = everywhere(&term);
+        let name = format!("{how}-{index}");
         elsewhere.must_create(pod_with(&name, spec)).await;
     }
 }
 
-/// Both names of the scope, in both places, mean the same.
+/// Both scope names mean the same, in `scopes` and in `scopeSelector`.
 #[tokio::test]
-async fn both_names_of_the_scope_count_the_same_pods() {
+async fn both_scope_names_count_the_same_pods() {
     let server = start();
-    let space = Space::make(&server.client().await, "a").await;
+    let ns = QuotaNamespace::make(&server.client().await, "a").await;
     let names = ["CrossNamespaceAffinity", "CrossNamespacePodAffinity"];
     let mut quotas = Vec::new();
-    for (place, name) in names.into_iter().enumerate() {
+    for (index, name) in names.into_iter().enumerate() {
         let hard = json!({"pods": "2"});
         let selector = json!({"matchExpressions": [{"scopeName": name, "operator": "Exists"}]});
         for (how, spec) in [
             ("list", json!({"hard": hard, "scopes": [name]})),
             ("selector", json!({"hard": hard, "scopeSelector": selector})),
         ] {
-            let quota = format!("{how}-{place}");
-            space.make_quota(&quota, spec).await;
+            let quota = format!("{how}-{index}");
+            ns.make_quota(&quota, spec).await;
             quotas.push(quota);
         }
     }
     let [(_, spec), ..] = everywhere(&json!({"namespaceSelector": {}}));
     for name in ["one", "two"] {
-        space.must_create(pod_with(name, spec.clone())).await;
-        space.must_create(pod(&format!("plain-{name}"))).await;
+        ns.must_create(pod_with(name, spec.clone())).await;
+        ns.must_create(pod(&format!("plain-{name}"))).await;
     }
-    space.refused(pod_with("three", spec)).await;
+    ns.refused(pod_with("three", spec)).await;
     for quota in quotas {
-        assert_eq!(space.used(&quota).await, json!({"pods": "2"}), "{quota}");
+        assert_eq!(ns.used(&quota).await, json!({"pods": "2"}), "{quota}");
     }
 }

@@ -1,5 +1,5 @@
-//! The gate PodAffinityNamespaceSelector goes off and on again: what was written stays, and nothing new comes in
-//! meanwhile.
+//! The gate PodAffinityNamespaceSelector is disabled and enabled again: existing fields are kept, and new ones are
+//! dropped meanwhile.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
@@ -8,11 +8,11 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::make::{code, object};
-use crate::space::{CONTROLLERS, Space, pod_near, start};
+use crate::quota_namespace::{CONTROLLERS, QuotaNamespace, pod_near, start};
 
 const OFF: &str = "--feature-gates=PodAffinityNamespaceSelector=false";
 
-/// Whether the pods look at all namespaces.
+/// Whether the pods' terms select all namespaces.
 fn looks_around(spec: &PodSpec) -> bool {
     let affinity = spec.affinity.as_ref();
     let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
@@ -58,49 +58,49 @@ const SCOPES: [(&str, &str); 2] = [
 ];
 
 #[tokio::test]
-async fn what_was_written_while_the_gate_was_on_stays_and_nothing_joins_it_while_it_is_off() {
+async fn quotas_keep_their_scope_while_the_gate_is_off_and_no_quota_gains_it() {
     let mut server = start();
-    let space = Space::make(&server.client().await, "a").await;
+    let namespace = QuotaNamespace::make(&server.client().await, "a").await;
     for (name, scope) in SCOPES {
-        space.make_quota(name, limiting(scope)).await;
+        namespace.make_quota(name, limiting(scope)).await;
     }
     let params = PostParams::default();
-    let old = space.must_create(around("old")).await;
+    let old = namespace.must_create(around("old")).await;
     assert!(of_pod(&old));
-    let deployments: Api<Deployment> = space.api();
-    let made = deployments.create(&params, &deployment("old")).await;
-    assert!(of_deployment(&made.expect("a deployment")));
+    let deployments: Api<Deployment> = namespace.api();
+    let created = deployments.create(&params, &deployment("old")).await;
+    assert!(of_deployment(&created.expect("a deployment")));
 
     server.restart_with(&[CONTROLLERS, OFF]);
-    let space = Space::of(&server.client().await, "a");
-    check_while_off(&space).await;
+    let namespace = QuotaNamespace::of(&server.client().await, "a");
+    check_while_off(&namespace).await;
 
     server.restart_with(&[CONTROLLERS]);
-    let space = Space::of(&server.client().await, "a");
-    assert!(of_pod(&space.pods().get("old").await.expect("the pod")));
-    let deployments: Api<Deployment> = space.api();
+    let namespace = QuotaNamespace::of(&server.client().await, "a");
+    assert!(of_pod(&namespace.pods().get("old").await.expect("the pod")));
+    let deployments: Api<Deployment> = namespace.api();
     let kept = deployments.get("old").await.expect("the deployment");
     assert!(of_deployment(&kept));
     let dropped = deployments.get("new").await.expect("the deployment");
     assert!(!of_deployment(&dropped), "it comes back by itself");
     for (name, _) in SCOPES {
-        assert_eq!(space.used(name).await, json!({"pods": "1"}), "{name}");
+        assert_eq!(namespace.used(name).await, json!({"pods": "1"}), "{name}");
     }
-    assert!(of_pod(&space.must_create(around("again")).await));
-    let full = space.refused(around("more")).await;
+    assert!(of_pod(&namespace.must_create(around("again")).await));
+    let full = namespace.refused(around("more")).await;
     assert!(full.contains("used: pods=2, limited: pods=2"), "{full}");
-    space
+    namespace
         .make_quota("again", limiting("CrossNamespaceAffinity"))
         .await;
-    assert_eq!(space.used("again").await, json!({"pods": "2"}));
+    assert_eq!(namespace.used("again").await, json!({"pods": "2"}));
 }
 
-async fn check_while_off(space: &Space) {
+async fn check_while_off(namespace: &QuotaNamespace) {
     let (post, patch) = (PostParams::default(), PatchParams::default());
     let label = Patch::Merge(json!({"metadata": {"labels": {"x": "y"}}}));
-    let changed = space.pods().patch("old", &patch, &label).await;
+    let changed = namespace.pods().patch("old", &patch, &label).await;
     assert!(of_pod(&changed.expect("a patch")), "an update drops it");
-    let deployments: Api<Deployment> = space.api();
+    let deployments: Api<Deployment> = namespace.api();
     let replicas = Patch::Merge(json!({"spec": {"replicas": 3}}));
     let changed = deployments.patch("old", &patch, &replicas).await;
     assert!(
@@ -108,22 +108,25 @@ async fn check_while_off(space: &Space) {
         "an update drops it"
     );
 
-    // New pods lose the field, and so the scope is not theirs.
+    // New pods lose the field, so the scope does not match them.
     for name in ["new", "newer", "newest"] {
-        assert!(!of_pod(&space.must_create(around(name)).await), "{name}");
+        assert!(
+            !of_pod(&namespace.must_create(around(name)).await),
+            "{name}"
+        );
     }
-    let made = deployments.create(&post, &deployment("new")).await;
-    assert!(!of_deployment(&made.expect("a deployment")));
+    let created = deployments.create(&post, &deployment("new")).await;
+    assert!(!of_deployment(&created.expect("a deployment")));
 
     for (name, scope) in SCOPES {
-        assert_eq!(space.used(name).await, json!({"pods": "1"}), "{name}");
-        // Quotas that have the scope can be changed and keep it; others cannot get it.
-        let changed = space.set_hard(name, json!({"pods": "3"})).await;
+        assert_eq!(namespace.used(name).await, json!({"pods": "1"}), "{name}");
+        // Quotas with the scope can be updated and keep it; others cannot add it.
+        let changed = namespace.set_hard(name, json!({"pods": "3"})).await;
         let scopes = changed.spec.expect("a spec").scopes;
         assert_eq!(scopes.as_deref(), Some(&[scope.to_owned()][..]));
-        space.set_hard(name, json!({"pods": "2"})).await;
+        namespace.set_hard(name, json!({"pods": "2"})).await;
         let quota = object(json!({"metadata": {"name": "new"}, "spec": limiting(scope)}));
-        let refused = space.quotas().create(&post, &quota).await;
+        let refused = namespace.quotas().create(&post, &quota).await;
         assert_eq!(code(refused), (422, "Invalid".to_owned()), "{scope}");
     }
 }

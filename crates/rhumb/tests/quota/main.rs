@@ -1,4 +1,4 @@
-//! Quotas and limit ranges, as users meet them: the built program, many clients at once, crashes, several servers.
+//! Quotas and limit ranges end to end: the built program, concurrent clients, crashes, several servers.
 
 #[path = "../../../store/tests/etcd_server/mod.rs"]
 mod etcd_server;
@@ -18,6 +18,7 @@ mod waiting;
 #[allow(dead_code)]
 mod webhook;
 
+mod concurrency;
 mod crash;
 mod cross_namespace;
 mod failures;
@@ -25,8 +26,7 @@ mod gate;
 mod limited;
 mod metrics;
 mod paths;
+mod quota_namespace;
 mod ranges;
 mod release;
-mod rush;
-mod space;
 mod status;

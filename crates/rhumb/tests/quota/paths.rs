@@ -1,4 +1,4 @@
-//! Every way in which something comes about or grows is held against the quotas, under a crowd as well.
+//! All writes that create or grow an object are charged to quotas, also under concurrency.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Service};
@@ -7,37 +7,37 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::make::object;
-use crate::space::{Space, forbidden, pod_requesting, start};
+use crate::quota_namespace::{QuotaNamespace, forbidden, pod_requesting, start};
 
-const CROWD: usize = 60;
+const CONCURRENT_WRITES: usize = 60;
 
-/// How many of a crowd got in; all others were refused cleanly.
+/// The number of successful writes; all others must be quota denials.
 async fn count_in(creations: JoinSet<kube::Result<()>>) -> usize {
-    let mut made = 0;
+    let mut created = 0;
     for result in creations.join_all().await {
         if result.is_ok() {
-            made += 1;
+            created += 1;
             continue;
         }
         let message = forbidden(result);
         assert!(message.contains("exceeded quota: q, "), "{message}");
     }
-    made
+    created
 }
 
-/// A service takes addresses and ports as well, which others may have taken by then.
+/// A service also allocates addresses and ports, which may conflict.
 #[tokio::test]
-async fn services_and_their_ports_are_counted_as_they_are_given() {
+async fn services_and_allocated_node_ports_are_counted() {
     let server = start();
-    let space = Space::make(&server.client().await, "a").await;
+    let namespace = QuotaNamespace::make(&server.client().await, "a").await;
     let hard = json!({"services": "9", "services.nodeports": "4"});
-    space.make_quota("q", json!({"hard": hard})).await;
+    namespace.make_quota("q", json!({"hard": hard})).await;
     let mut creations = JoinSet::new();
-    for place in 0..CROWD {
-        let services: kube::Api<Service> = space.api();
-        // Each with two ports of the nodes.
+    for index in 0..CONCURRENT_WRITES {
+        let services: kube::Api<Service> = namespace.api();
+        // Each has two node ports.
         let service = json!({
-            "metadata": {"name": format!("s-{place}")},
+            "metadata": {"name": format!("s-{index}")},
             "spec": {"type": "NodePort", "ports": [
                 {"name": "a", "port": 80}, {"name": "b", "port": 81},
             ]},
@@ -49,65 +49,65 @@ async fn services_and_their_ports_are_counted_as_they_are_given() {
     }
     assert_eq!(count_in(creations).await, 2);
     let used = json!({"services": "2", "services.nodeports": "4"});
-    assert_eq!(space.used("q").await, used);
+    assert_eq!(namespace.used("q").await, used);
 }
 
-/// An update makes what is not there, for some kinds.
+/// Some kinds allow create on update.
 #[tokio::test]
-async fn what_an_update_makes_is_counted() {
+async fn objects_created_by_update_are_counted() {
     let server = start();
-    let space = Space::make(&server.client().await, "a").await;
+    let namespace = QuotaNamespace::make(&server.client().await, "a").await;
     let hard = json!({"count/leases.coordination.k8s.io": "5"});
-    space.make_quota("q", json!({"hard": hard})).await;
+    namespace.make_quota("q", json!({"hard": hard})).await;
     let mut updates = JoinSet::new();
-    for place in 0..CROWD {
-        let leases: kube::Api<Lease> = space.api();
+    for index in 0..CONCURRENT_WRITES {
+        let leases: kube::Api<Lease> = namespace.api();
         updates.spawn(async move {
-            let name = format!("l-{place}");
+            let name = format!("l-{index}");
             let lease = object(json!({"metadata": {"name": name}, "spec": {}}));
             let params = PostParams::default();
             leases.replace(&name, &params, &lease).await.map(drop)
         });
     }
     assert_eq!(count_in(updates).await, 5);
-    assert_eq!(space.used("q").await, hard);
+    assert_eq!(namespace.used("q").await, hard);
 }
 
-async fn resize(space: &Space, name: &str, cpu: &str) -> kube::Result<Pod> {
+async fn resize(namespace: &QuotaNamespace, name: &str, cpu: &str) -> kube::Result<Pod> {
     let containers = json!([{"name": "main", "resources": {"requests": {"cpu": cpu}}}]);
     let patch = Patch::Strategic(json!({"spec": {"containers": containers}}));
     let params = PatchParams::default();
-    let pods = space.pods();
+    let pods = namespace.pods();
     pods.patch_subresource("resize", name, &params, &patch)
         .await
 }
 
-/// Pods that grow where they are: all at once, and no more of them than there is room for.
+/// Concurrent resizes of pods do not exceed the quota.
 #[tokio::test]
-async fn a_pod_that_grows_needs_room_for_what_it_grows_by() {
+async fn pod_resize_is_charged_the_difference() {
     const PODS: usize = 20;
     let server = start();
-    let space = Space::make(&server.client().await, "a").await;
+    let namespace = QuotaNamespace::make(&server.client().await, "a").await;
     let hard = json!({"requests.cpu": "2750m"});
-    space.make_quota("q", json!({"hard": hard})).await;
-    for place in 0..PODS {
-        space
-            .must_create(pod_requesting(&format!("p-{place}"), 100))
+    namespace.make_quota("q", json!({"hard": hard})).await;
+    for index in 0..PODS {
+        namespace
+            .must_create(pod_requesting(&format!("p-{index}"), 100))
             .await;
     }
     let mut resizes = JoinSet::new();
-    for place in 0..PODS {
-        let space = space.clone();
+    for index in 0..PODS {
+        let namespace = namespace.clone();
         resizes.spawn(async move {
-            let name = format!("p-{place}");
-            resize(&space, &name, "250m").await.map(drop)
+            let name = format!("p-{index}");
+            resize(&namespace, &name, "250m").await.map(drop)
         });
     }
     assert_eq!(count_in(resizes).await, 5);
     let used = |cpu: &str| -> Value { json!({"requests.cpu": cpu}) };
-    assert_eq!(space.used("q").await, used("2750m"));
-    // What shrinks makes room.
-    let grown = space.list().await.into_iter().find(|pod| {
+    assert_eq!(namespace.used("q").await, used("2750m"));
+    // Shrinking releases usage.
+    let grown = namespace.list().await.into_iter().find(|pod| {
         let resources = pod
             .spec
             .as_ref()
@@ -116,7 +116,7 @@ async fn a_pod_that_grows_needs_room_for_what_it_grows_by() {
         requests.is_some_and(|requests| requests["cpu"].0 == "250m")
     });
     let name = grown.and_then(|pod| pod.metadata.name).expect("a pod");
-    resize(&space, &name, "50m").await.expect("it shrinks");
-    space.must_create(pod_requesting("last", 200)).await;
-    assert_eq!(space.used("q").await, used("2750m"));
+    resize(&namespace, &name, "50m").await.expect("it shrinks");
+    namespace.must_create(pod_requesting("last", 200)).await;
+    assert_eq!(namespace.used("q").await, used("2750m"));
 }

@@ -1,31 +1,14 @@
-//! Nodes and pods for the scheduler, and what became of them.
+//! Nodes and pods for scheduler tests, and their scheduling results.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
 use crate::make::object;
-
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(90);
-const PAUSE: Duration = Duration::from_millis(50);
-
-/// Asks until there is an answer.
-pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{what} did not come about");
-        sleep(PAUSE).await;
-    }
-}
+use crate::program::poll_until;
 
 pub(crate) async fn make_node(client: &Client, name: &str, cpu: &str) {
     make_node_in(client, name, cpu, "zone").await;
@@ -39,24 +22,24 @@ pub(crate) async fn make_node_in(client: &Client, name: &str, cpu: &str, zone: &
         "metadata": {"name": name, "labels": labels},
         "status": {"allocatable": amounts, "capacity": amounts},
     }));
-    let made = nodes.create(&PostParams::default(), &node).await;
-    made.expect("a node");
+    let created = nodes.create(&PostParams::default(), &node).await;
+    created.expect("a node");
 }
 
-/// A namespace, once pods can be made in it.
+/// Creates a namespace and waits until pods can be created in it.
 pub(crate) async fn make_namespace(client: &Client, name: &str, labels: Value) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = object(json!({"metadata": {"name": name, "labels": labels}}));
-    let made = namespaces.create(&PostParams::default(), &namespace).await;
-    made.expect("a namespace");
+    let created = namespaces.create(&PostParams::default(), &namespace).await;
+    created.expect("a namespace");
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), name);
-    until("an account", async || {
+    poll_until("an account", async || {
         accounts.get_opt("default").await.expect("a read")
     })
     .await;
 }
 
-/// A pod that goes to any node; `more` is added to its spec.
+/// A pod for any node; `more` is merged into its spec.
 pub(crate) fn pod(name: &str, app: &str, more: Value) -> Pod {
     let mut spec = json!({
         "containers": [{"name": "c", "image": "i"}],
@@ -68,7 +51,7 @@ pub(crate) fn pod(name: &str, app: &str, more: Value) -> Pod {
     object(json!({"metadata": {"name": name, "labels": {"app": app}}, "spec": spec}))
 }
 
-/// For one that stands no other of its app on its node.
+/// Anti-affinity to pods of the same app on a node.
 pub(crate) fn apart(app: &str) -> Value {
     json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{
         "topologyKey": "kubernetes.io/hostname",
@@ -76,7 +59,7 @@ pub(crate) fn apart(app: &str) -> Value {
     }]}}})
 }
 
-/// Terms of inter-pod affinity about pods of an app in namespaces with a label `team`.
+/// Inter-pod affinity terms about pods of an app in namespaces with a label `team`.
 pub(crate) fn about_team(app: &str, team: &str) -> Value {
     json!({"requiredDuringSchedulingIgnoredDuringExecution": [{
         "topologyKey": "kubernetes.io/hostname",
@@ -85,30 +68,30 @@ pub(crate) fn about_team(app: &str, team: &str) -> Value {
     }]})
 }
 
-/// For a pod that goes to one node.
+/// Node affinity for one node.
 pub(crate) fn on(node: &str) -> Value {
     json!({"nodeSelector": {"kubernetes.io/hostname": node}})
 }
 
 pub(crate) async fn make_pod(pods: &Api<Pod>, pod: &Pod) {
-    let made = pods.create(&PostParams::default(), pod).await;
-    made.expect("a pod");
+    let created = pods.create(&PostParams::default(), pod).await;
+    created.expect("a pod");
 }
 
 pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-/// The pod once it has a node.
+/// The pod once it is bound.
 pub(crate) async fn placed(pods: &Api<Pod>, name: &str) -> String {
-    until(&format!("a node for {name}"), async || {
+    poll_until(&format!("a node for {name}"), async || {
         let pod = pods.get(name).await.expect("a read");
         node_of(&pod).map(str::to_owned)
     })
     .await
 }
 
-/// What the pod says of why it has no node.
+/// The message of the pod's unschedulable condition.
 pub(crate) fn why(pod: &Pod) -> Option<(String, String)> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let condition = conditions.iter().find(|one| one.type_ == "PodScheduled")?;
@@ -116,8 +99,7 @@ pub(crate) fn why(pod: &Pod) -> Option<(String, String)> {
     (condition.status == "False").then(|| (text(&condition.reason), text(&condition.message)))
 }
 
-/// Where all pods of an app are, each on a node of its own: this is the proof that nothing was placed against what
-/// pods ask for.
+/// The nodes of all pods of an app. Checks that no two share a node, so that no constraint was violated.
 pub(crate) async fn all_apart(pods: &Api<Pod>, app: &str) -> BTreeMap<String, String> {
     let params = ListParams::default().labels(&format!("app={app}"));
     let list = pods.list(&params).await.expect("a list");

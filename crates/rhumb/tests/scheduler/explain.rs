@@ -1,4 +1,4 @@
-//! `rhumb scheduler explain`: what stands between a pod and each node.
+//! `rhumb scheduler explain`: why each node is feasible or not.
 
 use std::process::Command;
 
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::cluster::{about_team, make_namespace, make_node, make_pod, on, placed, pod};
 use crate::program::FEW_CONTROLLERS;
-use crate::support::Server;
+use crate::support::TestServer;
 
-/// What it says to whom: to those who asked, and to those who watch.
-fn explain(server: &Server, flags: &str) -> (bool, String, String) {
-    let ended = Command::new(env!("CARGO_BIN_EXE_rhumb"))
+/// Whether it succeeded, standard output and standard error.
+fn explain(server: &TestServer, flags: &str) -> (bool, String, String) {
+    let process_output = Command::new(env!("CARGO_BIN_EXE_rhumb"))
         .args(["scheduler", "explain", "--kubeconfig"])
         .arg(server.kubeconfig())
         .args(flags.split(' '))
@@ -20,22 +20,23 @@ fn explain(server: &Server, flags: &str) -> (bool, String, String) {
         .expect("the program runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     (
-        ended.status.success(),
-        text(ended.stdout),
-        text(ended.stderr),
+        process_output.status.success(),
+        text(process_output.stdout),
+        text(process_output.stderr),
     )
 }
 
 #[track_caller]
-fn explained(server: &Server, flags: &str) -> String {
-    let (is_well, answer, notes) = explain(server, flags);
+fn explained(server: &TestServer, flags: &str) -> String {
+    let (is_well, response, notes) = explain(server, flags);
     assert!(is_well && notes.is_empty(), "{flags}: {notes}");
-    answer
+    response
 }
 
-/// Two nodes. `db` is on the first; `web` may go there only, and stands no `db` of a namespace with the label `team=x`.
-async fn cluster() -> Server {
-    let server = Server::start_with(&[FEW_CONTROLLERS, "--scheduler"]);
+/// Two nodes. `db` runs on the first; `web` may run only there, and has anti-affinity to `db` in namespaces with the
+/// label `team=x`.
+async fn cluster() -> TestServer {
+    let server = TestServer::start_with(&[FEW_CONTROLLERS, "--scheduler"]);
     let client = server.client_for_pods().await;
     for node in ["n1", "n2"] {
         make_node(&client, node, "4").await;
@@ -55,11 +56,12 @@ async fn cluster() -> Server {
     server
 }
 
-const ASKED: &str = "spec.nodeSelector: asked for is kubernetes.io/hostname=n1, and the node has kubernetes.io/hostname=n2";
-const WHO: &str = "pod other/db is in kubernetes.io/hostname=n1, and the pod's anti-affinity is about it (app=db)";
+const ASKED: &str = "spec.nodeSelector: requires kubernetes.io/hostname=n1, but the node has kubernetes.io/hostname=n2";
+const WHO: &str =
+    "pod other/db in kubernetes.io/hostname=n1 matches the pod's anti-affinity (app=db)";
 
 #[tokio::test]
-async fn a_pod_is_explained_node_by_node() {
+async fn explain_lists_a_verdict_for_every_node() {
     let server = cluster().await;
     let n1 = format!(
         "n1    no    -      InterPodAffinity: node(s) didn't match pod anti-affinity rules: {WHO}\n"
@@ -71,13 +73,16 @@ async fn a_pod_is_explained_node_by_node() {
     assert_eq!(explained(&server, "pod/web"), format!("{head}{n1}{n2}"));
     assert_eq!(explained(&server, "web --node n1"), format!("{head}{n1}"));
 
-    // As a scheduler sees it that does not look at labels of namespaces.
+    // Like a scheduler without namespace selectors.
     let gates = "PodAffinityNamespaceSelector=false";
-    let (is_well, answer, _) = explain(&server, &format!("web --feature-gates {gates}"));
-    assert!(is_well && answer.contains("1 of 2 nodes fit\n"), "{answer}");
+    let (is_well, response, _) = explain(&server, &format!("web --feature-gates {gates}"));
+    assert!(
+        is_well && response.contains("1 of 2 nodes fit\n"),
+        "{response}"
+    );
 
-    let answer = explained(&server, "web -o json");
-    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    let response = explained(&server, "web -o json");
+    let response: Value = serde_json::from_str(&response).expect("JSON");
     let expected = json!({
         "namespace": "default",
         "name": "web",
@@ -97,59 +102,59 @@ async fn a_pod_is_explained_node_by_node() {
             }]},
         ],
     });
-    assert_eq!(answer, expected);
+    assert_eq!(response, expected);
 
-    let answer = explained(&server, "gated");
+    let response = explained(&server, "gated");
     let says =
         "pod default/gated is held back by its scheduling gates: wait, longer\n2 of 2 nodes fit\n";
-    assert!(answer.starts_with(says), "{answer}");
+    assert!(response.starts_with(says), "{response}");
 
-    // One that has a node is not in its own way.
-    let answer = explained(&server, "po/db -n other");
+    // A bound pod does not conflict with itself.
+    let response = explained(&server, "po/db -n other");
     let says = "pod other/db is on n1\n1 of 2 nodes fit\n\nNODE  FITS  SCORE  WHY\nn1    yes   ";
-    assert!(answer.starts_with(says), "{answer}");
-    let answer = explained(&server, "db -n other -o json");
-    let answer: Value = serde_json::from_str(&answer).expect("JSON");
-    assert_eq!(answer["node"], "n1");
-    let [n1, n2] = answer["nodes"].as_array().expect("nodes").as_slice() else {
-        panic!("{answer}");
+    assert!(response.starts_with(says), "{response}");
+    let response = explained(&server, "db -n other -o json");
+    let response: Value = serde_json::from_str(&response).expect("JSON");
+    assert_eq!(response["node"], "n1");
+    let [n1, n2] = response["nodes"].as_array().expect("nodes").as_slice() else {
+        panic!("{response}");
     };
     let parts = n1["scores"].as_array().expect("scores").iter();
     let sum: i64 = parts.filter_map(|part| part["score"].as_i64()).sum();
     assert_eq!(n1["score"].as_i64(), Some(sum));
-    assert!(sum > 0 && n2["score"].is_null(), "{answer}");
+    assert!(sum > 0 && n2["score"].is_null(), "{response}");
 }
 
 #[tokio::test]
-async fn what_cannot_be_explained_is_said_in_one_line() {
+async fn explain_failures_are_reported_in_one_line() {
     let server = cluster().await;
     for (flags, says) in [
         (
             "nobody",
-            "there is no pod \"nobody\" in the namespace \"default\" that has not come to its end",
+            "no pod \"nobody\" in namespace \"default\", or it has terminated",
         ),
         (
             "db",
-            "there is no pod \"db\" in the namespace \"default\" that has not come to its end",
+            "no pod \"db\" in namespace \"default\", or it has terminated",
         ),
         (
             "deployment/web",
-            "\"deployment\" is no pod: only pods are scheduled",
+            "unsupported resource \"deployment\": only pods are scheduled",
         ),
-        ("web --node n1 --node n3", "there is no node \"n3\""),
+        ("web --node n1 --node n3", "node \"n3\" not found"),
         (
             "foreign",
-            "the pod is scheduled by \"another\", which is no profile of the configuration; name the file of its \
-             scheduler with --config",
+            "the configuration has no profile for the pod's scheduler \"another\"; set --config to the file of that \
+             scheduler",
         ),
         (
             "web --config /nowhere",
-            "the configuration of the scheduler /nowhere: No such file or directory (os error 2)",
+            "scheduler configuration /nowhere: No such file or directory (os error 2)",
         ),
     ] {
-        let (is_well, answer, problem) = explain(&server, flags);
+        let (is_well, response, problem) = explain(&server, flags);
         assert_eq!(
-            (is_well, answer.as_str(), problem),
+            (is_well, response.as_str(), problem),
             (false, "", format!("rhumb: {says}\n"))
         );
     }

@@ -1,9 +1,9 @@
-//! What an operator can say wrongly.
+//! Invalid flags and configurations.
 
 use std::process::Command;
 
 #[test]
-fn what_cannot_be_is_said_in_one_line() {
+fn invalid_flags_fail_with_a_one_line_error() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str, text: &str| {
         let path = directory.path().join(name);
@@ -28,12 +28,12 @@ fn what_cannot_be_is_said_in_one_line() {
         ),
         (
             ["--config", "/nowhere"],
-            "rhumb: the configuration of the scheduler /nowhere: No such file or directory (os error 2)\n"
+            "rhumb: scheduler configuration /nowhere: No such file or directory (os error 2)\n"
                 .to_owned(),
         ),
         (
             ["--config", &wrong],
-            format!("rhumb: the configuration of the scheduler {wrong}: line 4, column 3: unknown field"),
+            format!("rhumb: scheduler configuration {wrong}: line 4, column 3: unknown field"),
         ),
         (
             ["--leader-elect-resource-name", "Bad_Name"],
@@ -50,9 +50,9 @@ fn what_cannot_be_is_said_in_one_line() {
         if flags[0] != "--kubeconfig" {
             command.args(["--kubeconfig", &kubeconfig]);
         }
-        let ended = command.output().expect("the program runs");
-        let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(!ended.status.success(), "{flags:?}");
+        let process_output = command.output().expect("the program runs");
+        let said = String::from_utf8_lossy(&process_output.stderr);
+        assert!(!process_output.status.success(), "{flags:?}");
         assert!(said.starts_with(&says) && said.lines().count() == 1, "{said}");
     }
 }

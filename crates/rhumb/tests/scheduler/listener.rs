@@ -1,4 +1,4 @@
-//! What a scheduler that runs alone shows of itself.
+//! Metrics and health endpoints of `rhumb scheduler`.
 
 use std::net::TcpListener;
 
@@ -6,12 +6,12 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, Config};
 use serde_json::json;
 
-use crate::apart::Scheduler;
-use crate::cluster::{apart, make_node, make_pod, placed, pod, until};
-use crate::program::FEW_CONTROLLERS;
-use crate::support::Server;
+use crate::cluster::{apart, make_node, make_pod, placed, pod};
+use crate::leader_election::SchedulerProcess;
+use crate::program::{FEW_CONTROLLERS, poll_until};
+use crate::support::TestServer;
 
-/// What it answers; nothing while it is not there.
+/// The response, or `None` while nothing listens.
 async fn ask(client: &Client, method: &str, path: &str) -> Option<(u16, String)> {
     let request = http::Request::builder().method(method).uri(path);
     let request = request
@@ -24,13 +24,13 @@ async fn ask(client: &Client, method: &str, path: &str) -> Option<(u16, String)>
 }
 
 #[tokio::test]
-async fn metrics_and_health_are_shown() {
-    let server = Server::start_with(&[FEW_CONTROLLERS]);
+async fn metrics_and_health_are_served() {
+    let server = TestServer::start_with(&[FEW_CONTROLLERS]);
     let client = server.client_for_pods().await;
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = free.local_addr().expect("an address").to_string();
     drop(free);
-    let _scheduler = Scheduler::start(&server, &["--metrics-address", &address]);
+    let _scheduler = SchedulerProcess::start(&server, &["--metrics-address", &address]);
     let url = format!("http://{address}").parse().expect("a URL");
     let listener = Client::try_from(Config::new(url)).expect("a client");
 
@@ -42,11 +42,12 @@ async fn metrics_and_health_are_shown() {
     let gates = json!({"schedulingGates": [{"name": "wait"}]});
     make_pod(&pods, &pod("c", "y", gates)).await;
 
-    let (_, text) = until("the pods among the metrics", async || {
-        let answer = ask(&listener, "GET", "/metrics").await?;
+    let (_, text) = poll_until("the pods among the metrics", async || {
+        let http_response = ask(&listener, "GET", "/metrics").await?;
         let waits = |queue: &str| format!("scheduler_pending_pods{{queue=\"{queue}\"}} 1\n");
-        let both = answer.1.contains(&waits("unschedulable")) && answer.1.contains(&waits("gated"));
-        both.then_some(answer)
+        let both = http_response.1.contains(&waits("unschedulable"))
+            && http_response.1.contains(&waits("gated"));
+        both.then_some(http_response)
     })
     .await;
     for line in [
@@ -69,7 +70,11 @@ async fn metrics_and_health_are_shown() {
         ("GET", "/", 404, "404 page not found\n"),
         ("POST", "/metrics", 405, "only GET\n"),
     ] {
-        let answer = ask(&listener, method, path).await;
-        assert_eq!(answer, Some((code, says.to_owned())), "{method} {path}");
+        let http_response = ask(&listener, method, path).await;
+        assert_eq!(
+            http_response,
+            Some((code, says.to_owned())),
+            "{method} {path}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What the scheduler of `rhumb up` and `rhumb scheduler` do, seen by a client over TLS.
+//! Tests of the scheduler of `rhumb up` and `rhumb scheduler`, with a client over TLS.
 
 #[path = "../kube_rs/make.rs"]
 #[allow(dead_code)]
@@ -10,10 +10,10 @@ mod program;
 #[allow(dead_code)]
 mod support;
 
-mod apart;
 mod cluster;
+mod embedded;
 mod explain;
 mod flags;
-mod inside;
+mod leader_election;
 mod listener;
-mod placing;
+mod scheduling;

@@ -1,30 +1,30 @@
-//! Every route has an authorization case: nothing answers a user without rights.
+//! Authorization of every route: none answers a user without permissions.
 
 use std::collections::BTreeSet;
 
 use http::{Method, StatusCode};
 use rhumb_api::{Kind, Verb};
 
-use crate::support::{As, Client, NOBODY, Server};
+use crate::support::{ClientCredentials, HttpTestClient, NOBODY, TestServer};
 
-/// What every authenticated user may do, as upstream's `system:basic-user` has it.
+/// Permissions of every authenticated user, from upstream's `system:basic-user`.
 const FOR_EVERYONE: [&str; 3] = [
     "create selfsubjectaccessreviews",
     "create selfsubjectrulesreviews",
     "create selfsubjectreviews",
 ];
 
-struct Route {
+struct AuthorizedRoute {
     method: Method,
     path: String,
     verb: &'static str,
-    /// With its subresource.
+    /// Resource with subresource.
     resource: String,
     group: String,
     namespace: Option<&'static str>,
 }
 
-fn routes_of(kind: &Kind, routes: &mut Vec<Route>) {
+fn routes_of(kind: &Kind, routes: &mut Vec<AuthorizedRoute>) {
     for version in &kind.versions {
         let root = match &*kind.group {
             "" => format!("/api/{}", version.version),
@@ -40,7 +40,7 @@ fn routes_of(kind: &Kind, routes: &mut Vec<Route>) {
                 None => format!("{root}/{}", kind.plural),
             };
             for &verb in kind.verbs {
-                // Across namespaces one can only look.
+                // Across namespaces only reading is possible.
                 if kind.is_namespaced()
                     && namespace.is_none()
                     && !matches!(verb, Verb::List | Verb::Watch)
@@ -73,7 +73,7 @@ fn route(
     verb: Verb,
     subresource: Option<&str>,
     namespace: Option<&'static str>,
-) -> Route {
+) -> AuthorizedRoute {
     let (method, at_object, query) = match verb {
         Verb::Create => (Method::POST, subresource.is_some(), ""),
         Verb::Delete => (Method::DELETE, true, ""),
@@ -86,12 +86,12 @@ fn route(
     };
     let name = if at_object { "/x" } else { "" };
     let below = subresource.map(|it| format!("/{it}")).unwrap_or_default();
-    // The path of a namespace is also its own scope.
+    // A namespace is authorized in the scope of itself.
     let namespace = match &*kind.plural {
         "namespaces" if at_object => Some("x"),
         _ => namespace,
     };
-    Route {
+    AuthorizedRoute {
         method,
         path: format!("{collection}{name}{below}{query}"),
         verb: verb.name(),
@@ -101,7 +101,7 @@ fn route(
     }
 }
 
-fn all_routes() -> Vec<Route> {
+fn all_routes() -> Vec<AuthorizedRoute> {
     let mut routes = Vec::new();
     for kind in rhumb_api::kinds::all() {
         routes_of(&kind, &mut routes);
@@ -109,21 +109,23 @@ fn all_routes() -> Vec<Route> {
     routes
 }
 
-async fn code(client: &mut Client, method: &Method, path: &str) -> StatusCode {
-    client.ask(method.clone(), path, "").await.code
+async fn code(client: &mut HttpTestClient, method: &Method, path: &str) -> StatusCode {
+    client.send_request(method.clone(), path, "").await.code
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_route_answers_a_user_without_rights() {
-    let server = Server::start(&[]);
-    let mut nobody = server.http2(As::Token(NOBODY)).await;
-    let mut stranger = server.http2(As::Token("no-such-token")).await;
-    let mut anonymous = server.http2(As::Anonymous).await;
+async fn every_route_rejects_a_user_without_permissions() {
+    let server = TestServer::start(&[]);
+    let mut nobody = server.http2(ClientCredentials::Token(NOBODY)).await;
+    let mut stranger = server
+        .http2(ClientCredentials::Token("no-such-token"))
+        .await;
+    let mut anonymous = server.http2(ClientCredentials::Anonymous).await;
     let routes = all_routes();
     assert!(routes.len() > 600, "{} routes", routes.len());
     let mut wrong = Vec::new();
     for route in &routes {
-        let Route {
+        let AuthorizedRoute {
             method,
             path,
             verb,
@@ -137,9 +139,9 @@ async fn no_route_answers_a_user_without_rights() {
         if code(&mut anonymous, method, path).await != StatusCode::FORBIDDEN {
             wrong.push(format!("{method} {path}: anonymous users are not refused"));
         }
-        let answer = nobody.ask(method.clone(), path, "").await;
+        let response = nobody.send_request(method.clone(), path, "").await;
         if FOR_EVERYONE.contains(&format!("{verb} {resource}").as_str()) {
-            if answer.code == StatusCode::FORBIDDEN {
+            if response.code == StatusCode::FORBIDDEN {
                 wrong.push(format!("{method} {path}: is for everyone, and refused"));
             }
             continue;
@@ -151,12 +153,12 @@ async fn no_route_answers_a_user_without_rights() {
         let want = format!(
             "User \"nobody\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {scope}"
         );
-        let message = answer.json()["message"]
+        let message = response.json()["message"]
             .as_str()
             .unwrap_or_default()
             .to_owned();
-        if answer.code != StatusCode::FORBIDDEN || !message.ends_with(&want) {
-            wrong.push(format!("{method} {path}: {} {message}", answer.code));
+        if response.code != StatusCode::FORBIDDEN || !message.ends_with(&want) {
+            wrong.push(format!("{method} {path}: {} {message}", response.code));
         }
     }
     assert!(
@@ -169,11 +171,11 @@ async fn no_route_answers_a_user_without_rights() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_resource_that_discovery_names_is_in_the_table() {
-    let server = Server::start(&[]);
-    let mut admin = server.http2(As::Admin).await;
+async fn every_resource_in_discovery_is_in_the_route_table() {
+    let server = TestServer::start(&[]);
+    let mut admin = server.http2(ClientCredentials::Admin).await;
     let mut roots = vec!["/api/v1".to_owned()];
-    let groups = admin.ask(Method::GET, "/apis", "").await.json();
+    let groups = admin.send_request(Method::GET, "/apis", "").await.json();
     for group in groups["groups"].as_array().unwrap() {
         for version in group["versions"].as_array().unwrap() {
             roots.push(format!(
@@ -188,7 +190,7 @@ async fn every_resource_that_discovery_names_is_in_the_table() {
         .collect();
     let mut missing = Vec::new();
     for root in &roots {
-        let list = admin.ask(Method::GET, root, "").await.json();
+        let list = admin.send_request(Method::GET, root, "").await.json();
         let group = root
             .strip_prefix("/apis/")
             .map_or("", |it| it.split('/').next().unwrap());
@@ -206,13 +208,15 @@ async fn every_resource_that_discovery_names_is_in_the_table() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn paths_are_open_to_whom_upstream_opens_them() {
-    let server = Server::start(&[]);
-    let mut admin = server.http2(As::Admin).await;
-    let mut nobody = server.http2(As::Token(NOBODY)).await;
-    let mut stranger = server.http2(As::Token("no-such-token")).await;
-    let mut anonymous = server.http2(As::Anonymous).await;
-    // What the admin, an authenticated user and an anonymous one are answered.
+async fn non_resource_paths_have_upstreams_access_rules() {
+    let server = TestServer::start(&[]);
+    let mut admin = server.http2(ClientCredentials::Admin).await;
+    let mut nobody = server.http2(ClientCredentials::Token(NOBODY)).await;
+    let mut stranger = server
+        .http2(ClientCredentials::Token("no-such-token"))
+        .await;
+    let mut anonymous = server.http2(ClientCredentials::Anonymous).await;
+    // Status codes for the admin, an authenticated user and an anonymous user.
     let cases = [
         ("/healthz", 200, 200, 200),
         ("/livez", 200, 200, 200),
@@ -240,23 +244,23 @@ async fn paths_are_open_to_whom_upstream_opens_them() {
         assert_eq!(got, [as_admin, as_nobody, as_anonymous], "{path}");
         assert_eq!(code(&mut stranger, &Method::GET, path).await, 401, "{path}");
     }
-    let listed = admin.ask(Method::GET, "/", "").await.json();
+    let listed = admin.send_request(Method::GET, "/", "").await.json();
     for path in listed["paths"].as_array().unwrap() {
         let path = path.as_str().unwrap();
         assert_eq!(code(&mut admin, &Method::GET, path).await, 200, "{path}");
     }
-    let refused = nobody.ask(Method::GET, "/metrics", "").await;
+    let refused = nobody.send_request(Method::GET, "/metrics", "").await;
     assert_eq!(
         refused.json()["message"],
         "forbidden: User \"nobody\" cannot get path \"/metrics\""
     );
 }
 
-/// What cannot be read must never be taken for nothing: the caller would act as itself.
+/// An unreadable header must not be ignored: the caller would act as itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_impersonation_that_is_not_plain_text_is_not_the_callers_own_request() {
-    let server = Server::start(&[]);
-    let mut admin = server.http1(As::Admin).await;
+async fn unreadable_impersonation_header_is_rejected() {
+    let server = TestServer::start(&[]);
+    let mut admin = server.http1(ClientCredentials::Admin).await;
     for (name, expected) in [
         (b"jos\xc3\xa9".as_slice(), 403),
         (b"jos\xff".as_slice(), 400),
@@ -264,28 +268,28 @@ async fn an_impersonation_that_is_not_plain_text_is_not_the_callers_own_request(
         let mut request = admin.request(Method::GET, "/api/v1/secrets", "");
         let value = http::HeaderValue::from_bytes(name).unwrap();
         request.headers_mut().insert("impersonate-user", value);
-        let answer = admin.send(request).await.unwrap();
-        assert_eq!(answer.status(), expected, "{name:?}");
+        let response = admin.send(request).await.unwrap();
+        assert_eq!(response.status(), expected, "{name:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_update_means_the_object_that_it_names() {
-    let server = Server::start(&[]);
-    let mut admin = server.http1(As::Admin).await;
+async fn update_with_a_mismatched_version_or_uid_is_rejected() {
+    let server = TestServer::start(&[]);
+    let mut admin = server.http1(ClientCredentials::Admin).await;
     let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
-    let made = admin
-        .ask(Method::POST, leases, r#"{"metadata":{"name":"a"}}"#)
+    let created = admin
+        .send_request(Method::POST, leases, r#"{"metadata":{"name":"a"}}"#)
         .await;
-    assert_eq!(made.code, 201, "{}", made.text());
+    assert_eq!(created.code, 201, "{}", created.text());
     let path = format!("{leases}/a");
     for (version, code) in [("0", 422), ("1", 409)] {
         let body = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{version}"}}}}"#);
-        let answer = admin.ask(Method::PUT, &path, &body).await;
-        assert_eq!(answer.code, code, "{}", answer.text());
+        let response = admin.send_request(Method::PUT, &path, &body).await;
+        assert_eq!(response.code, code, "{}", response.text());
     }
     let gone = admin
-        .ask(
+        .send_request(
             Method::PUT,
             &format!("{leases}/b"),
             r#"{"metadata":{"name":"b","uid":"x"}}"#,
@@ -295,9 +299,9 @@ async fn an_update_means_the_object_that_it_names() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_scaler_of_the_old_version_cannot_smuggle_in_what_the_new_one_refuses() {
-    let server = Server::start(&[]);
-    let mut admin = server.http1(As::Admin).await;
+async fn v1_autoscaler_annotations_cannot_bypass_v2_validation() {
+    let server = TestServer::start(&[]);
+    let mut admin = server.http1(ClientCredentials::Admin).await;
     let body = serde_json::json!({
         "metadata": {"name": "a", "annotations": {
             "autoscaling.alpha.kubernetes.io/behavior":
@@ -306,9 +310,11 @@ async fn a_scaler_of_the_old_version_cannot_smuggle_in_what_the_new_one_refuses(
         "spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "d"}},
     });
     let path = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
-    admin.ask(Method::POST, path, &body.to_string()).await;
+    admin
+        .send_request(Method::POST, path, &body.to_string())
+        .await;
     let list = admin
-        .ask(
+        .send_request(
             Method::GET,
             "/apis/autoscaling/v2/horizontalpodautoscalers",
             "",

@@ -1,4 +1,4 @@
-//! `rhumb admission explain`: who would see a request, from files and from a running server.
+//! `rhumb admission explain`, from files and from a running server.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::program::kubeconfig;
-use crate::support::{As, Server};
+use crate::support::{ClientCredentials, TestServer};
 
 const HOOKS: &str = r#"
 apiVersion: v1
@@ -60,12 +60,12 @@ kind: Namespace
 metadata: {name: shop, labels: {inject: "yes"}}
 "#;
 
-/// A directory with files, and the program.
-struct Files(tempfile::TempDir);
+/// A directory with input files for the command.
+struct ExplainHarness(tempfile::TempDir);
 
-impl Files {
-    fn new() -> Files {
-        let files = Files(tempfile::tempdir().unwrap());
+impl ExplainHarness {
+    fn new() -> ExplainHarness {
+        let files = ExplainHarness(tempfile::tempdir().unwrap());
         files.write("hooks.yaml", HOOKS);
         files
     }
@@ -86,7 +86,7 @@ impl Files {
         command.output().unwrap()
     }
 
-    /// What the table says of each participant, by name.
+    /// The table's verdict of each participant, by name.
     fn verdicts(&self, object: &str, flags: &str) -> Vec<String> {
         let output = self.run(object, &format!("{flags} -o json"));
         let explained: Value = serde_json::from_str(&success(output)).unwrap();
@@ -136,8 +136,8 @@ fn deployment(replicas: &str) -> String {
 }
 
 #[test]
-fn a_table_shows_who_is_asked_in_which_order_and_why_others_are_not() {
-    let files = Files::new();
+fn table_lists_participants_in_call_order_with_verdicts() {
+    let files = ExplainHarness::new();
     let table = success(files.run(&pod("shop"), ""));
     assert_eq!(
         table,
@@ -162,8 +162,8 @@ fn a_table_shows_who_is_asked_in_which_order_and_why_others_are_not() {
 }
 
 #[test]
-fn what_a_request_is_decides_who_sees_it() {
-    let files = Files::new();
+fn request_attributes_decide_the_verdicts() {
+    let files = ExplainHarness::new();
     let table: &[(&str, &str, &[&str])] = &[
         (
             &pod("shop"),
@@ -188,13 +188,13 @@ fn what_a_request_is_decides_who_sees_it() {
                 "labels Excluded 0",
             ],
         ),
-        // A name that is made later is nobody's.
+        // A generated name matches no rule by name.
         (
             "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: web}}",
             "-n shop",
             &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
         ),
-        // The default of replicas is one.
+        // The object is defaulted: replicas is 1.
         (
             &deployment(""),
             "-n shop",
@@ -219,7 +219,7 @@ fn what_a_request_is_decides_who_sees_it() {
             "-n shop --subresource eviction",
             &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
         ),
-        // A namespace brings its own labels, and its name is that of its namespace, also when it is made.
+        // A namespace is matched by its own labels, and has its own name as namespace, also on create.
         (
             "{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}",
             "",
@@ -235,7 +235,7 @@ fn what_a_request_is_decides_who_sees_it() {
             "--resource widgets.example.com -n shop",
             &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
         ),
-        // No webhook sees the configuration of webhooks.
+        // No webhook is called for webhook configurations.
         (
             "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: x}}",
             "",
@@ -249,8 +249,8 @@ fn what_a_request_is_decides_who_sees_it() {
 }
 
 #[test]
-fn what_cannot_be_explained_is_named() {
-    let files = Files::new();
+fn invalid_input_is_reported() {
+    let files = ExplainHarness::new();
     let broken = HOOKS.replace("namespaceSelector:", "namespaceSelecter:");
     let broken = files.write("broken.yaml", &broken);
     let other = files.write("other.yaml", &pod("x"));
@@ -261,12 +261,12 @@ fn what_cannot_be_explained_is_named() {
         (
             "[1, 2]",
             String::new(),
-            "object.yaml: this is no object: it needs apiVersion and kind",
+            "object.yaml: not an object with apiVersion and kind",
         ),
         (
             "{kind: Pod}",
             String::new(),
-            "this is no object: it needs apiVersion and kind",
+            "object.yaml: apiVersion is missing",
         ),
         (
             "{apiVersion: v1, kind: Pod}\n---\n{apiVersion: v1, kind: Pod}",
@@ -352,8 +352,8 @@ fn what_cannot_be_explained_is_named() {
 }
 
 #[tokio::test]
-async fn a_running_server_is_asked_for_its_configurations() {
-    let server = Server::start(&[]);
+async fn configurations_are_read_from_a_running_server() {
+    let server = TestServer::start(&[]);
     let notes = Value::Null;
     explained_by(
         &server,
@@ -364,8 +364,8 @@ async fn a_running_server_is_asked_for_its_configurations() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_look_at_exclusion_rules_is_not_taken_to() {
-    let server = Server::start(&["--feature-gates=AdmissionWebhookExclusionRules=false"]);
+async fn exclusion_rules_are_ignored_if_the_server_has_the_gate_off() {
+    let server = TestServer::start(&["--feature-gates=AdmissionWebhookExclusionRules=false"]);
     let notes = json!(["the server does not look at excludeResourceRules"]);
     explained_by(
         &server,
@@ -375,8 +375,8 @@ async fn a_server_that_does_not_look_at_exclusion_rules_is_not_taken_to() {
     .await;
 }
 
-/// Gives a server a webhook, and compares what is said of pods in some namespaces.
-async fn explained_by(server: &Server, table: &[(&str, &str)], notes: &Value) {
+/// Registers a webhook on a server and compares the verdicts for pods in some namespaces.
+async fn explained_by(server: &TestServer, table: &[(&str, &str)], notes: &Value) {
     let group = "/apis/admissionregistration.k8s.io/v1";
     let create = [
         (
@@ -398,12 +398,17 @@ async fn explained_by(server: &Server, table: &[(&str, &str)], notes: &Value) {
         ),
     ];
     for (path, body) in create {
-        let answer = server
-            .ask(As::Admin, Method::POST, &path, &body.to_string())
+        let response = server
+            .send_request(
+                ClientCredentials::Admin,
+                Method::POST,
+                &path,
+                &body.to_string(),
+            )
             .await;
-        assert_eq!(answer.code, 201, "{}", answer.text());
+        assert_eq!(response.code, 201, "{}", response.text());
     }
-    let files = Files::new();
+    let files = ExplainHarness::new();
     for (namespace, want) in table {
         let object = files.write("object.yaml", &pod(namespace));
         let mut command = explain(&object);

@@ -1,4 +1,4 @@
-//! Label indexes: the same answers with them and without, and what operators set and see.
+//! Label indexes: equal responses with and without them, flags and metrics.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::support::{Answer, As, Client, Server};
+use super::support::{ClientCredentials, HttpResponse, HttpTestClient, TestServer};
 
 const PODS: &str = "/api/v1/namespaces/jobs/pods";
 
@@ -38,7 +38,7 @@ const FIELD_SELECTORS: &[&str] = &[
 
 const SCOPES: &[&str] = &["/api/v1/pods", PODS, "/api/v1/namespaces/other/pods"];
 
-/// What no two servers have alike.
+/// Fields that differ between servers.
 const DIFFERENT: &[&str] = &[
     "uid",
     "creationTimestamp",
@@ -47,7 +47,7 @@ const DIFFERENT: &[&str] = &[
     "continue",
 ];
 
-/// A path with selectors and more.
+/// Paths with selectors and other parameters.
 fn ask_for(scope: &str, labels: &str, fields: &str, more: &str) -> String {
     let encode = |text: &str| {
         let mut encoded = String::new();
@@ -77,7 +77,7 @@ fn all_selections() -> Vec<(&'static str, &'static str, &'static str)> {
     all
 }
 
-/// What differs from one server to the next is taken out.
+/// Removes values that differ between servers.
 fn normal(mut value: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
@@ -95,12 +95,12 @@ fn normal(mut value: Value) -> Value {
     value
 }
 
-/// The writes of a busy cluster, the same each time.
-struct Script(u64);
+/// A deterministic random sequence of pod writes.
+struct RandomPodWrites(u64);
 
-impl Script {
+impl RandomPodWrites {
     fn below(&mut self, limit: u64) -> u64 {
-        // The constants are Knuth's.
+        // A linear congruential generator with Knuth's constants.
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -131,7 +131,7 @@ impl Script {
                 (Method::DELETE, format!("{pods}/{name}"), options)
             }
             1 => {
-                // A merge patch: a label that is not there any more is removed.
+                // In a merge patch, null removes a label that is no longer set.
                 let mut labels = json!({"spark-app-selector": null, "tier": null});
                 let new = self.labels();
                 for (key, value) in new.as_object().into_iter().flatten() {
@@ -146,7 +146,7 @@ impl Script {
                 (Method::PATCH, format!("{pods}/{name}/status"), patch)
             }
             _ => {
-                // The volume of a token has another name on each server.
+                // The name of the token volume differs between servers.
                 let mut spec = json!({
                     "containers": [{"name": "main", "image": "spark"}],
                     "automountServiceAccountToken": false,
@@ -162,28 +162,38 @@ impl Script {
     }
 }
 
-async fn write(client: &mut Client, method: Method, path: &str, body: &Value) -> Answer {
+async fn write(
+    client: &mut HttpTestClient,
+    method: Method,
+    path: &str,
+    body: &Value,
+) -> HttpResponse {
     let mut request = client.request(method.clone(), path, &body.to_string());
     if method == Method::PATCH {
         let merge = http::HeaderValue::from_static("application/merge-patch+json");
         request.headers_mut().insert("content-type", merge);
     }
-    Answer::read(client.send(request).await.expect("an answer")).await
+    HttpResponse::read(client.send(request).await.expect("an answer")).await
 }
 
-async fn begin(flags: &[&str]) -> Server {
-    let server = Server::start(flags);
+async fn begin(flags: &[&str]) -> TestServer {
+    let server = TestServer::start(flags);
     for namespace in ["jobs", "other"] {
         let body = json!({"metadata": {"name": namespace}}).to_string();
-        let made = server.ask(As::Admin, Method::POST, "/api/v1/namespaces", &body);
-        assert_eq!(made.await.code, 201);
+        let created_object = server.send_request(
+            ClientCredentials::Admin,
+            Method::POST,
+            "/api/v1/namespaces",
+            &body,
+        );
+        assert_eq!(created_object.await.code, 201);
         account_of(&server, namespace).await;
     }
     server
 }
 
-/// Waits until pods of the namespace can run as something.
-async fn account_of(server: &Server, namespace: &str) {
+/// Waits for the default service account, which pods need.
+async fn account_of(server: &TestServer, namespace: &str) {
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
     for _ in 0..1500 {
         if server.get(&path).await.code == 200 {
@@ -195,7 +205,7 @@ async fn account_of(server: &Server, namespace: &str) {
 }
 
 /// Reads a watch until the server ends it.
-async fn follow(client: &mut Client, path: String) -> JoinHandle<Vec<Value>> {
+async fn follow(client: &mut HttpTestClient, path: String) -> JoinHandle<Vec<Value>> {
     let request = client.request(Method::GET, &path, "");
     let response = client.send(request).await.expect("an answer");
     tokio::spawn(async move {
@@ -213,23 +223,23 @@ async fn follow(client: &mut Client, path: String) -> JoinHandle<Vec<Value>> {
     })
 }
 
-async fn lists(client: &mut Client) -> Vec<(String, Value)> {
+async fn lists(client: &mut HttpTestClient) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for (scope, labels, fields) in all_selections() {
         for more in ["", "&resourceVersion=0"] {
             let path = ask_for(scope, labels, fields, more);
-            let answer = client.ask(Method::GET, &path, "").await;
-            assert_eq!(answer.code, 200, "{path}");
-            all.push((path, normal(answer.json())));
+            let http_response = client.send_request(Method::GET, &path, "").await;
+            assert_eq!(http_response.code, 200, "{path}");
+            all.push((path, normal(http_response.json())));
         }
         if scope == PODS {
             continue;
         }
-        // Pages of one snapshot, in order.
+        // All pages of one list, in order.
         let first = ask_for(scope, labels, fields, "&limit=2");
         let mut path = first.clone();
         loop {
-            let page = client.ask(Method::GET, &path, "").await.json();
+            let page = client.send_request(Method::GET, &path, "").await.json();
             let next = page["metadata"]["continue"]
                 .as_str()
                 .unwrap_or_default()
@@ -245,34 +255,34 @@ async fn lists(client: &mut Client) -> Vec<(String, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_list_and_watch_is_the_same_with_the_gate_on_and_off() {
+async fn lists_and_watches_are_equal_with_the_gate_on_and_off() {
     let on = begin(&["--index-labels=pods#spark-app-selector"]).await;
     let off = begin(&["--feature-gates=CacherLabelIndex=false"]).await;
     let mut told = Vec::new();
     for mut server in [on, off] {
-        // A connection has at most a hundred streams, some of which the writes need.
+        // A connection allows at most a hundred streams, of which the writes need some.
         let mut watchers = Vec::new();
         for selections in all_selections().chunks(50) {
-            let mut client = server.http2(As::Admin).await;
+            let mut client = server.http2(ClientCredentials::Admin).await;
             for (scope, labels, fields) in selections {
                 let path = ask_for(scope, labels, fields, "&watch=true");
                 watchers.push((path.clone(), follow(&mut client, path).await));
             }
         }
-        let mut client = server.http2(As::Admin).await;
-        let (mut script, mut codes) = (Script(7), Vec::new());
+        let mut client = server.http2(ClientCredentials::Admin).await;
+        let (mut script, mut codes) = (RandomPodWrites(7), Vec::new());
         for _ in 0..500 {
             let (method, path, body) = script.next();
-            let answer = write(&mut client, method, &path, &body).await;
-            codes.push(answer.code.as_u16());
+            let http_response = write(&mut client, method, &path, &body).await;
+            codes.push(http_response.code.as_u16());
         }
         let created = codes.iter().filter(|code| **code == 201).count();
         assert!(created > 50, "{codes:?}");
         let lists = lists(&mut client).await;
         drop(client);
         server.program.terminate();
-        let ended = server.ended_within(Duration::from_secs(30)).await;
-        assert!(ended.is_some_and(|status| status.success()));
+        let output = server.ended_within(Duration::from_secs(30)).await;
+        assert!(output.is_some_and(|status| status.success()));
         let mut events = Vec::new();
         for (path, watcher) in watchers {
             events.push((path, watcher.await.expect("a watcher")));
@@ -297,10 +307,10 @@ async fn every_list_and_watch_is_the_same_with_the_gate_on_and_off() {
 }
 
 #[tokio::test]
-async fn metrics_show_who_watches_by_what_and_what_lists_look_at() {
+async fn metrics_show_watchers_by_trigger_and_objects_evaluated_by_lists() {
     let server = begin(&["--index-labels=pods#spark-app-selector"]).await;
-    let mut client = server.http2(As::Admin).await;
-    let mut script = Script(1);
+    let mut client = server.http2(ClientCredentials::Admin).await;
+    let mut script = RandomPodWrites(1);
     for _ in 0..40 {
         let (method, path, body) = script.next();
         write(&mut client, method, &path, &body).await;
@@ -317,8 +327,11 @@ async fn metrics_show_who_watches_by_what_and_what_lists_look_at() {
         watchers.push(client.send(request).await.expect("a watch"));
     }
     let path = ask_for(PODS, "spark-app-selector=app-1", "", "");
-    client.ask(Method::GET, &path, "").await;
-    let metrics = client.ask(Method::GET, "/metrics", "").await.text();
+    client.send_request(Method::GET, &path, "").await;
+    let metrics = client
+        .send_request(Method::GET, "/metrics", "")
+        .await
+        .text();
     let has = |line: &str| {
         assert!(
             metrics.lines().any(|other| other == line),
@@ -345,7 +358,10 @@ async fn metrics_show_who_watches_by_what_and_what_lists_look_at() {
     let counter = "apiserver_watch_cache_watcher_counter{index=\"spark-app-selector\"";
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     loop {
-        let metrics = client.ask(Method::GET, "/metrics", "").await.text();
+        let metrics = client
+            .send_request(Method::GET, "/metrics", "")
+            .await
+            .text();
         if !metrics.contains(counter) {
             break;
         }

@@ -1,4 +1,4 @@
-//! How a server ends, and what is there afterwards.
+//! Shutdown of a server, and the data after a restart.
 
 use std::time::Duration;
 
@@ -6,29 +6,35 @@ use http::Method;
 use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{As, CONFIG_MAPS, Server, config_map};
+use crate::support::{CONFIG_MAPS, ClientCredentials, TestServer, config_map};
 
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_told_to_end_ends_streams_properly_and_exits_well() {
-    let mut server = Server::start(&[]);
+async fn shutdown_ends_streams_cleanly_and_exits_with_success() {
+    let mut server = TestServer::start(&[]);
     let mut streams = Vec::new();
-    for mut client in [server.http1(As::Admin).await, server.http2(As::Admin).await] {
+    for mut client in [
+        server.http1(ClientCredentials::Admin).await,
+        server.http2(ClientCredentials::Admin).await,
+    ] {
         let request = client.request(Method::GET, &format!("{CONFIG_MAPS}?watch=true"), "");
         let response = client.send(request).await.unwrap();
         assert_eq!(response.status(), 200);
         streams.push((client, response.into_body()));
     }
     let url = format!("wss://{}{CONFIG_MAPS}?watch=true", server.address);
-    let stream = server.tls(As::Admin, b"http/1.1").await.unwrap();
+    let stream = server
+        .tls(ClientCredentials::Admin, b"http/1.1")
+        .await
+        .unwrap();
     let (mut socket, _) = tokio_tungstenite::client_async(url.as_str(), stream)
         .await
         .unwrap();
     server.program.terminate();
     for (_client, body) in streams {
         let end = tokio::time::timeout(ENDS_WITHIN, body.collect()).await;
-        // A stream that breaks off is an error here; one that ends is not.
+        // An aborted stream is an error here; an ended stream is not.
         end.expect("the stream ends")
             .expect("the stream ends properly");
     }
@@ -47,17 +53,22 @@ async fn a_server_that_is_told_to_end_ends_streams_properly_and_exits_well() {
         .await
         .expect("the server ends");
     assert!(status.success(), "{status}");
-    assert!(server.tls(As::Admin, b"h2").await.is_err());
+    assert!(server.tls(ClientCredentials::Admin, b"h2").await.is_err());
 }
 
 #[tokio::test]
-async fn clients_that_say_nothing_hold_up_no_end() {
-    let mut server = Server::start(&[]);
+async fn silent_clients_do_not_delay_shutdown() {
+    let mut server = TestServer::start(&[]);
     let mut silent = Vec::new();
     for protocol in [&b"h2"[..], b"http/1.1", b""] {
-        silent.push(server.tls(As::Anonymous, protocol).await.unwrap());
+        silent.push(
+            server
+                .tls(ClientCredentials::Anonymous, protocol)
+                .await
+                .unwrap(),
+        );
     }
-    // One that has been answered, and knows that the others are connected too.
+    // A client with a response, which shows that the others are connected as well.
     let _asked = server.get("/readyz").await;
     server.program.terminate();
     let status = server.ended_within(ENDS_WITHIN).await;
@@ -65,12 +76,12 @@ async fn clients_that_say_nothing_hold_up_no_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_was_acknowledged_is_there_after_kill_9() {
-    let mut server = Server::start(&[]);
+async fn acknowledged_writes_survive_kill_9() {
+    let mut server = TestServer::start(&[]);
     let mut acknowledged: Vec<String> = Vec::new();
     for round in 0..3 {
         let writers: Vec<_> =
-            futures_util::future::join_all((0..8).map(|_| server.http2(As::Admin)))
+            futures_util::future::join_all((0..8).map(|_| server.http2(ClientCredentials::Admin)))
                 .await
                 .into_iter()
                 .enumerate()
@@ -95,7 +106,7 @@ async fn what_was_acknowledged_is_there_after_kill_9() {
         for writer in writers {
             acknowledged.extend(writer.await.unwrap());
         }
-        server = Server::start_in(server.directory.clone(), &[]);
+        server = TestServer::start_in(server.directory.clone(), &[]);
     }
     assert!(acknowledged.len() > 100, "{} writes", acknowledged.len());
     let list = server.get(CONFIG_MAPS).await.json();
@@ -113,9 +124,12 @@ async fn what_was_acknowledged_is_there_after_kill_9() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_is_under_way_is_finished() {
-    let mut server = Server::start(&[]);
-    let mut stream = server.tls(As::Admin, b"http/1.1").await.unwrap();
+async fn in_flight_requests_finish_during_shutdown() {
+    let mut server = TestServer::start(&[]);
+    let mut stream = server
+        .tls(ClientCredentials::Admin, b"http/1.1")
+        .await
+        .unwrap();
     let body = config_map("late");
     let head = format!(
         "POST {CONFIG_MAPS} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -126,19 +140,21 @@ async fn a_request_that_is_under_way_is_finished() {
     server.program.terminate();
     tokio::time::sleep(Duration::from_millis(300)).await;
     stream.write_all(body.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    let _ = tokio::time::timeout(ENDS_WITHIN, stream.read_to_end(&mut answer)).await;
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    let mut http_response = Vec::new();
+    let _ = tokio::time::timeout(ENDS_WITHIN, stream.read_to_end(&mut http_response)).await;
+    let http_response = String::from_utf8_lossy(&http_response).into_owned();
+    assert!(http_response.starts_with("HTTP/1.1 201"), "{http_response}");
     assert!(server.ended_within(ENDS_WITHIN).await.unwrap().success());
-    let server = Server::start_in(server.directory.clone(), &[]);
+    let server = TestServer::start_in(server.directory.clone(), &[]);
     assert_eq!(server.get(&format!("{CONFIG_MAPS}/late")).await.code, 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_ends_under_load_has_nothing_to_complain_of() {
-    let mut server = Server::start(&[]);
-    let clients = futures_util::future::join_all((0..8).map(|_| server.http2(As::Admin))).await;
+async fn shutdown_under_load_logs_no_warnings() {
+    let mut server = TestServer::start(&[]);
+    let clients =
+        futures_util::future::join_all((0..8).map(|_| server.http2(ClientCredentials::Admin)))
+            .await;
     let writers: Vec<_> = clients
         .into_iter()
         .enumerate()

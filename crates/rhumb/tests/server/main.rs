@@ -1,14 +1,14 @@
-//! `rhumb up` as clients meet it: the built program, over real connections.
+//! Tests of `rhumb up`: the built program, over real connections.
 
 #[path = "../program/mod.rs"]
 mod program;
 
 mod audit;
 mod authorization;
-mod edge;
+mod connection_limits;
 mod explain;
-mod hostile;
 mod label_index;
 mod lifecycle;
-mod start;
+mod malformed_requests;
+mod start_failures;
 mod support;

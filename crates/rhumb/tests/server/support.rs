@@ -1,4 +1,4 @@
-//! A server of its own for each test, and a client that can also misbehave.
+//! A server per test, and a raw HTTP client.
 
 use std::net::SocketAddr;
 use std::process::ExitStatus;
@@ -21,22 +21,22 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::program::{FEW_CONTROLLERS, Program, kubeconfig};
+use crate::program::{FEW_CONTROLLERS, RhumbUpProcess, kubeconfig};
 
-/// A token of the token file whose user has no rights beyond those of everyone.
+/// A token in the token file whose user has no additional permissions.
 pub(crate) const NOBODY: &str = "nobody-token";
 
-/// Who a client is.
+/// Credentials of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum As {
+pub(crate) enum ClientCredentials {
     Admin,
     Token(&'static str),
     Anonymous,
 }
 
-/// A running server, and what a client needs to know of it.
-pub(crate) struct Server {
-    pub(crate) program: Program,
+/// A running server with its connection data.
+pub(crate) struct TestServer {
+    pub(crate) program: RhumbUpProcess,
     pub(crate) directory: Arc<TempDir>,
     pub(crate) address: SocketAddr,
     ca: CertificateDer<'static>,
@@ -44,12 +44,12 @@ pub(crate) struct Server {
     key: PrivateKeyDer<'static>,
 }
 
-impl Server {
-    pub(crate) fn start(flags: &[&str]) -> Server {
-        Server::start_in(Arc::new(tempfile::tempdir().unwrap()), flags)
+impl TestServer {
+    pub(crate) fn start(flags: &[&str]) -> TestServer {
+        TestServer::start_in(Arc::new(tempfile::tempdir().unwrap()), flags)
     }
 
-    pub(crate) fn start_in(directory: Arc<TempDir>, flags: &[&str]) -> Server {
+    pub(crate) fn start_in(directory: Arc<TempDir>, flags: &[&str]) -> TestServer {
         let tokens = directory.path().join("tokens.csv");
         std::fs::write(&tokens, format!("{NOBODY},nobody,1\n")).unwrap();
         let tokens = format!("--token-auth-file={}", tokens.display());
@@ -59,7 +59,7 @@ impl Server {
         if !flags.iter().any(|flag| flag.starts_with("--controllers")) {
             flags.push(FEW_CONTROLLERS.to_owned());
         }
-        let program = Program::start(directory.path(), 0, &flags);
+        let program = RhumbUpProcess::start(directory.path(), 0, &flags);
         let kubeconfig = std::fs::read_to_string(kubeconfig(directory.path())).unwrap();
         let field = |name: &str| {
             let start = kubeconfig.find(name).expect(name) + name.len();
@@ -72,7 +72,7 @@ impl Server {
                 .to_owned()
         };
         let pem = |name: &str| STANDARD.decode(field(name)).unwrap();
-        Server {
+        TestServer {
             address: SocketAddr::from(([127, 0, 0, 1], program.port)),
             ca: CertificateDer::from_pem_slice(&pem("certificate-authority-data:")).unwrap(),
             certificate: CertificateDer::from_pem_slice(&pem("client-certificate-data:")).unwrap(),
@@ -82,10 +82,10 @@ impl Server {
         }
     }
 
-    /// How it ended, if it did in time.
+    /// The exit status, if it exited in time.
     pub(crate) async fn ended_within(&mut self, limit: Duration) -> Option<ExitStatus> {
-        let begun = Instant::now();
-        while begun.elapsed() < limit {
+        let started = Instant::now();
+        while started.elapsed() < limit {
             if let Some(status) = self.program.process.try_wait().unwrap() {
                 return Some(status);
             }
@@ -105,10 +105,10 @@ impl Server {
         kilobytes * 1024
     }
 
-    /// A connection with nothing said yet. An empty protocol is none: the client leaves it to the server.
+    /// A TLS connection without a request. Empty `protocol` means no ALPN.
     pub(crate) async fn tls(
         &self,
-        who: As,
+        who: ClientCredentials,
         protocol: &[u8],
     ) -> std::io::Result<TlsStream<TcpStream>> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -119,7 +119,7 @@ impl Server {
             .unwrap()
             .with_root_certificates(roots);
         let mut config = match who {
-            As::Admin => builder
+            ClientCredentials::Admin => builder
                 .with_client_auth_cert(vec![self.certificate.clone()], self.key.clone_key())
                 .unwrap(),
             _ => builder.with_no_client_auth(),
@@ -128,7 +128,7 @@ impl Server {
             config.alpn_protocols = vec![protocol.to_vec()];
         }
         let stream = TcpStream::connect(self.address).await?;
-        // As clients do: a request is more than one write.
+        // Like in clients, because a request takes more than one write.
         stream.set_nodelay(true).unwrap();
         let name = ServerName::from(self.address.ip());
         TlsConnector::from(Arc::new(config))
@@ -136,60 +136,67 @@ impl Server {
             .await
     }
 
-    pub(crate) async fn http1(&self, who: As) -> Client {
+    pub(crate) async fn http1(&self, who: ClientCredentials) -> HttpTestClient {
         let stream = TokioIo::new(self.tls(who, b"http/1.1").await.unwrap());
         let (sender, connection) = http1::handshake(stream).await.unwrap();
         tokio::spawn(connection.with_upgrades());
-        Client {
+        HttpTestClient {
             who,
-            sender: Sender::Http1(sender),
+            sender: HttpSender::Http1(sender),
         }
     }
 
-    pub(crate) async fn http2(&self, who: As) -> Client {
+    pub(crate) async fn http2(&self, who: ClientCredentials) -> HttpTestClient {
         let stream = TokioIo::new(self.tls(who, b"h2").await.unwrap());
         let (sender, connection) = http2::handshake(TokioExecutor::new(), stream)
             .await
             .unwrap();
         tokio::spawn(connection);
-        Client {
+        HttpTestClient {
             who,
-            sender: Sender::Http2(sender),
+            sender: HttpSender::Http2(sender),
         }
     }
 
-    /// One request on a connection of its own.
-    pub(crate) async fn ask(&self, who: As, method: Method, path: &str, body: &str) -> Answer {
-        self.http1(who).await.ask(method, path, body).await
+    /// Sends one request on a new connection.
+    pub(crate) async fn send_request(
+        &self,
+        who: ClientCredentials,
+        method: Method,
+        path: &str,
+        body: &str,
+    ) -> HttpResponse {
+        self.http1(who).await.send_request(method, path, body).await
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.ask(As::Admin, Method::GET, path, "").await
+    pub(crate) async fn get(&self, path: &str) -> HttpResponse {
+        self.send_request(ClientCredentials::Admin, Method::GET, path, "")
+            .await
     }
 }
 
-pub(crate) struct Client {
-    who: As,
-    sender: Sender,
+pub(crate) struct HttpTestClient {
+    who: ClientCredentials,
+    sender: HttpSender,
 }
 
-enum Sender {
+enum HttpSender {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-impl Client {
+impl HttpTestClient {
     pub(crate) fn request(&self, method: Method, path: &str, body: &str) -> Request<Full<Bytes>> {
         let mut request = Request::builder().method(method).header("host", "rhumb");
         if !body.is_empty() {
             request = request.header("content-type", "application/json");
         }
-        if let As::Token(token) = self.who {
+        if let ClientCredentials::Token(token) = self.who {
             request = request.header("authorization", format!("Bearer {token}"));
         }
         let uri = match self.sender {
-            Sender::Http1(_) => path.to_owned(),
-            Sender::Http2(_) => format!("https://rhumb{path}"),
+            HttpSender::Http1(_) => path.to_owned(),
+            HttpSender::Http2(_) => format!("https://rhumb{path}"),
         };
         request
             .uri(uri)
@@ -202,40 +209,45 @@ impl Client {
         request: Request<Full<Bytes>>,
     ) -> hyper::Result<Response<Incoming>> {
         match &mut self.sender {
-            Sender::Http1(sender) => {
+            HttpSender::Http1(sender) => {
                 sender.ready().await?;
                 sender.send_request(request).await
             }
-            Sender::Http2(sender) => {
+            HttpSender::Http2(sender) => {
                 sender.ready().await?;
                 sender.send_request(request).await
             }
         }
     }
 
-    pub(crate) async fn ask(&mut self, method: Method, path: &str, body: &str) -> Answer {
+    pub(crate) async fn send_request(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: &str,
+    ) -> HttpResponse {
         let request = self.request(method, path, body);
         let response = self.send(request).await.expect("an answer");
-        Answer::read(response).await
+        HttpResponse::read(response).await
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) code: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Answer {
-    pub(crate) async fn read(response: Response<Incoming>) -> Answer {
+impl HttpResponse {
+    pub(crate) async fn read(response: Response<Incoming>) -> HttpResponse {
         let (parts, body) = response.into_parts();
         let body = body
             .collect()
             .await
             .map(http_body_util::Collected::to_bytes)
             .unwrap_or_default();
-        Answer {
+        HttpResponse {
             code: parts.status,
             headers: parts.headers,
             body,

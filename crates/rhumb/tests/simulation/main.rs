@@ -1,4 +1,4 @@
-//! Simulated nodes of `rhumb up --nodes` and `rhumb simulate-nodes`, seen by a client over TLS.
+//! Tests of simulated nodes of `rhumb up --nodes` and `rhumb simulate-nodes`, with a client over TLS.
 
 #[path = "../kube_rs/make.rs"]
 #[allow(dead_code)]

@@ -1,4 +1,4 @@
-//! Nodes that register, stay ready, and go when there are too many.
+//! Simulated nodes: registration, leases, and deletion of surplus nodes.
 
 use std::process::{Child, Command, Stdio};
 
@@ -10,9 +10,9 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use crate::make::object;
-use crate::program::NO_CONTROLLERS;
-use crate::support::Server;
-use crate::waiting::{found, gone, until};
+use crate::program::{NO_CONTROLLERS, poll_until};
+use crate::support::TestServer;
+use crate::waiting::{wait_for, wait_until_deleted};
 
 fn is_ready(node: &Node) -> bool {
     let conditions = node
@@ -31,11 +31,11 @@ async fn names(client: &Client) -> Vec<String> {
 
 #[tokio::test]
 async fn nodes_register_as_a_kubelet_would() {
-    let server = Server::start_with(&["--nodes", "3"]);
+    let server = TestServer::start_with(&["--nodes", "3"]);
     let client = server.client().await;
     let nodes: Api<Node> = Api::all(client.clone());
-    // The controller takes the first taint away when the node is ready.
-    let node = found(&nodes, "simulated-00002", |node| {
+    // The controller removes the first taint when the node is ready.
+    let node = wait_for(&nodes, "simulated-00002", |node| {
         let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
         is_ready(node) && taints.is_none_or(Vec::is_empty)
     })
@@ -53,40 +53,40 @@ async fn nodes_register_as_a_kubelet_would() {
     assert_eq!(status.conditions.as_ref().map(Vec::len), Some(4));
 
     let leases: Api<Lease> = Api::namespaced(client, "kube-node-lease");
-    let lease = found(&leases, "simulated-00002", |_| true).await;
+    let lease = wait_for(&leases, "simulated-00002", |_| true).await;
     let owner = lease.owner_references().first().expect("an owner");
     assert_eq!(Some(&owner.uid), node.metadata.uid.as_ref());
     let renewal = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
     let first = renewal(&lease).expect("a renewal");
-    found(&leases, "simulated-00002", |lease| {
+    wait_for(&leases, "simulated-00002", |lease| {
         renewal(lease).is_some_and(|time| time > first)
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_node_that_was_taken_for_lost_comes_back() {
-    let server = Server::start_with(&[NO_CONTROLLERS, "--nodes", "1"]);
+async fn unreachable_node_recovers() {
+    let server = TestServer::start_with(&[NO_CONTROLLERS, "--nodes", "1"]);
     let client = server.client().await;
     let nodes: Api<Node> = Api::all(client);
-    found(&nodes, "simulated-00001", is_ready).await;
+    wait_for(&nodes, "simulated-00001", is_ready).await;
     let lost = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
     let lost = Patch::Strategic(lost);
     let params = PatchParams::default();
     let told = nodes.patch_status("simulated-00001", &params, &lost).await;
     assert!(!is_ready(&told.expect("a status")));
-    found(&nodes, "simulated-00001", is_ready).await;
+    wait_for(&nodes, "simulated-00001", is_ready).await;
 }
 
 #[tokio::test]
-async fn nodes_of_an_earlier_run_are_kept_and_those_too_many_go() {
-    let mut server = Server::start_with(&[NO_CONTROLLERS, "--nodes", "3"]);
+async fn nodes_of_an_earlier_run_are_kept_and_surplus_deleted() {
+    let mut server = TestServer::start_with(&[NO_CONTROLLERS, "--nodes", "3"]);
     let client = server.client().await;
     let nodes: Api<Node> = Api::all(client.clone());
-    let before = found(&nodes, "simulated-00001", is_ready).await;
-    found(&nodes, "simulated-00003", is_ready).await;
+    let before = wait_for(&nodes, "simulated-00001", is_ready).await;
+    wait_for(&nodes, "simulated-00003", is_ready).await;
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
-    found(&leases, "simulated-00003", |_| true).await;
+    wait_for(&leases, "simulated-00003", |_| true).await;
     let real: Node = object(json!({"metadata": {"name": "real"}}));
     let params = PostParams::default();
     nodes.create(&params, &real).await.expect("a node");
@@ -97,50 +97,50 @@ async fn nodes_of_an_earlier_run_are_kept_and_those_too_many_go() {
     let client = server.client().await;
     let nodes: Api<Node> = Api::all(client.clone());
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
-    gone(&nodes, "simulated-00003").await;
-    gone(&leases, "simulated-00003").await;
-    let after = found(&nodes, "simulated-00001", is_ready).await;
+    wait_until_deleted(&nodes, "simulated-00003").await;
+    wait_until_deleted(&leases, "simulated-00003").await;
+    let after = wait_for(&nodes, "simulated-00001", is_ready).await;
     assert_eq!(after.metadata.uid, before.metadata.uid);
 
-    // One of their name that is not simulated is left alone.
+    // A node with such a name that is not simulated is left alone.
     server.restart_with(&[NO_CONTROLLERS, "--nodes", "5"]);
     let client = server.client().await;
     let nodes: Api<Node> = Api::all(client.clone());
-    found(&nodes, "simulated-00005", is_ready).await;
+    wait_for(&nodes, "simulated-00005", is_ready).await;
     let foreign = nodes.get("simulated-00004").await.expect("a node");
     assert!(!is_ready(&foreign) && foreign.labels().is_empty());
 
     server.restart_with(&[NO_CONTROLLERS, "--nodes", "0"]);
     let client = server.client().await;
-    until("the end of all", async || {
+    poll_until("the end of all", async || {
         (names(&client).await == ["real", "simulated-00004"]).then_some(())
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_deleted_node_stays_away_until_somebody_makes_it_again() {
-    let server = Server::start_with(&[NO_CONTROLLERS, "--nodes", "2"]);
+async fn deleted_node_is_not_recreated_by_the_simulation() {
+    let server = TestServer::start_with(&[NO_CONTROLLERS, "--nodes", "2"]);
     let client = server.client().await;
     let nodes: Api<Node> = Api::all(client);
-    found(&nodes, "simulated-00001", is_ready).await;
+    wait_for(&nodes, "simulated-00001", is_ready).await;
     let deleted = nodes
         .delete("simulated-00001", &DeleteParams::default())
         .await;
     deleted.expect("a deletion");
     let labels = json!({"simulation.rhumb/simulated": "true"});
     let again = object(json!({"metadata": {"name": "simulated-00001", "labels": labels}}));
-    let made = nodes.create(&PostParams::default(), &again).await;
-    assert!(!is_ready(&made.expect("nobody else has made it")));
-    found(&nodes, "simulated-00001", is_ready).await;
+    let created = nodes.create(&PostParams::default(), &again).await;
+    assert!(!is_ready(&created.expect("nobody else has made it")));
+    wait_for(&nodes, "simulated-00001", is_ready).await;
 }
 
 #[tokio::test]
-async fn the_simulation_has_no_rights_but_those_it_needs() {
-    let server = Server::start_with(&[NO_CONTROLLERS, "--nodes", "1"]);
+async fn simulation_has_minimal_permissions() {
+    let server = TestServer::start_with(&[NO_CONTROLLERS, "--nodes", "1"]);
     let client = server.client().await;
     let nodes: Api<Node> = Api::all(client.clone());
-    found(&nodes, "simulated-00001", is_ready).await;
+    wait_for(&nodes, "simulated-00001", is_ready).await;
     let reviews: Api<SubjectAccessReview> = Api::all(client);
     const LEASES: &str = "coordination.k8s.io";
     for (namespace, verb, group, resource, expected) in [
@@ -157,16 +157,16 @@ async fn the_simulation_has_no_rights_but_those_it_needs() {
                 "namespace": namespace, "verb": verb, "group": group, "resource": resource,
             },
         }}));
-        let answer = reviews.create(&PostParams::default(), &review).await;
-        let status = answer.expect("a review").status.expect("a status");
+        let response = reviews.create(&PostParams::default(), &review).await;
+        let status = response.expect("a review").status.expect("a status");
         assert_eq!(status.allowed, expected, "{namespace} {verb} {resource}");
     }
 }
 
-/// A process that ends with the test.
-struct Apart(Child);
+/// A process that is killed on drop.
+struct SimulateNodesProcess(Child);
 
-impl Drop for Apart {
+impl Drop for SimulateNodesProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -174,8 +174,8 @@ impl Drop for Apart {
 }
 
 #[tokio::test]
-async fn a_process_of_its_own_simulates_nodes_for_any_server() {
-    let server = Server::start_with(&[NO_CONTROLLERS]);
+async fn separate_process_simulates_nodes_for_any_server() {
+    let server = TestServer::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
     assert_eq!(names(&client).await, Vec::<String>::new());
     let process = Command::new(env!("CARGO_BIN_EXE_rhumb"))
@@ -183,7 +183,7 @@ async fn a_process_of_its_own_simulates_nodes_for_any_server() {
         .arg(server.kubeconfig())
         .stdin(Stdio::null())
         .spawn();
-    let _apart = Apart(process.expect("the program starts"));
+    let _apart = SimulateNodesProcess(process.expect("the program starts"));
     let nodes: Api<Node> = Api::all(client);
-    found(&nodes, "simulated-00002", is_ready).await;
+    wait_for(&nodes, "simulated-00002", is_ready).await;
 }

@@ -1,4 +1,4 @@
-//! Pods that live as their annotations say.
+//! Simulated pods, which follow their annotations.
 
 use std::collections::HashSet;
 
@@ -9,13 +9,13 @@ use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 
 use crate::make::{object, pod_spec};
-use crate::program::FEW_CONTROLLERS;
-use crate::support::Server;
-use crate::waiting::{found, gone, until};
+use crate::program::{FEW_CONTROLLERS, poll_until};
+use crate::support::TestServer;
+use crate::waiting::{wait_for, wait_until_deleted};
 
 const FLAGS: [&str; 3] = [FEW_CONTROLLERS, "--nodes", "2"];
 
-/// A pod that is bound from the beginning.
+/// A pod that is bound on creation.
 async fn create(
     client: &Client,
     name: &str,
@@ -60,8 +60,8 @@ fn container(pod: &Pod) -> ContainerStatus {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_bound_runs_and_is_ready() {
-    let server = Server::start_with(&FLAGS);
+async fn bound_pod_runs_and_becomes_ready() {
+    let server = TestServer::start_with(&FLAGS);
     let client = server.client_for_pods().await;
     let spec = json!({"nodeName": null, "initContainers": [{"name": "first", "image": "i"}]});
     let pods = create(&client, "p", &[], spec).await;
@@ -73,7 +73,7 @@ async fn a_pod_that_is_bound_runs_and_is_ready() {
         .create_subresource("binding", "p", &PostParams::default(), &binding)
         .await;
     bound.expect("a binding");
-    let pod = found(&pods, "p", is_in("Running")).await;
+    let pod = wait_for(&pods, "p", is_in("Running")).await;
     for type_ in ["PodScheduled", "Initialized", "ContainersReady", "Ready"] {
         assert!(is_true(&pod, type_), "{type_}");
     }
@@ -83,16 +83,16 @@ async fn a_pod_that_is_bound_runs_and_is_ready() {
     assert!(status.start_time.is_some());
     assert!(container(&pod).ready);
     let init = status.init_container_statuses.expect("init containers");
-    let ended = init[0]
+    let output = init[0]
         .state
         .as_ref()
         .and_then(|own| own.terminated.as_ref());
-    assert_eq!(ended.map(|own| own.exit_code), Some(0));
+    assert_eq!(output.map(|own| own.exit_code), Some(0));
 }
 
 #[tokio::test]
-async fn pods_of_other_nodes_are_left_alone_and_addresses_differ() {
-    let server = Server::start_with(&FLAGS);
+async fn pods_of_other_nodes_are_ignored_and_pod_ips_are_unique() {
+    let server = TestServer::start_with(&FLAGS);
     let client = server.client_for_pods().await;
     let pods = create(&client, "foreign", &[], json!({"nodeName": "real"})).await;
     let mut addresses = HashSet::new();
@@ -100,7 +100,7 @@ async fn pods_of_other_nodes_are_left_alone_and_addresses_differ() {
         create(&client, &format!("p-{number}"), &[], json!({})).await;
     }
     for number in 0..20 {
-        let pod = found(&pods, &format!("p-{number}"), is_in("Running")).await;
+        let pod = wait_for(&pods, &format!("p-{number}"), is_in("Running")).await;
         addresses.insert(status(&pod).pod_ip.expect("an address"));
     }
     assert_eq!(addresses.len(), 20);
@@ -108,32 +108,32 @@ async fn pods_of_other_nodes_are_left_alone_and_addresses_differ() {
     assert!(is_in("Pending")(&foreign) && status(&foreign).start_time.is_none());
     let host = json!({"hostNetwork": true});
     create(&client, "host", &[], host).await;
-    let pod = found(&pods, "host", is_in("Running")).await;
+    let pod = wait_for(&pods, "host", is_in("Running")).await;
     assert_eq!(status(&pod).pod_ip, status(&pod).host_ip);
 }
 
 #[tokio::test]
-async fn annotations_say_when_a_pod_is_ready() {
-    let server = Server::start_with(&FLAGS);
+async fn annotations_set_pod_readiness() {
+    let server = TestServer::start_with(&FLAGS);
     let client = server.client_for_pods().await;
     let slow = [("start-after", "2s"), ("ready-after", "1s")];
     let pods = create(&client, "slow", &slow, json!({})).await;
     create(&client, "never", &[("never-ready", "true")], json!({})).await;
-    let pod = found(&pods, "slow", |pod| status(pod).start_time.is_some()).await;
+    let pod = wait_for(&pods, "slow", |pod| status(pod).start_time.is_some()).await;
     assert!(is_in("Pending")(&pod));
     let waiting = container(&pod).state.and_then(|own| own.waiting);
     let reason = waiting.and_then(|own| own.reason);
     assert_eq!(reason.as_deref(), Some("ContainerCreating"));
-    let pod = found(&pods, "slow", is_in("Running")).await;
+    let pod = wait_for(&pods, "slow", is_in("Running")).await;
     assert!(!is_true(&pod, "Ready"));
-    found(&pods, "slow", |pod| is_true(pod, "Ready")).await;
-    let pod = found(&pods, "never", is_in("Running")).await;
+    wait_for(&pods, "slow", |pod| is_true(pod, "Ready")).await;
+    let pod = wait_for(&pods, "never", is_in("Running")).await;
     assert!(!is_true(&pod, "Ready") && !is_true(&pod, "ContainersReady"));
 }
 
 #[tokio::test]
-async fn annotations_say_how_a_pod_ends() {
-    let server = Server::start_with(&FLAGS);
+async fn annotations_set_pod_termination() {
+    let server = TestServer::start_with(&FLAGS);
     let client = server.client_for_pods().await;
     let once = json!({"restartPolicy": "Never"});
     let good = [("run-for", "1s")];
@@ -150,35 +150,35 @@ async fn annotations_say_how_a_pod_ends() {
     let late = json!({"activeDeadlineSeconds": 1});
     create(&client, "late", &[], late).await;
 
-    let pod = found(&pods, "good", is_in("Succeeded")).await;
+    let pod = wait_for(&pods, "good", is_in("Succeeded")).await;
     assert!(!is_true(&pod, "Ready"));
-    let pod = found(&pods, "bad", is_in("Failed")).await;
-    let ended = container(&pod).state.and_then(|own| own.terminated);
-    assert_eq!(ended.map(|own| own.exit_code), Some(3));
-    let pod = found(&pods, "again", |pod| {
+    let pod = wait_for(&pods, "bad", is_in("Failed")).await;
+    let output = container(&pod).state.and_then(|own| own.terminated);
+    assert_eq!(output.map(|own| own.exit_code), Some(3));
+    let pod = wait_for(&pods, "again", |pod| {
         is_in("Running")(pod) && container(pod).restart_count == 1
     })
     .await;
     let before = container(&pod).last_state.and_then(|own| own.terminated);
     assert_eq!(before.map(|own| own.exit_code), Some(3));
-    found(&pods, "again", |pod| {
+    wait_for(&pods, "again", |pod| {
         let waiting = container(pod).state.and_then(|own| own.waiting);
         waiting.and_then(|own| own.reason).as_deref() == Some("CrashLoopBackOff")
     })
     .await;
-    let pod = found(&pods, "late", is_in("Failed")).await;
+    let pod = wait_for(&pods, "late", is_in("Failed")).await;
     assert_eq!(status(&pod).reason.as_deref(), Some("DeadlineExceeded"));
 }
 
 #[tokio::test]
-async fn a_deleted_pod_takes_its_time_within_its_grace() {
-    let server = Server::start_with(&FLAGS);
+async fn deleted_pod_terminates_within_its_grace_period() {
+    let server = TestServer::start_with(&FLAGS);
     let client = server.client_for_pods().await;
     let pods = create(&client, "quick", &[], json!({})).await;
     create(&client, "slow", &[("stop-after", "2s")], json!({})).await;
     create(&client, "stubborn", &[("stop-after", "1h")], json!({})).await;
     for name in ["quick", "slow", "stubborn"] {
-        found(&pods, name, is_in("Running")).await;
+        wait_for(&pods, name, is_in("Running")).await;
     }
     let begun = Timestamp::now();
     let patient = DeleteParams::default().grace_period(60);
@@ -188,18 +188,18 @@ async fn a_deleted_pod_takes_its_time_within_its_grace() {
     let hurried = DeleteParams::default().grace_period(2);
     let deleted = pods.delete("stubborn", &hurried).await;
     deleted.expect("a deletion");
-    gone(&pods, "quick").await;
+    wait_until_deleted(&pods, "quick").await;
     let slow = pods.get("slow").await.expect("it takes its time");
     assert!(is_in("Running")(&slow) && slow.metadata.deletion_timestamp.is_some());
-    gone(&pods, "slow").await;
-    gone(&pods, "stubborn").await;
+    wait_until_deleted(&pods, "slow").await;
+    wait_until_deleted(&pods, "stubborn").await;
     let took = Timestamp::now().duration_since(begun);
     assert!(took < SignedDuration::from_secs(50), "{took}");
 }
 
 #[tokio::test]
-async fn a_deleted_pod_that_is_held_has_stopped() {
-    let server = Server::start_with(&FLAGS);
+async fn deleted_pod_with_a_finalizer_is_terminated() {
+    let server = TestServer::start_with(&FLAGS);
     let client = server.client_for_pods().await;
     let pods = create(&client, "held", &[("start-after", "1h")], json!({})).await;
     let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
@@ -208,7 +208,7 @@ async fn a_deleted_pod_that_is_held_has_stopped() {
     held.expect("a finalizer");
     let deleted = pods.delete("held", &DeleteParams::default()).await;
     deleted.expect("a deletion");
-    let pod = found(&pods, "held", |pod| {
+    let pod = wait_for(&pods, "held", |pod| {
         pod.metadata.deletion_grace_period_seconds == Some(0)
     })
     .await;
@@ -216,13 +216,13 @@ async fn a_deleted_pod_that_is_held_has_stopped() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_meant_is_told_and_the_pod_runs() {
-    let server = Server::start_with(&FLAGS);
+async fn invalid_annotations_cause_an_event_and_the_pod_runs() {
+    let server = TestServer::start_with(&FLAGS);
     let client = server.client_for_pods().await;
     let pods = create(&client, "p", &[("run-for", "soon")], json!({})).await;
-    found(&pods, "p", is_in("Running")).await;
+    wait_for(&pods, "p", is_in("Running")).await;
     let events: Api<Event> = Api::namespaced(client, "default");
-    let told = until("an event", async || {
+    let told = poll_until("an event", async || {
         let about = ListParams::default().fields("involvedObject.name=p");
         let list = events.list(&about).await.expect("a list");
         list.items.into_iter().next()
@@ -238,17 +238,17 @@ async fn what_cannot_be_meant_is_told_and_the_pod_runs() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_started_again_goes_on_where_it_was() {
-    let mut server = Server::start_with(&FLAGS);
+async fn simulation_resumes_after_a_restart() {
+    let mut server = TestServer::start_with(&FLAGS);
     let client = server.client_for_pods().await;
     let once = json!({"restartPolicy": "Never"});
     let times = [("run-for", "5s")];
     let pods = create(&client, "runs", &times, once).await;
     create(&client, "stops", &[("stop-after", "4s")], json!({})).await;
     create(&client, "stays", &[], json!({})).await;
-    let started = found(&pods, "runs", is_in("Running")).await;
-    let stays = found(&pods, "stays", is_in("Running")).await;
-    found(&pods, "stops", is_in("Running")).await;
+    let started = wait_for(&pods, "runs", is_in("Running")).await;
+    let stays = wait_for(&pods, "stays", is_in("Running")).await;
+    wait_for(&pods, "stops", is_in("Running")).await;
     let deleted = pods.delete("stops", &DeleteParams::default()).await;
     deleted.expect("a deletion");
     server.kill();
@@ -256,8 +256,8 @@ async fn a_server_that_is_started_again_goes_on_where_it_was() {
 
     let client = server.client_for_pods().await;
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
-    let ended = found(&pods, "runs", is_in("Succeeded")).await;
-    let state = container(&ended).state.and_then(|own| own.terminated);
+    let output = wait_for(&pods, "runs", is_in("Succeeded")).await;
+    let state = container(&output).state.and_then(|own| own.terminated);
     let state = state.expect("an end");
     let begun = |pod: &Pod| container(pod).state?.running?.started_at;
     assert_eq!(
@@ -268,10 +268,10 @@ async fn a_server_that_is_started_again_goes_on_where_it_was() {
     let ran = state.finished_at.expect("an end").0;
     let ran = ran.duration_since(state.started_at.expect("a start").0);
     assert!(ran >= SignedDuration::from_secs(4), "{ran}");
-    gone(&pods, "stops").await;
-    // Addresses that pods have are not given again.
+    wait_until_deleted(&pods, "stops").await;
+    // Addresses in use are not assigned again.
     create(&client, "new", &[], json!({})).await;
-    let new = found(&pods, "new", is_in("Running")).await;
+    let new = wait_for(&pods, "new", is_in("Running")).await;
     let address = |pod: &Pod| status(pod).pod_ip;
     let stays_now = pods.get("stays").await.expect("it stays");
     assert_eq!(address(&stays_now), address(&stays));

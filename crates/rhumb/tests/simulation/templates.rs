@@ -1,4 +1,4 @@
-//! Templates of nodes, and what is said about those that cannot be meant.
+//! Node templates, and errors about invalid ones.
 
 use std::process::Command;
 
@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt};
 
 use crate::program::NO_CONTROLLERS;
-use crate::support::Server;
-use crate::waiting::found;
+use crate::support::TestServer;
+use crate::waiting::wait_for;
 
 fn example() -> String {
     let file = concat!(
@@ -18,8 +18,8 @@ fn example() -> String {
 }
 
 #[tokio::test]
-async fn a_template_says_what_nodes_look_like() {
-    let server = Server::start_with(&[
+async fn template_defines_the_nodes() {
+    let server = TestServer::start_with(&[
         NO_CONTROLLERS,
         "--nodes",
         "5",
@@ -27,7 +27,7 @@ async fn a_template_says_what_nodes_look_like() {
         &example(),
     ]);
     let nodes: Api<Node> = Api::all(server.client().await);
-    let node = found(&nodes, "gpu-00001", |_| true).await;
+    let node = wait_for(&nodes, "gpu-00001", |_| true).await;
     let status = node.status.clone().expect("a status");
     let capacity = status.capacity.expect("a capacity");
     assert_eq!(capacity["nvidia.com/gpu"].0, "8");
@@ -35,11 +35,11 @@ async fn a_template_says_what_nodes_look_like() {
     let mut taints = taints.into_iter().flatten();
     assert!(taints.any(|taint| taint.key == "nvidia.com/gpu"));
     assert_eq!(node.labels()["simulation.rhumb/simulated"], "true");
-    found(&nodes, "general-00005", |_| true).await;
+    wait_for(&nodes, "general-00005", |_| true).await;
 }
 
 #[test]
-fn what_cannot_be_is_said_in_one_line() {
+fn invalid_flags_fail_with_a_one_line_error() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("template.yaml");
     let path = path.to_str().expect("a path");
@@ -81,13 +81,13 @@ fn what_cannot_be_is_said_in_one_line() {
             std::fs::write(path, template).expect("a file");
         }
         for command in ["up", "simulate-nodes"] {
-            let ended = Command::new(env!("CARGO_BIN_EXE_rhumb"))
+            let process_output = Command::new(env!("CARGO_BIN_EXE_rhumb"))
                 .arg(command)
                 .args(&flags)
                 .output()
                 .expect("the program runs");
-            let said = String::from_utf8_lossy(&ended.stderr);
-            assert!(!ended.status.success(), "{flags:?}");
+            let said = String::from_utf8_lossy(&process_output.stderr);
+            assert!(!process_output.status.success(), "{flags:?}");
             assert!(
                 said.starts_with(&says) && said.lines().count() == 1,
                 "{said}"

@@ -1,4 +1,4 @@
-//! Small numbers that stand for things, and maps from them.
+//! Dense integer ids of nodes, pods, matchers, terms and topologies, and hash maps keyed by them.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -9,9 +9,9 @@ macro_rules! ids {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(pub(super) u32);
 
-        impl Id for $name {
+        impl SlabKey for $name {
             fn from_index(index: usize) -> Self {
-                // Memory ends long before: no more than this many fit into it.
+                // Unreachable in practice: memory is exhausted long before.
                 $name(u32::try_from(index).unwrap_or(u32::MAX))
             }
 
@@ -23,23 +23,26 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A node, or the name of one that pods are on and nobody has described.
+    /// A node, or the name of a node that pods are assigned to and that has not been listed.
     NodeId,
     PodId,
-    PickerId,
+    /// A pod matcher: label selector plus namespaces.
+    PodMatcherId,
+    /// A pair of pod matcher and topology.
     TermId,
+    /// The topology of one node label.
     TopologyId,
-    /// A value of the label that a topology is about.
-    Domain,
+    /// A topology domain: one value of the node label of a topology.
+    TopologyDomainId,
 }
 
-/// A number that says where in a list something is.
-pub trait Id: Copy {
+/// An id that is an index into a slab.
+pub trait SlabKey: Copy {
     fn from_index(index: usize) -> Self;
     fn index(self) -> usize;
 }
 
-/// Spreads small numbers over a table by one multiplication: they are ours, so nobody can choose them to collide.
+/// Hashes ids with one multiplication. Safe against collision attacks, since clients cannot choose ids.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct IdHasher(u64);
 
@@ -56,7 +59,7 @@ impl Hasher for IdHasher {
 
     fn write_u32(&mut self, number: u32) {
         self.0 = (self.0.rotate_left(5) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // The table looks at the lowest and the highest bits; the highest are the well mixed ones.
+        // The hash table uses the lowest and the highest bits; only the highest are well mixed.
         self.0 ^= self.0 >> 32;
     }
 }

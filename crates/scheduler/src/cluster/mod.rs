@@ -1,122 +1,126 @@
-//! Everything a decision needs, kept up to date as pods, nodes and namespaces change.
+//! [`ClusterState`]: the scheduler's in-memory state of all pods, nodes and namespaces (upstream: the scheduler cache
+//! and its snapshot), including assumed pods.
 //!
-//! Nothing is computed per decision that can be computed per change. Each distinct picker is matched with a pod once,
-//! when either of them appears or changes; each distinct term keeps its counts by domain. A change costs what it
-//! touches: the terms that pick the pod, the pods of the node, the pods of the namespace.
+//! Everything that can be computed per change is not computed per scheduling cycle. Each distinct pod matcher (label
+//! selector plus namespaces) is matched with a pod once, when either appears or changes; each distinct term (matcher
+//! plus topology key) maintains its counts per topology domain. The cost of a change is proportional to what it
+//! affects: the terms that match the pod, the pods of the node, the pods of the namespace.
 
-mod counting;
-mod groups;
+mod count_updates;
+mod domain_counts;
 mod ids;
 mod namespaces;
 mod nodes;
-mod pickers;
+mod pod_matchers;
 mod pods;
-mod slots;
-mod tally;
-mod terms;
+mod slab;
+mod spread_owners;
+mod term_counts;
 #[cfg(test)]
 mod tests;
 mod topologies;
 
 use std::sync::Arc;
 
-pub use ids::{Domain, Id, IdMap, IdSet, NodeId, PickerId, PodId, TermId, TopologyId};
-pub use nodes::{NodeSet, NodeSlot, Nodes, Room};
-pub use pods::{PodSlot, PodTerms, Pods};
-pub use tally::Tally;
-pub use terms::TermSlot;
-pub use topologies::Topology;
+pub use domain_counts::DomainCounts;
+pub use ids::{
+    IdMap, IdSet, NodeId, PodId, PodMatcherId, SlabKey, TermId, TopologyDomainId, TopologyId,
+};
+pub use nodes::{NodeAllocatable, NodeBitSet, NodeInfo, NodeTable};
+pub use pods::{PodInfo, PodTable, PodTermIds};
+pub use term_counts::TermCounts;
+pub use topologies::NodeTopology;
 
 use crate::model::{Labels, Node, Pod};
-use groups::Groups;
-use namespaces::Namespaces;
-use pickers::Pickers;
-use terms::Terms;
-use topologies::Topologies;
+use namespaces::NamespaceLabels;
+use pod_matchers::PodMatcherIndex;
+use spread_owners::SpreadOwners;
+use term_counts::TermTable;
+use topologies::TopologyTable;
 
+/// The state that filter and score plugins read.
 #[derive(Debug)]
-pub struct Cluster {
-    nodes: Nodes,
-    pods: Pods,
-    namespaces: Namespaces,
-    groups: Groups,
-    topologies: Topologies,
-    pickers: Pickers,
-    terms: Terms,
+pub struct ClusterState {
+    nodes: NodeTable,
+    pods: PodTable,
+    namespaces: NamespaceLabels,
+    spread_owners: SpreadOwners,
+    topologies: TopologyTable,
+    matchers: PodMatcherIndex,
+    terms: TermTable,
 }
 
-/// What became of a pod that the server told about.
+/// The result of [`ClusterState::set_pod`].
 #[derive(Debug, Clone)]
-pub enum PodChange {
+pub enum PodUpsertResult {
     Added(PodId),
-    /// With what it was before.
-    Changed {
+    Updated {
         id: PodId,
-        before: Arc<Pod>,
-        place_before: Option<NodeId>,
-        picked_by_before: Vec<PickerId>,
+        old_pod: Arc<Pod>,
+        previous_node: Option<NodeId>,
+        matched_by_before: Vec<PodMatcherId>,
     },
-    /// Nothing that scheduling looks at.
+    /// Nothing that is relevant for scheduling changed.
     Unchanged(PodId),
-    /// It has come to its end, or was never of interest.
-    Gone(Option<Departed>),
+    /// The pod is terminal; `None` if it was not known.
+    Removed(Option<RemovedPod>),
 }
 
-/// A pod that is no more.
+/// The last state of a pod that was removed from the cluster state, or from its node.
 #[derive(Debug, Clone)]
-pub struct Departed {
+pub struct RemovedPod {
     pub id: PodId,
-    pub facts: Arc<Pod>,
-    pub place: Option<NodeId>,
-    pub picked_by: Vec<PickerId>,
+    pub pod: Arc<Pod>,
+    pub node_id: Option<NodeId>,
+    pub matched_by: Vec<PodMatcherId>,
 }
 
-impl Default for Cluster {
+impl Default for ClusterState {
     fn default() -> Self {
-        Cluster {
-            nodes: Nodes::default(),
-            pods: Pods::default(),
-            namespaces: Namespaces::default(),
-            groups: Groups::default(),
-            topologies: Topologies::new(),
-            pickers: Pickers::default(),
-            terms: Terms::default(),
+        ClusterState {
+            nodes: NodeTable::default(),
+            pods: PodTable::default(),
+            namespaces: NamespaceLabels::default(),
+            spread_owners: SpreadOwners::default(),
+            topologies: TopologyTable::new(),
+            matchers: PodMatcherIndex::default(),
+            terms: TermTable::default(),
         }
     }
 }
 
-/// What can be asked.
-impl Cluster {
-    pub fn nodes(&self) -> &Nodes {
+/// Queries.
+impl ClusterState {
+    pub fn nodes(&self) -> &NodeTable {
         &self.nodes
     }
 
-    pub fn pods(&self) -> &Pods {
+    pub fn pods(&self) -> &PodTable {
         &self.pods
     }
 
     #[inline]
-    pub fn term(&self, id: TermId) -> &TermSlot {
+    pub fn term_counts(&self, id: TermId) -> &TermCounts {
         self.terms.get(id)
     }
 
     #[inline]
-    pub fn topology(&self, id: TopologyId) -> &Topology {
+    pub fn topology(&self, id: TopologyId) -> &NodeTopology {
         self.topologies.get(id)
     }
 
-    /// The topology of a label, if any term or constraint is about it. Those of zones and of nodes by name are always
-    /// there.
-    pub fn topology_of(&self, key: &str) -> Option<TopologyId> {
+    /// The topology of a node label, if a term or constraint uses it. Those of `kubernetes.io/hostname` and
+    /// `topology.kubernetes.io/zone` always exist.
+    pub fn find_topology(&self, key: &str) -> Option<TopologyId> {
         self.topologies.find(key)
     }
 
-    /// The terms that count what a picker picks.
-    pub fn terms_of(&self, picker: PickerId) -> &[TermId] {
-        &self.pickers.get(picker).terms
+    /// The terms that use a matcher.
+    pub fn terms_using(&self, matcher: PodMatcherId) -> &[TermId] {
+        &self.matchers.get(matcher).terms
     }
 
-    /// None if nobody has told about the namespace, or it has none.
+    /// Empty if the namespace is not known.
     pub fn namespace_labels(&self, name: &str) -> &Labels {
         self.namespaces.labels(name)
     }
@@ -125,232 +129,235 @@ impl Cluster {
         self.namespaces.contains(name)
     }
 
-    /// The namespaces that somebody has told about.
+    /// The names of all known namespaces.
     pub fn namespace_names(&self) -> impl Iterator<Item = &str> {
         self.namespaces.names()
     }
 
-    /// Whether a picker picks a pod, as far as namespaces are known.
-    pub fn picks(&self, picker: PickerId, pod: &Pod) -> bool {
+    /// Whether a matcher matches a pod. A namespace that is not known has no labels.
+    pub fn matches(&self, matcher: PodMatcherId, pod: &Pod) -> bool {
         let labels = self.namespaces.labels(&pod.key.namespace);
-        self.pickers.picks(picker, pod, labels)
+        self.matchers.matches(matcher, pod, labels)
     }
 }
 
-/// What changes.
-impl Cluster {
-    /// To be called before a decision: puts the nodes into the order in which they are looked at.
-    pub fn prepare(&mut self) {
-        self.nodes.bring_order();
+/// Changes of nodes, pods and namespaces.
+impl ClusterState {
+    /// Recomputes the visiting order of nodes if it is stale. Must be called before each scheduling cycle.
+    pub fn refresh_node_order(&mut self) {
+        self.nodes.refresh_order();
     }
 
-    /// Knows the domains of a label from now on, for those who ask for them and are no terms of pods.
-    pub fn learn_topology(&mut self, key: &str) {
+    /// Maintains the topology of a label from now on, for plugins whose configuration names it.
+    pub fn register_topology(&mut self, key: &str) {
         self.topologies
-            .acquire(&key.into(), self.nodes.described_with(key));
+            .acquire(&key.into(), self.nodes.known_nodes_with_label(key));
     }
 
-    /// Takes note of a node. Says what was known of it before.
+    /// Adds or updates a node. Returns the previous node.
     pub fn set_node(&mut self, node: Node) -> (NodeId, Option<Arc<Node>>) {
-        let id = self.nodes.ensure(&node.name);
-        let before = self.nodes.get(id).facts().cloned();
+        let id = self.nodes.get_or_insert(&node.name);
+        let before = self.nodes.get(id).node().cloned();
         if before.as_deref() != Some(&node) {
-            self.describe_node(id, Some(Arc::new(node)));
+            self.replace_node(id, Some(Arc::new(node)));
         }
         (id, before)
     }
 
-    /// Forgets a node. Pods that are still on it stay there, and count for nothing.
+    /// Removes a node. Pods that are still assigned to it stay so, but are in no topology domain.
     pub fn remove_node(&mut self, name: &str) -> Option<Arc<Node>> {
         let id = self.nodes.find(name)?;
-        let before = self.nodes.get(id).facts().cloned();
-        self.describe_node(id, None);
-        self.nodes.forget_unused(id);
+        let before = self.nodes.get(id).node().cloned();
+        self.replace_node(id, None);
+        self.nodes.remove_if_unused(id);
         before
     }
 
-    fn describe_node(&mut self, id: NodeId, facts: Option<Arc<Node>>) {
+    fn replace_node(&mut self, id: NodeId, node: Option<Arc<Node>>) {
         let slot = self.nodes.get(id);
         let labels = |node: Option<&Arc<Node>>| node.map(|node| node.labels.clone());
-        if labels(slot.facts()) == labels(facts.as_ref()) {
-            return self.nodes.describe(id, facts);
+        if labels(slot.node()) == labels(node.as_ref()) {
+            return self.nodes.set_node(id, node);
         }
         let pods: Vec<PodId> = slot.pods().to_vec();
         for pod in &pods {
-            self.count(*pod, id, -1);
+            self.adjust_counts(*pod, id, -1);
         }
-        self.topologies.place(id, facts.as_deref());
-        self.nodes.describe(id, facts);
+        self.topologies.set_node(id, node.as_deref());
+        self.nodes.set_node(id, node);
         for pod in &pods {
-            self.count(*pod, id, 1);
+            self.adjust_counts(*pod, id, 1);
         }
     }
 
-    /// Takes note of a pod as the server has it. One that is on its way to a node stays so until the server knows.
-    pub fn set_pod(&mut self, pod: Pod) -> PodChange {
+    /// Adds or updates a pod as received from the API server. An assumed pod stays assumed until the server reports
+    /// its node.
+    pub fn set_pod(&mut self, pod: Pod) -> PodUpsertResult {
         let known = self.pods.find(&pod.uid);
         if pod.is_terminal {
-            return PodChange::Gone(known.and_then(|id| self.take_pod(id)));
+            return PodUpsertResult::Removed(known.and_then(|id| self.delete_pod(id)));
         }
         let pod = Arc::new(pod);
         match known {
-            None => PodChange::Added(self.add_pod(pod)),
+            None => PodUpsertResult::Added(self.add_pod(pod)),
             Some(id) => self.change_pod(id, pod),
         }
     }
 
-    pub fn remove_pod(&mut self, uid: &str) -> Option<Departed> {
+    pub fn remove_pod(&mut self, uid: &str) -> Option<RemovedPod> {
         let id = self.pods.find(uid)?;
-        self.take_pod(id)
+        self.delete_pod(id)
     }
 
-    /// Puts a pod onto a node before the server knows.
+    /// Assigns a pod to a node before the binding is written (upstream: `AssumePod`).
     pub fn assume(&mut self, id: PodId, node: NodeId) {
-        self.move_to(id, Some(node));
+        self.reassign(id, Some(node));
         self.pods.slots[id].is_assumed = true;
     }
 
-    /// Takes a pod off the node that it did not get to. What the server has said stays.
+    /// Reverts [`ClusterState::assume`] after the binding failed (upstream: `ForgetPod`).
     pub fn forget(&mut self, id: PodId) {
-        if self.pods.get(id).is_some_and(PodSlot::is_assumed) {
+        if self.pods.get(id).is_some_and(PodInfo::is_assumed) {
             self.pods.slots[id].is_assumed = false;
-            self.move_to(id, None);
+            self.reassign(id, None);
         }
     }
 
-    /// Takes a pod off its node, or puts it onto one, for as long as a question is asked. The caller puts it back.
-    pub fn suppose(&mut self, id: PodId, node: Option<NodeId>) -> Option<NodeId> {
-        let before = self.pods.get(id).and_then(PodSlot::place);
-        self.place(id, node);
+    /// Moves a pod to another node, or off its node, for a what-if evaluation. Returns its node, with which the caller
+    /// must call this again to restore the state.
+    pub fn move_temporarily(&mut self, id: PodId, node: Option<NodeId>) -> Option<NodeId> {
+        let before = self.pods.get(id).and_then(PodInfo::node_id);
+        self.assign(id, node);
         before
     }
 
-    /// Takes note of the labels of a namespace. Says which pickers now see it differently.
-    pub fn set_namespace(&mut self, name: &str, labels: Labels) -> Vec<PickerId> {
+    /// Adds or updates a namespace. Returns the matchers for which the namespace was included or excluded by this.
+    pub fn set_namespace(&mut self, name: &str, labels: Labels) -> Vec<PodMatcherId> {
         let before = self.namespaces.set(name, labels);
-        self.namespace_changed(name, &before)
+        self.rematch_namespace(name, &before)
     }
 
-    /// What is left in it is in a namespace without labels.
-    pub fn remove_namespace(&mut self, name: &str) -> Vec<PickerId> {
+    /// Removes a namespace. Pods that remain in it are treated as in a namespace without labels.
+    pub fn remove_namespace(&mut self, name: &str) -> Vec<PodMatcherId> {
         let before = self.namespaces.remove(name);
-        self.namespace_changed(name, &before)
+        self.rematch_namespace(name, &before)
     }
 
-    fn namespace_changed(&mut self, name: &str, before: &Labels) -> Vec<PickerId> {
+    fn rematch_namespace(&mut self, name: &str, before: &Labels) -> Vec<PodMatcherId> {
         let after = self.namespaces.labels(name);
-        let differing = self.pickers.telling_apart(name, before, after);
+        let differing = self.matchers.affected_by_relabel(name, before, after);
         if !differing.is_empty() {
             let pods: Vec<PodId> = self.pods.in_namespace(name).collect();
             for pod in pods {
-                self.pick_again_by(&differing, pod);
+                self.rematch_pod_with(&differing, pod);
             }
         }
         differing
     }
 }
 
-/// Pods that come, change and go.
-impl Cluster {
-    fn add_pod(&mut self, facts: Arc<Pod>) -> PodId {
-        let labels = self.namespaces.labels(&facts.key.namespace);
-        let picked_by = self.pickers.picking(&facts, labels);
-        let id = self.pods.insert(PodSlot {
-            facts: facts.clone(),
-            place: None,
+/// Adding, updating and removing pods.
+impl ClusterState {
+    fn add_pod(&mut self, pod: Arc<Pod>) -> PodId {
+        let labels = self.namespaces.labels(&pod.key.namespace);
+        let matched_by = self.matchers.matching(&pod, labels);
+        let id = self.pods.insert(PodInfo {
+            pod: pod.clone(),
+            node_id: None,
             is_assumed: false,
-            picked_by,
-            terms: PodTerms::default(),
+            matched_by,
+            terms: PodTermIds::default(),
         });
-        self.pods.slots[id].terms = self.acquire_terms(&facts);
-        let place = facts
+        self.pods.slots[id].terms = self.acquire_terms(&pod);
+        let node_id = pod
             .node_name
             .as_deref()
-            .map(|name| self.nodes.ensure(name));
-        self.place(id, place);
+            .map(|name| self.nodes.get_or_insert(name));
+        self.assign(id, node_id);
         id
     }
 
-    fn change_pod(&mut self, id: PodId, facts: Arc<Pod>) -> PodChange {
+    fn change_pod(&mut self, id: PodId, pod: Arc<Pod>) -> PodUpsertResult {
         let slot = &self.pods.slots[id];
-        let (before, place_before) = (slot.facts.clone(), slot.place);
-        let picked_by_before = slot.picked_by.clone();
-        let is_bound = facts.node_name.is_some();
-        let place = match &facts.node_name {
-            Some(name) => Some(self.nodes.ensure(name)),
-            None if slot.is_assumed => place_before,
+        let (before, previous_node) = (slot.pod.clone(), slot.node_id);
+        let matched_by_before = slot.matched_by.clone();
+        let is_bound = pod.node_name.is_some();
+        let node_id = match &pod.node_name {
+            Some(name) => Some(self.nodes.get_or_insert(name)),
+            None if slot.is_assumed => previous_node,
             None => None,
         };
-        if before.is_same_for(&facts, place.is_some()) && place == place_before {
+        if before.is_equivalent_update(&pod, node_id.is_some()) && node_id == previous_node {
             self.pods.slots[id].is_assumed &= !is_bound;
-            self.pods.slots[id].facts = facts;
-            return PodChange::Unchanged(id);
+            self.pods.slots[id].pod = pod;
+            return PodUpsertResult::Unchanged(id);
         }
-        self.place(id, None);
-        self.pods.replace(id, facts.clone());
-        if before.labels != facts.labels || before.is_terminating != facts.is_terminating {
-            self.pick_again(id);
+        self.assign(id, None);
+        self.pods.replace(id, pod.clone());
+        if before.labels != pod.labels || before.is_terminating != pod.is_terminating {
+            self.rematch_pod(id);
         }
-        let terms = self.acquire_terms(&facts);
+        let terms = self.acquire_terms(&pod);
         let terms_before = std::mem::replace(&mut self.pods.slots[id].terms, terms);
         self.release_terms(&terms_before);
-        self.place(id, place);
-        if let Some(node) = place_before {
-            self.nodes.forget_unused(node);
+        self.assign(id, node_id);
+        if let Some(node) = previous_node {
+            self.nodes.remove_if_unused(node);
         }
         self.pods.slots[id].is_assumed &= !is_bound;
-        PodChange::Changed {
+        PodUpsertResult::Updated {
             id,
-            before,
-            place_before,
-            picked_by_before,
+            old_pod: before,
+            previous_node,
+            matched_by_before,
         }
     }
 
-    fn take_pod(&mut self, id: PodId) -> Option<Departed> {
-        let place = self.pods.get(id)?.place;
-        self.move_to(id, None);
+    fn delete_pod(&mut self, id: PodId) -> Option<RemovedPod> {
+        let node_id = self.pods.get(id)?.node_id;
+        self.reassign(id, None);
         let slot = self.pods.remove(id)?;
         self.release_terms(&slot.terms);
-        Some(Departed {
+        Some(RemovedPod {
             id,
-            facts: slot.facts,
-            place,
-            picked_by: slot.picked_by,
+            pod: slot.pod,
+            node_id,
+            matched_by: slot.matched_by,
         })
     }
 
-    /// Puts a pod onto a node, or off it. The node that it was on is forgotten if nothing is known of it but that.
-    fn move_to(&mut self, id: PodId, place: Option<NodeId>) {
-        let before = self.pods.slots[id].place;
-        self.place(id, place);
+    /// Assigns a pod to a node, or to none, and frees the id of its previous node if that is no longer used.
+    fn reassign(&mut self, id: PodId, node_id: Option<NodeId>) {
+        let before = self.pods.slots[id].node_id;
+        self.assign(id, node_id);
         if let Some(node) = before {
-            self.nodes.forget_unused(node);
+            self.nodes.remove_if_unused(node);
         }
     }
 
-    /// Puts a pod onto a node, or off it, and counts that. The node that it was on is kept: it may come back.
-    fn place(&mut self, id: PodId, place: Option<NodeId>) {
+    /// Assigns a pod to a node, or to none, and updates all counts. Keeps the id of the previous node, since the pod
+    /// may be moved back.
+    fn assign(&mut self, id: PodId, node_id: Option<NodeId>) {
         let slot = &mut self.pods.slots[id];
-        let before = std::mem::replace(&mut slot.place, place);
-        if before == place {
+        let before = std::mem::replace(&mut slot.node_id, node_id);
+        if before == node_id {
             return;
         }
-        let facts = slot.facts.clone();
+        let pod = slot.pod.clone();
         if let Some(node) = before {
-            self.count(id, node, -1);
+            self.adjust_counts(id, node, -1);
             let slot = self.nodes.get_mut(node);
-            let was_immense = slot.is_immense();
-            slot.take(id, &facts);
+            let was_immense = slot.is_saturated();
+            slot.remove_pod(id, &pod);
             if was_immense {
                 let left = slot.pods().to_vec();
-                let left = left.iter().map(|pod| &*self.pods.slots[*pod].facts);
+                let left = left.iter().map(|pod| &*self.pods.slots[*pod].pod);
                 slot.recount(left);
             }
         }
-        if let Some(node) = place {
-            self.nodes.get_mut(node).put(id, &facts);
-            self.count(id, node, 1);
+        if let Some(node) = node_id {
+            self.nodes.get_mut(node).add_pod(id, &pod);
+            self.adjust_counts(id, node, 1);
         }
     }
 }

@@ -1,18 +1,19 @@
-//! The labels of namespaces.
+//! The labels of namespaces, for the namespace selectors of affinity terms.
 
 use std::collections::HashMap;
 
 use crate::model::Labels;
 
 #[derive(Debug, Default)]
-pub(super) struct Namespaces {
+pub(super) struct NamespaceLabels {
     labels: HashMap<Box<str>, Labels>,
-    none: Labels,
+    empty: Labels,
 }
 
-impl Namespaces {
+impl NamespaceLabels {
+    /// Empty for a namespace that is not known.
     pub(super) fn labels(&self, name: &str) -> &Labels {
-        self.labels.get(name).unwrap_or(&self.none)
+        self.labels.get(name).unwrap_or(&self.empty)
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {
@@ -23,7 +24,7 @@ impl Namespaces {
         self.labels.keys().map(|name| &**name)
     }
 
-    /// The labels before.
+    /// Returns the previous labels.
     pub(super) fn set(&mut self, name: &str, labels: Labels) -> Labels {
         self.labels.insert(name.into(), labels).unwrap_or_default()
     }

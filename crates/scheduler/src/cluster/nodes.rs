@@ -1,53 +1,54 @@
-//! Nodes, and what is used of them.
+//! Nodes, the pods assigned to them and their summed requests (upstream: `framework.NodeInfo`).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::ids::{Id, NodeId, PodId};
-use super::slots::Slots;
+use super::ids::{NodeId, PodId, SlabKey};
+use super::slab::TypedSlab;
 use crate::model::{Node, Pod, Resources};
 
-/// A node and what the pods on it use.
+/// A node with the pods assigned to it and the sums of their requests.
 #[derive(Debug)]
-pub struct NodeSlot {
+pub struct NodeInfo {
     pub name: Box<str>,
-    /// `None` while pods are on it that nobody has described.
-    facts: Option<Arc<Node>>,
-    /// What the facts say there is, close at hand: every decision asks for it.
-    pub room: Room,
-    /// Grows whenever the facts change.
+    /// `None` if pods are assigned to a node of this name and the node itself is not known.
+    node: Option<Arc<Node>>,
+    /// Copied from the node, since every scheduling cycle reads it.
+    pub allocatable: NodeAllocatable,
+    /// The version of the node table at which the node changed last.
     version: u64,
     pub requested: Resources,
-    pub assumed_milli_cpu: i64,
-    pub assumed_memory: i64,
+    /// Sums of `Pod::non_zero_milli_cpu` and `Pod::non_zero_memory` (upstream: `NonZeroRequested`).
+    pub non_zero_milli_cpu: i64,
+    pub non_zero_memory: i64,
     pods: Vec<PodId>,
-    /// Those of them that take ports of the node.
+    /// The subset of `pods` that use host ports.
     pods_with_ports: Vec<PodId>,
 }
 
-/// How much a node has of what every pod needs.
+/// The allocatable amounts of a node that every pod is checked against.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct NodeAllocatable {
     pub milli_cpu: i64,
     pub memory: i64,
     pub ephemeral_storage: i64,
     pub pods: i64,
 }
 
-impl Room {
-    fn of(node: &Node) -> Room {
-        Room {
+impl NodeAllocatable {
+    fn of(node: &Node) -> NodeAllocatable {
+        NodeAllocatable {
             milli_cpu: node.allocatable.milli_cpu,
             memory: node.allocatable.memory,
             ephemeral_storage: node.allocatable.ephemeral_storage,
-            pods: node.pods_max,
+            pods: node.max_pods,
         }
     }
 }
 
-impl NodeSlot {
-    pub fn facts(&self) -> Option<&Arc<Node>> {
-        self.facts.as_ref()
+impl NodeInfo {
+    pub fn node(&self) -> Option<&Arc<Node>> {
+        self.node.as_ref()
     }
 
     pub fn pods(&self) -> &[PodId] {
@@ -58,140 +59,147 @@ impl NodeSlot {
         &self.pods_with_ports
     }
 
-    /// The version of all nodes at which these facts came.
+    /// The version of the node table at which the node changed last.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Whether so much is used that the sums may be less than what it is.
-    pub(super) fn is_immense(&self) -> bool {
-        self.requested.is_immense()
-            || self.assumed_milli_cpu == i64::MAX
-            || self.assumed_memory == i64::MAX
+    /// Whether a sum has saturated, so that subtracting from it would give a wrong result.
+    pub(super) fn is_saturated(&self) -> bool {
+        self.requested.is_saturated()
+            || self.non_zero_milli_cpu == i64::MAX
+            || self.non_zero_memory == i64::MAX
     }
 
-    /// Adds up anew what is used.
+    /// Recomputes the sums from the pods on the node.
     pub(super) fn recount<'p>(&mut self, pods: impl Iterator<Item = &'p Pod>) {
         self.requested = Resources::default();
-        (self.assumed_milli_cpu, self.assumed_memory) = (0, 0);
+        (self.non_zero_milli_cpu, self.non_zero_memory) = (0, 0);
         for pod in pods {
-            self.use_for(pod);
+            self.add_usage(pod);
         }
     }
 
-    fn use_for(&mut self, pod: &Pod) {
+    fn add_usage(&mut self, pod: &Pod) {
         self.requested.add(&pod.requests);
-        self.assumed_milli_cpu = self.assumed_milli_cpu.saturating_add(pod.assumed_milli_cpu);
-        self.assumed_memory = self.assumed_memory.saturating_add(pod.assumed_memory);
+        self.non_zero_milli_cpu = self
+            .non_zero_milli_cpu
+            .saturating_add(pod.non_zero_milli_cpu);
+        self.non_zero_memory = self.non_zero_memory.saturating_add(pod.non_zero_memory);
     }
 
-    pub(super) fn put(&mut self, id: PodId, pod: &Pod) {
-        self.use_for(pod);
+    pub(super) fn add_pod(&mut self, id: PodId, pod: &Pod) {
+        self.add_usage(pod);
         self.pods.push(id);
         if !pod.ports.is_empty() {
             self.pods_with_ports.push(id);
         }
     }
 
-    pub(super) fn take(&mut self, id: PodId, pod: &Pod) {
+    pub(super) fn remove_pod(&mut self, id: PodId, pod: &Pod) {
         self.requested.sub(&pod.requests);
-        self.assumed_milli_cpu = self.assumed_milli_cpu.saturating_sub(pod.assumed_milli_cpu);
-        self.assumed_memory = self.assumed_memory.saturating_sub(pod.assumed_memory);
+        self.non_zero_milli_cpu = self
+            .non_zero_milli_cpu
+            .saturating_sub(pod.non_zero_milli_cpu);
+        self.non_zero_memory = self.non_zero_memory.saturating_sub(pod.non_zero_memory);
         for pods in [&mut self.pods, &mut self.pods_with_ports] {
-            if let Some(place) = pods.iter().position(|known| *known == id) {
-                pods.swap_remove(place);
+            if let Some(index) = pods.iter().position(|known| *known == id) {
+                pods.swap_remove(index);
             }
         }
     }
 }
 
-/// All nodes, by name and in the order in which they are looked at.
+/// All nodes, by name and in the order in which the search visits them.
 #[derive(Debug, Default)]
-pub struct Nodes {
-    slots: Slots<NodeId, NodeSlot>,
+pub struct NodeTable {
+    slots: TypedSlab<NodeId, NodeInfo>,
     by_name: HashMap<Box<str>, NodeId>,
     /// How many nodes have each label.
     label_keys: HashMap<Box<str>, usize>,
     version: u64,
-    /// Those with facts, one of each zone in turn.
+    /// The known nodes, alternating between zones (upstream: `nodeTree`).
     order: Vec<NodeId>,
-    order_is_old: bool,
+    is_order_stale: bool,
 }
 
-impl Nodes {
+impl NodeTable {
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.by_name.get(name).copied()
     }
 
-    /// A node that is known, or that pods are on.
+    /// The node with this id. Panics if the id is not in use.
     #[inline]
-    pub fn get(&self, id: NodeId) -> &NodeSlot {
+    pub fn get(&self, id: NodeId) -> &NodeInfo {
         &self.slots[id]
     }
 
-    /// What a node is called, if it is still there.
+    /// The name of a node, if the id is still in use.
     pub fn name(&self, id: NodeId) -> Option<&str> {
         self.slots.get(id).map(|slot| &*slot.name)
     }
 
-    /// What is known of a node; nothing if it is gone, or was never described.
+    /// The node object; `None` if it was deleted or never listed.
     #[inline]
-    pub fn facts(&self, id: NodeId) -> Option<&Node> {
-        self.slots.get(id)?.facts.as_deref()
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.slots.get(id)?.node.as_deref()
     }
 
-    /// The same, to be kept.
-    pub fn described_as(&self, id: NodeId) -> Option<&Arc<Node>> {
-        self.slots.get(id)?.facts.as_ref()
+    /// As `node`, as a shared reference that the caller can keep.
+    pub fn node_arc(&self, id: NodeId) -> Option<&Arc<Node>> {
+        self.slots.get(id)?.node.as_ref()
     }
 
-    /// Those that pods can go to, in the order in which they are looked at.
+    /// The known nodes in visiting order. `ClusterState::refresh_node_order` must have been called.
     pub fn order(&self) -> &[NodeId] {
         &self.order
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &NodeSlot)> {
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &NodeInfo)> {
         self.slots.iter()
     }
 
-    /// One more than the largest number of a node.
-    pub fn bound(&self) -> usize {
-        self.slots.bound()
+    /// One more than the largest node id.
+    pub fn id_bound(&self) -> usize {
+        self.slots.key_bound()
     }
 
-    /// Grows whenever the facts of a node change.
+    /// Incremented whenever a node object changes.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    pub(super) fn described(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+    pub(super) fn known_nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         self.iter()
-            .filter_map(|(id, slot)| Some((id, slot.facts.as_deref()?)))
+            .filter_map(|(id, slot)| Some((id, slot.node.as_deref()?)))
     }
 
-    /// Those that can have a label: none if no node has it.
-    pub(super) fn described_with(&self, key: &str) -> impl Iterator<Item = (NodeId, &Node)> {
+    /// All known nodes if some node has the label, otherwise none.
+    pub(super) fn known_nodes_with_label(
+        &self,
+        key: &str,
+    ) -> impl Iterator<Item = (NodeId, &Node)> {
         let has_any = self.label_keys.contains_key(key);
-        has_any.then(|| self.described()).into_iter().flatten()
+        has_any.then(|| self.known_nodes()).into_iter().flatten()
     }
 
-    pub(super) fn get_mut(&mut self, id: NodeId) -> &mut NodeSlot {
+    pub(super) fn get_mut(&mut self, id: NodeId) -> &mut NodeInfo {
         &mut self.slots[id]
     }
 
-    /// The node of a name, which need not have been described.
-    pub(super) fn ensure(&mut self, name: &str) -> NodeId {
+    /// The id of a node name; allocates one if the node is not known.
+    pub(super) fn get_or_insert(&mut self, name: &str) -> NodeId {
         if let Some(known) = self.find(name) {
             return known;
         }
-        let id = self.slots.insert(NodeSlot {
+        let id = self.slots.insert(NodeInfo {
             name: name.into(),
-            facts: None,
-            room: Room::default(),
+            node: None,
+            allocatable: NodeAllocatable::default(),
             version: self.version,
             requested: Resources::default(),
-            assumed_milli_cpu: 0,
-            assumed_memory: 0,
+            non_zero_milli_cpu: 0,
+            non_zero_memory: 0,
             pods: Vec::new(),
             pods_with_ports: Vec::new(),
         });
@@ -199,15 +207,16 @@ impl Nodes {
         id
     }
 
-    pub(super) fn describe(&mut self, id: NodeId, facts: Option<Arc<Node>>) {
+    /// Sets or removes the node object and updates the label index.
+    pub(super) fn set_node(&mut self, id: NodeId, node: Option<Arc<Node>>) {
         self.version += 1;
         let slot = &mut self.slots[id];
-        let zone = slot.facts.as_deref().map(zone_of);
-        self.order_is_old |= zone != facts.as_deref().map(zone_of);
-        slot.room = facts.as_deref().map(Room::of).unwrap_or_default();
+        let zone = slot.node.as_deref().map(zone_of);
+        self.is_order_stale |= zone != node.as_deref().map(zone_of);
+        slot.allocatable = node.as_deref().map(NodeAllocatable::of).unwrap_or_default();
         slot.version = self.version;
-        let before = std::mem::replace(&mut slot.facts, facts);
-        let now = self.slots[id].facts.as_deref();
+        let before = std::mem::replace(&mut slot.node, node);
+        let now = self.slots[id].node.as_deref();
         for (key, _) in now.iter().flat_map(|node| node.labels.iter()) {
             match self.label_keys.get_mut(key) {
                 Some(nodes) => *nodes += 1,
@@ -226,10 +235,10 @@ impl Nodes {
         }
     }
 
-    /// Forgets a node that was not described and has no pods.
-    pub(super) fn forget_unused(&mut self, id: NodeId) {
+    /// Frees the id of a node that is not known and has no pods.
+    pub(super) fn remove_if_unused(&mut self, id: NodeId) {
         if let Some(slot) = self.slots.get(id)
-            && slot.facts.is_none()
+            && slot.node.is_none()
             && slot.pods.is_empty()
         {
             self.by_name.remove(&slot.name);
@@ -237,13 +246,13 @@ impl Nodes {
         }
     }
 
-    /// Takes a node from each zone in turn, so that whoever stops early has seen all of them.
-    pub(super) fn bring_order(&mut self) {
-        if !std::mem::take(&mut self.order_is_old) {
+    /// Interleaves the nodes of all zones, so that a search that stops early has still visited every zone.
+    pub(super) fn refresh_order(&mut self) {
+        if !std::mem::take(&mut self.is_order_stale) {
             return;
         }
         let mut zones: BTreeMap<_, VecDeque<NodeId>> = BTreeMap::new();
-        for (id, node) in self.described() {
+        for (id, node) in self.known_nodes() {
             zones.entry(zone_of(node)).or_default().push_back(id);
         }
         let mut queues: Vec<VecDeque<NodeId>> = zones.into_values().collect();
@@ -262,13 +271,13 @@ fn zone_of(node: &Node) -> (Option<&str>, Option<&str>) {
     (node.region(), node.zone())
 }
 
-/// A set of nodes.
+/// A set of nodes, one bit per node id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NodeSet {
+pub struct NodeBitSet {
     bits: Vec<u64>,
 }
 
-impl NodeSet {
+impl NodeBitSet {
     #[inline]
     pub fn contains(&self, node: NodeId) -> bool {
         let word = self.bits.get(node.index() / 64);

@@ -1,144 +1,144 @@
-//! Nodes by the values of their labels.
+//! Topologies: the nodes grouped into domains by the value of a node label.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ids::{Domain, Id, IdMap, NodeId, TopologyId};
+use super::ids::{IdMap, NodeId, SlabKey, TopologyDomainId, TopologyId};
 use crate::model::Node;
 
-/// Nodes that have the same value of one label are one domain.
+/// The domains of one topology key. Nodes with the same value of the label are in the same domain.
 #[derive(Debug)]
-pub struct Topology {
+pub struct NodeTopology {
     /// `None` is the topology in which each node is a domain of its own.
     key: Option<Arc<str>>,
-    values: HashMap<Box<str>, Domain>,
-    /// The value of each domain.
-    names: Vec<Box<str>>,
-    /// How many nodes each domain has; those without nodes are used again.
-    nodes: Vec<u32>,
-    free: Vec<Domain>,
-    /// Where each node is.
-    of_node: Vec<Option<Domain>>,
-    users: usize,
+    values: HashMap<Box<str>, TopologyDomainId>,
+    /// The label value of each domain.
+    domain_values: Vec<Box<str>>,
+    /// The number of nodes in each domain; the ids of empty domains are reused.
+    domain_node_counts: Vec<u32>,
+    free: Vec<TopologyDomainId>,
+    /// The domain of each node.
+    domain_of_node: Vec<Option<TopologyDomainId>>,
+    references: usize,
 }
 
-impl Topology {
-    fn new(key: Option<Arc<str>>) -> Topology {
-        Topology {
+impl NodeTopology {
+    fn new(key: Option<Arc<str>>) -> NodeTopology {
+        NodeTopology {
             key,
             values: HashMap::new(),
-            names: Vec::new(),
-            nodes: Vec::new(),
+            domain_values: Vec::new(),
+            domain_node_counts: Vec::new(),
             free: Vec::new(),
-            of_node: Vec::new(),
-            users: 1,
+            domain_of_node: Vec::new(),
+            references: 1,
         }
     }
 
-    /// The domain that a node is in, if it has the label.
+    /// The domain of a node; `None` if the node does not have the label.
     #[inline]
-    pub fn domain(&self, node: NodeId) -> Option<Domain> {
-        self.of_node.get(node.index()).copied().flatten()
+    pub fn domain(&self, node: NodeId) -> Option<TopologyDomainId> {
+        self.domain_of_node.get(node.index()).copied().flatten()
     }
 
-    /// The label; `None` where each node is a domain of its own.
+    /// The topology key; `None` if each node is a domain of its own.
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
     }
 
-    /// The value of the label in a domain.
-    pub fn value(&self, domain: Domain) -> &str {
-        let value = self.names.get(domain.index());
+    /// The label value of a domain.
+    pub fn value(&self, domain: TopologyDomainId) -> &str {
+        let value = self.domain_values.get(domain.index());
         value.map_or("", |value| value)
     }
 
-    /// One more than the largest number of a domain.
+    /// One more than the largest domain id.
     pub fn domains_bound(&self) -> usize {
         match self.key {
-            Some(_) => self.nodes.len(),
-            None => self.of_node.len(),
+            Some(_) => self.domain_node_counts.len(),
+            None => self.domain_of_node.len(),
         }
     }
 
-    fn place(&mut self, id: NodeId, node: Option<&Node>) {
+    fn set_node(&mut self, id: NodeId, node: Option<&Node>) {
         let before = self.domain(id);
         let now = match &self.key {
-            None => node.map(|_| Domain::from_index(id.index())),
+            None => node.map(|_| TopologyDomainId::from_index(id.index())),
             Some(key) => {
                 let value = node.and_then(|node| node.labels.get(key)).map(Box::from);
-                value.map(|value| self.enter(value))
+                value.map(|value| self.add_to_domain(value))
             }
         };
-        // A label that no node has takes no room: whoever makes pods can name any number of them.
-        if now.is_some() && self.of_node.len() <= id.index() {
-            self.of_node.resize(id.index() + 1, None);
+        // A label that no node has uses no memory: pods may name any number of topology keys.
+        if now.is_some() && self.domain_of_node.len() <= id.index() {
+            self.domain_of_node.resize(id.index() + 1, None);
         }
-        if let Some(place) = self.of_node.get_mut(id.index()) {
-            *place = now;
+        if let Some(domain) = self.domain_of_node.get_mut(id.index()) {
+            *domain = now;
         }
         if let Some(before) = before.filter(|_| self.key.is_some()) {
-            self.leave(before);
+            self.remove_from_domain(before);
         }
     }
 
-    fn enter(&mut self, value: Box<str>) -> Domain {
+    fn add_to_domain(&mut self, value: Box<str>) -> TopologyDomainId {
         let domain = match self.values.get(&value) {
             Some(domain) => *domain,
             None => {
                 let domain = self.free.pop().unwrap_or_else(|| {
-                    self.nodes.push(0);
-                    self.names.push(Box::default());
-                    Domain::from_index(self.nodes.len() - 1)
+                    self.domain_node_counts.push(0);
+                    self.domain_values.push(Box::default());
+                    TopologyDomainId::from_index(self.domain_node_counts.len() - 1)
                 });
-                self.names[domain.index()].clone_from(&value);
+                self.domain_values[domain.index()].clone_from(&value);
                 self.values.insert(value, domain);
                 domain
             }
         };
-        self.nodes[domain.index()] += 1;
+        self.domain_node_counts[domain.index()] += 1;
         domain
     }
 
-    fn leave(&mut self, domain: Domain) {
-        let nodes = &mut self.nodes[domain.index()];
+    fn remove_from_domain(&mut self, domain: TopologyDomainId) {
+        let nodes = &mut self.domain_node_counts[domain.index()];
         *nodes -= 1;
         if *nodes == 0 {
-            self.values.remove(&self.names[domain.index()]);
+            self.values.remove(&self.domain_values[domain.index()]);
             self.free.push(domain);
         }
     }
 }
 
-/// All topologies that terms and constraints are about.
+/// The topologies of all keys that terms and constraints use, reference counted.
 #[derive(Debug)]
-pub(super) struct Topologies {
-    all: IdMap<TopologyId, Topology>,
-    /// The number of the next. None is used again, since plugins remember what they found out under a number.
-    next: usize,
+pub(super) struct TopologyTable {
+    all: IdMap<TopologyId, NodeTopology>,
+    /// The next id. Ids are never reused, since plugins cache results by topology id.
+    next_id: usize,
     by_key: HashMap<Arc<str>, TopologyId>,
 }
 
-impl Topologies {
-    /// Each node by itself. It is always there.
+impl TopologyTable {
+    /// The topology in which each node is its own domain. Always exists.
     pub(super) const EACH_NODE: TopologyId = TopologyId(0);
 
-    /// With those that default constraints are about.
-    pub(super) fn new() -> Topologies {
-        let mut topologies = Topologies {
+    /// Creates the topologies of the default spread constraints.
+    pub(super) fn new() -> TopologyTable {
+        let mut topologies = TopologyTable {
             all: IdMap::default(),
-            next: 1,
+            next_id: 1,
             by_key: HashMap::new(),
         };
         topologies
             .all
-            .insert(Topologies::EACH_NODE, Topology::new(None));
+            .insert(TopologyTable::EACH_NODE, NodeTopology::new(None));
         for key in ["kubernetes.io/hostname", "topology.kubernetes.io/zone"] {
             topologies.acquire(&key.into(), std::iter::empty());
         }
         topologies
     }
 
-    pub(super) fn get(&self, id: TopologyId) -> &Topology {
+    pub(super) fn get(&self, id: TopologyId) -> &NodeTopology {
         &self.all[&id]
     }
 
@@ -146,8 +146,8 @@ impl Topologies {
         self.by_key.get(key).copied()
     }
 
-    /// The topology of a key, with all nodes in their domains. Each call is undone by one of [`Topologies::release`]:
-    /// whoever makes pods may choose keys, so those that nobody uses must go.
+    /// The topology of a key, with all nodes in their domains. Must be paired with [`TopologyTable::release`]: users
+    /// choose the keys, so unused ones must be freed.
     pub(super) fn acquire<'n>(
         &mut self,
         key: &Arc<str>,
@@ -155,16 +155,16 @@ impl Topologies {
     ) -> TopologyId {
         if let Some(known) = self.find(key) {
             if let Some(topology) = self.all.get_mut(&known) {
-                topology.users += 1;
+                topology.references += 1;
             }
             return known;
         }
-        let mut topology = Topology::new(Some(key.clone()));
+        let mut topology = NodeTopology::new(Some(key.clone()));
         for (id, node) in nodes {
-            topology.place(id, Some(node));
+            topology.set_node(id, Some(node));
         }
-        let id = TopologyId::from_index(self.next);
-        self.next += 1;
+        let id = TopologyId::from_index(self.next_id);
+        self.next_id += 1;
         self.all.insert(id, topology);
         self.by_key.insert(key.clone(), id);
         id
@@ -177,24 +177,24 @@ impl Topologies {
         let Some(key) = topology.key.clone() else {
             return;
         };
-        topology.users -= 1;
-        if topology.users == 0 {
+        topology.references -= 1;
+        if topology.references == 0 {
             self.by_key.remove(&key);
             self.all.remove(&id);
         }
     }
 
-    /// Puts a node where its labels say, or nowhere when it is gone.
-    pub(super) fn place(&mut self, id: NodeId, node: Option<&Node>) {
+    /// Updates the domain of a node in all topologies; `None` if the node was removed.
+    pub(super) fn set_node(&mut self, id: NodeId, node: Option<&Node>) {
         for topology in self.all.values_mut() {
-            topology.place(id, node);
+            topology.set_node(id, node);
         }
     }
 }
 
 #[cfg(test)]
-impl Topologies {
-    /// Each key with its users and how many nodes have each value, in words.
+impl TopologyTable {
+    /// Each key with its reference count and the number of nodes per value, as text.
     pub(super) fn entries(&self) -> Vec<String> {
         let keyed = self.all.values();
         let keyed = keyed.filter_map(|topology| Some((topology.key.as_deref()?, topology)));
@@ -202,10 +202,10 @@ impl Topologies {
             .map(|(key, topology)| {
                 let values = topology.values.iter();
                 let mut values: Vec<(&str, u32)> = values
-                    .map(|(value, domain)| (&**value, topology.nodes[domain.index()]))
+                    .map(|(value, domain)| (&**value, topology.domain_node_counts[domain.index()]))
                     .collect();
                 values.sort_unstable();
-                format!("{key}: {} users, {values:?}", topology.users)
+                format!("{key}: {} users, {values:?}", topology.references)
             })
             .collect();
         entries.sort_unstable();

@@ -1,4 +1,5 @@
-//! The file by which an operator says how pods are scheduled: KubeSchedulerConfiguration, read strictly.
+//! The scheduler's configuration file, `KubeSchedulerConfiguration`, decoded strictly and validated as upstream does.
+//! Entry point: [`SchedulerConfig::read`].
 //!
 //! ```yaml
 //! apiVersion: kubescheduler.config.k8s.io/v1
@@ -14,50 +15,50 @@
 //! ```
 
 mod args;
-mod form;
-mod places;
+mod default_plugins;
+mod field_positions;
 mod plugins;
-mod registry;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod v1;
 
 use std::time::Duration;
 
 use rhumb_meta::field::{Error, ErrorList, Path};
-use rhumb_meta::{FileError, read_file};
+use rhumb_meta::{ConfigFileError, read_file};
 
 pub use args::PluginArgs;
-pub use plugins::{Enabled, Plugins};
+pub use plugins::{EnabledPluginConfig, ProfilePlugins};
 
-use form::File;
-use places::Places;
+use field_positions::FieldPositions;
+use v1::KubeSchedulerConfiguration;
 
 const KIND: &str = "KubeSchedulerConfiguration";
 const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 
-/// How many profiles a file can have, and how many errors it is told of at once.
+/// Limits on the profiles in a file and on the errors reported for it.
 const PROFILES_MAX: usize = 100;
-const ERRORS_TOLD_MAX: usize = 10;
+const ERRORS_REPORTED_MAX: usize = 10;
 
-/// How pods are scheduled.
+/// A validated scheduler configuration.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Config {
-    pub leader_election: LeaderElection,
-    /// The file by which the API server is found, if one is named.
+pub struct SchedulerConfig {
+    pub leader_election: LeaderElectionSettings,
+    /// Path of the kubeconfig file, if given.
     pub kubeconfig: Option<String>,
     pub pod_initial_backoff: Duration,
     pub pod_max_backoff: Duration,
-    /// At least one; their names differ.
-    pub profiles: Vec<Profile>,
-    /// The gate `PodAffinityNamespaceSelector`, which no file speaks of.
+    /// At least one, with distinct scheduler names.
+    pub profiles: Vec<ProfileConfig>,
+    /// Feature gate `PodAffinityNamespaceSelector`; not part of the file.
     pub namespace_selectors: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeaderElection {
-    /// If not, this process schedules without asking whether another does.
+pub struct LeaderElectionSettings {
+    /// If false, this process schedules without holding a lease.
     pub leader_elect: bool,
     pub lease_duration: Duration,
     pub renew_deadline: Duration,
@@ -66,32 +67,32 @@ pub struct LeaderElection {
     pub resource_namespace: String,
 }
 
-/// How pods are scheduled that name this scheduler.
+/// A scheduling profile: the settings for pods whose `schedulerName` names it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Profile {
+pub struct ProfileConfig {
     pub scheduler_name: String,
-    /// How many of all nodes are enough that could be; 0 is as many as the size of the cluster suggests.
+    /// The search stops at this share of feasible nodes; 0 derives it from the cluster size.
     pub percentage_of_nodes_to_score: u8,
-    pub plugins: Plugins,
+    pub plugins: ProfilePlugins,
     pub args: PluginArgs,
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            leader_election: LeaderElection::default(),
+impl Default for SchedulerConfig {
+    fn default() -> SchedulerConfig {
+        SchedulerConfig {
+            leader_election: LeaderElectionSettings::default(),
             kubeconfig: None,
             pod_initial_backoff: Duration::from_secs(1),
             pod_max_backoff: Duration::from_secs(10),
-            profiles: vec![Profile::default()],
+            profiles: vec![ProfileConfig::default()],
             namespace_selectors: true,
         }
     }
 }
 
-impl Default for LeaderElection {
-    fn default() -> LeaderElection {
-        LeaderElection {
+impl Default for LeaderElectionSettings {
+    fn default() -> LeaderElectionSettings {
+        LeaderElectionSettings {
             leader_elect: true,
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
@@ -102,37 +103,40 @@ impl Default for LeaderElection {
     }
 }
 
-impl Default for Profile {
-    fn default() -> Profile {
-        Profile {
+impl Default for ProfileConfig {
+    fn default() -> ProfileConfig {
+        ProfileConfig {
             scheduler_name: DEFAULT_SCHEDULER_NAME.to_owned(),
             percentage_of_nodes_to_score: 0,
-            plugins: Plugins::read(None, &Path::NIL, &mut ErrorList::new()),
+            plugins: ProfilePlugins::read(None, &Path::NIL, &mut ErrorList::new()),
             args: PluginArgs::default(),
         }
     }
 }
 
-impl Config {
-    /// Reads a file, in YAML or JSON.
-    pub fn read(text: &str) -> Result<Config, FileError> {
-        let file: File = read_file(text)?;
+impl SchedulerConfig {
+    /// Reads and validates a configuration file in YAML or JSON.
+    pub fn read(text: &str) -> Result<SchedulerConfig, ConfigFileError> {
+        let file: KubeSchedulerConfiguration = read_file(text)?;
         let (kind, version) = (&*file.kind.value, &*file.api_version);
         if kind != KIND || version != API_VERSION {
-            let place = &file.kind.referenced;
+            let position = &file.kind.referenced;
             let reason =
-                format!("its kind is {kind} of {version}, and must be {KIND} of {API_VERSION}");
-            return Err(FileError::at((place.line(), place.column()), reason));
+                format!("unsupported kind {kind} of {version}; expected {KIND} of {API_VERSION}");
+            return Err(ConfigFileError::at(
+                (position.line(), position.column()),
+                reason,
+            ));
         }
         let mut errors = ErrorList::new();
-        let config = Config::check(&file, &mut errors);
+        let config = SchedulerConfig::check(&file, &mut errors);
         match errors.is_empty() {
             true => Ok(config),
-            false => Err(told(&errors, text)),
+            false => Err(validation_error(&errors, text)),
         }
     }
 
-    fn check(file: &File, errors: &mut ErrorList) -> Config {
+    fn check(file: &KubeSchedulerConfiguration, errors: &mut ErrorList) -> SchedulerConfig {
         let connection = file.client_connection.as_ref();
         let burst = connection.and_then(|connection| connection.burst);
         if let Some(burst) = burst.filter(|burst| *burst < 0) {
@@ -140,7 +144,7 @@ impl Config {
             let detail = "must be non-negative";
             errors.push(Error::invalid(&path.child("burst"), burst, detail));
         }
-        let leader_election = leader_election(file.leader_election.as_ref(), errors);
+        let leader_election = read_leader_election(file.leader_election.as_ref(), errors);
         if let Some(parallelism) = file.parallelism.filter(|parallelism| *parallelism <= 0) {
             let detail = "should be an integer value greater than zero";
             errors.push(Error::invalid(
@@ -149,17 +153,18 @@ impl Config {
                 detail,
             ));
         }
-        let profiles = profiles(file, errors);
-        let (initial, max) = backoff(file, errors);
+        let profiles = read_profiles(file, errors);
+        let (initial, max) = read_backoff(file, errors);
         if file
             .extenders
             .as_ref()
             .is_some_and(|extenders| !extenders.is_empty())
         {
-            let detail = "rhumb's scheduler asks no extenders; remove them, or use kube-scheduler";
+            let detail =
+                "rhumb's scheduler does not support extenders; remove them, or use kube-scheduler";
             errors.push(Error::forbidden(&Path::new("extenders"), detail));
         }
-        Config {
+        SchedulerConfig {
             leader_election,
             kubeconfig: connection
                 .and_then(|connection| connection.kubeconfig.clone())
@@ -172,72 +177,76 @@ impl Config {
     }
 }
 
-/// Each error with its place; all of them in one line.
-fn told(errors: &ErrorList, text: &str) -> FileError {
-    let places = Places::read(text);
-    let place = |error: &Error| {
-        places
+/// Combines validation errors into one line, each with its line and column.
+fn validation_error(errors: &ErrorList, text: &str) -> ConfigFileError {
+    let positions = FieldPositions::read(text);
+    let position = |error: &Error| {
+        positions
             .as_ref()
-            .map_or((0, 0), |places| places.of(&error.field))
+            .map_or((0, 0), |positions| positions.position_of(&error.field))
     };
-    let mut told = errors
+    let mut located = errors
         .iter()
-        .map(|error| FileError::at(place(error), error.to_string()));
-    match told.next() {
+        .map(|error| ConfigFileError::at(position(error), error.to_string()));
+    match located.next() {
         Some(only) if errors.len() == 1 => only,
         first => {
-            let all = first.into_iter().chain(told).take(ERRORS_TOLD_MAX);
+            let all = first.into_iter().chain(located).take(ERRORS_REPORTED_MAX);
             let all: Vec<String> = all.map(|error| error.to_string()).collect();
-            FileError::whole(all.join("; "))
+            ConfigFileError::whole(all.join("; "))
         }
     }
 }
 
-/// Whoever waits longer than a year for a lease waits for something else.
-const ELECTION_TIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Longer lease durations are certainly mistakes.
+const ELECTION_DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-fn leader_election(form: Option<&form::LeaderElection>, errors: &mut ErrorList) -> LeaderElection {
-    let defaults = LeaderElection::default();
+fn read_leader_election(
+    form: Option<&v1::LeaderElectionConfiguration>,
+    errors: &mut ErrorList,
+) -> LeaderElectionSettings {
+    let defaults = LeaderElectionSettings::default();
     let Some(form) = form else { return defaults };
     let path = Path::new("leaderElection");
-    let mut time = |name: &str, said: &Option<String>, default: Duration| {
-        let Some(said) = said.as_deref() else {
+    let mut duration = |name: &str, value: &Option<String>, default: Duration| {
+        let Some(value) = value.as_deref() else {
             return default;
         };
-        match rhumb_meta::parse_duration(said) {
-            // Nothing at all is the default.
+        match rhumb_meta::parse_duration(value) {
+            // As upstream, zero means the default.
             Some(Duration::ZERO) => default,
-            Some(duration) if duration > ELECTION_TIME_MAX => {
+            Some(duration) if duration > ELECTION_DURATION_MAX => {
                 let detail = "must be no more than 8760h";
-                errors.push(Error::invalid(&path.child(name), said, detail));
+                errors.push(Error::invalid(&path.child(name), value, detail));
                 default
             }
             Some(duration) => duration,
             None => {
                 let detail = "must be greater than zero, as in 15s";
-                errors.push(Error::invalid(&path.child(name), said, detail));
+                errors.push(Error::invalid(&path.child(name), value, detail));
                 default
             }
         }
     };
-    let text = |said: &Option<String>, default: String| {
-        said.clone()
-            .filter(|said| !said.is_empty())
+    let text = |value: &Option<String>, default: String| {
+        value
+            .clone()
+            .filter(|value| !value.is_empty())
             .unwrap_or(default)
     };
-    let read = LeaderElection {
+    let read = LeaderElectionSettings {
         leader_elect: form.leader_elect.unwrap_or(true),
-        lease_duration: time(
+        lease_duration: duration(
             "leaseDuration",
             &form.lease_duration,
             defaults.lease_duration,
         ),
-        renew_deadline: time(
+        renew_deadline: duration(
             "renewDeadline",
             &form.renew_deadline,
             defaults.renew_deadline,
         ),
-        retry_period: time("retryPeriod", &form.retry_period, defaults.retry_period),
+        retry_period: duration("retryPeriod", &form.retry_period, defaults.retry_period),
         resource_name: text(&form.resource_name, defaults.resource_name),
         resource_namespace: text(&form.resource_namespace, defaults.resource_namespace),
     };
@@ -246,7 +255,7 @@ fn leader_election(form: Option<&form::LeaderElection>, errors: &mut ErrorList) 
         let detail = "must be greater than `RenewDeadline`";
         errors.push(Error::invalid(&path.child("leaseDuration"), shown, detail));
     }
-    // As upstream: one that renews late, and a little later still, is in time.
+    // As upstream: the jitter factor of retries is 1.2, so a delayed retry must still meet the renew deadline.
     if read.leader_elect && read.renew_deadline <= read.retry_period.mul_f64(1.2) {
         let shown = form.renew_deadline.as_deref().unwrap_or("10s");
         let detail = "must be greater than 1.2 times `RetryPeriod`";
@@ -263,7 +272,7 @@ fn leader_election(form: Option<&form::LeaderElection>, errors: &mut ErrorList) 
     read
 }
 
-fn backoff(file: &File, errors: &mut ErrorList) -> (Duration, Duration) {
+fn read_backoff(file: &KubeSchedulerConfiguration, errors: &mut ErrorList) -> (Duration, Duration) {
     let initial = file.pod_initial_backoff_seconds.unwrap_or(1);
     let max = file.pod_max_backoff_seconds.unwrap_or(10);
     if initial <= 0 {
@@ -281,8 +290,8 @@ fn backoff(file: &File, errors: &mut ErrorList) -> (Duration, Duration) {
     (seconds(initial), seconds(max))
 }
 
-fn profiles(file: &File, errors: &mut ErrorList) -> Vec<Profile> {
-    let one = [form::Profile::default()];
+fn read_profiles(file: &KubeSchedulerConfiguration, errors: &mut ErrorList) -> Vec<ProfileConfig> {
+    let one = [v1::KubeSchedulerProfile::default()];
     let forms = match file.profiles.as_deref() {
         None | Some([]) => &one,
         Some(forms) => forms,
@@ -292,12 +301,12 @@ fn profiles(file: &File, errors: &mut ErrorList) -> Vec<Profile> {
         errors.push(Error::too_many(&path, Some(forms.len()), PROFILES_MAX));
         return Vec::new();
     }
-    let all = percentage(
+    let all = read_percentage(
         file.percentage_of_nodes_to_score,
         &Path::new("percentageOfNodesToScore"),
         errors,
     );
-    let mut profiles: Vec<Profile> = Vec::new();
+    let mut profiles: Vec<ProfileConfig> = Vec::new();
     for (index, form) in forms.iter().enumerate() {
         let item = path.index(index);
         let is_only = forms.len() == 1;
@@ -313,12 +322,12 @@ fn profiles(file: &File, errors: &mut ErrorList) -> Vec<Profile> {
         }
         let own_path = item.child("percentageOfNodesToScore");
         let own = form.percentage_of_nodes_to_score;
-        let own = own.map(|own| percentage(Some(own), &own_path, errors));
+        let own = own.map(|own| read_percentage(Some(own), &own_path, errors));
         let configured = form.plugin_config.as_deref().unwrap_or_default();
-        profiles.push(Profile {
+        profiles.push(ProfileConfig {
             scheduler_name: name,
             percentage_of_nodes_to_score: own.unwrap_or(all),
-            plugins: Plugins::read(form.plugins.as_ref(), &item, errors),
+            plugins: ProfilePlugins::read(form.plugins.as_ref(), &item, errors),
             args: PluginArgs::read(configured, &item.child("pluginConfig"), errors),
         });
     }
@@ -326,9 +335,9 @@ fn profiles(file: &File, errors: &mut ErrorList) -> Vec<Profile> {
     profiles
 }
 
-/// There is one queue for all.
-fn check_queue_sort(forms: &[form::Profile], path: &Path<'_>, errors: &mut ErrorList) {
-    let set = |form: &form::Profile| {
+/// All profiles share one queue, so they must sort it alike.
+fn check_queue_sort(forms: &[v1::KubeSchedulerProfile], path: &Path<'_>, errors: &mut ErrorList) {
+    let set = |form: &v1::KubeSchedulerProfile| {
         let plugins = form.plugins.as_ref();
         plugins
             .and_then(|plugins| plugins.queue_sort.clone())
@@ -344,12 +353,12 @@ fn check_queue_sort(forms: &[form::Profile], path: &Path<'_>, errors: &mut Error
     }
 }
 
-fn percentage(said: Option<i32>, path: &Path<'_>, errors: &mut ErrorList) -> u8 {
-    let said = said.unwrap_or_default();
-    match u8::try_from(said) {
+fn read_percentage(value: Option<i32>, path: &Path<'_>, errors: &mut ErrorList) -> u8 {
+    let value = value.unwrap_or_default();
+    match u8::try_from(value) {
         Ok(percentage) if percentage <= 100 => percentage,
         _ => {
-            errors.push(Error::invalid(path, said, "not in valid range [0-100]"));
+            errors.push(Error::invalid(path, value, "not in valid range [0-100]"));
             0
         }
     }

@@ -1,79 +1,83 @@
-//! Which plugins a profile has: upstream's defaults, and what the file changes of them, for all points at once
-//! (`multiPoint`) and for single ones.
+//! Determines the plugins of a profile: upstream's defaults, merged with the file's `multiPoint` and
+//! per-extension-point plugin sets by upstream's rules. Entry point: [`ProfilePlugins::read`].
 
 use rhumb_meta::field::{Error, ErrorList, Path};
 
-use super::form::{self, PluginSet};
-use super::registry::{self, KNOWN, Known, POINTS, Point};
+use super::default_plugins::{
+    self, DEFAULT_PLUGINS, DefaultPlugin, EXTENSION_POINTS, ExtensionPoint,
+};
+use super::v1::{self, PluginSet};
 
-/// A plugin of a profile, and what it is asked for.
+/// An enabled plugin of a profile and the extension points it runs at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Enabled {
+pub struct EnabledPluginConfig {
     pub name: &'static str,
     pub filters: bool,
-    /// 0 if it has no say in which node is better.
+    /// Score weight; 0 if the plugin does not score.
     pub weight: i64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plugins {
-    /// In the order in which they are asked.
-    pub about_nodes: Vec<Enabled>,
-    /// Pods that find no room may take that of others.
+pub struct ProfilePlugins {
+    /// Filter and score plugins, in execution order.
+    pub node_plugins: Vec<EnabledPluginConfig>,
+    /// Whether `DefaultPreemption` is enabled.
     pub preemption: bool,
 }
 
-/// A plugin as it is enabled, with its weight or 0.
-type Entry = (&'static Known, i32);
+/// An enabled plugin with its weight; 0 if none is given.
+type WeightedPlugin = (&'static DefaultPlugin, i32);
 
-impl Plugins {
+impl ProfilePlugins {
     pub(super) fn read(
-        form: Option<&form::Plugins>,
+        form: Option<&v1::Plugins>,
         path: &Path<'_>,
         errors: &mut ErrorList,
-    ) -> Plugins {
-        let nothing = form::Plugins::default();
-        let form = form.unwrap_or(&nothing);
+    ) -> ProfilePlugins {
+        let empty = v1::Plugins::default();
+        let form = form.unwrap_or(&empty);
         let path = path.child("plugins");
-        let everywhere = multi_point(form, &path, errors);
-        let at = |point: Point| at_point(form, point, &everywhere, &path, &mut ErrorList::new());
-        for point in POINTS {
-            at_point(form, point, &everywhere, &path, errors);
+        let multi_point = multi_point_plugins(form, &path, errors);
+        let at = |point: ExtensionPoint| {
+            plugins_at(form, point, &multi_point, &path, &mut ErrorList::new())
+        };
+        for point in EXTENSION_POINTS {
+            plugins_at(form, point, &multi_point, &path, errors);
         }
-        check_indispensable(&at, &path, errors);
-        Plugins {
-            about_nodes: about_nodes(&at, &path, errors),
-            preemption: has(&at(Point::PostFilter), "DefaultPreemption"),
+        check_required_plugins(&at, &path, errors);
+        ProfilePlugins {
+            node_plugins: read_node_plugins(&at, &path, errors),
+            preemption: contains_plugin(&at(ExtensionPoint::PostFilter), "DefaultPreemption"),
         }
     }
 }
 
-fn set_of(form: &form::Plugins, point: Point) -> Option<&PluginSet> {
+fn plugin_set(form: &v1::Plugins, point: ExtensionPoint) -> Option<&PluginSet> {
     match point {
-        Point::PreEnqueue => form.pre_enqueue.as_ref(),
-        Point::QueueSort => form.queue_sort.as_ref(),
-        Point::PreFilter => form.pre_filter.as_ref(),
-        Point::Filter => form.filter.as_ref(),
-        Point::PostFilter => form.post_filter.as_ref(),
-        Point::PreScore => form.pre_score.as_ref(),
-        Point::Score => form.score.as_ref(),
-        Point::Reserve => form.reserve.as_ref(),
-        Point::Permit => form.permit.as_ref(),
-        Point::PreBind => form.pre_bind.as_ref(),
-        Point::Bind => form.bind.as_ref(),
-        Point::PostBind => form.post_bind.as_ref(),
-        Point::PlacementGenerate => form.placement_generate.as_ref(),
-        Point::PlacementScore => form.placement_score.as_ref(),
+        ExtensionPoint::PreEnqueue => form.pre_enqueue.as_ref(),
+        ExtensionPoint::QueueSort => form.queue_sort.as_ref(),
+        ExtensionPoint::PreFilter => form.pre_filter.as_ref(),
+        ExtensionPoint::Filter => form.filter.as_ref(),
+        ExtensionPoint::PostFilter => form.post_filter.as_ref(),
+        ExtensionPoint::PreScore => form.pre_score.as_ref(),
+        ExtensionPoint::Score => form.score.as_ref(),
+        ExtensionPoint::Reserve => form.reserve.as_ref(),
+        ExtensionPoint::Permit => form.permit.as_ref(),
+        ExtensionPoint::PreBind => form.pre_bind.as_ref(),
+        ExtensionPoint::Bind => form.bind.as_ref(),
+        ExtensionPoint::PostBind => form.post_bind.as_ref(),
+        ExtensionPoint::PlacementGenerate => form.placement_generate.as_ref(),
+        ExtensionPoint::PlacementScore => form.placement_score.as_ref(),
     }
 }
 
-fn has(entries: &[Entry], name: &str) -> bool {
-    entries.iter().any(|(known, _)| known.name == name)
+fn contains_plugin(entries: &[WeightedPlugin], name: &str) -> bool {
+    entries.iter().any(|(plugin, _)| plugin.name == name)
 }
 
-/// What a set enables, without those that cannot be.
-fn enabled(set: &PluginSet, path: &Path<'_>, errors: &mut ErrorList) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+/// The plugins that a set enables; unknown and duplicate ones are reported and left out.
+fn read_enabled(set: &PluginSet, path: &Path<'_>, errors: &mut ErrorList) -> Vec<WeightedPlugin> {
+    let mut entries: Vec<WeightedPlugin> = Vec::new();
     let path = path.child("enabled");
     for (index, plugin) in set.enabled.iter().flatten().enumerate() {
         let path = path.index(index);
@@ -86,12 +90,12 @@ fn enabled(set: &PluginSet, path: &Path<'_>, errors: &mut ErrorList) -> Vec<Entr
                 "must be greater than or equal to 0",
             ));
         }
-        match registry::find(name) {
+        match default_plugins::find(name) {
             Err(problem) => errors.push(Error::invalid(&path.child("name"), name, problem)),
-            Ok(_) if has(&entries, name) => {
+            Ok(_) if contains_plugin(&entries, name) => {
                 errors.push(Error::duplicate(&path.child("name"), name));
             }
-            Ok(known) => entries.push((known, weight)),
+            Ok(plugin) => entries.push((plugin, weight)),
         }
     }
     entries
@@ -102,50 +106,67 @@ fn is_disabled(set: &PluginSet, name: &str) -> bool {
     disabled.any(|plugin| plugin.name == name || plugin.name == "*")
 }
 
-/// The defaults, without what is disabled; what is enabled takes the place of the default or comes last.
-fn multi_point(form: &form::Plugins, path: &Path<'_>, errors: &mut ErrorList) -> Vec<Entry> {
-    let nothing = PluginSet::default();
-    let set = form.multi_point.as_ref().unwrap_or(&nothing);
-    let said = enabled(set, &path.child("multiPoint"), errors);
-    let find = |name: &str| said.iter().find(|(known, _)| known.name == name).copied();
-    let defaults = KNOWN.iter().filter(|known| !is_disabled(set, known.name));
-    let mut entries: Vec<Entry> = defaults
-        .map(|known| find(known.name).unwrap_or((known, known.weight)))
+/// The defaults minus disabled plugins. An explicitly enabled plugin replaces its default entry or is appended.
+fn multi_point_plugins(
+    form: &v1::Plugins,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) -> Vec<WeightedPlugin> {
+    let empty = PluginSet::default();
+    let set = form.multi_point.as_ref().unwrap_or(&empty);
+    let explicit = read_enabled(set, &path.child("multiPoint"), errors);
+    let find = |name: &str| {
+        let mut explicit = explicit.iter();
+        explicit.find(|(plugin, _)| plugin.name == name).copied()
+    };
+    let defaults = DEFAULT_PLUGINS
+        .iter()
+        .filter(|plugin| !is_disabled(set, plugin.name));
+    let mut entries: Vec<WeightedPlugin> = defaults
+        .map(|plugin| find(plugin.name).unwrap_or((plugin, plugin.weight)))
         .collect();
-    for entry in said {
-        if !has(&entries, entry.0.name) {
+    for entry in explicit {
+        if !contains_plugin(&entries, entry.0.name) {
             entries.push(entry);
         }
     }
     entries
 }
 
-/// Those that have a say at a point: what is said for it overrides what is said for all.
-fn at_point(
-    form: &form::Plugins,
-    point: Point,
-    everywhere: &[Entry],
+/// The plugins that run at an extension point; its own plugin set overrides `multiPoint`.
+fn plugins_at(
+    form: &v1::Plugins,
+    point: ExtensionPoint,
+    multi_point: &[WeightedPlugin],
     path: &Path<'_>,
     errors: &mut ErrorList,
-) -> Vec<Entry> {
-    let nothing = PluginSet::default();
-    let set = set_of(form, point).unwrap_or(&nothing);
+) -> Vec<WeightedPlugin> {
+    let empty = PluginSet::default();
+    let set = plugin_set(form, point).unwrap_or(&empty);
     let path = path.child(point.name());
-    let said = enabled(set, &path, errors);
-    for (known, _) in &said {
-        if !known.points.contains(&point) {
-            let detail = format!("plugin {:?} has no say in {}", known.name, point.name());
-            errors.push(Error::invalid(&path.child("enabled"), known.name, detail));
+    let explicit = read_enabled(set, &path, errors);
+    for (plugin, _) in &explicit {
+        if !plugin.points.contains(&point) {
+            let detail = format!(
+                "plugin {:?} does not implement extension point {}",
+                plugin.name,
+                point.name()
+            );
+            errors.push(Error::invalid(&path.child("enabled"), plugin.name, detail));
         }
     }
-    let expanded = everywhere.iter().copied().filter(|(known, _)| {
-        known.points.contains(&point) && !is_disabled(set, known.name) && !has(&said, known.name)
+    let expanded = multi_point.iter().copied().filter(|(plugin, _)| {
+        plugin.points.contains(&point)
+            && !is_disabled(set, plugin.name)
+            && !contains_plugin(&explicit, plugin.name)
     });
-    let is_override = |(known, _): &Entry| {
-        has(everywhere, known.name) && !is_disabled(set, "*") && !is_disabled(set, known.name)
+    let is_override = |(plugin, _): &WeightedPlugin| {
+        contains_plugin(multi_point, plugin.name)
+            && !is_disabled(set, "*")
+            && !is_disabled(set, plugin.name)
     };
-    let (overrides, others): (Vec<Entry>, Vec<Entry>) =
-        said.iter().partition(|one| is_override(one));
+    let (overrides, others): (Vec<WeightedPlugin>, Vec<WeightedPlugin>) =
+        explicit.iter().partition(|entry| is_override(entry));
     overrides
         .into_iter()
         .chain(expanded)
@@ -153,35 +174,41 @@ fn at_point(
         .collect()
 }
 
-/// Without these nothing can be scheduled, and there are no others.
-fn check_indispensable(at: &dyn Fn(Point) -> Vec<Entry>, path: &Path<'_>, errors: &mut ErrorList) {
+/// These plugins are built in: rhumb has no alternative for them, so they cannot be disabled.
+fn check_required_plugins(
+    at: &dyn Fn(ExtensionPoint) -> Vec<WeightedPlugin>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     for (point, name) in [
-        (Point::QueueSort, "PrioritySort"),
-        (Point::Bind, "DefaultBinder"),
+        (ExtensionPoint::QueueSort, "PrioritySort"),
+        (ExtensionPoint::Bind, "DefaultBinder"),
     ] {
-        if !has(&at(point), name) {
+        if !contains_plugin(&at(point), name) {
             let detail = format!("{name} cannot be disabled: rhumb has no other plugin for it");
             errors.push(Error::required(&path.child(point.name()), detail));
         }
     }
 }
 
-fn about_nodes(
-    at: &dyn Fn(Point) -> Vec<Entry>,
+fn read_node_plugins(
+    at: &dyn Fn(ExtensionPoint) -> Vec<WeightedPlugin>,
     path: &Path<'_>,
     errors: &mut ErrorList,
-) -> Vec<Enabled> {
-    let (filters, scores) = (at(Point::Filter), at(Point::Score));
+) -> Vec<EnabledPluginConfig> {
+    let (filters, scores) = (at(ExtensionPoint::Filter), at(ExtensionPoint::Score));
     for (first, then, entries) in [
-        (Point::PreFilter, Point::Filter, &filters),
-        (Point::PreScore, Point::Score, &scores),
+        (ExtensionPoint::PreFilter, ExtensionPoint::Filter, &filters),
+        (ExtensionPoint::PreScore, ExtensionPoint::Score, &scores),
     ] {
         let prepared = at(first);
-        let is_apart = |known: &Known| known.points.contains(&first) && !has(&prepared, known.name);
-        for (known, _) in entries.iter().filter(|(known, _)| is_apart(known)) {
+        let is_split = |plugin: &DefaultPlugin| {
+            plugin.points.contains(&first) && !contains_plugin(&prepared, plugin.name)
+        };
+        for (plugin, _) in entries.iter().filter(|(plugin, _)| is_split(plugin)) {
             let detail = format!(
                 "plugin {:?} cannot be disabled in {} and stay enabled in {}",
-                known.name,
+                plugin.name,
                 first.name(),
                 then.name()
             );
@@ -189,22 +216,22 @@ fn about_nodes(
         }
     }
     let weight = |name: &str| {
-        let found = scores.iter().find(|(known, _)| known.name == name);
-        // What is enabled without a weight has 1.
+        let found = scores.iter().find(|(plugin, _)| plugin.name == name);
+        // The default weight is 1.
         found.map_or(0, |(_, weight)| i64::from(*weight).max(1))
     };
     let only_score = scores
         .iter()
-        .filter(|(known, _)| !has(&filters, known.name));
+        .filter(|(plugin, _)| !contains_plugin(&filters, plugin.name));
     let all = filters.iter().chain(only_score);
-    all.filter_map(|(known, _)| {
-        let ours = known.about_nodes()?;
-        Some(Enabled {
-            name: ours.name,
-            filters: has(&filters, ours.name),
-            // One that never has anything to say of it need not be asked.
-            weight: if ours.weight > 0 {
-                weight(ours.name)
+    all.filter_map(|(plugin, _)| {
+        let factory = plugin.factory()?;
+        Some(EnabledPluginConfig {
+            name: factory.name,
+            filters: contains_plugin(&filters, factory.name),
+            // A plugin that never scores needs no weight.
+            weight: if factory.weight > 0 {
+                weight(factory.name)
             } else {
                 0
             },

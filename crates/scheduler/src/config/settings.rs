@@ -1,31 +1,31 @@
-//! What the file says, as the engine has it.
+//! Converts a configuration into the settings of the scheduler core.
 
-use super::{Config, Profile};
+use super::{ProfileConfig, SchedulerConfig};
 use crate::cycle;
-use crate::engine::{ProfileSettings, Settings};
+use crate::engine::{ProfileSettings, SchedulerCoreSettings};
 use crate::plugins;
 
-impl Config {
-    /// For an engine of its own: plugins remember what they saw.
-    pub fn settings(&self) -> Settings {
-        let profiles = self.profiles.iter().map(Profile::settings).collect();
-        Settings {
+impl SchedulerConfig {
+    /// Creates new plugin instances on each call: plugins cache state of the cluster they belong to.
+    pub fn settings(&self) -> SchedulerCoreSettings {
+        let profiles = self.profiles.iter().map(ProfileConfig::settings).collect();
+        SchedulerCoreSettings {
             pod_initial_backoff: self.pod_initial_backoff,
             pod_max_backoff: self.pod_max_backoff,
             namespace_selectors: self.namespace_selectors,
-            ..Settings::new(profiles)
+            ..SchedulerCoreSettings::new(profiles)
         }
     }
 }
 
-impl Profile {
+impl ProfileConfig {
     fn settings(&self) -> ProfileSettings {
-        let about = self.plugins.about_nodes.iter();
-        let plugins = about.filter_map(|enabled| {
-            let mut known = plugins::known().iter();
-            let known = known.find(|known| known.name == enabled.name)?;
-            Some(cycle::Enabled {
-                plugin: known.make(&self.args.about_nodes),
+        let enabled = self.plugins.node_plugins.iter();
+        let plugins = enabled.filter_map(|enabled| {
+            let mut factories = plugins::plugin_factories().iter();
+            let factory = factories.find(|factory| factory.name == enabled.name)?;
+            Some(cycle::EnabledPlugin {
+                plugin: factory.make(&self.args.node_plugins),
                 filters: enabled.filters,
                 weight: enabled.weight,
             })
@@ -45,22 +45,26 @@ impl Profile {
 mod tests {
     use super::*;
 
-    /// The list here is of what can be configured, the one there of what there is.
+    /// `config::default_plugins` lists what can be configured, `plugins::registry` what is implemented.
     #[test]
-    fn a_file_that_says_nothing_gives_the_usual_profile() {
-        let settings = Config::default().settings();
+    fn an_empty_file_gives_the_default_profile() {
+        let settings = SchedulerConfig::default().settings();
         let [profile] = settings.profiles.as_slice() else {
             panic!("{settings:?}");
         };
-        let usual = cycle::Profile::usual("default-scheduler");
+        let usual = cycle::Profile::with_default_plugins("default-scheduler");
         assert_eq!(format!("{:?}", profile.profile), format!("{usual:?}"));
         let filters = |profile: &cycle::Profile| -> Vec<bool> {
-            profile.plugins.iter().map(|one| one.filters).collect()
+            profile
+                .plugins
+                .iter()
+                .map(|enabled| enabled.filters)
+                .collect()
         };
         assert_eq!(filters(&profile.profile), filters(&usual));
         assert_eq!(
             profile.preemption,
-            Some(crate::engine::Preemption::default())
+            Some(crate::engine::DefaultPreemptionArgs::default())
         );
     }
 }

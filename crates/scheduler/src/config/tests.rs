@@ -1,19 +1,19 @@
 use super::*;
-use crate::model::NodePolicy;
-use crate::plugins::node_resources_fit::{ResourceWeight, ShapePoint, Strategy};
+use crate::model::NodeInclusionPolicy;
+use crate::plugins::node_resources_fit::{ResourceWeight, ScoringStrategy, ShapePoint};
 use crate::plugins::pod_topology_spread::DefaultConstraints;
 
 const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
-fn read(text: &str) -> Config {
+fn read(text: &str) -> SchedulerConfig {
     let text = format!("{HEAD}{text}");
-    Config::read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    SchedulerConfig::read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The plugins of a file's first profile, as `name filters weight`.
+/// The plugins of a file's first profile as `name filters weight`; `f` if it filters.
 fn plugins(text: &str) -> Vec<String> {
     let profile = read(text).profiles.remove(0);
-    let shown = profile.plugins.about_nodes.iter().map(|one| {
+    let shown = profile.plugins.node_plugins.iter().map(|one| {
         let filters = if one.filters { "f" } else { "-" };
         format!("{} {filters} {}", one.name, one.weight)
     });
@@ -35,7 +35,7 @@ const DEFAULTS: [&str; 11] = [
 ];
 
 #[test]
-fn a_file_that_says_nothing_gives_the_defaults() {
+fn an_empty_file_gives_the_defaults() {
     for text in [
         "",
         "profiles: []\n",
@@ -44,15 +44,15 @@ fn a_file_that_says_nothing_gives_the_defaults() {
         "leaderElection: {leaseDuration: 0s}\nclientConnection: {kubeconfig: '', qps: 5000, burst: 5000}\nparallelism: 1\nenableProfiling: false\n",
         "profiles:\n- pluginConfig:\n  - args:\n      apiVersion: kubescheduler.config.k8s.io/v1\n      kind: VolumeBindingArgs\n      bindTimeoutSeconds: 3\n    name: VolumeBinding\n",
     ] {
-        assert_eq!(read(text), Config::default(), "{text}");
+        assert_eq!(read(text), SchedulerConfig::default(), "{text}");
     }
     assert_eq!(plugins(""), DEFAULTS);
-    let profile = Profile::default();
+    let profile = ProfileConfig::default();
     assert!(profile.plugins.preemption);
 }
 
 #[test]
-fn plugins_are_what_upstream_makes_of_the_file() {
+fn plugin_sets_are_merged_as_upstream() {
     let without = |name: &str| -> Vec<&str> {
         let mut left = DEFAULTS.to_vec();
         left.retain(|one| !one.starts_with(name));
@@ -62,12 +62,12 @@ fn plugins_are_what_upstream_makes_of_the_file() {
         let change = |one: &'static str| if one.starts_with(name) { to } else { one };
         DEFAULTS.into_iter().map(change).collect()
     };
-    for (said, want) in [
+    for (plugin_sets, want) in [
         (
             "multiPoint: {disabled: [{name: NodePorts}]}",
             without("NodePorts"),
         ),
-        // What is named again without a weight has 1.
+        // Enabled again without a weight, it gets weight 1.
         (
             "multiPoint: {enabled: [{name: NodeAffinity}]}",
             changed("NodeAffinity", "NodeAffinity f 1"),
@@ -84,7 +84,7 @@ fn plugins_are_what_upstream_makes_of_the_file() {
             "score: {disabled: [{name: TaintToleration}]}",
             changed("TaintToleration", "TaintToleration f 0"),
         ),
-        // Out and in again is a change of weight, and of nothing else.
+        // Disabled and enabled again changes only the weight.
         (
             "score: {disabled: [{name: NodeResourcesFit}], enabled: [{name: NodeResourcesFit, weight: 5}]}",
             changed("NodeResourcesFit", "NodeResourcesFit f 5"),
@@ -108,7 +108,7 @@ fn plugins_are_what_upstream_makes_of_the_file() {
             "multiPoint: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: DefaultBinder}, {name: InterPodAffinity, weight: 4}, {name: NodeName}]}",
             vec!["InterPodAffinity f 4", "NodeName f 0"],
         ),
-        // Those that are named for a point are asked first there.
+        // Plugins enabled for an extension point run first there.
         (
             "multiPoint: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: DefaultBinder}, {name: NodeName}]}, filter: {enabled: [{name: NodeUnschedulable}]}",
             vec!["NodeName f 0", "NodeUnschedulable f 0"],
@@ -122,15 +122,15 @@ fn plugins_are_what_upstream_makes_of_the_file() {
             DEFAULTS.to_vec(),
         ),
     ] {
-        let text = format!("profiles:\n- plugins: {{{said}}}\n");
-        assert_eq!(plugins(&text), want, "{said}");
+        let text = format!("profiles:\n- plugins: {{{plugin_sets}}}\n");
+        assert_eq!(plugins(&text), want, "{plugin_sets}");
     }
     let quiet = read("profiles:\n- plugins: {postFilter: {disabled: [{name: '*'}]}}\n");
     assert!(!quiet.profiles[0].plugins.preemption);
 }
 
 #[test]
-fn what_is_said_is_heard() {
+fn all_fields_are_read() {
     let config = read(
         "
 percentageOfNodesToScore: 30
@@ -181,7 +181,7 @@ profiles:
     );
     assert_eq!(
         config.leader_election,
-        LeaderElection {
+        LeaderElectionSettings {
             leader_elect: true,
             lease_duration: Duration::from_secs(90),
             renew_deadline: Duration::from_secs(60),
@@ -203,7 +203,7 @@ profiles:
     );
     assert_eq!(b.args.preemption.min_candidate_nodes_percentage, 0);
     assert_eq!(b.args.preemption.min_candidate_nodes_absolute, 100);
-    let args = &b.args.about_nodes;
+    let args = &b.args.node_plugins;
     assert_eq!(args.inter_pod_affinity.hard_pod_affinity_weight, 0);
     assert!(
         args.inter_pod_affinity
@@ -227,13 +227,13 @@ profiles:
     let point = |utilization, score| ShapePoint { utilization, score };
     assert_eq!(
         fit.strategy,
-        Strategy::RequestedToCapacityRatio(vec![point(0, 0), point(100, 10)])
+        ScoringStrategy::RequestedToCapacityRatio(vec![point(0, 0), point(100, 10)])
     );
     let DefaultConstraints::List(spread) = &args.pod_topology_spread else {
         panic!("{args:?}");
     };
     assert_eq!(spread.len(), 1);
-    assert_eq!(spread[0].node_taints_policy, NodePolicy::Honor);
+    assert_eq!(spread[0].node_taints_policy, NodeInclusionPolicy::Honor);
     let nodes = &args.node_affinity;
     let terms = nodes
         .required
@@ -245,7 +245,7 @@ profiles:
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_name_the_line_and_column() {
     let args = |plugin: &str, args: &str| {
         format!("profiles:\n- pluginConfig:\n  - name: {plugin}\n    args: {args}\n")
     };
@@ -293,7 +293,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
         (
             "extenders: [{urlPrefix: x}]\n".to_owned(),
-            "line 3, column 12: extenders: Forbidden: rhumb's scheduler asks no extenders; remove them, or use kube-scheduler",
+            "line 3, column 12: extenders: Forbidden: rhumb's scheduler does not support extenders; remove them, or use kube-scheduler",
         ),
         (
             "profiles:\n- schedulerName: a\n- {}\n".to_owned(),
@@ -317,7 +317,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
         (
             "profiles:\n- plugins:\n    score:\n      enabled:\n      - name: Mine\n".to_owned(),
-            "line 7, column 15: profiles[0].plugins.score.enabled[0].name: Invalid value: \"Mine\": there is no such plugin; there are SchedulingGates, ",
+            "line 7, column 15: profiles[0].plugins.score.enabled[0].name: Invalid value: \"Mine\": unknown plugin; known plugins are SchedulingGates, ",
         ),
         (
             "profiles:\n- plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}\n".to_owned(),
@@ -329,7 +329,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
         (
             "profiles:\n- plugins: {filter: {enabled: [{name: ImageLocality}]}}\n".to_owned(),
-            "profiles[0].plugins.filter.enabled: Invalid value: \"ImageLocality\": plugin \"ImageLocality\" has no say in filter",
+            "profiles[0].plugins.filter.enabled: Invalid value: \"ImageLocality\": plugin \"ImageLocality\" does not implement extension point filter",
         ),
         (
             "profiles:\n- plugins: {filter: {enabled: [{name: NodeName}, {name: NodeName}]}}\n".to_owned(),
@@ -345,7 +345,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
         (
             args("Mine", "{}"),
-            "line 5, column 11: profiles[0].pluginConfig[0].name: Invalid value: \"Mine\": there is no such plugin",
+            "line 5, column 11: profiles[0].pluginConfig[0].name: Invalid value: \"Mine\": unknown plugin; known plugins are ",
         ),
         (args("NodeAffinity", "{affinity: {}}"), "line 6, column 12: unknown field"),
         (
@@ -415,15 +415,15 @@ fn what_is_wrong_is_told_with_its_place() {
     ];
     for (text, want) in table {
         let text = format!("{HEAD}{text}");
-        let error = Config::read(&text).expect_err(&text).to_string();
+        let error = SchedulerConfig::read(&text).expect_err(&text).to_string();
         assert!(error.contains(want), "{text}\n{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
     let other =
         "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n";
-    let error = Config::read(other).expect_err(other).to_string();
+    let error = SchedulerConfig::read(other).expect_err(other).to_string();
     assert_eq!(
         error,
-        "line 2, column 7: its kind is KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1beta3, and must be KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1"
+        "line 2, column 7: unsupported kind KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1beta3; expected KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1"
     );
 }

@@ -1,23 +1,23 @@
-//! Why there is no node, in upstream's words.
+//! The message of the `PodScheduled` condition of a pod without a feasible node (upstream: `FitError`).
 
 use super::Diagnosis;
 
-/// Where there are no nodes at all.
+/// The message if the cluster has no nodes.
 pub const NO_NODES: &str = "no nodes available to schedule pods";
 
 impl Diagnosis {
     /// `0/5 nodes are available: 3 Insufficient cpu, 2 node(s) were unschedulable.`
     pub fn message(&self, nodes: usize) -> String {
-        match &self.everywhere {
+        match &self.pre_filter_rejection {
             Some((_, reason)) => format!("0/{nodes} nodes are available: {reason}."),
-            None => message_of(nodes, &self.reasons),
+            None => unavailable_message(nodes, &self.reasons),
         }
     }
 }
 
-/// The same for reasons and how often each was given.
-pub fn message_of(nodes: usize, reasons: &[(String, usize)]) -> String {
-    // The order is that of the texts with their numbers, as upstream has it.
+/// The message for reasons and the number of nodes each applies to.
+pub fn unavailable_message(nodes: usize, reasons: &[(String, usize)]) -> String {
+    // Sorted as text including the number, as upstream does.
     let mut texts: Vec<String> = reasons
         .iter()
         .map(|(reason, times)| format!("{times} {reason}"))
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_in_the_order_of_their_texts() {
+    fn reasons_are_sorted_by_text() {
         for (nodes, reasons, message) in [
             (3, vec![], "0/3 nodes are available:"),
             (
@@ -52,13 +52,13 @@ mod tests {
                 .into_iter()
                 .map(|(reason, times)| (reason.to_owned(), times))
                 .collect();
-            assert_eq!(message_of(nodes, &reasons), message);
+            assert_eq!(unavailable_message(nodes, &reasons), message);
         }
     }
 
     #[test]
-    fn what_holds_everywhere_is_not_counted() {
-        let diagnosis = Diagnosis::everywhere((0, "no".to_owned()));
+    fn a_pre_filter_reason_is_shown_without_a_count() {
+        let diagnosis = Diagnosis::from_pre_filter((0, "no".to_owned()));
         assert_eq!(diagnosis.message(5), "0/5 nodes are available: no.");
     }
 }

@@ -1,177 +1,201 @@
-//! The decision about one pod.
+//! The scheduling cycle of one pod: filter, score and select a node (upstream: `schedulePod` in `schedule_one.go`).
+//! Entry point: [`Profile::schedule_with_nominated_pods`].
 
 mod message;
-mod nominations;
-mod observer;
+mod node_search;
+mod nominator;
+mod plugin_timing;
 mod profile;
-mod search;
-mod shuffle;
+mod rng;
 
-pub use message::{NO_NODES, message_of};
-pub use nominations::{Nomination, Nominations};
-pub use observer::{Observer, Point};
-pub use profile::{Enabled, Profile};
-pub use search::{Checks, Search};
-pub use shuffle::Shuffle;
+pub use message::{NO_NODES, unavailable_message};
+pub use node_search::{FilterChain, NodeSearch};
+pub use nominator::{Nomination, Nominator};
+pub use plugin_timing::{PluginTimingObserver, TimedExtensionPoint};
+pub use profile::{EnabledPlugin, Profile};
+pub use rng::SplitMix64Rng;
 
-use crate::cluster::{Cluster, NodeId, PodId, PodSlot};
-use crate::plugins::Refusal;
-use search::Found;
+use crate::cluster::{ClusterState, NodeId, PodId, PodInfo};
+use crate::plugins::FilterRejection;
+use node_search::NodeSearchResult;
 
-/// Where a pod goes, or why nowhere.
+/// The result of a scheduling cycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    Place {
+pub enum ScheduleResult {
+    Scheduled {
         node: NodeId,
-        /// How many nodes were looked at, and how many of them would do.
-        looked_at: usize,
-        possible: usize,
+        evaluated_nodes: usize,
+        feasible_nodes: usize,
     },
-    Nowhere(Diagnosis),
+    Unschedulable(Diagnosis),
 }
 
-/// Why there is no node for a pod.
+/// Why no node is feasible for a pod (upstream: `framework.Diagnosis`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// Each node that could not be, with what stood against it.
-    pub refused: Vec<(NodeId, Objection)>,
-    /// One plugin had no node for it, whatever it is: which, and why.
-    pub everywhere: Option<(usize, String)>,
-    /// Plugins that had few nodes for it, and none of those could be: all others were not looked at.
-    pub narrowed_by: Vec<usize>,
-    /// How often each reason was given, in the order of the texts.
+    /// Each rejected node, with the first rejection.
+    pub rejected_nodes: Vec<(NodeId, NodeRejection)>,
+    /// The plugin (index in the profile) that rejected the pod on all nodes in PreFilter, and the reason.
+    pub pre_filter_rejection: Option<(usize, String)>,
+    /// Plugins that restricted the candidate nodes in PreFilter; all other nodes were not evaluated.
+    pub narrowing_plugins: Vec<usize>,
+    /// The number of nodes per reason, sorted by reason.
     pub reasons: Vec<(String, usize)>,
 }
 
-/// What a plugin, by its place in the profile, has against a node.
+/// The rejection of a node by a plugin, which is given by its index in the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Objection {
+pub struct NodeRejection {
     pub plugin: usize,
-    pub refusal: Refusal,
+    pub rejection: FilterRejection,
 }
 
 impl Diagnosis {
-    fn everywhere((plugin, reason): (usize, String)) -> Diagnosis {
+    fn from_pre_filter((plugin, reason): (usize, String)) -> Diagnosis {
         Diagnosis {
-            everywhere: Some((plugin, reason)),
+            pre_filter_rejection: Some((plugin, reason)),
             ..Diagnosis::default()
         }
     }
 
-    /// The plugins, by their places in the profile, that some node was refused by.
+    /// The indexes of the plugins that rejected the pod on some node (upstream: `UnschedulablePlugins`).
     pub fn plugins(&self) -> impl Iterator<Item = usize> {
-        let refused = self.refused.iter().map(|(_, objection)| objection.plugin);
-        let everywhere = self.everywhere.iter().map(|(plugin, _)| *plugin);
-        refused
+        let rejected_nodes = self
+            .rejected_nodes
+            .iter()
+            .map(|(_, rejection)| rejection.plugin);
+        let everywhere = self.pre_filter_rejection.iter().map(|(plugin, _)| *plugin);
+        rejected_nodes
             .chain(everywhere)
-            .chain(self.narrowed_by.iter().copied())
+            .chain(self.narrowing_plugins.iter().copied())
     }
 }
 
 impl Profile {
-    /// Decides about a pod. Whatever it looks at is of one moment, since nothing changes meanwhile.
-    pub fn decide(&self, cluster: &Cluster, pod: PodId, search: &mut Search) -> Decision {
+    /// Runs the scheduling cycle of a pod without regard to nominated pods.
+    pub fn schedule(
+        &self,
+        cluster: &ClusterState,
+        pod: PodId,
+        search: &mut NodeSearch,
+    ) -> ScheduleResult {
         let Some(slot) = cluster.pods().get(pod) else {
-            return Decision::Nowhere(Diagnosis::default());
+            return ScheduleResult::Unschedulable(Diagnosis::default());
         };
-        let observer = search.begin();
-        let begun = observer.as_ref().map(|observer| observer.now());
-        let checks = match self.checks(slot, cluster) {
-            Ok(checks) => checks.observed(self, observer.as_ref()),
-            Err(why) => return Decision::Nowhere(Diagnosis::everywhere(why)),
+        let observer = search.sampled_observer();
+        let started = observer.as_ref().map(|observer| observer.now());
+        let checks = match self.build_filters(slot, cluster) {
+            Ok(checks) => checks.timed(self, observer.as_ref()),
+            Err(pre_filter_rejection) => {
+                return ScheduleResult::Unschedulable(Diagnosis::from_pre_filter(
+                    pre_filter_rejection,
+                ));
+            }
         };
-        let mut found = Found::default();
+        let mut found = NodeSearchResult::default();
         let percentage = self.percentage_of_nodes_to_score;
-        search.find(&mut found, cluster, &checks, percentage, |_| false);
-        if let (Some(observer), Some(begun)) = (&observer, begun) {
-            let took = observer.now().saturating_sub(begun);
-            let is_refused = found.possible.is_empty();
-            observer.point_took(&self.scheduler_name, Point::Filter, is_refused, took);
+        search.find_feasible_nodes(&mut found, cluster, &checks, percentage, |_| false);
+        if let (Some(observer), Some(started)) = (&observer, started) {
+            let took = observer.now().saturating_sub(started);
+            let is_refused = found.feasible.is_empty();
+            observer.record_extension_point_duration(
+                &self.scheduler_name,
+                TimedExtensionPoint::Filter,
+                is_refused,
+                took,
+            );
         }
-        self.conclude(slot, cluster, search, found, &checks, observer.as_deref())
+        self.finish_search(slot, cluster, search, found, &checks, observer.as_deref())
     }
 
-    /// Decides about a pod with regard to places that are kept for others, and to the one that is kept for it. Others
-    /// are put onto nodes meanwhile, and taken off again.
-    pub fn decide_beside(
+    /// Runs the scheduling cycle of a pod. Its own nominated node is tried first. On nodes that other pods of at least
+    /// its priority are nominated for, the filters must pass with and without those pods; they are moved there
+    /// temporarily.
+    pub fn schedule_with_nominated_pods(
         &self,
-        nominations: &Nominations,
-        cluster: &mut Cluster,
+        nominations: &Nominator,
+        cluster: &mut ClusterState,
         pod: PodId,
-        search: &mut Search,
-    ) -> Decision {
-        if let Some(node) = nominations.node_of(pod, cluster)
-            && self.accepts(nominations, cluster, pod, node).is_ok()
+        search: &mut NodeSearch,
+    ) -> ScheduleResult {
+        if let Some(node) = nominations.nominated_node(pod, cluster)
+            && self
+                .fits_with_nominated_pods(nominations, cluster, pod, node)
+                .is_ok()
         {
-            return Decision::Place {
+            return ScheduleResult::Scheduled {
                 node,
-                looked_at: 1,
-                possible: 1,
+                evaluated_nodes: 1,
+                feasible_nodes: 1,
             };
         }
         if nominations.is_empty() {
-            return self.decide(cluster, pod, search);
+            return self.schedule(cluster, pod, search);
         }
-        let mut found = Found::default();
+        let mut found = NodeSearchResult::default();
         loop {
             let Some(slot) = cluster.pods().get(pod) else {
-                return Decision::Nowhere(Diagnosis::default());
+                return ScheduleResult::Unschedulable(Diagnosis::default());
             };
-            let checks = match self.checks(slot, cluster) {
+            let checks = match self.build_filters(slot, cluster) {
                 Ok(checks) => checks,
-                Err(why) => return Decision::Nowhere(Diagnosis::everywhere(why)),
+                Err(pre_filter_rejection) => {
+                    return ScheduleResult::Unschedulable(Diagnosis::from_pre_filter(
+                        pre_filter_rejection,
+                    ));
+                }
             };
             let percentage = self.percentage_of_nodes_to_score;
-            search.find(&mut found, cluster, &checks, percentage, |node| {
-                nominations.keeps(cluster, node, pod, slot.facts.priority)
+            search.find_feasible_nodes(&mut found, cluster, &checks, percentage, |node| {
+                nominations.has_pods_ahead(cluster, node, pod, slot.pod.priority)
             });
-            if found.kept.is_empty() {
-                return self.conclude(slot, cluster, search, found, &checks, None);
+            if found.feasible_without_nominated.is_empty() {
+                return self.finish_search(slot, cluster, search, found, &checks, None);
             }
             drop(checks);
-            for node in std::mem::take(&mut found.kept) {
-                match self.accepts(nominations, cluster, pod, node) {
-                    Ok(()) => found.possible.push(node),
-                    Err((objection, reasons)) => {
-                        found.words.insert(objection, reasons);
-                        found.refused.push((node, objection));
+            for node in std::mem::take(&mut found.feasible_without_nominated) {
+                match self.fits_with_nominated_pods(nominations, cluster, pod, node) {
+                    Ok(()) => found.feasible.push(node),
+                    Err((rejection, reasons)) => {
+                        found.known_reasons.insert(rejection, reasons);
+                        found.rejected.push((node, rejection));
                     }
                 }
             }
         }
     }
 
-    fn conclude(
+    fn finish_search(
         &self,
-        pod: &PodSlot,
-        cluster: &Cluster,
-        search: &mut Search,
-        found: Found,
-        checks: &Checks<'_>,
-        observer: Option<&dyn Observer>,
-    ) -> Decision {
-        search.ended(&found);
-        match found.possible.as_slice() {
+        pod: &PodInfo,
+        cluster: &ClusterState,
+        search: &mut NodeSearch,
+        found: NodeSearchResult,
+        checks: &FilterChain<'_>,
+        observer: Option<&dyn PluginTimingObserver>,
+    ) -> ScheduleResult {
+        search.advance_start(&found);
+        match found.feasible.as_slice() {
             [] => {
-                let mut diagnosis = checks.diagnose(found.refused, &found.words);
-                self.add_absent(&mut diagnosis, cluster.nodes().order().len());
-                Decision::Nowhere(diagnosis)
+                let mut diagnosis = checks.diagnose(found.rejected, &found.known_reasons);
+                self.add_excluded_nodes_reason(&mut diagnosis, cluster.nodes().order().len());
+                ScheduleResult::Unschedulable(diagnosis)
             }
-            possible => Decision::Place {
-                node: self.best(pod, cluster, possible, &mut search.shuffle, observer),
-                looked_at: found.looked_at,
-                possible: possible.len(),
+            feasible_nodes => ScheduleResult::Scheduled {
+                node: self.select_host(pod, cluster, feasible_nodes, &mut search.shuffle, observer),
+                evaluated_nodes: found.evaluated,
+                feasible_nodes: feasible_nodes.len(),
             },
         }
     }
 
-    /// Where plugins named the only nodes that could be, all others have this against them.
-    fn add_absent(&self, diagnosis: &mut Diagnosis, nodes: usize) {
-        let absent = nodes.saturating_sub(diagnosis.refused.len());
-        if diagnosis.narrowed_by.is_empty() || absent == 0 {
+    /// Adds the reason for nodes that were not evaluated because PreFilter plugins restricted the candidates.
+    fn add_excluded_nodes_reason(&self, diagnosis: &mut Diagnosis, nodes: usize) {
+        let absent = nodes.saturating_sub(diagnosis.rejected_nodes.len());
+        if diagnosis.narrowing_plugins.is_empty() || absent == 0 {
             return;
         }
-        let plugins = diagnosis.narrowed_by.iter();
+        let plugins = diagnosis.narrowing_plugins.iter();
         let mut names: Vec<&str> = plugins.map(|plugin| self.plugin_name(*plugin)).collect();
         names.sort_unstable();
         let reason = format!("node(s) didn't satisfy plugin(s) [{}]", names.join(" "));
@@ -179,54 +203,55 @@ impl Profile {
         diagnosis.reasons.sort();
     }
 
-    /// Whether a pod can go to a node as it is, and also when those are there that the node is kept for.
-    pub fn accepts(
+    /// Whether a pod fits on a node, both as it is and with the pods nominated for it (upstream:
+    /// `RunFilterPluginsWithNominatedPods`).
+    pub fn fits_with_nominated_pods(
         &self,
-        nominations: &Nominations,
-        cluster: &mut Cluster,
+        nominations: &Nominator,
+        cluster: &mut ClusterState,
         pod: PodId,
         node: NodeId,
-    ) -> Result<(), (Objection, Vec<String>)> {
-        self.check(cluster, pod, node)?;
-        let Some(priority) = cluster.pods().get(pod).map(|slot| slot.facts.priority) else {
+    ) -> Result<(), (NodeRejection, Vec<String>)> {
+        self.check_node(cluster, pod, node)?;
+        let Some(priority) = cluster.pods().get(pod).map(|slot| slot.pod.priority) else {
             return Ok(());
         };
-        let others = nominations.kept_for(cluster, node, pod, priority);
+        let others = nominations.pods_ahead(cluster, node, pod, priority);
         if others.is_empty() {
             return Ok(());
         }
         let mut before = Vec::with_capacity(others.len());
         for other in others {
-            before.push((other, cluster.suppose(other, Some(node))));
+            before.push((other, cluster.move_temporarily(other, Some(node))));
         }
-        let answer = self.check(cluster, pod, node);
-        for (other, place) in before.into_iter().rev() {
-            cluster.suppose(other, place);
+        let answer = self.check_node(cluster, pod, node);
+        for (other, previous_node) in before.into_iter().rev() {
+            cluster.move_temporarily(other, previous_node);
         }
         answer
     }
 
-    /// What the first plugin says that objects to a node, in words too.
-    pub fn check(
+    /// Filters one node. Returns the first rejection with its reasons.
+    pub fn check_node(
         &self,
-        cluster: &Cluster,
+        cluster: &ClusterState,
         pod: PodId,
         node: NodeId,
-    ) -> Result<(), (Objection, Vec<String>)> {
+    ) -> Result<(), (NodeRejection, Vec<String>)> {
         let Some(slot) = cluster.pods().get(pod) else {
             return Ok(());
         };
-        match self.checks(slot, cluster) {
-            Ok(checks) => checks.check(node).map_err(|objection| {
-                let reasons = checks.reasons(objection);
-                (objection, reasons)
+        match self.build_filters(slot, cluster) {
+            Ok(checks) => checks.check(node).map_err(|rejection| {
+                let reasons = checks.reasons(rejection);
+                (rejection, reasons)
             }),
             Err((plugin, reason)) => Err((
-                Objection {
+                NodeRejection {
                     plugin,
-                    refusal: Refusal {
+                    rejection: FilterRejection {
                         is_resolvable: false,
-                        what: u32::MAX,
+                        reason_code: u32::MAX,
                     },
                 },
                 vec![reason],
@@ -234,25 +259,25 @@ impl Profile {
         }
     }
 
-    /// One of those that score best, by chance.
-    fn best(
+    /// Selects a random one of the nodes with the highest score.
+    fn select_host(
         &self,
-        pod: &PodSlot,
-        cluster: &Cluster,
-        possible: &[NodeId],
-        shuffle: &mut Shuffle,
-        observer: Option<&dyn Observer>,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+        feasible_nodes: &[NodeId],
+        shuffle: &mut SplitMix64Rng,
+        observer: Option<&dyn PluginTimingObserver>,
     ) -> NodeId {
-        if let [only] = possible {
+        if let [only] = feasible_nodes {
             return *only;
         }
         let scores = match observer {
-            None => self.scores(pod, cluster, possible),
-            Some(observer) => self.scores_observed(pod, cluster, possible, observer),
+            None => self.total_scores(pod, cluster, feasible_nodes),
+            Some(observer) => self.total_scores_timed(pod, cluster, feasible_nodes, observer),
         };
         let best = scores.iter().copied().max().unwrap_or_default();
-        let mut chosen = (possible[0], 0);
-        for (node, score) in possible.iter().zip(scores) {
+        let mut chosen = (feasible_nodes[0], 0);
+        for (node, score) in feasible_nodes.iter().zip(scores) {
             if score == best {
                 chosen.1 += 1;
                 if shuffle.below(chosen.1) == 0 {
@@ -263,32 +288,37 @@ impl Profile {
         chosen.0
     }
 
-    /// The weighted sum of what all plugins say of each node.
-    pub fn scores(&self, pod: &PodSlot, cluster: &Cluster, nodes: &[NodeId]) -> Vec<i64> {
+    /// The weighted sum of the scores of all plugins for each node.
+    pub fn total_scores(
+        &self,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+        nodes: &[NodeId],
+    ) -> Vec<i64> {
         let mut sums = vec![0; nodes.len()];
-        self.each_score(pod, cluster, nodes, |enabled, scores| {
-            enabled.add(scores, &mut sums);
+        self.for_each_plugin_score(pod, cluster, nodes, |enabled, scores| {
+            enabled.add_weighted(scores, &mut sums);
         });
         sums
     }
 
-    /// Hands on what each plugin says of the nodes, before its weight. Who has nothing to say is left out.
-    pub fn each_score(
+    /// Calls `on_scores` with the normalised, unweighted scores of each plugin that scores the pod.
+    pub fn for_each_plugin_score(
         &self,
-        pod: &PodSlot,
-        cluster: &Cluster,
+        pod: &PodInfo,
+        cluster: &ClusterState,
         nodes: &[NodeId],
-        mut hand_on: impl FnMut(&Enabled, &[i64]),
+        mut on_scores: impl FnMut(&EnabledPlugin, &[i64]),
     ) {
         let mut scores = Vec::with_capacity(nodes.len());
         for enabled in self.plugins.iter().filter(|enabled| enabled.weight > 0) {
-            let Some(score) = enabled.plugin.score(pod, cluster, nodes) else {
+            let Some(score) = enabled.plugin.pre_score(pod, cluster, nodes) else {
                 continue;
             };
             scores.clear();
             scores.extend(nodes.iter().map(|node| score.score(*node)));
             score.normalise(nodes, &mut scores);
-            hand_on(enabled, &scores);
+            on_scores(enabled, &scores);
         }
     }
 }

@@ -1,30 +1,31 @@
-//! Which plugins decide, and how much each counts.
+//! Scheduling profiles: the enabled plugins with their weights, under one scheduler name.
 
 use std::fmt;
 
-use super::search::Checks;
-use crate::cluster::{Cluster, PodSlot};
+use super::node_search::FilterChain;
+use crate::cluster::{ClusterState, PodInfo};
 use crate::plugins::Plugin;
 
-/// How pods are scheduled that name this profile.
+/// The profile of the pods with this `spec.schedulerName`.
 pub struct Profile {
     pub scheduler_name: Box<str>,
-    /// How many of all nodes are enough that could be; 0 is as many as the size of the cluster suggests.
+    /// The search stops after this percentage of nodes was found feasible; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: u8,
-    /// In the order in which they are asked.
-    pub plugins: Vec<Enabled>,
+    /// In the order in which they run.
+    pub plugins: Vec<EnabledPlugin>,
 }
 
-pub struct Enabled {
+/// A plugin in a profile.
+pub struct EnabledPlugin {
     pub plugin: Box<dyn Plugin>,
     pub filters: bool,
-    /// 0 if it has no say in which node is better.
+    /// 0 if the plugin does not score.
     pub weight: i64,
 }
 
-impl Enabled {
-    /// Adds what the plugin says of each node to what others say, by its weight.
-    pub(super) fn add(&self, scores: &[i64], sums: &mut [i64]) {
+impl EnabledPlugin {
+    /// Adds the plugin's weighted score of each node to `sums`.
+    pub(super) fn add_weighted(&self, scores: &[i64], sums: &mut [i64]) {
         for (sum, score) in sums.iter_mut().zip(scores) {
             *sum += score * self.weight;
         }
@@ -32,25 +33,26 @@ impl Enabled {
 }
 
 impl Profile {
-    /// Makes a cluster know what the plugins will ask for. To be called once, before the first decision.
-    pub fn introduce(&self, cluster: &mut Cluster) {
+    /// Registers the topology keys that the plugins use. Must be called once, before the first scheduling cycle.
+    pub fn register_topologies(&self, cluster: &mut ClusterState) {
         for enabled in &self.plugins {
             for key in enabled.plugin.topology_keys() {
-                cluster.learn_topology(key);
+                cluster.register_topology(key);
             }
         }
     }
 
-    /// What all plugins have to say about nodes, for one pod. If one of them has no node at all, which and why.
-    pub fn checks<'c>(
+    /// Runs PreFilter of all plugins for a pod. Fails with the plugin's index and the reason if a plugin rejects the
+    /// pod on all nodes.
+    pub fn build_filters<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
-    ) -> Result<Checks<'c>, (usize, String)> {
-        let mut checks = Checks::default();
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
+    ) -> Result<FilterChain<'c>, (usize, String)> {
+        let mut checks = FilterChain::default();
         let filtering = self.plugins.iter().enumerate();
         for (index, enabled) in filtering.filter(|(_, enabled)| enabled.filters) {
-            match enabled.plugin.filter(pod, cluster) {
+            match enabled.plugin.pre_filter(pod, cluster) {
                 Ok(filtering) => checks.add(index, filtering),
                 Err(unschedulable) => return Err((index, unschedulable.reason)),
             }
@@ -58,14 +60,14 @@ impl Profile {
         Ok(checks)
     }
 
-    /// The name of a plugin by its place.
+    /// The name of a plugin by its index.
     pub fn plugin_name(&self, index: usize) -> &'static str {
         let enabled = self.plugins.get(index);
         enabled.map_or("", |enabled| enabled.plugin.name())
     }
 }
 
-impl fmt::Debug for Enabled {
+impl fmt::Debug for EnabledPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} × {}", self.plugin.name(), self.weight)
     }

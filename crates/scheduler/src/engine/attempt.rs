@@ -1,202 +1,223 @@
-//! Attempts to find a place for a pod.
+//! Scheduling attempts: takes a pod from the queue, runs the scheduling cycle and, if that fails, preemption (upstream:
+//! `scheduleOne`). Entry point: [`SchedulerCore::next_outcome`].
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Engine, Nominated, Outcome, Reason};
+use super::{NominationUpdate, PodScheduledReason, SchedulerCore, SchedulingOutcome};
 use crate::cluster::{NodeId, PodId};
-use crate::cycle::{Decision, Diagnosis, NO_NODES, Nomination};
-use crate::plugins::Event;
-use crate::preemption::{Candidate, Finding, PATIENCE, Preemptor};
-use crate::queue::{Memo, Refusers};
+use crate::cycle::{Diagnosis, NO_NODES, Nomination, ScheduleResult};
+use crate::plugins::ClusterEvent;
+use crate::preemption::{
+    PreemptionCandidate, PreemptionEvaluator, PreemptionResult, VICTIM_TERMINATION_TIMEOUT,
+};
+use crate::queue::{CachedFailure, UnschedulablePlugins};
 
-impl Engine {
-    /// Decides about one pod, if one is due.
-    pub fn next(&mut self, now: Instant) -> Option<Outcome> {
-        if let Some(notice) = self.notices.pop_front() {
-            return Some(notice);
+impl SchedulerCore {
+    /// The next outcome to write to the API server: a queued one, or that of the next scheduling attempt. `None` if no
+    /// pod is due.
+    pub fn next_outcome(&mut self, now: Instant) -> Option<SchedulingOutcome> {
+        if let Some(outcome) = self.queued_outcomes.pop_front() {
+            return Some(outcome);
         }
-        if let Some(notice) = self.miss_namespace(now) {
-            return Some(notice);
+        if let Some(outcome) = self.report_unknown_namespace(now) {
+            return Some(outcome);
         }
-        self.lose_patience(now);
+        self.retry_expired_preemptions(now);
         let id = self.queue.pop(now)?;
-        self.attempt(id, now)
+        self.schedule_one(id, now)
     }
 
-    fn attempt(&mut self, id: PodId, now: Instant) -> Option<Outcome> {
-        self.cluster.prepare();
-        if let Some(memo) = self.queue.memo(id)
-            && memo.version == self.version
+    fn schedule_one(&mut self, id: PodId, now: Instant) -> Option<SchedulingOutcome> {
+        self.cluster.refresh_node_order();
+        if let Some(failure) = self.queue.cached_failure(id)
+            && failure.state_version == self.state_version
         {
-            let memo = memo.clone();
-            return self.stay(id, memo.refusers, Some(memo.clone()), &memo.message, now);
+            let failure = failure.clone();
+            return self.requeue(
+                id,
+                failure.plugins,
+                Some(failure.clone()),
+                &failure.message,
+                now,
+            );
         }
         let profile = self.queue.profile(id)?;
         if self.cluster.nodes().order().is_empty() {
-            return self.refuse(id, Refusers::default(), NO_NODES, now);
+            return self.fail_class(id, UnschedulablePlugins::default(), NO_NODES, now);
         }
-        let decision = self.profiles.get(profile)?.profile.decide_beside(
-            &self.nominations,
-            &mut self.cluster,
-            id,
-            &mut self.search,
-        );
+        let decision = self
+            .profiles
+            .get(profile)?
+            .profile
+            .schedule_with_nominated_pods(&self.nominator, &mut self.cluster, id, &mut self.search);
         match decision {
-            Decision::Place {
+            ScheduleResult::Scheduled {
                 node,
-                looked_at,
-                possible,
-            } => self.put(id, node, looked_at, possible, now),
-            Decision::Nowhere(diagnosis) => self.nowhere(id, profile, &diagnosis, now),
+                evaluated_nodes,
+                feasible_nodes,
+            } => self.assume_node(id, node, evaluated_nodes, feasible_nodes, now),
+            ScheduleResult::Unschedulable(diagnosis) => {
+                self.on_unschedulable(id, profile, &diagnosis, now)
+            }
         }
     }
 
-    fn put(
+    /// Assumes the pod on its node and removes its nomination.
+    fn assume_node(
         &mut self,
         id: PodId,
         node: NodeId,
-        looked_at: usize,
-        possible: usize,
+        evaluated_nodes: usize,
+        feasible_nodes: usize,
         now: Instant,
-    ) -> Option<Outcome> {
+    ) -> Option<SchedulingOutcome> {
         let name = self.cluster.nodes().name(node)?.into();
         self.cluster.assume(id, node);
-        self.is_ranked_now(id, None);
+        self.update_priority_counts(id, None);
         let history = self.queue.history(id, now);
-        self.settled(id, now);
-        self.happened(&Event::PodPlaced(id), now);
-        self.queue.placed(id, now);
-        Some(Outcome::Bind {
-            pod: self.facts(id)?,
+        self.finish_nomination(id, now);
+        self.on_cluster_event(&ClusterEvent::AssignedPodAdded(id), now);
+        self.queue.on_assumed(id, now);
+        Some(SchedulingOutcome::Bind {
+            pod: self.pod(id)?,
             node: name,
             attempts: history.attempts,
-            waited: history.waited,
-            tried_for: history.tried_for,
-            looked_at,
-            possible,
+            since_enqueued: history.since_enqueued,
+            since_first_attempt: history.since_first_attempt,
+            evaluated_nodes,
+            feasible_nodes,
         })
     }
 
-    fn nowhere(
+    /// Tries preemption for a pod without a feasible node.
+    fn on_unschedulable(
         &mut self,
         id: PodId,
         profile: usize,
         diagnosis: &Diagnosis,
         now: Instant,
-    ) -> Option<Outcome> {
-        let refusers: Refusers = diagnosis.plugins().collect();
+    ) -> Option<SchedulingOutcome> {
+        let rejected_by: UnschedulablePlugins = diagnosis.plugins().collect();
         let message = diagnosis.message(self.cluster.nodes().order().len());
         let known = self.profiles.get(profile)?;
         let Some(settings) = known.preemption else {
-            return self.refuse(id, refusers, &message, now);
+            return self.fail_class(id, rejected_by, &message, now);
         };
-        let preemptor = Preemptor {
+        let preemptor = PreemptionEvaluator {
             profile: &known.profile,
-            settings,
-            nominations: &self.nominations,
-            budgets: &self.budgets,
-            ranks: &self.ranks,
+            args: settings,
+            nominator: &self.nominator,
+            disruption_budgets: &self.disruption_budgets,
+            priority_counts: &self.priority_counts,
         };
-        self.preemptions += 1;
+        self.preemption_attempts += 1;
         let shuffle = &mut self.search.shuffle;
-        match preemptor.preempt(&mut self.cluster, id, diagnosis, shuffle, now) {
-            Finding::Victims(candidate) => self.make_room(id, refusers, &message, candidate, now),
-            Finding::NotEligible(why) => {
-                self.refuse(id, refusers, &format!("{message} preemption: {why}"), now)
+        match preemptor.evaluate(&mut self.cluster, id, diagnosis, shuffle, now) {
+            PreemptionResult::Victims(candidate) => {
+                self.nominate_and_preempt(id, rejected_by, &message, candidate, now)
             }
-            Finding::NotHelpful {
-                message: why,
+            PreemptionResult::NotEligible(pre_filter_rejection) => self.fail_class(
+                id,
+                rejected_by,
+                &format!("{message} preemption: {pre_filter_rejection}"),
+                now,
+            ),
+            PreemptionResult::NotHelpful {
+                message: pre_filter_rejection,
                 plugins,
             } => {
-                // What stands in the way of preemption has to go, too.
-                let refusers = refusers.union(plugins.into_iter().collect());
-                let message = format!("{message} preemption: {why}");
-                let had_place = self.nominations.get(id).is_some();
-                if !had_place {
-                    return self.refuse(id, refusers, &message, now);
+                // Also requeue the pod when something that prevents preemption changes.
+                let rejected_by = rejected_by.union(plugins.into_iter().collect());
+                let message = format!("{message} preemption: {pre_filter_rejection}");
+                let was_nominated = self.nominator.get(id).is_some();
+                if !was_nominated {
+                    return self.fail_class(id, rejected_by, &message, now);
                 }
-                let mut outcome = self.stay(id, refusers, None, &message, now)?;
-                self.unnominate(id, now);
-                self.told.note(id, None, now);
-                if let Outcome::Pending { nominated, .. } = &mut outcome {
-                    *nominated = Nominated::Nowhere;
+                let mut outcome = self.requeue(id, rejected_by, None, &message, now)?;
+                self.remove_nomination(id, now);
+                self.unconfirmed_nominations.record(id, None, now);
+                if let SchedulingOutcome::Unscheduled { nominated, .. } = &mut outcome {
+                    *nominated = NominationUpdate::Clear;
                 }
                 Some(outcome)
             }
         }
     }
 
-    /// Others have to leave: their place is kept for the pod.
-    fn make_room(
+    /// Nominates the pod for the node of the candidate, whose victims are to be evicted.
+    fn nominate_and_preempt(
         &mut self,
         id: PodId,
-        refusers: Refusers,
+        rejected_by: UnschedulablePlugins,
         message: &str,
-        candidate: Candidate,
+        candidate: PreemptionCandidate,
         now: Instant,
-    ) -> Option<Outcome> {
+    ) -> Option<SchedulingOutcome> {
         let node: Box<str> = self.cluster.nodes().name(candidate.node)?.into();
-        let leaving: Vec<_> = candidate
+        let evicted: Vec<_> = candidate
             .victims
             .iter()
-            .filter_map(|victim| self.facts(*victim))
+            .filter_map(|victim| self.pod(*victim))
             .collect();
-        let facts = self.facts(id)?;
-        self.displace(&node, facts.priority, now);
-        let mut outcome = self.stay(id, refusers, None, message, now)?;
+        let pod = self.pod(id)?;
+        self.clear_lower_nominations(&node, pod.priority, now);
+        let mut outcome = self.requeue(id, rejected_by, None, message, now)?;
         let nomination = Nomination {
             node: node.clone(),
-            priority: facts.priority,
-            victims: leaving.iter().map(|victim| victim.uid.clone()).collect(),
+            priority: pod.priority,
+            victims: evicted.iter().map(|victim| victim.uid.clone()).collect(),
             since: now,
         };
         self.nominate(id, nomination, now);
-        self.told.note(id, Some(node.clone()), now);
-        self.patience.push_back((now + PATIENCE, id));
-        if let Outcome::Pending {
+        self.unconfirmed_nominations
+            .record(id, Some(node.clone()), now);
+        self.victim_deadlines
+            .push_back((now + VICTIM_TERMINATION_TIMEOUT, id));
+        if let SchedulingOutcome::Unscheduled {
             nominated, victims, ..
         } = &mut outcome
         {
-            *nominated = Nominated::Node(node);
-            *victims = leaving;
+            *nominated = NominationUpdate::Set(node);
+            *victims = evicted;
         }
         Some(outcome)
     }
 
-    /// The pod stays without a place, and so do those that are like it until something changes.
-    fn refuse(
+    /// Requeues the pod as unschedulable and caches the failure for equivalent pods until the state changes.
+    fn fail_class(
         &mut self,
         id: PodId,
-        refusers: Refusers,
+        rejected_by: UnschedulablePlugins,
         message: &str,
         now: Instant,
-    ) -> Option<Outcome> {
-        // Whoever has a place that is kept for it is like nobody else.
-        let is_shared = self.nominations.get(id).is_none();
-        let memo = is_shared.then(|| Memo {
-            version: self.version,
-            refusers,
+    ) -> Option<SchedulingOutcome> {
+        // A nominated pod is equivalent to no other pod.
+        let is_shared = self.nominator.get(id).is_none();
+        let failure = is_shared.then(|| CachedFailure {
+            state_version: self.state_version,
+            plugins: rejected_by,
             message: Arc::from(message),
         });
-        self.stay(id, refusers, memo, message, now)
+        self.requeue(id, rejected_by, failure, message, now)
     }
 
-    fn stay(
+    /// Requeues the pod as unschedulable.
+    fn requeue(
         &mut self,
         id: PodId,
-        refusers: Refusers,
-        memo: Option<Memo>,
+        rejected_by: UnschedulablePlugins,
+        failure: Option<CachedFailure>,
         message: &str,
         now: Instant,
-    ) -> Option<Outcome> {
+    ) -> Option<SchedulingOutcome> {
         let attempts = self.queue.history(id, now).attempts;
-        self.queue.refused(id, refusers, memo, now);
-        Some(Outcome::Pending {
-            pod: self.facts(id)?,
-            reason: Reason::Unschedulable,
+        self.queue.on_unschedulable(id, rejected_by, failure, now);
+        Some(SchedulingOutcome::Unscheduled {
+            pod: self.pod(id)?,
+            reason: PodScheduledReason::Unschedulable,
             message: message.to_owned(),
-            nominated: Nominated::Unchanged,
+            nominated: NominationUpdate::Unchanged,
             victims: Vec::new(),
             attempts,
         })

@@ -1,53 +1,55 @@
-//! Everything between what the server says and what it is to be told: which pod is next, where it goes, who has to
-//! make room for it, and who may try again after something happened.
+//! [`SchedulerCore`]: the scheduler without I/O. Combines cluster state, scheduling queue, scheduling cycle,
+//! nominations and preemption.
 //!
-//! The engine does no I/O and has no clock: whoever runs it feeds it [`Change`]s, asks for the [`Outcome`] that is
-//! next, and says what time it is.
+//! The caller passes in [`SchedulerEvent`]s with [`SchedulerCore::apply`], writes what
+//! [`SchedulerCore::next_outcome`] returns to the API server, and provides the current time, which makes the core
+//! deterministic.
 
-mod apply;
 mod attempt;
-mod change;
-mod events;
-mod hold;
-mod nominate;
+mod event_handlers;
+mod held_pods;
+mod nominations;
 mod outcome;
+mod queueing_hints;
+mod scheduler_event;
 #[cfg(test)]
 mod tests;
-mod told;
+mod unconfirmed_nominations;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use change::Change;
-pub use outcome::{Nominated, Outcome, Pending, Reason};
+pub use outcome::{NominationUpdate, PendingPodCounts, PodScheduledReason, SchedulingOutcome};
+pub use scheduler_event::SchedulerEvent;
 
-pub use crate::preemption::Preemption;
+pub use crate::preemption::DefaultPreemptionArgs;
 
-use self::hold::Held;
-use crate::cluster::{Cluster, PodId};
-use crate::cycle::{Nominations, Observer, Profile, Search};
-use crate::preemption::{Budgets, Ranks};
-use crate::queue::{Backoff, Incoming, Queue};
-use told::Told;
+use self::held_pods::HeldPods;
+use crate::cluster::{ClusterState, PodId};
+use crate::cycle::{NodeSearch, Nominator, PluginTimingObserver, Profile};
+use crate::preemption::{DisruptionBudgets, PodPriorityCounts};
+use crate::queue::{IncomingPodCounts, PodBackoff, SchedulingQueue};
+use unconfirmed_nominations::UnconfirmedNominations;
 
+/// The settings of a [`SchedulerCore`].
 #[derive(Debug)]
-pub struct Settings {
+pub struct SchedulerCoreSettings {
     pub profiles: Vec<ProfileSettings>,
-    /// How long a pod waits that was refused once; each time it is refused again it waits twice as long.
+    /// The backoff after the first failed attempt; doubles with each further one.
     pub pod_initial_backoff: Duration,
     pub pod_max_backoff: Duration,
-    /// A pod that has waited so long for something to happen is tried anyway.
+    /// An unschedulable pod is retried after this time even without an event.
     pub pod_max_unschedulable: Duration,
-    /// Whether terms of affinity may pick namespaces by label; if not, that is not read.
+    /// Whether `namespaceSelector` of affinity terms is honoured (feature gate `PodAffinityNamespaceSelector`).
     pub namespace_selectors: bool,
-    /// Who wants to know how long plugins take.
-    pub observer: Option<Arc<dyn Observer>>,
+    /// Receives the timings of plugins.
+    pub observer: Option<Arc<dyn PluginTimingObserver>>,
 }
 
-impl Settings {
-    pub fn new(profiles: Vec<ProfileSettings>) -> Settings {
-        Settings {
+impl SchedulerCoreSettings {
+    pub fn new(profiles: Vec<ProfileSettings>) -> SchedulerCoreSettings {
+        SchedulerCoreSettings {
             profiles,
             pod_initial_backoff: Duration::from_secs(1),
             pod_max_backoff: Duration::from_secs(10),
@@ -58,102 +60,108 @@ impl Settings {
     }
 }
 
+/// A profile with its preemption settings.
 #[derive(Debug)]
 pub struct ProfileSettings {
     pub profile: Profile,
-    /// `None` if nobody has to make room for anybody.
-    pub preemption: Option<Preemption>,
+    /// `None` if preemption is disabled.
+    pub preemption: Option<DefaultPreemptionArgs>,
 }
 
+/// The state of the scheduler. See the module documentation.
 #[derive(Debug)]
-pub struct Engine {
+pub struct SchedulerCore {
     profiles: Vec<ProfileSettings>,
-    by_name: HashMap<Box<str>, usize>,
+    profile_by_name: HashMap<Box<str>, usize>,
     namespace_selectors: bool,
-    cluster: Cluster,
-    search: Search,
-    queue: Queue,
-    nominations: Nominations,
-    told: Told,
-    /// Pods that others were told to make room for, by when that should have been seen.
-    patience: VecDeque<(Instant, PodId)>,
-    budgets: Budgets,
-    ranks: Ranks,
-    /// Grows with everything that can change a decision.
-    version: u64,
-    /// How often somebody was looked for who could make room.
-    preemptions: u64,
-    held: Held,
-    /// What is to be said before another pod is tried.
-    notices: VecDeque<Outcome>,
+    cluster: ClusterState,
+    search: NodeSearch,
+    queue: SchedulingQueue,
+    nominator: Nominator,
+    unconfirmed_nominations: UnconfirmedNominations,
+    /// Preemptors, with the time by which their victims must be terminating.
+    victim_deadlines: VecDeque<(Instant, PodId)>,
+    disruption_budgets: DisruptionBudgets,
+    priority_counts: PodPriorityCounts,
+    /// Incremented by everything that can change the result of a scheduling attempt; invalidates cached failures.
+    state_version: u64,
+    /// The number of preemption evaluations, for metrics.
+    preemption_attempts: u64,
+    held_pods: HeldPods,
+    /// Outcomes to return before the next attempt.
+    queued_outcomes: VecDeque<SchedulingOutcome>,
 }
 
-impl Engine {
-    /// Of several profiles with one name, the first counts.
-    pub fn new(settings: Settings) -> Engine {
-        let backoff = Backoff {
+impl SchedulerCore {
+    /// If several profiles have the same name, the first is used.
+    pub fn new(settings: SchedulerCoreSettings) -> SchedulerCore {
+        let backoff = PodBackoff {
             initial: settings.pod_initial_backoff,
             max: settings.pod_max_backoff,
         };
-        let mut by_name = HashMap::new();
-        let mut cluster = Cluster::default();
+        let mut profile_by_name = HashMap::new();
+        let mut cluster = ClusterState::default();
         for (index, known) in settings.profiles.iter().enumerate() {
             let name = known.profile.scheduler_name.clone();
-            by_name.entry(name).or_insert(index);
-            known.profile.introduce(&mut cluster);
+            profile_by_name.entry(name).or_insert(index);
+            known.profile.register_topologies(&mut cluster);
         }
-        Engine {
+        SchedulerCore {
             profiles: settings.profiles,
-            by_name,
+            profile_by_name,
             namespace_selectors: settings.namespace_selectors,
             cluster,
-            search: Search::observed_by(settings.observer),
-            queue: Queue::new(backoff, settings.pod_max_unschedulable),
-            nominations: Nominations::default(),
-            told: Told::default(),
-            patience: VecDeque::new(),
-            budgets: Budgets::default(),
-            ranks: Ranks::default(),
-            version: 0,
-            preemptions: 0,
-            held: Held::default(),
-            notices: VecDeque::new(),
+            search: NodeSearch::with_observer(settings.observer),
+            queue: SchedulingQueue::new(backoff, settings.pod_max_unschedulable),
+            nominator: Nominator::default(),
+            unconfirmed_nominations: UnconfirmedNominations::default(),
+            victim_deadlines: VecDeque::new(),
+            disruption_budgets: DisruptionBudgets::default(),
+            priority_counts: PodPriorityCounts::default(),
+            state_version: 0,
+            preemption_attempts: 0,
+            held_pods: HeldPods::default(),
+            queued_outcomes: VecDeque::new(),
         }
     }
 
-    /// When to ask again though nothing happened.
-    pub fn wakes_at(&self) -> Option<Instant> {
-        let impatient = self.patience.front().map(|(end, _)| *end);
-        let wakes = [self.queue.wakes_at(), self.held.wakes_at(), impatient];
-        wakes.into_iter().flatten().min()
+    /// When to call `next_outcome` again even if no event arrives.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let victim_deadline = self.victim_deadlines.front().map(|(end, _)| *end);
+        let deadlines = [
+            self.queue.next_deadline(),
+            self.held_pods.next_deadline(),
+            victim_deadline,
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
-    /// How many pods wait, and where.
-    pub fn pending(&self) -> Pending {
-        self.queue.pending()
+    /// The number of queued pods per queue.
+    pub fn pending_pods(&self) -> PendingPodCounts {
+        self.queue.pending_pods()
     }
 
-    /// What came into the queues since this was asked last, and why.
-    pub fn take_incoming(&mut self) -> Incoming {
-        self.queue.take_incoming()
+    /// The pods added to each queue since the last call, by event.
+    pub fn take_incoming_counts(&mut self) -> IncomingPodCounts {
+        self.queue.take_incoming_counts()
     }
 
-    /// How often somebody was looked for who could make room for a pod, whether there was anybody or not.
-    pub fn preemptions(&self) -> u64 {
-        self.preemptions
+    /// The number of preemption evaluations, whether victims were found or not.
+    pub fn preemption_attempts(&self) -> u64 {
+        self.preemption_attempts
     }
 
-    pub fn cluster(&self) -> &Cluster {
+    pub fn cluster(&self) -> &ClusterState {
         &self.cluster
     }
 
-    pub fn nominations(&self) -> &Nominations {
-        &self.nominations
+    pub fn nominator(&self) -> &Nominator {
+        &self.nominator
     }
 
-    /// The profile of the pods that name this scheduler.
+    /// The profile with this scheduler name.
     pub fn profile(&self, scheduler_name: &str) -> Option<&Profile> {
-        let index = self.by_name.get(scheduler_name)?;
+        let index = self.profile_by_name.get(scheduler_name)?;
         Some(&self.profiles.get(*index)?.profile)
     }
 }

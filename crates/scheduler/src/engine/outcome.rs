@@ -1,76 +1,72 @@
-//! What the engine decides.
+//! The output of the scheduler core: what to write to the API server.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::Pod;
 
+/// The result of a scheduling attempt, or of a change to a nomination.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// The pod goes to this node, and counts there already. The engine is to be told what the server says:
-    /// [`Change::Bound`](super::Change::Bound), [`Change::NotBound`](super::Change::NotBound) or
-    /// [`Change::BindingRefused`](super::Change::BindingRefused).
+pub enum SchedulingOutcome {
+    /// Bind the pod to this node, on which it is assumed already. The result must be reported with
+    /// `SchedulerEvent::BindingSucceeded`, `BindingConflict` or `BindingRejected`.
     Bind {
         pod: Arc<Pod>,
         node: Box<str>,
         attempts: u32,
-        /// Since it was first seen.
-        waited: Duration,
-        /// Since it was first tried: gates, and whatever else it waited for before, do not count.
-        tried_for: Duration,
-        /// How many nodes were looked at, and how many of them would have done.
-        looked_at: usize,
-        possible: usize,
+        /// The time since the pod was added to the queue.
+        since_enqueued: Duration,
+        /// The time since the first attempt, which does not include the time it was gated.
+        since_first_attempt: Duration,
+        evaluated_nodes: usize,
+        feasible_nodes: usize,
     },
-    /// The pod stays where it is: nowhere.
-    Pending {
+    /// The pod stays pending: set its condition `PodScheduled` to false.
+    Unscheduled {
         pod: Arc<Pod>,
-        reason: Reason,
+        reason: PodScheduledReason,
         message: String,
-        nominated: Nominated,
-        /// Pods that are to be evicted to make room for it, the most important first.
+        nominated: NominationUpdate,
+        /// The pods to evict for it, the most important first.
         victims: Vec<Arc<Pod>>,
         attempts: u32,
     },
-    /// No place is kept for the pod any more: a more important one gets it, or the pod was to have a node and did not
-    /// get it. Its nomination is to be taken back.
-    Displaced { pod: Arc<Pod> },
+    /// Clear `status.nominatedNodeName`: a pod of higher priority is nominated for the node, or the binding failed.
+    NominationCleared { pod: Arc<Pod> },
 }
 
-/// Of the condition `PodScheduled`.
+/// The reason of the condition `PodScheduled`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum PodScheduledReason {
     Unschedulable,
-    /// There was a node, and the server refused it.
+    /// The binding was rejected, or the namespace is not known.
     SchedulerError,
 }
 
-impl Reason {
+impl PodScheduledReason {
     pub fn as_str(self) -> &'static str {
         match self {
-            Reason::Unschedulable => "Unschedulable",
-            Reason::SchedulerError => "SchedulerError",
+            PodScheduledReason::Unschedulable => "Unschedulable",
+            PodScheduledReason::SchedulerError => "SchedulerError",
         }
     }
 }
 
-/// What becomes of `status.nominatedNodeName`.
+/// How to change `status.nominatedNodeName`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Nominated {
-    /// It stays as it is.
+pub enum NominationUpdate {
     Unchanged,
-    Node(Box<str>),
-    /// It is taken away, if it is there.
-    Nowhere,
+    Set(Box<str>),
+    Clear,
 }
 
-/// How many pods wait, and where.
+/// The number of queued pods per queue (upstream: metric `pending_pods`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingPodCounts {
     pub active: usize,
     pub backoff: usize,
     pub unschedulable: usize,
     pub gated: usize,
-    /// Those that are on their way to a node.
+    /// Pods that are being scheduled or bound.
     pub binding: usize,
 }

@@ -1,4 +1,5 @@
-//! Why a pod is where it is, or nowhere: every node, what stands against it, and how good it would be.
+//! Explains the scheduling of one pod: for every node, all rejections and scores. Entry point: [`explain`]; used by
+//! `rhumb scheduler explain`.
 
 #[cfg(test)]
 mod tests;
@@ -7,153 +8,170 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::cluster::{Cluster, NodeId, PodId, PodSlot};
-use crate::cycle::{Checks, Objection, Profile};
+use crate::cluster::{ClusterState, NodeId, PodId, PodInfo};
+use crate::cycle::{FilterChain, NodeRejection, Profile};
 use crate::plugins::Plugin;
 use crate::plugins::node_name::NodeName;
 
-/// What can be said about one pod.
+/// The explanation of one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Explanation {
+pub struct PodSchedulingExplanation {
     pub namespace: String,
     pub name: String,
-    /// Who schedules it.
     pub scheduler_name: String,
-    /// Where it is.
+    /// The node that it is assigned to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Where a place is kept for it until others have left.
+    /// The node that it is nominated for until preempted pods have terminated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominated_node: Option<String>,
-    /// What holds it back before any node is looked at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scheduling_gates: Vec<String>,
-    /// A plugin that has no node for it at all.
+    /// The PreFilter plugin that rejects the pod on all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub everywhere: Option<Against>,
-    /// All nodes, in order of their names.
-    pub nodes: Vec<NodeAnswer>,
+    pub everywhere: Option<RejectionReason>,
+    /// All nodes, sorted by name.
+    pub nodes: Vec<NodeExplanation>,
 }
 
-/// What there is to say about one node.
+/// The rejections and scores of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeAnswer {
+pub struct NodeExplanation {
     pub name: String,
     pub fits: bool,
-    /// Everything that stands against it, not only what was found first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub against: Vec<Against>,
-    /// It would do, if there were no room to be kept there for these pods.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub kept_for: Vec<String>,
-    /// The sum of all scores, if it fits.
+    /// The rejections of all plugins, not only the first.
+    #[serde(rename = "against", skip_serializing_if = "Vec::is_empty")]
+    pub rejections: Vec<RejectionReason>,
+    /// The node would fit if these pods were not nominated for it.
+    #[serde(rename = "keptFor", skip_serializing_if = "Vec::is_empty")]
+    pub reserved_for: Vec<String>,
+    /// The sum of all weighted scores, if the node fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<i64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scores: Vec<PluginScore>,
 }
 
-/// What a plugin has against a node.
+/// The rejection of a node by a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Against {
+pub struct RejectionReason {
     pub plugin: &'static str,
-    /// In the words of the pod's condition.
+    /// As in the message of the `PodScheduled` condition.
     pub reasons: Vec<String>,
-    /// Who or what it is.
+    /// The cause, such as the conflicting pod or the missing label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// Whether it could help if other pods went.
+    /// Whether removing pods could resolve it.
     pub is_resolvable: bool,
 }
 
-/// What a plugin says of how good a node is, times its weight.
+/// The weighted score of a plugin for a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PluginScore {
     pub plugin: &'static str,
     pub score: i64,
 }
 
-/// Explains a pod that the cluster knows. One that is on a node is looked at as if it were to be placed again.
-pub fn explain(cluster: &mut Cluster, profile: &Profile, id: PodId) -> Option<Explanation> {
-    cluster.prepare();
-    let place = cluster.suppose(id, None);
-    let kept = kept(cluster, profile, id);
-    let explanation = of_waiting(cluster, profile, id, place, &kept);
-    cluster.suppose(id, place);
+/// Explains a pod; `None` if it is not known. A pod that is assigned to a node is evaluated as if it were pending.
+pub fn explain(
+    cluster: &mut ClusterState,
+    profile: &Profile,
+    id: PodId,
+) -> Option<PodSchedulingExplanation> {
+    cluster.refresh_node_order();
+    let node_id = cluster.move_temporarily(id, None);
+    let nominated_checks = check_nominated_nodes(cluster, profile, id);
+    let explanation = explain_unassigned(cluster, profile, id, node_id, &nominated_checks);
+    cluster.move_temporarily(id, node_id);
     explanation
 }
 
-/// Nodes with room that is kept for others.
-type Kept = HashMap<NodeId, Beside>;
+/// The nodes that other pods are nominated for.
+type NominatedNodeChecks = HashMap<NodeId, NominatedNodeCheck>;
 
-/// What stands against a node while others are supposed to be there already.
-struct Beside {
-    others: Vec<PodId>,
-    against: Vec<Against>,
+/// The rejections of a node with its nominated pods present.
+struct NominatedNodeCheck {
+    nominated_pods: Vec<PodId>,
+    rejections: Vec<RejectionReason>,
 }
 
-/// Looks at each node beside those pods that have no place yet but one that is kept there, if they are at least as
-/// important. They are put onto it meanwhile, and taken off again.
-fn kept(cluster: &mut Cluster, profile: &Profile, id: PodId) -> Kept {
-    let mut waiting: HashMap<NodeId, Vec<PodId>> = HashMap::new();
-    let Some(priority) = cluster.pods().get(id).map(|pod| pod.facts.priority) else {
-        return Kept::new();
+/// Evaluates each node that pending pods of at least the same priority are nominated for, with those pods moved there
+/// temporarily.
+fn check_nominated_nodes(
+    cluster: &mut ClusterState,
+    profile: &Profile,
+    id: PodId,
+) -> NominatedNodeChecks {
+    let mut nominated_pods_by_node: HashMap<NodeId, Vec<PodId>> = HashMap::new();
+    let Some(priority) = cluster.pods().get(id).map(|pod| pod.pod.priority) else {
+        return NominatedNodeChecks::new();
     };
     for (other, slot) in cluster.pods().iter() {
-        let stands_before = other != id && slot.facts.priority >= priority;
-        let node = slot.facts.nominated_node_name.as_deref();
-        if stands_before
-            && slot.place().is_none()
+        let is_ahead = other != id && slot.pod.priority >= priority;
+        let node = slot.pod.nominated_node_name.as_deref();
+        if is_ahead
+            && slot.node_id().is_none()
             && let Some(node) = node.and_then(|name| cluster.nodes().find(name))
         {
-            waiting.entry(node).or_default().push(other);
+            nominated_pods_by_node.entry(node).or_default().push(other);
         }
     }
-    let beside = |(node, others): (NodeId, Vec<PodId>)| {
+    let nominated = |(node, others): (NodeId, Vec<PodId>)| {
         for other in &others {
-            cluster.suppose(*other, Some(node));
+            cluster.move_temporarily(*other, Some(node));
         }
-        let against = against_one(cluster, profile, id, node);
+        let rejections = rejections_on_node(cluster, profile, id, node);
         for other in &others {
-            cluster.suppose(*other, None);
+            cluster.move_temporarily(*other, None);
         }
-        (node, Beside { others, against })
+        (
+            node,
+            NominatedNodeCheck {
+                nominated_pods: others,
+                rejections,
+            },
+        )
     };
-    waiting.into_iter().map(beside).collect()
+    nominated_pods_by_node.into_iter().map(nominated).collect()
 }
 
-fn against_one(cluster: &Cluster, profile: &Profile, id: PodId, node: NodeId) -> Vec<Against> {
+fn rejections_on_node(
+    cluster: &ClusterState,
+    profile: &Profile,
+    id: PodId,
+    node: NodeId,
+) -> Vec<RejectionReason> {
     let Some(pod) = cluster.pods().get(id) else {
         return Vec::new();
     };
-    match profile.checks(pod, cluster) {
-        Ok(checks) => against(profile, &checks, node),
-        Err(why) => vec![everywhere(profile, why)],
+    match profile.build_filters(pod, cluster) {
+        Ok(checks) => node_rejections(profile, &checks, node),
+        Err(rejection) => vec![pre_filter_rejection(profile, rejection)],
     }
 }
 
-fn of_waiting(
-    cluster: &Cluster,
+fn explain_unassigned(
+    cluster: &ClusterState,
     profile: &Profile,
     id: PodId,
-    place: Option<NodeId>,
-    kept: &Kept,
-) -> Option<Explanation> {
-    let pod = cluster.pods().get(id)?;
-    let facts = &pod.facts;
-    let mut explanation = Explanation {
-        namespace: facts.key.namespace.to_string(),
-        name: facts.key.name.to_string(),
-        scheduler_name: facts.scheduler_name.to_string(),
-        node: place.map(|node| cluster.nodes().get(node).name.to_string()),
-        nominated_node: match place {
+    node_id: Option<NodeId>,
+    nominated_checks: &NominatedNodeChecks,
+) -> Option<PodSchedulingExplanation> {
+    let pod_info = cluster.pods().get(id)?;
+    let pod = &pod_info.pod;
+    let mut explanation = PodSchedulingExplanation {
+        namespace: pod.key.namespace.to_string(),
+        name: pod.key.name.to_string(),
+        scheduler_name: pod.scheduler_name.to_string(),
+        node: node_id.map(|node| cluster.nodes().get(node).name.to_string()),
+        nominated_node: match node_id {
             Some(_) => None,
-            None => facts.nominated_node_name.as_ref().map(ToString::to_string),
+            None => pod.nominated_node_name.as_ref().map(ToString::to_string),
         },
-        scheduling_gates: facts
+        scheduling_gates: pod
             .scheduling_gates
             .iter()
             .map(ToString::to_string)
@@ -161,17 +179,24 @@ fn of_waiting(
         everywhere: None,
         nodes: Vec::new(),
     };
-    match profile.checks(pod, cluster) {
+    match profile.build_filters(pod_info, cluster) {
         Ok(checks) => {
-            explanation.nodes = nodes(cluster, profile, pod, &checks, kept, place.is_some());
+            explanation.nodes = explain_nodes(
+                cluster,
+                profile,
+                pod_info,
+                &checks,
+                nominated_checks,
+                node_id.is_some(),
+            );
         }
-        Err(why) => explanation.everywhere = Some(everywhere(profile, why)),
+        Err(rejection) => explanation.everywhere = Some(pre_filter_rejection(profile, rejection)),
     }
     Some(explanation)
 }
 
-fn everywhere(profile: &Profile, (plugin, reason): (usize, String)) -> Against {
-    Against {
+fn pre_filter_rejection(profile: &Profile, (plugin, reason): (usize, String)) -> RejectionReason {
+    RejectionReason {
         plugin: profile.plugin_name(plugin),
         reasons: vec![reason],
         detail: None,
@@ -179,74 +204,80 @@ fn everywhere(profile: &Profile, (plugin, reason): (usize, String)) -> Against {
     }
 }
 
-fn nodes(
-    cluster: &Cluster,
+fn explain_nodes(
+    cluster: &ClusterState,
     profile: &Profile,
-    pod: &PodSlot,
-    checks: &Checks<'_>,
-    kept: &Kept,
-    is_placed: bool,
-) -> Vec<NodeAnswer> {
-    let mut possible = Vec::new();
-    let mut answers = Vec::new();
+    pod: &PodInfo,
+    checks: &FilterChain<'_>,
+    nominated_checks: &NominatedNodeChecks,
+    is_assigned: bool,
+) -> Vec<NodeExplanation> {
+    let mut feasible = Vec::new();
+    let mut explanations = Vec::new();
     for node in cluster.nodes().order() {
-        let mut against = against(profile, checks, *node);
-        // The name of its node was not asked for: it came with the binding.
-        against.retain(|objection| !is_placed || objection.plugin != NodeName.name());
-        let mut kept_for = Vec::new();
-        if against.is_empty()
-            && let Some(beside) = kept.get(node).filter(|beside| !beside.against.is_empty())
+        let mut rejections = node_rejections(profile, checks, *node);
+        // `spec.nodeName` of an assigned pod was set by its binding and is not a requirement.
+        rejections.retain(|rejection| !is_assigned || rejection.plugin != NodeName.name());
+        let mut reserved_for = Vec::new();
+        if rejections.is_empty()
+            && let Some(nominated) = nominated_checks
+                .get(node)
+                .filter(|nominated| !nominated.rejections.is_empty())
         {
-            against.clone_from(&beside.against);
-            kept_for = names(cluster, &beside.others);
+            rejections.clone_from(&nominated.rejections);
+            reserved_for = pod_names(cluster, &nominated.nominated_pods);
         }
         let name = cluster.nodes().get(*node).name.to_string();
-        if against.is_empty() {
-            possible.push((*node, answers.len()));
+        if rejections.is_empty() {
+            feasible.push((*node, explanations.len()));
         }
-        answers.push(NodeAnswer {
+        explanations.push(NodeExplanation {
             name,
-            fits: against.is_empty(),
-            against,
-            kept_for,
+            fits: rejections.is_empty(),
+            rejections,
+            reserved_for,
             score: None,
             scores: Vec::new(),
         });
     }
-    let ids: Vec<NodeId> = possible.iter().map(|(node, _)| *node).collect();
-    profile.each_score(pod, cluster, &ids, |enabled, scores| {
-        for ((_, answer), score) in possible.iter().zip(scores) {
-            let answer = &mut answers[*answer];
+    let ids: Vec<NodeId> = feasible.iter().map(|(node, _)| *node).collect();
+    profile.for_each_plugin_score(pod, cluster, &ids, |enabled, scores| {
+        for ((_, explanation), score) in feasible.iter().zip(scores) {
+            let explanation = &mut explanations[*explanation];
             let score = score * enabled.weight;
-            *answer.score.get_or_insert_default() += score;
-            answer.scores.push(PluginScore {
+            *explanation.score.get_or_insert_default() += score;
+            explanation.scores.push(PluginScore {
                 plugin: enabled.plugin.name(),
                 score,
             });
         }
     });
-    answers.sort_by(|a, b| a.name.cmp(&b.name));
-    answers
+    explanations.sort_by(|a, b| a.name.cmp(&b.name));
+    explanations
 }
 
-fn names(cluster: &Cluster, pods: &[PodId]) -> Vec<String> {
+fn pod_names(cluster: &ClusterState, pods: &[PodId]) -> Vec<String> {
     let slots = pods.iter().filter_map(|id| cluster.pods().get(*id));
     let mut names: Vec<String> = slots
-        .map(|slot| format!("{}/{}", slot.facts.key.namespace, slot.facts.key.name))
+        .map(|slot| format!("{}/{}", slot.pod.key.namespace, slot.pod.key.name))
         .collect();
     names.sort();
     names
 }
 
-/// A node that is not among the only ones that can be has the objection of whoever said so.
-fn against(profile: &Profile, checks: &Checks<'_>, node: NodeId) -> Vec<Against> {
-    let objections = checks.objections(node).into_iter();
-    objections
-        .map(|objection: Objection| Against {
-            plugin: profile.plugin_name(objection.plugin),
-            reasons: checks.reasons(objection),
-            detail: checks.detail(node, objection),
-            is_resolvable: objection.refusal.is_resolvable,
+/// The rejections of a node by all filters, as text.
+fn node_rejections(
+    profile: &Profile,
+    checks: &FilterChain<'_>,
+    node: NodeId,
+) -> Vec<RejectionReason> {
+    let rejections = checks.rejections(node).into_iter();
+    rejections
+        .map(|rejection: NodeRejection| RejectionReason {
+            plugin: profile.plugin_name(rejection.plugin),
+            reasons: checks.reasons(rejection),
+            detail: checks.detail(node, rejection),
+            is_resolvable: rejection.rejection.is_resolvable,
         })
         .collect()
 }

@@ -1,6 +1,6 @@
-//! What the scheduler counts, for Prometheus; names, labels and buckets are upstream's where upstream has them.
+//! Prometheus metrics of the scheduler. Names, labels and buckets are upstream's where upstream has the metric.
 
-mod stopwatch;
+mod timing_sampler;
 
 use std::fmt;
 use std::time::Duration;
@@ -13,82 +13,82 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry as Exposition;
 
-pub use stopwatch::Stopwatch;
+pub use timing_sampler::PluginTimingSampler;
 
-use crate::engine::Pending;
-use crate::queue::Incoming;
+use crate::engine::PendingPodCounts;
+use crate::queue::IncomingPodCounts;
 
-/// From so many attempts on, pods are counted together: as `16+`.
-const ATTEMPTS_APART_MAX: u32 = 15;
+/// Larger attempt counts share the label value `16+`, as upstream.
+const ATTEMPTS_LABEL_MAX: u32 = 15;
 
-/// What became of an attempt to schedule a pod.
+/// The result of a scheduling attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attempt {
+pub enum AttemptResult {
     Scheduled,
     Unschedulable,
     Error,
 }
 
-impl Attempt {
+impl AttemptResult {
     fn label(self) -> &'static str {
         match self {
-            Attempt::Scheduled => "scheduled",
-            Attempt::Unschedulable => "unschedulable",
-            Attempt::Error => "error",
+            AttemptResult::Scheduled => "scheduled",
+            AttemptResult::Unschedulable => "unschedulable",
+            AttemptResult::Error => "error",
         }
     }
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Result {
+struct AttemptLabels {
     result: &'static str,
     profile: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Attempts {
+struct AttemptCountLabels {
     attempts: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Queue {
+struct QueueLabels {
     queue: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Came {
+struct IncomingPodLabels {
     queue: &'static str,
     event: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Point {
+struct ExtensionPointLabels {
     extension_point: &'static str,
     status: &'static str,
     profile: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct PluginPoint {
+struct PluginLabels {
     plugin: &'static str,
     extension_point: &'static str,
     status: &'static str,
 }
 
-/// Everything that is counted.
+/// All metrics of the scheduler.
 #[derive(Debug)]
 pub struct Metrics {
     exposition: Exposition,
-    attempts: Family<Result, Counter>,
-    attempt_seconds: Family<Result, Histogram, fn() -> Histogram>,
+    attempts: Family<AttemptLabels, Counter>,
+    attempt_seconds: Family<AttemptLabels, Histogram, fn() -> Histogram>,
     algorithm_seconds: Histogram,
-    pod_seconds: Family<Attempts, Histogram, fn() -> Histogram>,
-    pod_sli_seconds: Family<Attempts, Histogram, fn() -> Histogram>,
+    pod_seconds: Family<AttemptCountLabels, Histogram, fn() -> Histogram>,
+    pod_sli_seconds: Family<AttemptCountLabels, Histogram, fn() -> Histogram>,
     pod_attempts: Histogram,
-    point_seconds: Family<Point, Histogram, fn() -> Histogram>,
-    plugin_seconds: Family<PluginPoint, Histogram, fn() -> Histogram>,
-    pending: Family<Queue, Gauge>,
-    incoming: Family<Came, Counter>,
+    point_seconds: Family<ExtensionPointLabels, Histogram, fn() -> Histogram>,
+    plugin_seconds: Family<PluginLabels, Histogram, fn() -> Histogram>,
+    pending: Family<QueueLabels, Gauge>,
+    incoming: Family<IncomingPodLabels, Counter>,
     preemption_attempts: Counter,
     preemption_victims: Histogram,
     events_dropped: Counter,
@@ -131,42 +131,42 @@ impl Metrics {
     fn register_attempts(&self, exposition: &mut Exposition) {
         exposition.register(
             "scheduler_schedule_attempts",
-            "Attempts to schedule pods, by result",
+            "Number of attempts to schedule pods, by result",
             self.attempts.clone(),
         );
         exposition.register(
             "scheduler_scheduling_attempt_duration_seconds",
-            "How long an attempt took, from the decision to the answer to its binding",
+            "Scheduling attempt latency in seconds, from the scheduling cycle to the response to the binding",
             self.attempt_seconds.clone(),
         );
         exposition.register(
             "scheduler_scheduling_algorithm_duration_seconds",
-            "How long a decision took",
+            "Scheduling algorithm latency in seconds",
             self.algorithm_seconds.clone(),
         );
         exposition.register(
             "scheduler_pod_scheduling_duration_seconds",
-            "How long pods waited from when they were first seen until they were bound, by attempts",
+            "Latency in seconds from first seeing a pod until it is bound, by number of attempts",
             self.pod_seconds.clone(),
         );
         exposition.register(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "How long it took from the first attempt until pods were bound, by attempts",
+            "Latency in seconds from the first attempt until a pod is bound, by number of attempts",
             self.pod_sli_seconds.clone(),
         );
         exposition.register(
             "scheduler_pod_scheduling_attempts",
-            "How many attempts it took until a pod was bound",
+            "Number of attempts to successfully schedule a pod",
             self.pod_attempts.clone(),
         );
         exposition.register(
             "scheduler_framework_extension_point_duration_seconds",
-            "How long all plugins of an extension point took for a pod, of a part of all attempts",
+            "Latency in seconds of all plugins of an extension point for a pod, sampled",
             self.point_seconds.clone(),
         );
         exposition.register(
             "scheduler_plugin_execution_duration_seconds",
-            "How long a plugin took at an extension point for a pod and all nodes, of a part of all attempts",
+            "Latency in seconds of a plugin at an extension point for a pod over all nodes, sampled",
             self.plugin_seconds.clone(),
         );
     }
@@ -174,37 +174,37 @@ impl Metrics {
     fn register_queue(&self, exposition: &mut Exposition) {
         exposition.register(
             "scheduler_pending_pods",
-            "Pods that wait, by queue",
+            "Number of pending pods, by queue",
             self.pending.clone(),
         );
         exposition.register(
             "scheduler_queue_incoming_pods",
-            "Pods that came into a queue, by what brought them there",
+            "Number of pods added to scheduling queues, by event and queue",
             self.incoming.clone(),
         );
         exposition.register(
             "scheduler_preemption_attempts",
-            "How often somebody was looked for who could make room for a pod",
+            "Number of preemption attempts",
             self.preemption_attempts.clone(),
         );
         exposition.register(
             "scheduler_preemption_victims",
-            "How many pods had to go for one",
+            "Number of selected preemption victims per preemption",
             self.preemption_victims.clone(),
         );
         exposition.register(
             "rhumb_scheduler_events_dropped",
-            "Events that were not told because too many waited",
+            "Number of events dropped because the queue was full",
             self.events_dropped.clone(),
         );
     }
 
-    /// All that is counted, to be shown beside what others count.
+    /// Appends the metrics without the end marker, to be combined with other metrics.
     pub fn write(&self, text: &mut String) -> fmt::Result {
         encode_registry(text, &self.exposition)
     }
 
-    /// The whole text of `/metrics`; `None` if it cannot be written.
+    /// The body of `/metrics`; `None` if encoding fails.
     pub fn text(&self) -> Option<String> {
         let mut text = String::new();
         self.write(&mut text).ok()?;
@@ -212,9 +212,9 @@ impl Metrics {
         Some(text)
     }
 
-    /// An attempt came to its end.
-    pub fn note_attempt(&self, profile: &str, attempt: Attempt, took: Duration) {
-        let labels = Result {
+    /// Records a finished scheduling attempt.
+    pub fn note_attempt(&self, profile: &str, attempt: AttemptResult, took: Duration) {
+        let labels = AttemptLabels {
             result: attempt.label(),
             profile: profile.to_owned(),
         };
@@ -223,51 +223,54 @@ impl Metrics {
         seconds.observe(took.as_secs_f64());
     }
 
-    /// A decision was made, whatever it is.
+    /// Records the duration of a scheduling cycle.
     pub fn note_decision(&self, took: Duration) {
         self.algorithm_seconds.observe(took.as_secs_f64());
     }
 
-    /// A pod was bound after so many attempts, so long after it was first seen and first tried.
-    pub fn note_bound(&self, attempts: u32, waited: Duration, tried_for: Duration) {
-        let labels = Attempts {
+    /// Records a bound pod: its attempts, and the time since it was first seen and first attempted.
+    pub fn note_bound(&self, attempts: u32, waited: Duration, since_first_attempt: Duration) {
+        let labels = AttemptCountLabels {
             attempts: match attempts {
-                0..=ATTEMPTS_APART_MAX => attempts.to_string(),
-                _ => format!("{}+", ATTEMPTS_APART_MAX + 1),
+                0..=ATTEMPTS_LABEL_MAX => attempts.to_string(),
+                _ => format!("{}+", ATTEMPTS_LABEL_MAX + 1),
             },
         };
-        let (waited, tried_for) = (waited.as_secs_f64(), tried_for.as_secs_f64());
+        let (waited, since_first_attempt) =
+            (waited.as_secs_f64(), since_first_attempt.as_secs_f64());
         self.pod_seconds.get_or_create(&labels).observe(waited);
         let sli = self.pod_sli_seconds.get_or_create(&labels);
-        sli.observe(tried_for);
+        sli.observe(since_first_attempt);
         self.pod_attempts.observe(f64::from(attempts));
     }
 
-    pub fn note_pending(&self, pending: &Pending) {
+    pub fn note_pending(&self, pending: &PendingPodCounts) {
         for (queue, pods) in [
             ("active", pending.active),
             ("backoff", pending.backoff),
             ("unschedulable", pending.unschedulable),
             ("gated", pending.gated),
         ] {
-            let gauge = self.pending.get_or_create(&Queue { queue });
+            let gauge = self.pending.get_or_create(&QueueLabels { queue });
             gauge.set(i64::try_from(pods).unwrap_or(i64::MAX));
         }
     }
 
-    pub fn note_incoming(&self, incoming: &Incoming) {
+    pub fn note_incoming(&self, incoming: &IncomingPodCounts) {
         for (queue, event, pods) in incoming.counts() {
-            let counter = self.incoming.get_or_create(&Came { queue, event });
+            let counter = self
+                .incoming
+                .get_or_create(&IncomingPodLabels { queue, event });
             counter.inc_by(pods);
         }
     }
 
-    /// So often somebody was looked for who could make room.
-    pub fn note_preemptions(&self, times: u64) {
-        self.preemption_attempts.inc_by(times);
+    /// Adds preemption attempts.
+    pub fn note_preemptions(&self, attempts: u64) {
+        self.preemption_attempts.inc_by(attempts);
     }
 
-    /// So many had to go for a pod.
+    /// Records the number of victims of one preemption.
     pub fn note_victims(&self, victims: usize) {
         self.preemption_victims
             .observe(u32::try_from(victims).map_or(f64::MAX, f64::from));
@@ -280,7 +283,7 @@ impl Metrics {
         profile: &str,
         took: Duration,
     ) {
-        let labels = Point {
+        let labels = ExtensionPointLabels {
             extension_point,
             status,
             profile: profile.to_owned(),
@@ -296,7 +299,7 @@ impl Metrics {
         status: &'static str,
         took: Duration,
     ) {
-        let labels = PluginPoint {
+        let labels = PluginLabels {
             plugin,
             extension_point,
             status,
@@ -315,18 +318,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted_is_shown_as_upstream_shows_it() {
+    fn metrics_are_exposed_as_upstream() {
         let metrics = Metrics::default();
         let tick = Duration::from_millis(3);
-        metrics.note_attempt("default-scheduler", Attempt::Scheduled, tick);
-        metrics.note_attempt("default-scheduler", Attempt::Unschedulable, tick);
+        metrics.note_attempt("default-scheduler", AttemptResult::Scheduled, tick);
+        metrics.note_attempt("default-scheduler", AttemptResult::Unschedulable, tick);
         metrics.note_decision(tick);
         metrics.note_bound(2, 100 * tick, tick);
         metrics.note_bound(40, tick, tick);
-        metrics.note_pending(&Pending {
+        metrics.note_pending(&PendingPodCounts {
             active: 7,
             gated: 1,
-            ..Pending::default()
+            ..PendingPodCounts::default()
         });
         metrics.note_preemptions(2);
         metrics.note_victims(3);

@@ -1,8 +1,8 @@
-//! The labels of an object.
+//! The labels of a pod, node or namespace.
 
 use rhumb_meta::labels;
 
-/// Labels, sorted by key. Objects have few, so finding one is a walk.
+/// Labels sorted by key. Looked up by linear scan, since objects have few.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Labels(Box<[(Box<str>, Box<str>)]>);
 

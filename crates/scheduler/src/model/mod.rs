@@ -1,24 +1,30 @@
-//! Pods and nodes as far as scheduling looks at them: read once when they change, and never again.
+//! The fields of pods, nodes and other objects that scheduling uses, decoded once per change (see `decode`).
 
-mod budget;
-mod group;
+mod decode;
+mod disruption_budget;
 mod labels;
 mod node;
 mod node_selector;
 mod pod;
-mod read;
+mod pod_affinity;
 mod resources;
-mod spread;
-mod term;
+mod spread_owner;
 mod toleration;
+mod topology_spread;
 
-pub use budget::Budget;
-pub use group::{Group, GroupKey, GroupKind};
+pub use disruption_budget::DisruptionBudget;
 pub use labels::Labels;
-pub use node::{Image, Node, Taint};
-pub use node_selector::{NodeMatch, NodeRequirement, NodeSelector, NodeTerm, PreferredNodes};
-pub use pod::{Controller, HostPort, NotScheduled, Pod, PodKey, PreemptionPolicy};
+pub use node::{Node, NodeImage, Taint};
+pub use node_selector::{
+    NodeNameOperator, NodeNameRequirement, NodeSelector, NodeSelectorTerm, PreferredNodeTerms,
+};
+pub use pod::{
+    ControllerRef, HostPort, NamespacedName, Pod, PreemptionPolicy, UnscheduledCondition,
+};
+pub use pod_affinity::{
+    PodAffinity, PodAffinityTerm, PodMatcher, TermNamespaces, WeightedPodAffinityTerm,
+};
 pub use resources::Resources;
-pub use spread::{NodePolicy, SpreadConstraint, WhenUnsatisfiable};
-pub use term::{NamespaceRule, Picker, PodAffinity, Term, WeightedTerm};
-pub use toleration::{Effect, Toleration, TolerationOperator};
+pub use spread_owner::{SpreadOwner, SpreadOwnerKey, SpreadOwnerKind};
+pub use toleration::{TaintEffect, Toleration, TolerationOperator};
+pub use topology_spread::{NodeInclusionPolicy, TopologySpreadConstraint, WhenUnsatisfiable};

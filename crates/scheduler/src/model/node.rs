@@ -1,8 +1,8 @@
-//! A node.
+//! The fields of a node that scheduling uses.
 
 use std::fmt;
 
-use super::{Effect, Labels, Resources};
+use super::{Labels, Resources, TaintEffect};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Node {
@@ -11,19 +11,19 @@ pub struct Node {
     pub taints: Box<[Taint]>,
     pub is_unschedulable: bool,
     pub allocatable: Resources,
-    /// How many pods it takes.
-    pub pods_max: i64,
-    pub images: Box<[Image]>,
+    /// Allocatable `pods`.
+    pub max_pods: i64,
+    pub images: Box<[NodeImage]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Taint {
     pub key: Box<str>,
     pub value: Box<str>,
-    pub effect: Effect,
+    pub effect: TaintEffect,
 }
 
-/// As kubectl writes them.
+/// `key=value:effect`, as kubectl prints taints.
 impl fmt::Display for Taint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.value {
@@ -33,9 +33,9 @@ impl fmt::Display for Taint {
     }
 }
 
-/// An image that a node has, under all its names.
+/// A container image on a node, with all its names (`status.images`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct NodeImage {
     pub names: Box<[Box<str>]>,
     pub bytes: i64,
 }

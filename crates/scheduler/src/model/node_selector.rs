@@ -1,4 +1,4 @@
-//! Which nodes a pod may go to, or likes, by their labels and names.
+//! Required and preferred node affinity, including `spec.nodeSelector`.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use rhumb_meta::labels::Selector;
 
 use super::Node;
 
-/// What must hold of a node. Equal for all pods that say the same, so that its answers can be kept.
+/// `spec.nodeSelector` and required node affinity. Implements `Hash`, since plugins cache the matching nodes by it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeSelector {
     /// `spec.nodeSelector`.
     pub labels: Option<Selector>,
-    /// `None` asks for nothing; of some, one must match.
-    pub terms: Option<Box<[NodeTerm]>>,
-    /// Follows from the terms, and is asked for in every decision.
-    names: Option<Box<[Box<str>]>>,
+    /// Required node affinity: one of the terms must match. `None` matches every node.
+    pub terms: Option<Box<[NodeSelectorTerm]>>,
+    /// Derived from the terms; read in every scheduling cycle.
+    required_node_names: Option<Box<[Box<str>]>>,
 }
 
 impl NodeSelector {
-    pub fn new(labels: Option<Selector>, terms: Option<Box<[NodeTerm]>>) -> NodeSelector {
+    pub fn new(labels: Option<Selector>, terms: Option<Box<[NodeSelectorTerm]>>) -> NodeSelector {
         NodeSelector {
-            names: terms.as_deref().and_then(names),
+            required_node_names: terms.as_deref().and_then(required_node_names),
             labels,
             terms,
         }
@@ -39,19 +39,20 @@ impl NodeSelector {
                 .is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
     }
 
-    /// The only nodes that can match, where each term names one; each name once. Empty if each term contradicts itself.
+    /// The only nodes that can match, if every term requires a node name; sorted and unique. Empty if every term
+    /// contradicts itself.
     pub fn names(&self) -> Option<&[Box<str>]> {
-        self.names.as_deref()
+        self.required_node_names.as_deref()
     }
 }
 
-fn names(terms: &[NodeTerm]) -> Option<Box<[Box<str>]>> {
+fn required_node_names(terms: &[NodeSelectorTerm]) -> Option<Box<[Box<str>]>> {
     let mut all = Vec::new();
     for term in terms {
-        let wanted = term.fields.iter();
-        let mut wanted = wanted.filter(|field| field.wanted == NodeMatch::Is);
-        let name = &wanted.next()?.name;
-        if wanted.all(|other| other.name == *name) {
+        let required = term.fields.iter();
+        let mut required = required.filter(|field| field.operator == NodeNameOperator::In);
+        let name = &required.next()?.name;
+        if required.all(|other| other.name == *name) {
             all.push(name.clone());
         }
     }
@@ -60,36 +61,36 @@ fn names(terms: &[NodeTerm]) -> Option<Box<[Box<str>]>> {
     (!terms.is_empty()).then(|| all.into())
 }
 
-/// Requirements that must all hold.
+/// A node selector term: all its requirements must match.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NodeTerm {
+pub struct NodeSelectorTerm {
     pub labels: Option<Selector>,
-    pub fields: Box<[NodeRequirement]>,
+    pub fields: Box<[NodeNameRequirement]>,
 }
 
-/// One of `matchFields`, which know the name only.
+/// A requirement of `matchFields`; the only supported field is `metadata.name`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NodeRequirement {
+pub struct NodeNameRequirement {
     pub name: Box<str>,
-    pub wanted: NodeMatch,
+    pub operator: NodeNameOperator,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum NodeMatch {
-    Is,
-    IsNot,
+pub enum NodeNameOperator {
+    In,
+    NotIn,
 }
 
-impl NodeTerm {
+impl NodeSelectorTerm {
     pub fn matches(&self, node: &Node) -> bool {
         let by_labels = self.labels.as_ref();
         by_labels.is_none_or(|labels| labels.matches(&node.labels))
             && self
                 .fields
                 .iter()
-                .all(|field| (field.name == node.name) == (field.wanted == NodeMatch::Is))
+                .all(|field| (field.name == node.name) == (field.operator == NodeNameOperator::In))
     }
 }
 
-/// Nodes that a pod likes, each term with its weight.
-pub type PreferredNodes = Arc<[(NodeTerm, i32)]>;
+/// Preferred node affinity terms with their weights.
+pub type PreferredNodeTerms = Arc<[(NodeSelectorTerm, i32)]>;

@@ -1,4 +1,4 @@
-//! A pod.
+//! The fields of a pod that scheduling uses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,17 +6,18 @@ use std::sync::Arc;
 use rhumb_meta::Timestamp;
 
 use super::{
-    Labels, NodeSelector, PodAffinity, PreferredNodes, Resources, SpreadConstraint, Toleration,
+    Labels, NodeSelector, PodAffinity, PreferredNodeTerms, Resources, Toleration,
+    TopologySpreadConstraint,
 };
 
-/// What a pod is called.
+/// Namespace and name of a pod or PodDisruptionBudget.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PodKey {
+pub struct NamespacedName {
     pub namespace: Box<str>,
     pub name: Box<str>,
 }
 
-impl fmt::Display for PodKey {
+impl fmt::Display for NamespacedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
@@ -24,80 +25,77 @@ impl fmt::Display for PodKey {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pod {
-    pub key: PodKey,
+    pub key: NamespacedName,
     pub uid: Box<str>,
-    /// What the server had when it was read: a decision about it is void once it has changed.
+    /// The precondition of the binding: it fails if the pod has changed since.
     pub resource_version: Box<str>,
-    /// How often its spec was changed.
     pub generation: i64,
     pub labels: Labels,
     pub created: Option<Timestamp>,
-    /// When its node began with it.
+    /// `status.startTime`.
     pub started: Option<Timestamp>,
     pub is_terminating: bool,
-    /// It is being deleted because the scheduler told it to make room.
+    /// Terminating because the scheduler preempted it.
     pub is_preempted: bool,
-    /// It has come to its end, and uses nothing any more.
+    /// Succeeded or failed: it no longer uses resources.
     pub is_terminal: bool,
     pub scheduler_name: Box<str>,
-    /// Where it is.
     pub node_name: Option<Box<str>>,
-    /// Where it is to go once others have made room.
+    /// The node it is nominated for until preempted pods have terminated.
     pub nominated_node_name: Option<Box<str>>,
-    /// What it says of why it has no node.
-    pub not_scheduled: Option<Box<NotScheduled>>,
+    /// The condition `PodScheduled` if it is false.
+    pub unscheduled_condition: Option<Box<UnscheduledCondition>>,
     pub scheduling_gates: Box<[Box<str>]>,
     pub priority: i32,
     pub preemption_policy: PreemptionPolicy,
     pub requests: Resources,
-    /// Processor and memory as scores see them: a container that asks for nothing still takes a little.
-    pub assumed_milli_cpu: i64,
-    pub assumed_memory: i64,
+    /// CPU and memory for scoring, with defaults for containers without requests (upstream: `NonZeroRequested`).
+    pub non_zero_milli_cpu: i64,
+    pub non_zero_memory: i64,
     pub ports: Box<[HostPort]>,
-    /// Names as `ImageLocality` compares them, of all containers and of volumes that are images.
+    /// Normalised image names of all containers and image volumes, for `ImageLocality`.
     pub images: Box<[Box<str>]>,
-    pub containers: usize,
-    pub nodes: Arc<NodeSelector>,
-    pub preferred_nodes: PreferredNodes,
+    pub container_count: usize,
+    pub node_selector: Arc<NodeSelector>,
+    pub preferred_nodes: PreferredNodeTerms,
     pub tolerations: Arc<[Toleration]>,
     pub affinity: PodAffinity,
     pub anti_affinity: PodAffinity,
-    pub spread: Box<[SpreadConstraint]>,
-    /// The controller that it belongs to: group version, kind and name.
-    pub controller: Option<Controller>,
-    /// The claims whose volumes it mounts.
-    pub claims: Box<[Box<str>]>,
-    /// What it calls its claims to devices.
+    pub spread_constraints: Box<[TopologySpreadConstraint]>,
+    pub controller: Option<ControllerRef>,
+    /// Names of the PersistentVolumeClaims it mounts.
+    pub volume_claims: Box<[Box<str>]>,
+    /// `spec.resourceClaims[].name`.
     pub device_claims: Box<[Box<str>]>,
 }
 
 impl Pod {
-    /// Whether another state of the pod asks for, takes and counts the same. What is only remembered may differ: when it
-    /// began, and, of a pod that has a place, where it was to go.
-    pub fn is_same_for(&self, other: &Pod, has_place: bool) -> bool {
+    /// Whether another version of this pod is the same for scheduling, so that the update requires no recount. The
+    /// start time may differ; of an assigned pod also the nomination and the gates.
+    pub fn is_equivalent_update(&self, other: &Pod, is_assigned: bool) -> bool {
         self.key == other.key
             && self.uid == other.uid
-            && (has_place || self.waits_alike(other))
-            && self.asks_alike(other)
+            && (is_assigned || self.has_equal_pending_fields(other))
+            && self.has_equal_scheduling_fields(other)
     }
 
-    /// Whether at any moment the same becomes of both: where one has no place, the other has none either.
-    pub fn is_alike(&self, other: &Pod) -> bool {
+    /// Whether two pods are interchangeable for scheduling: if one is unschedulable, so is the other.
+    pub fn is_equivalent(&self, other: &Pod) -> bool {
         self.key.namespace == other.key.namespace
             && self.node_name == other.node_name
-            && self.waits_alike(other)
-            && self.asks_alike(other)
+            && self.has_equal_pending_fields(other)
+            && self.has_equal_scheduling_fields(other)
     }
 
-    /// What matters of a pod that has no place.
-    fn waits_alike(&self, other: &Pod) -> bool {
+    /// Compares the fields that matter only while the pod is pending.
+    fn has_equal_pending_fields(&self, other: &Pod) -> bool {
         self.is_preempted == other.is_preempted
             && self.nominated_node_name == other.nominated_node_name
             && self.scheduling_gates == other.scheduling_gates
     }
 
-    /// What matters of every pod. All fields are named, so that a new one is not forgotten.
-    fn asks_alike(&self, other: &Pod) -> bool {
+    /// Compares the fields that matter for every pod. Destructures exhaustively, so that a new field is not forgotten.
+    fn has_equal_scheduling_fields(&self, other: &Pod) -> bool {
         let Pod {
             key: _,
             uid: _,
@@ -112,24 +110,24 @@ impl Pod {
             scheduler_name,
             node_name: _,
             nominated_node_name: _,
-            not_scheduled: _,
+            unscheduled_condition: _,
             scheduling_gates: _,
             priority,
             preemption_policy,
             requests,
-            assumed_milli_cpu,
-            assumed_memory,
+            non_zero_milli_cpu: assumed_milli_cpu,
+            non_zero_memory: assumed_memory,
             ports,
             images,
-            containers,
-            nodes,
+            container_count: containers,
+            node_selector: nodes,
             preferred_nodes,
             tolerations,
             affinity,
             anti_affinity,
-            spread,
+            spread_constraints: spread,
             controller,
-            claims,
+            volume_claims: claims,
             device_claims,
         } = self;
         *labels == other.labels
@@ -139,39 +137,40 @@ impl Pod {
             && *priority == other.priority
             && *preemption_policy == other.preemption_policy
             && *requests == other.requests
-            && *assumed_milli_cpu == other.assumed_milli_cpu
-            && *assumed_memory == other.assumed_memory
+            && *assumed_milli_cpu == other.non_zero_milli_cpu
+            && *assumed_memory == other.non_zero_memory
             && *ports == other.ports
             && *images == other.images
-            && *containers == other.containers
-            && *nodes == other.nodes
+            && *containers == other.container_count
+            && *nodes == other.node_selector
             && *preferred_nodes == other.preferred_nodes
             && *tolerations == other.tolerations
             && *affinity == other.affinity
             && *anti_affinity == other.anti_affinity
-            && *spread == other.spread
+            && *spread == other.spread_constraints
             && *controller == other.controller
-            && *claims == other.claims
+            && *claims == other.volume_claims
             && *device_claims == other.device_claims
     }
 
-    /// As it is read with the gate `PodAffinityNamespaceSelector` off.
-    pub fn forget_namespace_selectors(&mut self) {
+    /// Removes namespace selectors, as if the feature gate `PodAffinityNamespaceSelector` were off.
+    pub fn drop_namespace_selectors(&mut self) {
         for affinity in [&mut self.affinity, &mut self.anti_affinity] {
-            affinity.forget_namespace_selectors(&self.key.namespace);
+            affinity.drop_namespace_selectors(&self.key.namespace);
         }
     }
 }
 
-/// Of the condition `PodScheduled`, where that is false.
+/// Reason and message of the condition `PodScheduled` with status `False`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotScheduled {
+pub struct UnscheduledCondition {
     pub reason: Box<str>,
     pub message: Box<str>,
 }
 
+/// The owner reference with `controller: true`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Controller {
+pub struct ControllerRef {
     pub api_version: Box<str>,
     pub kind: Box<str>,
     pub name: Box<str>,
@@ -185,17 +184,17 @@ pub enum PreemptionPolicy {
     Never,
 }
 
-/// A port of the node that a container takes.
+/// A host port that a container uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostPort {
-    /// `0.0.0.0` is all addresses.
+    /// `0.0.0.0` means all addresses.
     pub address: Box<str>,
     pub protocol: Box<str>,
     pub port: i32,
 }
 
 impl HostPort {
-    /// Whether both cannot be had on one node.
+    /// Whether the two cannot be used on the same node.
     pub fn conflicts(&self, other: &HostPort) -> bool {
         const ALL: &str = "0.0.0.0";
         self.port == other.port

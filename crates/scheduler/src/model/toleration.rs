@@ -1,22 +1,22 @@
-//! Taints that a pod can live with.
+//! Tolerations and taint effects.
 
 use std::fmt;
 
 use super::Taint;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Effect {
+pub enum TaintEffect {
     NoSchedule,
     PreferNoSchedule,
     NoExecute,
 }
 
-impl fmt::Display for Effect {
+impl fmt::Display for TaintEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Effect::NoSchedule => "NoSchedule",
-            Effect::PreferNoSchedule => "PreferNoSchedule",
-            Effect::NoExecute => "NoExecute",
+            TaintEffect::NoSchedule => "NoSchedule",
+            TaintEffect::PreferNoSchedule => "PreferNoSchedule",
+            TaintEffect::NoExecute => "NoExecute",
         })
     }
 }
@@ -31,12 +31,12 @@ pub enum TolerationOperator {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Toleration {
-    /// Empty with `Exists` tolerates everything.
+    /// Empty matches all keys.
     pub key: Box<str>,
     pub operator: TolerationOperator,
     pub value: Box<str>,
-    /// `None` is any.
-    pub effect: Option<Effect>,
+    /// `None` matches all effects.
+    pub effect: Option<TaintEffect>,
 }
 
 impl Toleration {
@@ -48,14 +48,14 @@ impl Toleration {
             && match self.operator {
                 TolerationOperator::Exists => true,
                 TolerationOperator::Equal => self.value == taint.value,
-                TolerationOperator::Lt => is_ordered(&taint.value, &self.value),
-                TolerationOperator::Gt => is_ordered(&self.value, &taint.value),
+                TolerationOperator::Lt => is_less_than(&taint.value, &self.value),
+                TolerationOperator::Gt => is_less_than(&self.value, &taint.value),
             }
     }
 }
 
-/// Whether both are whole numbers, and the first is the smaller one.
-fn is_ordered(a: &str, b: &str) -> bool {
+/// Whether both are integers and `a` is less than `b`.
+fn is_less_than(a: &str, b: &str) -> bool {
     match (a.parse::<i64>(), b.parse::<i64>()) {
         (Ok(a), Ok(b)) => a < b,
         _ => false,

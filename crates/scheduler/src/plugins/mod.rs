@@ -1,193 +1,202 @@
-//! What decides which nodes are possible, and which are better: one folder each.
+//! Filter and score plugins of the scheduling framework, one folder each, named as upstream.
 //!
-//! To add one: a folder with a type that implements [`Plugin`], and a line in the list of all.
+//! To add one: a folder with a type that implements [`Plugin`], and a line in `registry.rs`.
 
-mod all;
-mod answers;
 pub mod image_locality;
 pub mod inter_pod_affinity;
 pub mod node_affinity;
 pub mod node_name;
 pub mod node_ports;
+mod node_predicate_cache;
 pub mod node_resources_balanced_allocation;
 pub mod node_resources_fit;
 pub mod node_unschedulable;
 pub mod pod_topology_spread;
+mod registry;
 pub mod taint_toleration;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
-pub mod volumes;
+pub mod volume_binding;
 
-pub use all::{Args, Known, known};
+pub use registry::{NodePluginArgs, PluginFactory, plugin_factories};
 
 use std::fmt;
 
-use crate::cluster::{Cluster, Departed, NodeId, PickerId, PodId, PodSlot};
+use crate::cluster::{ClusterState, NodeId, PodId, PodInfo, PodMatcherId, RemovedPod};
 use crate::model::{Node, Pod};
 
-/// The most that a node can score.
+/// The highest score of a node (upstream: `MaxNodeScore`).
 pub const SCORE_MAX: i64 = 100;
 
-/// One way to look at pods and nodes. It keeps nothing of a decision: what it found out about the pod is in what it
-/// returns, and lives as long as the decision.
+/// A scheduling plugin. It keeps no state of a scheduling cycle itself: per-pod state is in the values it returns,
+/// which live as long as the cycle. Caches over nodes are allowed.
 pub trait Plugin: Send {
-    /// As a configuration names it.
+    /// The name in the configuration file.
     fn name(&self) -> &'static str;
 
-    /// What it has to say about the nodes that a pod can go to. `Err` if no node will do, whatever it is.
-    fn filter<'c>(
+    /// Prepares filtering for a pod (upstream: PreFilter). `Err` if no node at all is feasible.
+    fn pre_filter<'c>(
         &'c self,
-        _pod: &'c PodSlot,
-        _cluster: &'c Cluster,
-    ) -> Result<Filtering<'c>, Unschedulable> {
-        Ok(Filtering::default())
+        _pod: &'c PodInfo,
+        _cluster: &'c ClusterState,
+    ) -> Result<PreFilterResult<'c>, PreFilterRejection> {
+        Ok(PreFilterResult::default())
     }
 
-    /// What it has to say about which of some nodes is better. `None` if nothing: then all of them score 0.
-    fn score<'c>(
+    /// Prepares scoring of the given nodes for a pod (upstream: PreScore). `None` means that all of them score 0.
+    fn pre_score<'c>(
         &'c self,
-        _pod: &'c PodSlot,
-        _cluster: &'c Cluster,
+        _pod: &'c PodInfo,
+        _cluster: &'c ClusterState,
         _nodes: &[NodeId],
-    ) -> Option<Box<dyn NodeScore + 'c>> {
+    ) -> Option<Box<dyn NodeScorer + 'c>> {
         None
     }
 
-    /// Labels of nodes whose domains it asks for beside those of pods' own terms.
+    /// Topology keys that the plugin needs in addition to those in pods' own terms.
     fn topology_keys(&self) -> Vec<&str> {
         Vec::new()
     }
 
-    /// Whether a pod that this plugin refused may do after something happened. It is asked for every such pod, so it
-    /// looks at what happened and not at the whole cluster. To say yes in vain costs an attempt; to say no wrongly
-    /// leaves a pod waiting for nothing.
-    fn may_help(&self, _event: &Event<'_>, _pod: &PodSlot, _cluster: &Cluster) -> bool {
+    /// Whether an event may make a pod schedulable that this plugin rejected (upstream: `QueueingHintFn`). Called for
+    /// every such pod, so it must inspect the event and not the whole cluster. A false positive costs one attempt; a
+    /// false negative leaves a schedulable pod in the unschedulable queue.
+    fn queueing_hint(
+        &self,
+        _event: &ClusterEvent<'_>,
+        _pod: &PodInfo,
+        _cluster: &ClusterState,
+    ) -> bool {
         true
     }
 
-    /// Whether something that happened may help anybody at all whom this plugin refused. It is asked once, so that most
-    /// events cost nothing however many wait; who says no here does not say yes to any pod. What happened is never
-    /// [`Event::Itself`].
-    fn may_help_some(&self, _event: &Event<'_>, _cluster: &Cluster) -> bool {
+    /// Whether an event may make any pod schedulable that this plugin rejected. Called once per event, so that
+    /// irrelevant events cost nothing however many pods are pending. If false, `queueing_hint` must be false for every
+    /// pod. Never called with `PendingPodUpdated`.
+    fn is_event_relevant(&self, _event: &ClusterEvent<'_>, _cluster: &ClusterState) -> bool {
         true
     }
 }
 
-/// Something that happened. The cluster knows it already.
+/// A change that may make pending pods schedulable (upstream: `ClusterEvent`). Already applied to the cluster state.
 #[derive(Debug, Clone, Copy)]
-pub enum Event<'e> {
+pub enum ClusterEvent<'e> {
     NodeAdded(NodeId),
-    NodeChanged {
+    NodeUpdated {
         node: NodeId,
         before: &'e Node,
     },
-    /// A node is gone. Pods that were on it count no more.
-    NodeLeft {
+    /// A node was deleted. Its pods no longer count.
+    NodeDeleted {
         before: &'e Node,
     },
-    /// A pod is now on a node, or is about to be.
-    PodPlaced(PodId),
-    /// A pod that is on a node is different now.
-    PodChanged {
+    /// A pod was assigned or assumed.
+    AssignedPodAdded(PodId),
+    /// An assigned pod was updated.
+    AssignedPodUpdated {
         pod: PodId,
         before: &'e Pod,
-        picked_by_before: &'e [PickerId],
+        matched_by_before: &'e [PodMatcherId],
     },
-    /// A pod that was on a node is gone.
-    PodLeft(&'e Departed),
-    /// The pod that waits is different now.
-    Itself {
+    /// An assigned pod was deleted.
+    AssignedPodDeleted(&'e RemovedPod),
+    /// The pending pod itself was updated.
+    PendingPodUpdated {
         before: &'e Pod,
     },
-    /// These pickers see the namespace differently now.
+    /// The labels of a namespace changed, and with them whether these matchers select it.
     NamespaceRelabelled {
         namespace: &'e str,
-        pickers: &'e [PickerId],
+        matchers: &'e [PodMatcherId],
     },
-    /// A service or a controller of the namespace selects differently now.
-    GroupChanged {
+    /// The selector of a service or controller in the namespace changed.
+    SpreadOwnerChanged {
         namespace: &'e str,
     },
 }
 
-impl Event<'_> {
-    /// Whether there is a node more, or one that is no longer what it was.
-    fn brings_node(&self, cluster: &Cluster, is_other: impl Fn(&Node, &Node) -> bool) -> bool {
+impl ClusterEvent<'_> {
+    /// Whether a node was added, or updated in a way that the predicate on (old, new) considers relevant.
+    fn adds_or_changes_node(
+        &self,
+        cluster: &ClusterState,
+        differs: impl Fn(&Node, &Node) -> bool,
+    ) -> bool {
         match self {
-            Event::NodeAdded(_) => true,
-            Event::NodeChanged { node, before } => {
-                let now = cluster.nodes().facts(*node);
-                now.is_some_and(|now| is_other(before, now))
+            ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::NodeUpdated { node, before } => {
+                let now = cluster.nodes().node(*node);
+                now.is_some_and(|now| differs(before, now))
             }
             _ => false,
         }
     }
 }
 
-/// What a plugin says about the nodes for one pod.
+/// What a plugin prepared for filtering nodes for one pod.
 #[derive(Default)]
-pub struct Filtering<'c> {
-    /// `None` if any will do.
+pub struct PreFilterResult<'c> {
+    /// `None` if every node passes.
     pub filter: Option<Box<dyn NodeFilter + 'c>>,
-    /// The only ones that can do, where that is known without looking at all.
-    pub only: Option<Vec<NodeId>>,
+    /// The only nodes worth checking, if known in advance (upstream: `PreFilterResult.NodeNames`).
+    pub candidate_nodes: Option<Vec<NodeId>>,
 }
 
-impl fmt::Debug for Filtering<'_> {
+impl fmt::Debug for PreFilterResult<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "filters: {}, only: {:?}",
             self.filter.is_some(),
-            self.only
+            self.candidate_nodes
         )
     }
 }
 
-/// Looks at one node after the other.
+/// Checks single nodes for one pod (upstream: Filter).
 pub trait NodeFilter {
-    fn check(&self, node: NodeId) -> Result<(), Refusal>;
+    fn check(&self, node: NodeId) -> Result<(), FilterRejection>;
 
-    /// Why, in upstream's words. They follow from the refusal alone, so that equal ones are counted together.
-    fn reasons(&self, refusal: Refusal) -> Vec<String>;
+    /// Upstream's reasons. They depend on the rejection alone, so that equal ones can be aggregated over nodes.
+    fn reasons(&self, rejection: FilterRejection) -> Vec<String>;
 
-    /// More about one node, for people who ask: who or what stands in the way.
-    fn detail(&self, _node: NodeId, _refusal: Refusal) -> Option<String> {
+    /// An explanation specific to the node, for `rhumb scheduler explain`.
+    fn detail(&self, _node: NodeId, _refusal: FilterRejection) -> Option<String> {
         None
     }
 }
 
-/// Why a node will not do.
+/// Why a filter rejects a node (upstream: `Status`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Refusal {
-    /// Whether it could help if other pods went.
+pub struct FilterRejection {
+    /// Whether preemption may help; if not, upstream's code is `UnschedulableAndUnresolvable`.
     pub is_resolvable: bool,
-    /// What it is, as the filter knows it.
-    pub what: u32,
+    /// Identifies the reason; its meaning is private to the filter.
+    pub reason_code: u32,
 }
 
-/// No node will do.
+/// A plugin rejects the pod on all nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unschedulable {
+pub struct PreFilterRejection {
     pub reason: String,
 }
 
-/// Rates one node after the other.
-pub trait NodeScore {
+/// Scores single nodes for one pod (upstream: Score).
+pub trait NodeScorer {
     fn score(&self, node: NodeId) -> i64;
 
-    /// Brings the scores of all nodes that were rated to 0 ..= [`SCORE_MAX`].
+    /// Scales the scores of all nodes to 0 ..= [`SCORE_MAX`] (upstream: NormalizeScore).
     fn normalise(&self, _nodes: &[NodeId], _scores: &mut [i64]) {}
 }
 
-/// Brings scores from 0 ..= the best of them to 0 ..= [`SCORE_MAX`]. Where all are 0 they stay so.
-fn normalise_by_best(scores: &mut [i64]) {
-    let best = scores.iter().copied().max().unwrap_or_default();
-    if best > 0 {
+/// Scales scores so that the maximum becomes [`SCORE_MAX`]. If all are 0, they stay 0.
+fn normalise_by_max(scores: &mut [i64]) {
+    let max = scores.iter().copied().max().unwrap_or_default();
+    if max > 0 {
         for score in scores {
-            *score = SCORE_MAX * *score / best;
+            *score = SCORE_MAX * *score / max;
         }
     }
 }

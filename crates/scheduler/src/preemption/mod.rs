@@ -1,191 +1,199 @@
-//! Who makes room for a pod that has no place.
+//! Preemption: selects a node and the lower-priority pods to evict from it for an unschedulable pod (upstream: plugin
+//! DefaultPreemption). Entry point: [`PreemptionEvaluator::evaluate`].
 
-mod budgets;
-mod choice;
+mod candidate_selection;
+mod disruption_budgets;
 mod dry_run;
-mod ranks;
+mod priority_counts;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-pub use budgets::Budgets;
-pub use choice::Candidate;
-pub use ranks::Ranks;
+pub use candidate_selection::PreemptionCandidate;
+pub use disruption_budgets::DisruptionBudgets;
+pub use priority_counts::PodPriorityCounts;
 
-use crate::cluster::{Cluster, NodeId, PodId};
-use crate::cycle::{Diagnosis, Nominations, Objection, Profile, Shuffle, message_of};
+use crate::cluster::{ClusterState, NodeId, PodId};
+use crate::cycle::{
+    Diagnosis, NodeRejection, Nominator, Profile, SplitMix64Rng, unavailable_message,
+};
 use crate::model::PreemptionPolicy;
-use dry_run::InVain;
+use dry_run::PreemptionFailure;
 
-/// Of how many nodes it is found out who would have to go, before one is chosen.
+/// How many candidate nodes are evaluated before one is selected (upstream: `DefaultPreemptionArgs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Preemption {
-    /// Of the nodes where it could help.
+pub struct DefaultPreemptionArgs {
+    /// Of the nodes on which preemption might help.
     pub min_candidate_nodes_percentage: u8,
     pub min_candidate_nodes_absolute: usize,
 }
 
-impl Default for Preemption {
+impl Default for DefaultPreemptionArgs {
     fn default() -> Self {
-        Preemption {
+        DefaultPreemptionArgs {
             min_candidate_nodes_percentage: 10,
             min_candidate_nodes_absolute: 100,
         }
     }
 }
 
-impl Preemption {
-    fn candidates(&self, nodes: usize) -> usize {
+impl DefaultPreemptionArgs {
+    fn candidates_to_find(&self, nodes: usize) -> usize {
         let part = nodes * usize::from(self.min_candidate_nodes_percentage) / 100;
         part.max(self.min_candidate_nodes_absolute).min(nodes)
     }
 }
 
-/// Victims that have not even begun to leave after this time were not told, or did not hear: the pod that waits for them
-/// is to be tried again.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// If a victim is not terminating after this time, its eviction is considered lost, and the preemptor is retried.
+pub const VICTIM_TERMINATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
 
+/// Evaluates preemption for one pod (upstream: `preemption.Evaluator`).
 #[derive(Debug)]
-pub struct Preemptor<'e> {
+pub struct PreemptionEvaluator<'e> {
     pub profile: &'e Profile,
-    pub settings: Preemption,
-    pub nominations: &'e Nominations,
-    pub budgets: &'e Budgets,
-    pub ranks: &'e Ranks,
+    pub args: DefaultPreemptionArgs,
+    pub nominator: &'e Nominator,
+    pub disruption_budgets: &'e DisruptionBudgets,
+    pub priority_counts: &'e PodPriorityCounts,
 }
 
-/// What came of it.
+/// The result of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
-    /// These are to leave that node.
-    Victims(Candidate),
-    /// It has its place already, and waits until others are gone; or it must not.
+pub enum PreemptionResult {
+    /// The selected node and the pods to evict from it.
+    Victims(PreemptionCandidate),
+    /// The pod may not preempt: by its policy, or because victims on its nominated node are still terminating.
     NotEligible(&'static str),
-    /// It would not help, whoever left. Some plugins, by their places in the profile, would still object.
+    /// Preemption makes the pod fit on no node. `plugins` are the indexes of the plugins that reject it even then.
     NotHelpful {
         message: String,
         plugins: Vec<usize>,
     },
 }
 
-impl Preemptor<'_> {
-    /// Finds out who has to leave for a pod that has no place. Nothing has changed in the end.
-    pub fn preempt(
+impl PreemptionEvaluator<'_> {
+    /// Selects the victims for an unschedulable pod. The cluster state is restored before it returns.
+    pub fn evaluate(
         &self,
-        cluster: &mut Cluster,
+        cluster: &mut ClusterState,
         pod: PodId,
         diagnosis: &Diagnosis,
-        shuffle: &mut Shuffle,
+        shuffle: &mut SplitMix64Rng,
         now: Instant,
-    ) -> Finding {
-        if let Some(why) = self.is_not_eligible(cluster, pod, diagnosis, now) {
-            return Finding::NotEligible(why);
+    ) -> PreemptionResult {
+        if let Some(failure) = self.ineligibility(cluster, pod, diagnosis, now) {
+            return PreemptionResult::NotEligible(failure);
         }
         let mut nodes: Vec<NodeId> = diagnosis
-            .refused
+            .rejected_nodes
             .iter()
-            .filter(|(_, objection)| objection.refusal.is_resolvable)
+            .filter(|(_, rejection)| rejection.rejection.is_resolvable)
             .map(|(node, _)| *node)
             .collect();
         if !nodes.is_empty() {
             let start = shuffle.below(nodes.len() as u64);
             nodes.rotate_left(usize::try_from(start).unwrap_or_default());
         }
-        let (candidates, reasons) = self.candidates(cluster, pod, &nodes);
-        match choice::best(cluster, candidates) {
-            Some(best) => Finding::Victims(best),
+        let (candidates, reasons) = self.find_candidates(cluster, pod, &nodes);
+        match candidate_selection::select_candidate(cluster, candidates) {
+            Some(best) => PreemptionResult::Victims(best),
             None => {
                 let nodes = cluster.nodes().order().len();
-                Finding::NotHelpful {
-                    plugins: reasons.keys().filter_map(|why| why.plugin).collect(),
-                    message: in_vain(nodes, reasons),
+                PreemptionResult::NotHelpful {
+                    plugins: reasons
+                        .keys()
+                        .filter_map(|failure| failure.plugin)
+                        .collect(),
+                    message: failure_message(nodes, reasons),
                 }
             }
         }
     }
 
-    /// Looks at nodes until there are enough to choose from. For those where it would not help: how often each reason
-    /// was given.
-    fn candidates(
+    /// Dry-runs preemption on nodes until there are enough candidates. Also returns the number of nodes per failure.
+    fn find_candidates(
         &self,
-        cluster: &mut Cluster,
+        cluster: &mut ClusterState,
         pod: PodId,
         nodes: &[NodeId],
-    ) -> (Vec<Candidate>, BTreeMap<InVain, usize>) {
+    ) -> (Vec<PreemptionCandidate>, BTreeMap<PreemptionFailure, usize>) {
         let mut candidates = Vec::new();
-        let mut reasons: BTreeMap<InVain, usize> = BTreeMap::new();
-        let Some(priority) = cluster.pods().get(pod).map(|slot| slot.facts.priority) else {
+        let mut reasons: BTreeMap<PreemptionFailure, usize> = BTreeMap::new();
+        let Some(priority) = cluster.pods().get(pod).map(|slot| slot.pod.priority) else {
             return (candidates, reasons);
         };
-        if !self.ranks.has_lower(priority) && !nodes.is_empty() {
-            reasons.insert(InVain::without_victims(), nodes.len());
+        if !self.priority_counts.has_lower(priority) && !nodes.is_empty() {
+            reasons.insert(PreemptionFailure::no_victims(), nodes.len());
             return (candidates, reasons);
         }
-        let enough = self.settings.candidates(nodes.len());
-        let mut harmless = 0;
+        let enough = self.args.candidates_to_find(nodes.len());
+        let mut non_violating = 0;
         for node in nodes {
             match self.dry_run(cluster, pod, priority, *node) {
                 Ok(candidate) => {
-                    harmless += usize::from(candidate.overdrawing == 0);
+                    non_violating += usize::from(candidate.pdb_violations == 0);
                     candidates.push(candidate);
-                    if harmless > 0 && candidates.len() >= enough {
+                    if non_violating > 0 && candidates.len() >= enough {
                         break;
                     }
                 }
-                Err(why) => *reasons.entry(why).or_default() += 1,
+                Err(failure) => *reasons.entry(failure).or_default() += 1,
             }
         }
         (candidates, reasons)
     }
 
-    fn is_not_eligible(
+    /// Why the pod may not preempt, if so (upstream: `PodEligibleToPreemptOthers`).
+    fn ineligibility(
         &self,
-        cluster: &Cluster,
+        cluster: &ClusterState,
         pod: PodId,
         diagnosis: &Diagnosis,
         now: Instant,
     ) -> Option<&'static str> {
         let slot = cluster.pods().get(pod)?;
-        if slot.facts.preemption_policy == PreemptionPolicy::Never {
+        if slot.pod.preemption_policy == PreemptionPolicy::Never {
             return Some("not eligible due to preemptionPolicy=Never.");
         }
-        let nomination = self.nominations.get(pod)?;
+        let nomination = self.nominator.get(pod)?;
         let node = cluster.nodes().find(&nomination.node)?;
-        // If that node cannot be any more, whoever leaves it, another has to be found.
-        let mut refused = diagnosis.refused.iter();
-        let (_, objection) = refused.find(|(known, _)| *known == node)?;
-        if !objection.refusal.is_resolvable {
+        // If evictions can no longer make the nominated node fit, another node must be found.
+        let mut refused = diagnosis.rejected_nodes.iter();
+        let (_, rejection) = refused.find(|(known, _)| *known == node)?;
+        if !rejection.rejection.is_resolvable {
             return None;
         }
-        let is_leaving = |other: &PodId| {
+        let is_terminating_victim = |other: &PodId| {
             cluster.pods().get(*other).is_some_and(|other| {
-                let was_told = now < nomination.since + PATIENCE
-                    && nomination.victims.contains(&other.facts.uid);
-                other.facts.priority < slot.facts.priority && (other.facts.is_preempted || was_told)
+                let is_recent_victim = now < nomination.since + VICTIM_TERMINATION_TIMEOUT
+                    && nomination.victims.contains(&other.pod.uid);
+                other.pod.priority < slot.pod.priority
+                    && (other.pod.is_preempted || is_recent_victim)
             })
         };
         let mut pods = cluster.nodes().get(node).pods().iter();
-        pods.any(is_leaving)
+        pods.any(is_terminating_victim)
             .then_some("not eligible due to a terminating pod on the nominated node.")
     }
 
-    fn accepts(
+    fn fits(
         &self,
-        cluster: &mut Cluster,
+        cluster: &mut ClusterState,
         pod: PodId,
         node: NodeId,
-    ) -> Result<(), (Objection, Vec<String>)> {
-        self.profile.accepts(self.nominations, cluster, pod, node)
+    ) -> Result<(), (NodeRejection, Vec<String>)> {
+        self.profile
+            .fits_with_nominated_pods(self.nominator, cluster, pod, node)
     }
 }
 
-fn in_vain(nodes: usize, by_reasons: BTreeMap<InVain, usize>) -> String {
-    let tried: usize = by_reasons.values().sum();
+fn failure_message(nodes: usize, failures: BTreeMap<PreemptionFailure, usize>) -> String {
+    let tried: usize = failures.values().sum();
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-    for (why, times) in by_reasons {
-        for reason in why.reasons {
+    for (failure, times) in failures {
+        for reason in failure.reasons {
             *reasons.entry(reason).or_default() += times;
         }
     }
@@ -193,5 +201,5 @@ fn in_vain(nodes: usize, by_reasons: BTreeMap<InVain, usize>) -> String {
         *reasons.entry(NOT_HELPFUL.to_owned()).or_default() += nodes - tried;
     }
     let reasons: Vec<(String, usize)> = reasons.into_iter().collect();
-    message_of(nodes, &reasons)
+    unavailable_message(nodes, &reasons)
 }

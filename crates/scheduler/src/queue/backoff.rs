@@ -1,16 +1,17 @@
-//! How long a pod rests before it is tried again.
+//! Exponential backoff of unschedulable pods.
 
 use std::time::Duration;
 
+/// The backoff of a pod by its number of failed attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backoff {
+pub struct PodBackoff {
     pub initial: Duration,
-    /// Nothing switches back-off off.
+    /// Zero disables backoff.
     pub max: Duration,
 }
 
-impl Backoff {
-    /// After so many attempts in vain.
+impl PodBackoff {
+    /// The backoff after this number of failed attempts.
     pub(super) fn duration(&self, attempts: u32) -> Duration {
         let Some(doublings) = attempts.checked_sub(1) else {
             return Duration::ZERO;
@@ -26,8 +27,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_doubles_up_to_the_maximum() {
-        let backoff = Backoff {
+    fn backoff_doubles_up_to_the_maximum() {
+        let backoff = PodBackoff {
             initial: Duration::from_secs(1),
             max: Duration::from_secs(10),
         };
@@ -49,8 +50,8 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_of_nothing_switches_it_off() {
-        let backoff = Backoff {
+    fn a_maximum_of_zero_disables_backoff() {
+        let backoff = PodBackoff {
             initial: Duration::from_secs(1),
             max: Duration::ZERO,
         };

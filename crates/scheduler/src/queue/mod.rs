@@ -1,467 +1,480 @@
-//! Which pod is tried next, and which wait for what.
+//! [`SchedulingQueue`]: the pending pods (upstream: `PriorityQueue` in `backend/queue`).
 //!
-//! A pod is in one of these places:
-//! - active: it is tried as soon as those before it have been;
-//! - resting: it was refused a short while ago, and is tried when its back-off is over, or when nobody else is active;
-//! - asleep: it was refused, and waits for something that may help;
-//! - gated: it must not be tried yet;
-//! - binding: it has a node, and the server is being told.
+//! A pod is in one of these states:
+//! - active: ready to be scheduled, in order of priority (upstream: activeQ);
+//! - backoff: requeued after a recent failure; scheduled when its backoff expires, or, if a queueing hint requeued it,
+//!   as soon as the active queue is empty (upstream: backoffQ);
+//! - unschedulable: waits for an event that may make it schedulable;
+//! - gated: has scheduling gates or is held, and must not be scheduled;
+//! - in flight: is being scheduled, or assumed and being bound.
 
-mod alike;
 mod backoff;
-mod classes;
-mod incoming;
+mod equivalence;
+mod equivalence_classes;
+mod incoming_pods;
 mod order;
-mod places;
+mod queue_state;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use backoff::Backoff;
-pub use classes::{Memo, Refusers};
-pub use incoming::{Cause, Incoming};
+pub use backoff::PodBackoff;
+pub use equivalence_classes::{CachedFailure, UnschedulablePlugins};
+pub use incoming_pods::{IncomingPodCounts, QueueingEvent};
 
 use crate::cluster::{IdMap, PodId};
-use crate::engine::Pending;
+use crate::engine::PendingPodCounts;
 use crate::model::Pod;
-use classes::{ClassId, Classes};
-use order::{Age, Order};
+use equivalence_classes::{EquivalenceClassId, EquivalenceClasses};
+use order::{QueueOrderKey, QueueTimeKey};
 
+/// All pending pods of our profiles.
 #[derive(Debug)]
-pub struct Queue {
-    backoff: Backoff,
-    /// Who sleeps longer than this is tried anyway.
-    sleep_max: Duration,
-    waiting: IdMap<PodId, Waiting>,
-    classes: Classes,
-    active: BTreeMap<Order, PodId>,
-    /// By when their back-off is over.
-    resting: BTreeMap<Age, PodId>,
-    /// Those of them that need not wait if nobody else is there: they were refused, and something happened since.
-    resting_ready: BTreeMap<Order, PodId>,
-    asleep: BTreeMap<Age, PodId>,
+pub struct SchedulingQueue {
+    backoff: PodBackoff,
+    /// An unschedulable pod is requeued after this time.
+    max_unschedulable_duration: Duration,
+    pods: IdMap<PodId, QueuedPodInfo>,
+    classes: EquivalenceClasses,
+    active: BTreeMap<QueueOrderKey, PodId>,
+    /// By the end of the backoff.
+    backoff_by_expiry: BTreeMap<QueueTimeKey, PodId>,
+    /// The subset of pods in backoff that a queueing hint requeued: they are popped when the active queue is empty.
+    backoff_ready: BTreeMap<QueueOrderKey, PodId>,
+    unschedulable: BTreeMap<QueueTimeKey, PodId>,
     gated: usize,
-    binding: usize,
+    in_flight: usize,
     sequence: u64,
-    incoming: Incoming,
+    incoming: IncomingPodCounts,
 }
 
+/// A pending pod.
 #[derive(Debug)]
-struct Waiting {
-    class: ClassId,
-    order: Order,
-    first_seen: Instant,
-    first_tried: Option<Instant>,
+struct QueuedPodInfo {
+    class: EquivalenceClassId,
+    order: QueueOrderKey,
+    enqueued_at: Instant,
+    first_attempt_at: Option<Instant>,
     attempts: u32,
-    /// Attempts in vain.
-    refusals: u32,
-    /// Failures in a row that were nobody's refusal.
-    errors: u32,
-    place: Place,
+    /// Attempts without a feasible node.
+    unschedulable_count: u32,
+    /// Consecutive failures that are not about feasibility, such as failed bindings.
+    consecutive_errors: u32,
+    state: QueuedPodState,
 }
 
+/// The state of a pending pod. See the module documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum QueuedPodState {
     Active,
-    Resting {
-        until: Instant,
-        is_ready: bool,
-    },
-    Asleep,
+    Backoff { until: Instant, is_ready: bool },
+    Unschedulable,
     Gated,
-    /// It is being tried, or has its node and the server is being told.
-    Binding,
+    InFlight,
 }
 
-/// How long a pod has been here, and how often it was tried.
+/// The number of attempts of a pod and their times, for metrics and logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct History {
+pub struct AttemptHistory {
     pub attempts: u32,
-    pub waited: Duration,
-    /// Since it was first tried.
-    pub tried_for: Duration,
+    pub since_enqueued: Duration,
+    pub since_first_attempt: Duration,
 }
 
-impl Queue {
-    pub fn new(backoff: Backoff, sleep_max: Duration) -> Queue {
-        Queue {
+impl SchedulingQueue {
+    pub fn new(backoff: PodBackoff, max_unschedulable_duration: Duration) -> SchedulingQueue {
+        SchedulingQueue {
             backoff,
-            sleep_max,
-            waiting: IdMap::default(),
-            classes: Classes::default(),
+            max_unschedulable_duration,
+            pods: IdMap::default(),
+            classes: EquivalenceClasses::default(),
             active: BTreeMap::new(),
-            resting: BTreeMap::new(),
-            resting_ready: BTreeMap::new(),
-            asleep: BTreeMap::new(),
+            backoff_by_expiry: BTreeMap::new(),
+            backoff_ready: BTreeMap::new(),
+            unschedulable: BTreeMap::new(),
             gated: 0,
-            binding: 0,
+            in_flight: 0,
             sequence: 0,
-            incoming: Incoming::default(),
+            incoming: IncomingPodCounts::default(),
         }
     }
 
     pub fn contains(&self, id: PodId) -> bool {
-        self.waiting.contains_key(&id)
+        self.pods.contains_key(&id)
     }
 
-    pub fn pending(&self) -> Pending {
-        Pending {
+    pub fn pending_pods(&self) -> PendingPodCounts {
+        PendingPodCounts {
             active: self.active.len(),
-            backoff: self.resting.len(),
-            unschedulable: self.asleep.len(),
+            backoff: self.backoff_by_expiry.len(),
+            unschedulable: self.unschedulable.len(),
             gated: self.gated,
-            binding: self.binding,
+            binding: self.in_flight,
         }
     }
 
-    /// When somebody's back-off is over, or somebody has slept too long.
-    pub fn wakes_at(&self) -> Option<Instant> {
-        let rested = self.resting.first_key_value().map(|(age, _)| age.since);
-        let slept = self.asleep.first_key_value();
-        let slept = slept.and_then(|(age, _)| age.since.checked_add(self.sleep_max));
-        rested.into_iter().chain(slept).min()
+    /// When the next backoff or unschedulable timeout expires.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let backoff = self
+            .backoff_by_expiry
+            .first_key_value()
+            .map(|(age, _)| age.since);
+        let timeout = self.unschedulable.first_key_value();
+        let timeout =
+            timeout.and_then(|(age, _)| age.since.checked_add(self.max_unschedulable_duration));
+        backoff.into_iter().chain(timeout).min()
     }
 
-    /// What came into the queues since this was asked last, and why.
-    pub fn take_incoming(&mut self) -> Incoming {
+    /// The pods added to each queue since the last call, by event.
+    pub fn take_incoming_counts(&mut self) -> IncomingPodCounts {
         std::mem::take(&mut self.incoming)
     }
 
-    pub fn history(&self, id: PodId, now: Instant) -> History {
-        let waiting = self.waiting.get(&id);
+    pub fn history(&self, id: PodId, now: Instant) -> AttemptHistory {
+        let waiting = self.pods.get(&id);
         let since = |instant: Option<Instant>| {
             instant.map_or(Duration::ZERO, |then| now.saturating_duration_since(then))
         };
-        History {
+        AttemptHistory {
             attempts: waiting.map_or(0, |waiting| waiting.attempts),
-            waited: since(waiting.map(|waiting| waiting.first_seen)),
-            tried_for: since(waiting.and_then(|waiting| waiting.first_tried)),
+            since_enqueued: since(waiting.map(|waiting| waiting.enqueued_at)),
+            since_first_attempt: since(waiting.and_then(|waiting| waiting.first_attempt_at)),
         }
     }
 
-    /// The last attempt of one that is like this pod, if it was in vain.
-    pub fn memo(&self, id: PodId) -> Option<&Memo> {
-        self.classes.memo(self.waiting.get(&id)?.class)
+    /// The last failed attempt of an equivalent pod.
+    pub fn cached_failure(&self, id: PodId) -> Option<&CachedFailure> {
+        self.classes.cached_failure(self.pods.get(&id)?.class)
     }
 
     pub fn profile(&self, id: PodId) -> Option<usize> {
-        let class = self.waiting.get(&id)?.class;
+        let class = self.pods.get(&id)?.class;
         Some(self.classes.profile(class))
     }
 }
 
-/// Pods that come, change and go.
-impl Queue {
-    /// One that is held must not be tried, as one that has gates.
-    pub fn add(
-        &mut self,
-        id: PodId,
-        facts: &Arc<Pod>,
-        profile: usize,
-        is_held: bool,
-        now: Instant,
-    ) {
-        let waiting = Waiting {
-            class: self.classes.join(facts, profile),
-            order: self.order(facts.priority, now),
-            first_seen: now,
-            first_tried: None,
+/// Adding, updating and removing pods.
+impl SchedulingQueue {
+    /// Adds a pod. A held pod is gated, like a pod with scheduling gates.
+    pub fn add(&mut self, id: PodId, pod: &Arc<Pod>, profile: usize, is_held: bool, now: Instant) {
+        let waiting = QueuedPodInfo {
+            class: self.classes.join(pod, profile),
+            order: self.new_order(pod.priority, now),
+            enqueued_at: now,
+            first_attempt_at: None,
             attempts: 0,
-            refusals: 0,
-            errors: 0,
-            place: Place::Active,
+            unschedulable_count: 0,
+            consecutive_errors: 0,
+            state: QueuedPodState::Active,
         };
-        self.waiting.insert(id, waiting);
-        self.incoming.cause = Some(Cause::PodAdded);
-        let is_gated = is_held || !facts.scheduling_gates.is_empty();
-        let place = if is_gated {
-            Place::Gated
+        self.pods.insert(id, waiting);
+        self.incoming.event = Some(QueueingEvent::PodAdded);
+        let is_gated = is_held || !pod.scheduling_gates.is_empty();
+        let state = if is_gated {
+            QueuedPodState::Gated
         } else {
-            Place::Active
+            QueuedPodState::Active
         };
-        self.enter(id, place);
+        self.enter(id, state);
     }
 
-    /// Whether a pod may be tried, apart from its gates.
-    pub fn set_held(&mut self, id: PodId, facts: &Pod, is_held: bool, now: Instant) {
-        let is_gated = is_held || !facts.scheduling_gates.is_empty();
-        let place = match self.place(id) {
-            Some(Place::Gated) if !is_gated => Place::Active,
-            Some(Place::Active | Place::Resting { .. } | Place::Asleep) if is_gated => Place::Gated,
+    /// Gates a pod that is held, or activates a gated pod that is neither held nor has scheduling gates.
+    pub fn set_held(&mut self, id: PodId, pod: &Pod, is_held: bool, now: Instant) {
+        let is_gated = is_held || !pod.scheduling_gates.is_empty();
+        let state = match self.state(id) {
+            Some(QueuedPodState::Gated) if !is_gated => QueuedPodState::Active,
+            Some(
+                QueuedPodState::Active
+                | QueuedPodState::Backoff { .. }
+                | QueuedPodState::Unschedulable,
+            ) if is_gated => QueuedPodState::Gated,
             _ => return,
         };
-        self.incoming.cause = Some(Cause::PodUpdated);
+        self.incoming.event = Some(QueueingEvent::PodUpdated);
         self.exit(id);
-        self.enter(id, place);
-        if let Some(waiting) = self.waiting.get(&id)
-            && place == Place::Gated
-            && self.classes.stops_trying(waiting.class, id)
+        self.enter(id, state);
+        if let Some(waiting) = self.pods.get(&id)
+            && state == QueuedPodState::Gated
+            && self.classes.end_probe(waiting.class, id)
         {
-            self.wake_class(waiting.class, now);
+            self.activate_class(waiting.class, now);
         }
     }
 
     pub fn remove(&mut self, id: PodId, now: Instant) {
         self.exit(id);
-        if let Some(waiting) = self.waiting.remove(&id) {
-            self.leave(id, waiting.class, now);
+        if let Some(waiting) = self.pods.remove(&id) {
+            self.leave_class(id, waiting.class, now);
         }
     }
 
-    /// Takes note of what a pod is now. `may_help` is asked if it sleeps: whether its being different can.
+    /// Updates a pod. If it is unschedulable, `may_help` evaluates the queueing hints for the update.
     pub fn update(
         &mut self,
         id: PodId,
-        facts: &Arc<Pod>,
+        pod: &Arc<Pod>,
         is_held: bool,
         now: Instant,
-        may_help: impl FnOnce(Refusers) -> bool,
+        may_help: impl FnOnce(UnschedulablePlugins) -> bool,
     ) {
-        let Some(waiting) = self.waiting.get(&id) else {
+        let Some(waiting) = self.pods.get(&id) else {
             return;
         };
-        let (class, place) = (waiting.class, waiting.place);
-        if self.classes.contains_alike(class, facts) {
-            return self.set_held(id, facts, is_held, now);
+        let (class, state) = (waiting.class, waiting.state);
+        if self.classes.is_equivalent_to(class, pod) {
+            return self.set_held(id, pod, is_held, now);
         }
-        let refusers = self.classes.refusers(class);
+        let rejected_by = self.classes.unschedulable_plugins(class);
         self.exit(id);
-        self.change_class(id, facts, self.classes.is_alone(class), now);
-        if let Some(waiting) = self.waiting.get_mut(&id) {
-            waiting.order = waiting.order.with_priority(facts.priority);
+        self.change_class(id, pod, self.classes.is_singleton(class), now);
+        if let Some(waiting) = self.pods.get_mut(&id) {
+            waiting.order = waiting.order.with_priority(pod.priority);
         }
-        let is_gated = is_held || !facts.scheduling_gates.is_empty();
-        self.incoming.cause = Some(Cause::PodUpdated);
-        match place {
-            _ if is_gated => self.enter(id, Place::Gated),
-            Place::Gated => self.enter(id, Place::Active),
-            Place::Asleep if may_help(refusers) => self.move_up(id, now),
-            Place::Asleep => {
-                if let Some(waiting) = self.waiting.get(&id) {
-                    self.classes.refused_also(waiting.class, refusers);
-                }
-                self.enter_again(id, Place::Asleep);
+        let is_gated = is_held || !pod.scheduling_gates.is_empty();
+        self.incoming.event = Some(QueueingEvent::PodUpdated);
+        match state {
+            _ if is_gated => self.enter(id, QueuedPodState::Gated),
+            QueuedPodState::Gated => self.enter(id, QueuedPodState::Active),
+            QueuedPodState::Unschedulable if may_help(rejected_by) => {
+                self.enter_active_or_backoff(id, now);
             }
-            place => self.enter_again(id, place),
+            QueuedPodState::Unschedulable => {
+                if let Some(waiting) = self.pods.get(&id) {
+                    self.classes
+                        .add_unschedulable_plugins(waiting.class, rejected_by);
+                }
+                self.reenter(id, QueuedPodState::Unschedulable);
+            }
+            state => self.reenter(id, state),
         }
     }
 
-    /// A pod that waits for a place which is kept for it is no longer like others, and is again when it has lost it.
-    /// Where others make room for one, they may do so for the next that is like it.
-    pub fn set_alone(&mut self, id: PodId, facts: &Arc<Pod>, is_alone: bool, now: Instant) {
-        let Some(waiting) = self.waiting.get(&id) else {
+    /// Moves a nominated pod into a singleton class, or back when it has lost its nomination. When preemption worked
+    /// for one pod of a class it may work for the next, so the class is activated.
+    pub fn set_singleton(&mut self, id: PodId, pod: &Arc<Pod>, is_alone: bool, now: Instant) {
+        let Some(waiting) = self.pods.get(&id) else {
             return;
         };
-        let (class, place) = (waiting.class, waiting.place);
-        if self.classes.is_alone(class) == is_alone {
+        let (class, state) = (waiting.class, waiting.state);
+        if self.classes.is_singleton(class) == is_alone {
             return;
         }
-        let refusers = self.classes.refusers(class);
+        let rejected_by = self.classes.unschedulable_plugins(class);
         self.exit(id);
-        self.change_class(id, facts, is_alone, now);
-        if let Some(waiting) = self.waiting.get(&id) {
-            self.classes.refused_also(waiting.class, refusers);
+        self.change_class(id, pod, is_alone, now);
+        if let Some(waiting) = self.pods.get(&id) {
+            self.classes
+                .add_unschedulable_plugins(waiting.class, rejected_by);
         }
-        self.enter_again(id, place);
+        self.reenter(id, state);
         if is_alone {
-            self.incoming.cause = Some(Cause::PodUpdated);
-            self.wake_class(class, now);
+            self.incoming.event = Some(QueueingEvent::PodUpdated);
+            self.activate_class(class, now);
         }
     }
 
-    /// To be called while the pod is in no place.
-    fn change_class(&mut self, id: PodId, facts: &Arc<Pod>, is_alone: bool, now: Instant) {
-        let Some(before) = self.waiting.get(&id).map(|waiting| waiting.class) else {
+    /// Must be called while the pod is in no queue.
+    fn change_class(&mut self, id: PodId, pod: &Arc<Pod>, is_alone: bool, now: Instant) {
+        let Some(before) = self.pods.get(&id).map(|waiting| waiting.class) else {
             return;
         };
         let profile = self.classes.profile(before);
         let class = if is_alone {
-            self.classes.join_alone(facts, profile)
+            self.classes.join_singleton(pod, profile)
         } else {
-            self.classes.join(facts, profile)
+            self.classes.join(pod, profile)
         };
-        if let Some(waiting) = self.waiting.get_mut(&id) {
+        if let Some(waiting) = self.pods.get_mut(&id) {
             waiting.class = class;
         }
-        self.leave(id, before, now);
+        self.leave_class(id, before, now);
     }
 
-    /// Who leaves its class while it was to try for all leaves that to the next.
-    fn leave(&mut self, id: PodId, class: ClassId, now: Instant) {
-        self.incoming.cause = Some(Cause::PodUpdated);
-        if self.classes.stops_trying(class, id) {
-            self.wake_class(class, now);
+    /// Removes a pod from its class. If it was the probe, the next pod becomes it.
+    fn leave_class(&mut self, id: PodId, class: EquivalenceClassId, now: Instant) {
+        self.incoming.event = Some(QueueingEvent::PodUpdated);
+        if self.classes.end_probe(class, id) {
+            self.activate_class(class, now);
         }
         self.classes.leave(class);
     }
 }
 
 /// Attempts.
-impl Queue {
-    /// The pod that is to be tried now. What comes of it is to be told: [`Queue::placed`] or [`Queue::refused`].
+impl SchedulingQueue {
+    /// The next pod to schedule. The caller must report the result with [`SchedulingQueue::on_assumed`] or
+    /// [`SchedulingQueue::on_unschedulable`].
     pub fn pop(&mut self, now: Instant) -> Option<PodId> {
-        self.release(now);
+        self.flush_expired(now);
         let first = self.active.first_key_value();
-        let first = first.or_else(|| self.resting_ready.first_key_value());
+        let first = first.or_else(|| self.backoff_ready.first_key_value());
         let id = *first?.1;
         self.exit(id);
-        if let Some(waiting) = self.waiting.get_mut(&id) {
+        if let Some(waiting) = self.pods.get_mut(&id) {
             waiting.attempts = waiting.attempts.saturating_add(1);
-            waiting.first_tried.get_or_insert(now);
+            waiting.first_attempt_at.get_or_insert(now);
         }
-        self.enter(id, Place::Binding);
+        self.enter(id, QueuedPodState::InFlight);
         Some(id)
     }
 
-    /// It has a node. Where there was a place for one, there may be one for the next.
-    pub fn placed(&mut self, id: PodId, now: Instant) {
-        if let Some(waiting) = self.waiting.get(&id) {
+    /// The pod was assumed on a node: the next pod of its class may be schedulable too.
+    pub fn on_assumed(&mut self, id: PodId, now: Instant) {
+        if let Some(waiting) = self.pods.get(&id) {
             let class = waiting.class;
-            self.classes.stops_trying(class, id);
-            self.incoming.cause = Some(Cause::PodPlaced);
-            self.wake_class(class, now);
+            self.classes.end_probe(class, id);
+            self.incoming.event = Some(QueueingEvent::AssignedPodAdded);
+            self.activate_class(class, now);
         }
     }
 
-    /// There is no node for it. `memo` is what is to be said of those that are like it, if it is the same.
-    pub fn refused(&mut self, id: PodId, refusers: Refusers, memo: Option<Memo>, now: Instant) {
+    /// The pod has no feasible node. `failure` is cached for equivalent pods, if it applies to them.
+    pub fn on_unschedulable(
+        &mut self,
+        id: PodId,
+        rejected_by: UnschedulablePlugins,
+        failure: Option<CachedFailure>,
+        now: Instant,
+    ) {
         self.exit(id);
-        let Some(waiting) = self.waiting.get_mut(&id) else {
+        let Some(waiting) = self.pods.get_mut(&id) else {
             return;
         };
         let class = waiting.class;
-        waiting.refusals = waiting.refusals.saturating_add(1);
-        waiting.errors = 0;
-        self.requeue(id, now);
-        self.classes.refused(class, refusers, memo);
-        self.classes.stops_trying(class, id);
-        self.incoming.cause = Some(Cause::AttemptFailed);
-        self.enter(id, Place::Asleep);
+        waiting.unschedulable_count = waiting.unschedulable_count.saturating_add(1);
+        waiting.consecutive_errors = 0;
+        self.renew_order(id, now);
+        self.classes.record_failure(class, rejected_by, failure);
+        self.classes.end_probe(class, id);
+        self.incoming.event = Some(QueueingEvent::AttemptFailed);
+        self.enter(id, QueuedPodState::Unschedulable);
     }
 
-    /// Something went wrong that says nothing about the pod: it is tried again after its back-off.
-    pub fn failed(&mut self, id: PodId, now: Instant) {
+    /// The attempt failed for a reason other than feasibility: the pod is retried after its backoff.
+    pub fn on_error(&mut self, id: PodId, now: Instant) {
         self.exit(id);
-        let Some(waiting) = self.waiting.get_mut(&id) else {
+        let Some(waiting) = self.pods.get_mut(&id) else {
             return;
         };
-        waiting.errors = waiting.errors.saturating_add(1);
-        self.incoming.cause = Some(Cause::AttemptFailed);
-        self.requeue(id, now);
-        match self.rests_until(id) {
+        waiting.consecutive_errors = waiting.consecutive_errors.saturating_add(1);
+        self.incoming.event = Some(QueueingEvent::AttemptFailed);
+        self.renew_order(id, now);
+        match self.backoff_expiry(id) {
             Some(until) if until > now => self.enter(
                 id,
-                Place::Resting {
+                QueuedPodState::Backoff {
                     until,
                     is_ready: false,
                 },
             ),
-            _ => self.enter(id, Place::Active),
+            _ => self.enter(id, QueuedPodState::Active),
         }
     }
 
-    /// It did not get the node that it was on its way to. Nothing was noted meanwhile of what it has become.
-    pub fn came_back(&mut self, id: PodId, facts: &Arc<Pod>, now: Instant) {
+    /// The binding of an assumed pod failed. Also applies the updates of the pod, which are not tracked while it is in
+    /// flight.
+    pub fn on_binding_failed(&mut self, id: PodId, pod: &Arc<Pod>, now: Instant) {
         self.exit(id);
-        self.change_class(id, facts, false, now);
-        let Some(waiting) = self.waiting.get_mut(&id) else {
+        self.change_class(id, pod, false, now);
+        let Some(waiting) = self.pods.get_mut(&id) else {
             return;
         };
-        waiting.order = waiting.order.with_priority(facts.priority);
-        if facts.scheduling_gates.is_empty() {
-            self.enter(id, Place::Binding);
-            self.failed(id, now);
+        waiting.order = waiting.order.with_priority(pod.priority);
+        if pod.scheduling_gates.is_empty() {
+            self.enter(id, QueuedPodState::InFlight);
+            self.on_error(id, now);
         } else {
-            self.enter(id, Place::Gated);
+            self.enter(id, QueuedPodState::Gated);
         }
     }
 
-    fn requeue(&mut self, id: PodId, now: Instant) {
+    fn renew_order(&mut self, id: PodId, now: Instant) {
         let sequence = self.next_sequence();
-        if let Some(waiting) = self.waiting.get_mut(&id) {
-            waiting.order = waiting.order.again(now, sequence);
+        if let Some(waiting) = self.pods.get_mut(&id) {
+            waiting.order = waiting.order.requeued(now, sequence);
         }
     }
 }
 
-/// Waking up.
-impl Queue {
-    /// Wakes those of whom this is true: of their profile and who refused them, and then of the pod as well.
-    pub fn wake(
+/// Requeueing after events and timeouts.
+impl SchedulingQueue {
+    /// Requeues unschedulable pods: `concerns` filters by profile and unschedulable plugins, then `should_requeue` by pod.
+    pub fn move_matching_to_active_or_backoff(
         &mut self,
-        cause: Cause,
+        cause: QueueingEvent,
         now: Instant,
-        concerns: impl Fn(usize, Refusers) -> bool,
-        ask: impl FnMut(PodId, usize, Refusers) -> bool,
+        concerns: impl Fn(usize, UnschedulablePlugins) -> bool,
+        should_requeue: impl FnMut(PodId, usize, UnschedulablePlugins) -> bool,
     ) {
-        self.incoming.cause = Some(cause);
-        for class in self.classes.asleep(concerns, ask) {
-            self.wake_class(class, now);
+        self.incoming.event = Some(cause);
+        for class in self.classes.idle_matching(concerns, should_requeue) {
+            self.activate_class(class, now);
         }
     }
 
-    /// Wakes a pod, if it sleeps.
-    pub fn wake_one(&mut self, cause: Cause, id: PodId, now: Instant) {
-        if self.place(id) == Some(Place::Asleep) {
-            self.incoming.cause = Some(cause);
+    /// Requeues a pod if it is unschedulable.
+    pub fn move_to_active_or_backoff(&mut self, cause: QueueingEvent, id: PodId, now: Instant) {
+        if self.state(id) == Some(QueuedPodState::Unschedulable) {
+            self.incoming.event = Some(cause);
             self.exit(id);
-            self.move_up(id, now);
+            self.enter_active_or_backoff(id, now);
         }
     }
 
-    pub fn is_asleep(&self, id: PodId) -> bool {
-        self.place(id) == Some(Place::Asleep)
+    pub fn is_unschedulable(&self, id: PodId) -> bool {
+        self.state(id) == Some(QueuedPodState::Unschedulable)
     }
 
-    fn wake_class(&mut self, class: ClassId, now: Instant) {
-        if let Some(id) = self.classes.next_to_try(class) {
-            if let Some(waiting) = self.waiting.get(&id) {
-                self.asleep.remove(&waiting.order.age());
+    /// Requeues the first unschedulable pod of a class as its probe.
+    fn activate_class(&mut self, class: EquivalenceClassId, now: Instant) {
+        if let Some(id) = self.classes.start_probe(class) {
+            if let Some(waiting) = self.pods.get(&id) {
+                self.unschedulable.remove(&waiting.order.time_key());
             }
-            self.move_up(id, now);
+            self.enter_active_or_backoff(id, now);
         }
     }
 
-    /// Lets go of those whose back-off is over, and of those who have slept too long.
-    fn release(&mut self, now: Instant) {
-        self.incoming.cause = Some(Cause::BackoffOver);
-        while let Some((age, id)) = self.resting.first_key_value()
+    /// Activates the pods whose backoff has expired and requeues those that were unschedulable for too long.
+    fn flush_expired(&mut self, now: Instant) {
+        self.incoming.event = Some(QueueingEvent::BackoffComplete);
+        while let Some((age, id)) = self.backoff_by_expiry.first_key_value()
             && age.since <= now
         {
             let id = *id;
             self.exit(id);
-            self.enter(id, Place::Active);
+            self.enter(id, QueuedPodState::Active);
         }
-        self.incoming.cause = Some(Cause::SleptTooLong);
-        while let Some((age, id)) = self.asleep.first_key_value()
-            && now.saturating_duration_since(age.since) >= self.sleep_max
+        self.incoming.event = Some(QueueingEvent::UnschedulableTimeout);
+        while let Some((age, id)) = self.unschedulable.first_key_value()
+            && now.saturating_duration_since(age.since) >= self.max_unschedulable_duration
         {
             let id = *id;
             self.exit(id);
-            self.move_up(id, now);
+            self.enter_active_or_backoff(id, now);
         }
     }
 
-    /// To where it is tried: at once, or after what is left of its back-off.
-    fn move_up(&mut self, id: PodId, now: Instant) {
-        let place = match self.rests_until(id) {
-            Some(until) if until > now => Place::Resting {
+    /// Puts a pod into the active queue, or into the backoff queue if its backoff has not expired.
+    fn enter_active_or_backoff(&mut self, id: PodId, now: Instant) {
+        let state = match self.backoff_expiry(id) {
+            Some(until) if until > now => QueuedPodState::Backoff {
                 until,
                 is_ready: true,
             },
-            _ => Place::Active,
+            _ => QueuedPodState::Active,
         };
-        self.enter(id, place);
+        self.enter(id, state);
     }
 
-    fn rests_until(&self, id: PodId) -> Option<Instant> {
-        let waiting = self.waiting.get(&id)?;
-        let in_vain = match waiting.errors {
-            0 => waiting.refusals,
+    fn backoff_expiry(&self, id: PodId) -> Option<Instant> {
+        let waiting = self.pods.get(&id)?;
+        let failures = match waiting.consecutive_errors {
+            0 => waiting.unschedulable_count,
             errors => errors,
         };
         let since = waiting.order.since();
-        since.checked_add(self.backoff.duration(in_vain))
+        since.checked_add(self.backoff.duration(failures))
     }
 }

@@ -1,27 +1,27 @@
-//! Who is first.
+//! Sort keys of the queues (upstream: plugin PrioritySort).
 
 use std::cmp::Reverse;
 use std::time::Instant;
 
-/// The higher priority goes first; among equals, who has waited longer since the last attempt.
+/// Key of the active queue: higher priority first, then longer waiting since the last attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Order {
+pub(super) struct QueueOrderKey {
     priority: Reverse<i32>,
     since: Instant,
-    /// Of those that came at the same moment, the first. No two have the same.
+    /// Unique; orders pods that were added at the same instant.
     sequence: u64,
 }
 
-/// The longest waiting first, whatever the priority.
+/// Key of the backoff and unschedulable queues: by time only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Age {
+pub(super) struct QueueTimeKey {
     pub(super) since: Instant,
     sequence: u64,
 }
 
-impl Order {
-    pub(super) fn new(priority: i32, since: Instant, sequence: u64) -> Order {
-        Order {
+impl QueueOrderKey {
+    pub(super) fn new(priority: i32, since: Instant, sequence: u64) -> QueueOrderKey {
+        QueueOrderKey {
             priority: Reverse(priority),
             since,
             sequence,
@@ -32,32 +32,32 @@ impl Order {
         self.since
     }
 
-    pub(super) fn with_priority(self, priority: i32) -> Order {
-        Order {
+    pub(super) fn with_priority(self, priority: i32) -> QueueOrderKey {
+        QueueOrderKey {
             priority: Reverse(priority),
             ..self
         }
     }
 
-    /// Behind all who wait already.
-    pub(super) fn again(self, since: Instant, sequence: u64) -> Order {
-        Order {
+    /// The key of a pod that is queued again, behind all pods of the same priority.
+    pub(super) fn requeued(self, since: Instant, sequence: u64) -> QueueOrderKey {
+        QueueOrderKey {
             since,
             sequence,
             ..self
         }
     }
 
-    pub(super) fn age(self) -> Age {
-        Age {
+    pub(super) fn time_key(self) -> QueueTimeKey {
+        QueueTimeKey {
             since: self.since,
             sequence: self.sequence,
         }
     }
 
-    /// By a moment that is not that since which it waits.
-    pub(super) fn at(self, moment: Instant) -> Age {
-        Age {
+    /// The time key for another instant, such as the end of the backoff.
+    pub(super) fn time_key_at(self, moment: Instant) -> QueueTimeKey {
+        QueueTimeKey {
             since: moment,
             sequence: self.sequence,
         }

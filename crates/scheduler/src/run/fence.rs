@@ -1,5 +1,5 @@
-//! Requests of a leader that did not give its lease back may still be under way. Before anything is decided, every pod
-//! that it may have decided about is changed: a binding names the version it was decided on, and is refused then.
+//! Fencing at the start of a leadership term. Binding requests of the previous leader may still be in flight. A binding
+//! carries the resourceVersion it was decided on, so updating every pending pod makes the server reject such requests.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,96 +11,113 @@ use kube::api::ListParams;
 use rhumb_client::Error;
 use tokio::time::{sleep, timeout};
 
-use super::mailbox::Mailbox;
-use super::requests::{Failure, REQUEST_MAX, Server};
-use super::watched::Watched;
-use crate::engine::Change;
+use super::decode::WatchedObject;
+use super::inbox::SchedulerInbox;
+use super::leader_client::{LeaderClient, REQUEST_TIMEOUT, RequestError};
+use crate::engine::SchedulerEvent;
 use crate::model::Pod;
 
-/// How many pods are changed at a time.
-const AT_ONCE_MAX: usize = 64;
-const PAGE: u32 = 500;
-const PAUSE: Duration = Duration::from_secs(1);
-/// How often a pod that cannot be changed is tried before all others go on without it, and when it is tried again then.
+/// Concurrent status patches.
+const CONCURRENT_PATCHES_MAX: usize = 64;
+const LIST_PAGE_SIZE: u32 = 500;
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Attempts per pod before scheduling starts without it, and the interval of later attempts.
 const ATTEMPTS_MAX: usize = 3;
-const PAUSE_BESIDE: Duration = Duration::from_secs(60);
+const HELD_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Changes all pods of these schedulers that a request on an old version could still bind. Those that cannot be changed
-/// are returned: they are to be held. `None` if this process leads no longer.
-pub(super) async fn fence(server: &Server, schedulers: &HashSet<Box<str>>) -> Option<Vec<Pod>> {
+/// Updates all pods of these schedulers that a request of the previous leader could still bind. Returns the pods that
+/// could not be updated; they must be held back. `None` if this process is no longer leader.
+pub(super) async fn fence_pending_pods(
+    server: &LeaderClient,
+    schedulers: &HashSet<Box<str>>,
+) -> Option<Vec<Pod>> {
     let pods = loop {
-        match waiting(server, schedulers).await {
+        match list_pending_pods(server, schedulers).await {
             Ok(pods) => break pods,
-            Err(error) => tracing::warn!(%error, "the pods that wait cannot be listed"),
+            Err(error) => {
+                tracing::warn!(%error, "failed to list pending pods for fencing; retrying");
+            }
         }
-        if !server.leads() {
+        if !server.is_leading() {
             return None;
         }
-        sleep(PAUSE).await;
+        sleep(RETRY_DELAY).await;
     };
     if !pods.is_empty() {
         tracing::info!(
             pods = pods.len(),
-            "the last leader may still be heard of: what it decided is made void"
+            "fencing pending pods against in-flight bindings of the previous leader"
         );
     }
     fence_all(server, pods).await
 }
 
-/// Those that cannot be changed.
-async fn fence_all(server: &Server, pods: Vec<Pod>) -> Option<Vec<Pod>> {
+/// Returns the pods that could not be updated.
+async fn fence_all(server: &LeaderClient, pods: Vec<Pod>) -> Option<Vec<Pod>> {
     let mut fenced = stream::iter(pods)
         .map(|pod| async move { (fence_one(server, &pod).await, pod) })
-        .buffer_unordered(AT_ONCE_MAX);
-    let mut left = Vec::new();
+        .buffer_unordered(CONCURRENT_PATCHES_MAX);
+    let mut unfenced = Vec::new();
     let mut last = None;
     while let Some((fenced, pod)) = fenced.next().await {
         match fenced {
             Ok(()) => {}
-            Err(Failure::NotLeading) => return None,
+            Err(RequestError::NotLeading) => return None,
             Err(failure) => {
-                left.push(pod);
+                unfenced.push(pod);
                 last = Some(failure);
             }
         }
     }
-    if let (Some(failure), Some(pod)) = (last, left.last()) {
+    if let (Some(failure), Some(pod)) = (last, unfenced.last()) {
         tracing::warn!(
-            pods = left.len(),
+            pods = unfenced.len(),
             pod = %pod.key,
-            %failure,
-            "pods cannot be changed that the last leader may still bind: they are not scheduled"
+            error = %failure,
+            "failed to fence pods that the previous leader may still bind; holding them back and retrying"
         );
     }
-    Some(left)
+    Some(unfenced)
 }
 
-/// Tries on with those that are held, beside everything else, and lets them in.
-pub(super) async fn fence_beside(server: Server, mailbox: Arc<Mailbox>, mut held: Vec<Pod>) {
+/// Retries fencing for held pods in the background and releases those that succeed.
+pub(super) async fn retry_fencing(
+    server: LeaderClient,
+    inbox: Arc<SchedulerInbox>,
+    mut held: Vec<Pod>,
+) {
     while !held.is_empty() {
-        sleep(PAUSE_BESIDE).await;
+        sleep(HELD_RETRY_INTERVAL).await;
         let before: Vec<Box<str>> = held.iter().map(|pod| pod.uid.clone()).collect();
-        let Some(left) = fence_all(&server, held).await else {
+        let Some(unfenced) = fence_all(&server, held).await else {
             return;
         };
-        held = left;
-        let left: HashSet<&str> = held.iter().map(|pod| &*pod.uid).collect();
-        for uid in before.into_iter().filter(|uid| !left.contains(&**uid)) {
-            mailbox.answer(Change::Release { uid });
+        held = unfenced;
+        let still_held: HashSet<&str> = held.iter().map(|pod| &*pod.uid).collect();
+        for uid in before
+            .into_iter()
+            .filter(|uid| !still_held.contains(&**uid))
+        {
+            inbox.send_result(SchedulerEvent::ReleasePod { uid });
         }
     }
 }
 
-/// Pods without a node. What is created later, or still has gates, nobody has decided about.
-async fn waiting(server: &Server, schedulers: &HashSet<Box<str>>) -> Result<Vec<Pod>, Error> {
-    let api: Api<Watched<Pod>> = Api::all(server.client().clone());
-    let mut params = ListParams::default().fields("spec.nodeName=").limit(PAGE);
+/// Lists unassigned pods. Pods that are gated, or created later, cannot have been decided on by the previous leader.
+async fn list_pending_pods(
+    server: &LeaderClient,
+    schedulers: &HashSet<Box<str>>,
+) -> Result<Vec<Pod>, Error> {
+    let api: Api<WatchedObject<Pod>> = Api::all(server.client().clone());
+    let mut params = ListParams::default()
+        .fields("spec.nodeName=")
+        .limit(LIST_PAGE_SIZE);
     let mut pods = Vec::new();
     loop {
-        let page = timeout(REQUEST_MAX, api.list(&params)).await;
-        let page = page.map_err(|_| Error::Other("the server does not answer".to_owned()))??;
-        let read = page.items.into_iter().filter_map(|watched| watched.object);
-        pods.extend(read.filter(|pod| {
+        let page = timeout(REQUEST_TIMEOUT, api.list(&params)).await;
+        let page = page.map_err(|_| Error::Other("request timed out".to_owned()))??;
+        let decoded = page.items.into_iter().filter_map(|item| item.object);
+        pods.extend(decoded.filter(|pod| {
             schedulers.contains(&pod.scheduler_name)
                 && pod.scheduling_gates.is_empty()
                 && !pod.is_terminal
@@ -113,19 +130,20 @@ async fn waiting(server: &Server, schedulers: &HashSet<Box<str>>) -> Result<Vec<
     }
 }
 
-async fn fence_one(server: &Server, pod: &Pod) -> Result<(), Failure> {
+async fn fence_one(server: &LeaderClient, pod: &Pod) -> Result<(), RequestError> {
     let mut attempts = 1;
     loop {
-        let touched = server.touch(&pod.key, &pod.uid, &pod.resource_version);
-        match touched.await {
-            // It is another version than the one that was listed, by whomever, or it is no more.
-            Err(Failure::Refused {
+        let bumped = server.bump_resource_version(&pod.key, &pod.uid, &pod.resource_version);
+        match bumped.await {
+            // The pod changed since it was listed, or is deleted: either way it is fenced.
+            Err(RequestError::Rejected {
                 code: 404 | 409, ..
             }) => return Ok(()),
-            Err(Failure::Refused { .. } | Failure::Unknown(_)) if attempts < ATTEMPTS_MAX => {}
-            touched => return touched,
+            Err(RequestError::Rejected { .. } | RequestError::OutcomeUnknown(_))
+                if attempts < ATTEMPTS_MAX => {}
+            bumped => return bumped,
         }
         attempts += 1;
-        sleep(PAUSE).await;
+        sleep(RETRY_DELAY).await;
     }
 }

@@ -1,36 +1,36 @@
-//! Whether this process does what it is there for.
+//! Readiness of the scheduler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One that leads is ready once it has seen all that there is; one that waits for the lease is ready to take it.
+/// A leader is ready once all informers have synced; a standby is always ready.
 #[derive(Debug, Default)]
-pub struct Health {
+pub struct SchedulerHealth {
     is_starting: AtomicBool,
 }
 
-impl Health {
+impl SchedulerHealth {
     pub fn is_ready(&self) -> bool {
         !self.is_starting.load(Ordering::Acquire)
     }
 
-    /// This process leads, and has seen nothing yet. That is over when it decides, or leads no longer.
-    pub(super) fn starts(self: &Arc<Self>) -> Leading {
+    /// Marks the start of a leadership term: not ready until the first scheduling cycle or until the guard is dropped.
+    pub(super) fn begin_startup(self: &Arc<Self>) -> StartupGuard {
         self.is_starting.store(true, Ordering::Release);
-        Leading(self.clone())
+        StartupGuard(self.clone())
     }
 
-    pub(super) fn has_started(&self) {
+    pub(super) fn finish_startup(&self) {
         self.is_starting.store(false, Ordering::Release);
     }
 }
 
-/// For as long as this process leads.
+/// Held during a leadership term; restores readiness when the term ends before startup is finished.
 #[derive(Debug)]
-pub(super) struct Leading(Arc<Health>);
+pub(super) struct StartupGuard(Arc<SchedulerHealth>);
 
-impl Drop for Leading {
+impl Drop for StartupGuard {
     fn drop(&mut self) {
-        self.0.has_started();
+        self.0.finish_startup();
     }
 }

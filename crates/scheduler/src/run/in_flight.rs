@@ -1,33 +1,33 @@
-//! How much of what was decided is still being told to the server.
+//! Counts the writes in flight to the API server, to limit them and to know when a shutdown is clean.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bindings that are asked for at a time. A store that commits in groups likes many; a server lets in 200 writes of all
-/// who write, by default.
+/// Concurrent binding requests. Group commit in the store benefits from many; the API server's default limit is 200
+/// mutating requests over all clients.
 const BINDINGS_MAX: usize = 100;
-/// Bindings of which nobody knows what became of them. Each keeps its place, and is in nobody else's way.
-const SETTLING_MAX: usize = 4096;
-/// Other things to be written that may wait.
+/// Bindings whose outcome is unknown. Their pods stay assumed and do not block other bindings.
+const UNRESOLVED_BINDINGS_MAX: usize = 4096;
+/// Other queued writes: pod statuses and preemptions.
 const WRITES_MAX: usize = 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct InFlight {
+pub(super) struct InFlightWrites {
     bindings: AtomicUsize,
-    settling: AtomicUsize,
+    unresolved: AtomicUsize,
     writes: AtomicUsize,
 }
 
-impl InFlight {
-    /// Whether something more may be decided.
-    pub(super) fn has_room(&self) -> bool {
+impl InFlightWrites {
+    /// Whether another scheduling cycle may run.
+    pub(super) fn has_capacity(&self) -> bool {
         self.bindings() < BINDINGS_MAX
-            && self.settling.load(Ordering::Acquire) < SETTLING_MAX
+            && self.unresolved.load(Ordering::Acquire) < UNRESOLVED_BINDINGS_MAX
             && self.writes.load(Ordering::Acquire) < WRITES_MAX
     }
 
-    /// Nothing is under way.
-    pub(super) fn is_settled(&self) -> bool {
-        let all = [&self.bindings, &self.settling, &self.writes];
+    /// Whether no write is in flight.
+    pub(super) fn is_idle(&self) -> bool {
+        let all = [&self.bindings, &self.unresolved, &self.writes];
         all.iter().all(|count| count.load(Ordering::Acquire) == 0)
     }
 
@@ -43,15 +43,15 @@ impl InFlight {
         self.bindings.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// What became of a binding has to be found out.
-    pub(super) fn begin_settling(&self) {
-        // In this order it is always somewhere.
-        self.settling.fetch_add(1, Ordering::AcqRel);
+    /// The outcome of a binding is unknown and has to be resolved.
+    pub(super) fn begin_resolving(&self) {
+        // Increment first, so that the binding is counted at every moment.
+        self.unresolved.fetch_add(1, Ordering::AcqRel);
         self.end_binding();
     }
 
-    pub(super) fn end_settling(&self) {
-        self.settling.fetch_sub(1, Ordering::AcqRel);
+    pub(super) fn end_resolving(&self) {
+        self.unresolved.fetch_sub(1, Ordering::AcqRel);
     }
 
     pub(super) fn begin_write(&self) {

@@ -1,25 +1,25 @@
-//! The scheduler as a client of an API server: what the server shows goes to the thread that decides, and what is
-//! decided goes to the server, while this process leads.
+//! Runs the scheduler against an API server while this process holds the leader lease: watch events go to the
+//! scheduling thread, its outcomes are written to the server. Entry point: [`run`].
 //!
 //! ```text
-//!  watches ──► mailbox ──► core: one thread, Engine ──► writer: a task for each decision ──► bindings, conditions
-//!                 ▲                                        │
-//!                 └──────────── bound, or not ─────────────┘──► teller: events, when there is time
+//!  watches ──► inbox ──► scheduling loop (one thread) ──► outcome writer (one task per outcome) ──► bindings, statuses
+//!                ▲                                            │
+//!                └───────────── binding results ──────────────┘──► event recorder (low priority)
 //! ```
 
-mod core;
+mod decode;
+mod event_recorder;
 mod fence;
 mod health;
 mod in_flight;
-mod lanes;
-mod mailbox;
-mod requests;
-mod telling;
+mod inbox;
+mod leader_client;
+mod outcome_writer;
+mod scheduling_loop;
+mod status_writes;
 #[cfg(test)]
 mod tests;
-mod watched;
 mod watches;
-mod writer;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -27,231 +27,243 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use rhumb_client::leader::{Before, Election, Lead, Leadership, Lost, Term};
+use rhumb_client::leader::{
+    LeaderElectionConfig, LeaderElector, LeadershipDeadline, LeadershipLoss, LeadershipTerm,
+    PreviousHolder,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-pub use health::Health;
+pub use health::SchedulerHealth;
 
-use self::core::Core;
-use crate::engine::{Change, Engine, Pending};
+use self::scheduling_loop::SchedulingLoop;
+use crate::engine::{PendingPodCounts, SchedulerCore, SchedulerEvent};
 use crate::metrics::Metrics;
 use crate::model::Pod;
-use in_flight::InFlight;
-use lanes::Lanes;
-use mailbox::Mailbox;
-use requests::Server;
-use telling::Teller;
-use writer::Writer;
+use event_recorder::SchedulingEventRecorder;
+use in_flight::InFlightWrites;
+use inbox::SchedulerInbox;
+use leader_client::LeaderClient;
+use outcome_writer::OutcomeWriter;
+use status_writes::PodStatusWrites;
 
-/// Between a failure and the next start.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How long what is under way may take at the end.
+/// Delay before a restart after a failure.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
+/// How long to wait for in-flight writes at shutdown.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-const DRAIN_TICK: Duration = Duration::from_millis(5);
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What a scheduler needs to run.
+/// What [`run`] needs.
 #[derive(Clone)]
-pub struct Options {
-    /// `None` schedules without asking whether another process does.
-    pub election: Option<Election>,
-    /// The schedulers that pods name to be scheduled here.
+pub struct RunOptions {
+    /// `None` schedules without leader election.
+    pub election: Option<LeaderElectionConfig>,
+    /// The `schedulerName`s of all profiles.
     pub scheduler_names: HashSet<Box<str>>,
-    /// Makes an engine that knows nothing yet, for each time that this process begins to lead.
-    pub engine: Arc<dyn Fn() -> Engine + Send + Sync>,
+    /// Creates an empty scheduler core, once per leadership term.
+    pub engine: Arc<dyn Fn() -> SchedulerCore + Send + Sync>,
     pub metrics: Arc<Metrics>,
-    pub health: Arc<Health>,
+    pub health: Arc<SchedulerHealth>,
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for RunOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("RunOptions")
             .field("election", &self.election)
             .field("scheduler_names", &self.scheduler_names)
             .finish_non_exhaustive()
     }
 }
 
-/// Schedules whenever this process leads, until `stop`. Then the lease is given back, so that another process goes on
-/// at once: but only if nothing is under way any more that this one asked for.
-pub async fn run(client: Client, options: Options, stop: CancellationToken) {
-    let leadership = options
+/// Schedules whenever this process is leader, until `stop`. The lease is then released, so that another process can
+/// take over at once, but only if no write of this process is in flight any more.
+pub async fn run(client: Client, options: RunOptions, stop: CancellationToken) {
+    let elector = options
         .election
         .clone()
-        .map(|election| Leadership::new(client.clone(), election));
+        .map(|election| LeaderElector::new(client.clone(), election));
     loop {
         let term = tokio::select! {
             () = stop.cancelled() => return,
-            term = acquire(leadership.as_ref()) => term,
+            term = acquire_lease(elector.as_ref()) => term,
         };
-        tracing::info!("this process has the lease: it schedules");
+        tracing::info!("acquired the scheduler lease; scheduling starts");
         let served = tokio::select! {
-            end = serve(&client, &options, &term, &stop) => end,
-            lost = keep(leadership.as_ref(), &term.lead) => End::Lost(lost),
+            end = schedule_while_leading(&client, &options, &term, &stop) => end,
+            lost = renew_lease(elector.as_ref(), &term.deadline) => LeadershipEnd::LeaseLost(lost),
         };
         match served {
-            End::Done { is_all_settled } => {
-                if let Some(leadership) = leadership.filter(|_| is_all_settled) {
-                    leadership.release().await;
+            LeadershipEnd::Stopped { is_all_settled } => {
+                if let Some(elector) = elector.filter(|_| is_all_settled) {
+                    elector.release().await;
                 }
                 return;
             }
-            End::Lost(Lost::ToAnother) => {
-                tracing::warn!("another process has the lease of the scheduler: this one pauses");
+            LeadershipEnd::LeaseLost(LeadershipLoss::HeldByOther) => {
+                tracing::warn!("lost the scheduler lease to another process; scheduling stops");
             }
-            End::Lost(Lost::ByTime) => {
-                tracing::warn!("the lease of the scheduler was not renewed in time: it pauses");
+            LeadershipEnd::LeaseLost(LeadershipLoss::RenewDeadline) => {
+                tracing::warn!("failed to renew the scheduler lease in time; scheduling stops");
             }
-            End::Failed => {
-                tracing::error!("the scheduler failed, and is started again");
-                sleep(PAUSE).await;
+            LeadershipEnd::Failed => {
+                tracing::error!("scheduler failed; restarting");
+                sleep(RESTART_DELAY).await;
             }
         }
     }
 }
 
-/// How a time of leading ended.
-enum End {
-    /// It was told to.
-    Done {
-        /// Nothing is under way any more.
+/// How a leadership term ended.
+enum LeadershipEnd {
+    /// Shutdown was requested.
+    Stopped {
+        /// No write is in flight any more.
         is_all_settled: bool,
     },
-    Lost(Lost),
+    LeaseLost(LeadershipLoss),
     Failed,
 }
 
-async fn acquire(leadership: Option<&Leadership>) -> Term {
-    match leadership {
-        Some(leadership) => leadership.acquire().await,
-        // Who was here before, nobody knows.
-        None => Term {
-            lead: Lead::unasked(),
-            before: Before::Anothers,
+async fn acquire_lease(elector: Option<&LeaderElector>) -> LeadershipTerm {
+    match elector {
+        Some(elector) => elector.acquire().await,
+        // Without a lease the previous leader is unknown.
+        None => LeadershipTerm {
+            deadline: LeadershipDeadline::without_lease(),
+            previous_holder: PreviousHolder::OtherOrUnknown,
         },
     }
 }
 
-async fn keep(leadership: Option<&Leadership>, lead: &Lead) -> Lost {
-    match leadership {
-        Some(leadership) => leadership.keep(lead).await,
+async fn renew_lease(
+    elector: Option<&LeaderElector>,
+    deadline: &LeadershipDeadline,
+) -> LeadershipLoss {
+    match elector {
+        Some(elector) => elector.renew_until_lost(deadline).await,
         None => std::future::pending().await,
     }
 }
 
-async fn serve(client: &Client, options: &Options, term: &Term, stop: &CancellationToken) -> End {
-    let server = Server::new(client.clone(), term.lead.clone());
-    let _leading = options.health.starts();
+async fn schedule_while_leading(
+    client: &Client,
+    options: &RunOptions,
+    term: &LeadershipTerm,
+    stop: &CancellationToken,
+) -> LeadershipEnd {
+    let server = LeaderClient::new(client.clone(), term.deadline.clone());
+    let _leading = options.health.begin_startup();
     let mut held = Vec::new();
-    if term.before != Before::Nobodys {
+    if term.previous_holder != PreviousHolder::Released {
         let fenced = tokio::select! {
-            () = stop.cancelled() => return End::Done { is_all_settled: false },
-            fenced = fence::fence(&server, &options.scheduler_names) => fenced,
+            () = stop.cancelled() => return LeadershipEnd::Stopped { is_all_settled: false },
+            fenced = fence::fence_pending_pods(&server, &options.scheduler_names) => fenced,
         };
         held = match fenced {
             Some(held) => held,
-            // Whoever keeps the lease knows why, and ends this.
+            // The lease was lost: the renewal future ends this term.
             None => return std::future::pending().await,
         };
     }
-    let mut running = match Running::start(client, server, options, held) {
+    let mut running = match RunningScheduler::start(client, server, options, held) {
         Ok(running) => running,
         Err(error) => {
-            tracing::error!(%error, "no threads can be started");
-            return End::Failed;
+            tracing::error!(%error, "failed to start the scheduling thread");
+            return LeadershipEnd::Failed;
         }
     };
     tokio::select! {
         () = stop.cancelled() => {}
-        _ = &mut running.ended => return End::Failed,
+        _ = &mut running.thread_exited => return LeadershipEnd::Failed,
     }
-    End::Done {
+    LeadershipEnd::Stopped {
         is_all_settled: running.drain().await,
     }
 }
 
-/// All that runs while this process leads. It ends when it is dropped.
-struct Running {
-    mailbox: Arc<Mailbox>,
-    in_flight: Arc<InFlight>,
-    /// The thread that decides is no more.
-    ended: oneshot::Receiver<()>,
+/// The threads and tasks of a leadership term. Dropping it stops them.
+struct RunningScheduler {
+    inbox: Arc<SchedulerInbox>,
+    in_flight: Arc<InFlightWrites>,
+    /// Completes when the scheduling thread exits.
+    thread_exited: oneshot::Receiver<()>,
     _work: JoinSet<()>,
 }
 
-impl Running {
+impl RunningScheduler {
     fn start(
         client: &Client,
-        server: Server,
-        options: &Options,
+        server: LeaderClient,
+        options: &RunOptions,
         held: Vec<Pod>,
-    ) -> std::io::Result<Running> {
-        let mailbox = Arc::new(Mailbox::new(watches::LISTS));
+    ) -> std::io::Result<RunningScheduler> {
+        let inbox = Arc::new(SchedulerInbox::new(watches::LIST_COUNT));
         let uids = held.iter().map(|pod| pod.uid.clone());
-        mailbox.answer(Change::Hold(uids.collect()));
-        let in_flight = Arc::<InFlight>::default();
-        let lanes = Arc::<Lanes>::default();
+        inbox.send_result(SchedulerEvent::HoldPods(uids.collect()));
+        let in_flight = Arc::<InFlightWrites>::default();
+        let status_writes = Arc::<PodStatusWrites>::default();
         let metrics = options.metrics.clone();
-        let (decided, to_write) = mpsc::unbounded_channel();
-        let (is_over, ended) = oneshot::channel();
-        let make = options.engine.clone();
+        let (outcomes, to_write) = mpsc::unbounded_channel();
+        let (exit_guard, thread_exited) = oneshot::channel();
+        let make_engine = options.engine.clone();
         let health = options.health.clone();
-        let parts = (mailbox.clone(), in_flight.clone(), metrics.clone());
+        let parts = (inbox.clone(), in_flight.clone(), metrics.clone());
         std::thread::Builder::new()
             .name("scheduler".to_owned())
             .spawn(move || {
-                let (mailbox, in_flight, metrics) = parts;
-                Core {
-                    engine: make(),
-                    mailbox,
-                    decided,
+                let (inbox, in_flight, metrics) = parts;
+                SchedulingLoop {
+                    engine: make_engine(),
+                    inbox,
+                    outcomes,
                     in_flight,
                     metrics: metrics.clone(),
                     health,
                 }
                 .run();
-                // Whoever leads next has them in its queues.
-                metrics.note_pending(&Pending::default());
-                // After a panic it is dropped, which says the same.
-                drop(is_over);
+                // The pods are now pending in the next leader's queues.
+                metrics.note_pending(&PendingPodCounts::default());
+                // A panic drops it as well.
+                drop(exit_guard);
             })?;
-        let teller = Teller::start(server.clone(), in_flight.clone(), metrics.clone());
-        let writer = Writer::new(
+        let event_recorder =
+            SchedulingEventRecorder::start(server.clone(), in_flight.clone(), metrics.clone());
+        let writer = OutcomeWriter::new(
             server.clone(),
-            mailbox.clone(),
-            lanes.clone(),
+            inbox.clone(),
+            status_writes.clone(),
             in_flight.clone(),
             metrics,
-            teller,
+            event_recorder,
         );
         let mut work = JoinSet::new();
-        work.spawn(fence::fence_beside(server, mailbox.clone(), held));
+        work.spawn(fence::retry_fencing(server, inbox.clone(), held));
         work.spawn(Arc::new(writer).run(to_write));
-        watches::start(client, &mailbox, &lanes, &mut work);
-        Ok(Running {
-            mailbox,
+        watches::spawn_watches(client, &inbox, &status_writes, &mut work);
+        Ok(RunningScheduler {
+            inbox,
             in_flight,
-            ended,
+            thread_exited,
             _work: work,
         })
     }
 
-    /// Decides nothing more, and waits for what was decided. Whether all of it has come to its end.
+    /// Stops scheduling and waits for in-flight writes. True if all of them finished.
     async fn drain(&self) -> bool {
-        self.mailbox.stop_deciding();
+        self.inbox.stop_scheduling();
         let settled = async {
-            while !(self.mailbox.has_stopped() && self.in_flight.is_settled()) {
-                sleep(DRAIN_TICK).await;
+            while !(self.inbox.has_stopped() && self.in_flight.is_idle()) {
+                sleep(DRAIN_POLL_INTERVAL).await;
             }
         };
         timeout(DRAIN_MAX, settled).await.is_ok()
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningScheduler {
     fn drop(&mut self) {
-        self.mailbox.close();
+        self.inbox.close();
     }
 }

@@ -1,4 +1,5 @@
-//! What the server shows, told to the thread that decides.
+//! Watches all kinds that scheduling depends on, and sends their changes to the scheduling thread (upstream: the
+//! scheduler's informers and event handlers). Entry point: [`spawn_watches`].
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -8,232 +9,245 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client};
-use rhumb_client::watching;
+use rhumb_client::reflector;
 use tokio::task::JoinSet;
 
-use super::lanes::Lanes;
-use super::mailbox::Mailbox;
-use super::watched::{
-    Gathers, GroupOf, Kind, Namespace, ReplicaSet, ReplicationController, Service, StatefulSet,
-    Watched,
+use super::decode::{
+    DecodableKind, DecodedSpreadOwner, ReplicaSetKind, ReplicationControllerKind, ServiceKind,
+    SpreadOwnerResource, StatefulSetKind, WatchedNamespace, WatchedObject,
 };
-use crate::engine::Change;
-use crate::model::{Budget, GroupKey, Node, Pod, PodKey};
+use super::inbox::SchedulerInbox;
+use super::status_writes::PodStatusWrites;
+use crate::engine::SchedulerEvent;
+use crate::model::{DisruptionBudget, NamespacedName, Node, Pod, SpreadOwnerKey};
 
-/// How many lists there are.
-pub(super) const LISTS: usize = 8;
+/// The number of watched kinds, each with an initial list.
+pub(super) const LIST_COUNT: usize = 8;
 
-/// What has come to its end takes no room and is in nobody's way.
-const NOT_FINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
+/// Terminal pods use no resources and are not watched, as upstream.
+const NON_TERMINAL_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-/// How the objects of a kind become changes.
-trait Told: Kind {
-    /// What an object is known by.
+/// Converts watch events of a kind into events of the scheduler core.
+trait WatchedKind: DecodableKind {
+    /// Identifies an object.
     type Id: Eq + Hash + Send;
 
-    fn id(watched: &Watched<Self>) -> Self::Id;
-    /// `None` if it cannot be read.
-    fn is(watched: Watched<Self>) -> Option<Change>;
-    fn gone(id: Self::Id) -> Change;
-    fn are(all: HashSet<Self::Id>) -> Change;
+    fn id(watched: &WatchedObject<Self>) -> Self::Id;
+    /// Added or updated; `None` if the object could not be decoded.
+    fn applied(watched: WatchedObject<Self>) -> Option<SchedulerEvent>;
+    fn deleted(id: Self::Id) -> SchedulerEvent;
+    /// A list is complete: all other objects are deleted.
+    fn replaced(all: HashSet<Self::Id>) -> SchedulerEvent;
 }
 
-/// Follows everything. Ends only with whoever has the set.
-pub(super) fn start(
+/// Spawns a watch task for every kind into `work`. They run until `work` is dropped.
+pub(super) fn spawn_watches(
     client: &Client,
-    mailbox: &Arc<Mailbox>,
-    lanes: &Arc<Lanes>,
+    inbox: &Arc<SchedulerInbox>,
+    status_writes: &Arc<PodStatusWrites>,
     work: &mut JoinSet<()>,
 ) {
-    let pods = Config::default().fields(NOT_FINISHED);
-    let finished = lanes.clone();
-    work.spawn(follow::<Pod>(
+    let pods = Config::default().fields(NON_TERMINAL_PODS);
+    let status_writes = status_writes.clone();
+    work.spawn(run_watch::<Pod>(
         Api::all(client.clone()),
         pods,
-        mailbox.clone(),
-        move |event, listed| forget_lanes(&finished, event, listed),
+        inbox.clone(),
+        move |event, listed| forget_status_writes(&status_writes, event, listed),
     ));
-    all::<Node>(client, mailbox, work);
-    all::<Namespace>(client, mailbox, work);
-    all::<Budget>(client, mailbox, work);
-    all::<GroupOf<Service>>(client, mailbox, work);
-    all::<GroupOf<ReplicationController>>(client, mailbox, work);
-    all::<GroupOf<ReplicaSet>>(client, mailbox, work);
-    all::<GroupOf<StatefulSet>>(client, mailbox, work);
+    spawn_watch::<Node>(client, inbox, work);
+    spawn_watch::<WatchedNamespace>(client, inbox, work);
+    spawn_watch::<DisruptionBudget>(client, inbox, work);
+    spawn_watch::<DecodedSpreadOwner<ServiceKind>>(client, inbox, work);
+    spawn_watch::<DecodedSpreadOwner<ReplicationControllerKind>>(client, inbox, work);
+    spawn_watch::<DecodedSpreadOwner<ReplicaSetKind>>(client, inbox, work);
+    spawn_watch::<DecodedSpreadOwner<StatefulSetKind>>(client, inbox, work);
 }
 
-/// Follows all objects of a kind.
-fn all<K: Told>(client: &Client, mailbox: &Arc<Mailbox>, work: &mut JoinSet<()>) {
+/// Watches all objects of a kind.
+fn spawn_watch<K: WatchedKind>(
+    client: &Client,
+    inbox: &Arc<SchedulerInbox>,
+    work: &mut JoinSet<()>,
+) {
     let api = Api::all(client.clone());
-    work.spawn(follow::<K>(
+    work.spawn(run_watch::<K>(
         api,
         Config::default(),
-        mailbox.clone(),
+        inbox.clone(),
         |_, _| {},
     ));
 }
 
-/// Nothing more is written about a pod that has a node, or is gone.
-fn forget_lanes(lanes: &Lanes, event: &Event<Watched<Pod>>, listed: &HashSet<Box<str>>) {
+/// Drops the status write state of pods that are assigned or deleted.
+fn forget_status_writes(
+    status_writes: &PodStatusWrites,
+    event: &Event<WatchedObject<Pod>>,
+    listed: &HashSet<Box<str>>,
+) {
     match event {
         Event::Apply(pod) | Event::InitApply(pod) => {
             let is_placed = |pod: &Pod| pod.node_name.is_some();
             if pod.object.as_ref().is_some_and(is_placed) {
-                lanes.forget(pod.uid());
+                status_writes.forget(pod.uid());
             }
         }
-        Event::Delete(pod) => lanes.forget(pod.uid()),
+        Event::Delete(pod) => status_writes.forget(pod.uid()),
         Event::Init => {}
-        Event::InitDone => lanes.retain(listed),
+        Event::InitDone => status_writes.retain(listed),
     }
 }
 
-async fn follow<K: Told>(
-    api: Api<Watched<K>>,
+async fn run_watch<K: WatchedKind>(
+    api: Api<WatchedObject<K>>,
     config: Config,
-    mailbox: Arc<Mailbox>,
-    look: impl Fn(&Event<Watched<K>>, &HashSet<K::Id>) + Send,
+    inbox: Arc<SchedulerInbox>,
+    inspect: impl Fn(&Event<WatchedObject<K>>, &HashSet<K::Id>) + Send,
 ) {
     let mut listed: HashSet<K::Id> = HashSet::new();
     let mut is_first = true;
-    let mut events = pin!(watching::events(api, config));
+    let mut events = pin!(reflector::watch_events(api, config));
     while let Some(event) = events.next().await {
-        look(&event, &listed);
-        let change = match event {
+        inspect(&event, &listed);
+        let converted = match event {
             Event::Init => {
                 listed.clear();
                 None
             }
             Event::InitApply(watched) => {
                 listed.insert(K::id(&watched));
-                K::is(watched)
+                K::applied(watched)
             }
-            Event::Apply(watched) => K::is(watched),
-            Event::Delete(watched) => Some(K::gone(K::id(&watched))),
+            Event::Apply(watched) => K::applied(watched),
+            Event::Delete(watched) => Some(K::deleted(K::id(&watched))),
             Event::InitDone => {
-                mailbox.send(K::are(std::mem::take(&mut listed))).await;
+                inbox.send(K::replaced(std::mem::take(&mut listed))).await;
                 if std::mem::take(&mut is_first) {
-                    mailbox.list_is_complete();
+                    inbox.list_synced();
                 }
                 None
             }
         };
-        if let Some(change) = change {
-            mailbox.send(change).await;
+        if let Some(event) = converted {
+            inbox.send(event).await;
         }
     }
 }
 
-impl Told for Pod {
+impl WatchedKind for Pod {
     type Id = Box<str>;
 
-    fn id(watched: &Watched<Pod>) -> Box<str> {
+    fn id(watched: &WatchedObject<Pod>) -> Box<str> {
         watched.uid().into()
     }
 
-    fn is(watched: Watched<Pod>) -> Option<Change> {
-        watched.object.map(|pod| Change::Pod(Box::new(pod)))
+    fn applied(watched: WatchedObject<Pod>) -> Option<SchedulerEvent> {
+        watched
+            .object
+            .map(|pod| SchedulerEvent::PodApplied(Box::new(pod)))
     }
 
-    fn gone(uid: Box<str>) -> Change {
-        Change::PodGone { uid }
+    fn deleted(uid: Box<str>) -> SchedulerEvent {
+        SchedulerEvent::PodDeleted { uid }
     }
 
-    fn are(all: HashSet<Box<str>>) -> Change {
-        Change::PodsAre(all)
-    }
-}
-
-impl Told for Node {
-    type Id = Box<str>;
-
-    fn id(watched: &Watched<Node>) -> Box<str> {
-        watched.name().into()
-    }
-
-    fn is(watched: Watched<Node>) -> Option<Change> {
-        watched.object.map(|node| Change::Node(Box::new(node)))
-    }
-
-    fn gone(name: Box<str>) -> Change {
-        Change::NodeGone { name }
-    }
-
-    fn are(all: HashSet<Box<str>>) -> Change {
-        Change::NodesAre(all)
+    fn replaced(all: HashSet<Box<str>>) -> SchedulerEvent {
+        SchedulerEvent::PodsReplaced(all)
     }
 }
 
-impl Told for Namespace {
+impl WatchedKind for Node {
     type Id = Box<str>;
 
-    fn id(watched: &Watched<Namespace>) -> Box<str> {
+    fn id(watched: &WatchedObject<Node>) -> Box<str> {
         watched.name().into()
     }
 
-    fn is(watched: Watched<Namespace>) -> Option<Change> {
+    fn applied(watched: WatchedObject<Node>) -> Option<SchedulerEvent> {
+        watched
+            .object
+            .map(|node| SchedulerEvent::NodeApplied(Box::new(node)))
+    }
+
+    fn deleted(name: Box<str>) -> SchedulerEvent {
+        SchedulerEvent::NodeDeleted { name }
+    }
+
+    fn replaced(all: HashSet<Box<str>>) -> SchedulerEvent {
+        SchedulerEvent::NodesReplaced(all)
+    }
+}
+
+impl WatchedKind for WatchedNamespace {
+    type Id = Box<str>;
+
+    fn id(watched: &WatchedObject<WatchedNamespace>) -> Box<str> {
+        watched.name().into()
+    }
+
+    fn applied(watched: WatchedObject<WatchedNamespace>) -> Option<SchedulerEvent> {
         let name = watched.name().into();
         let labels = watched.object?.labels;
-        Some(Change::Namespace { name, labels })
+        Some(SchedulerEvent::NamespaceApplied { name, labels })
     }
 
-    fn gone(name: Box<str>) -> Change {
-        Change::NamespaceGone { name }
+    fn deleted(name: Box<str>) -> SchedulerEvent {
+        SchedulerEvent::NamespaceDeleted { name }
     }
 
-    fn are(all: HashSet<Box<str>>) -> Change {
-        Change::NamespacesAre(all)
+    fn replaced(all: HashSet<Box<str>>) -> SchedulerEvent {
+        SchedulerEvent::NamespacesReplaced(all)
     }
 }
 
-impl Told for Budget {
-    type Id = PodKey;
+impl WatchedKind for DisruptionBudget {
+    type Id = NamespacedName;
 
-    fn id(watched: &Watched<Budget>) -> PodKey {
-        PodKey {
+    fn id(watched: &WatchedObject<DisruptionBudget>) -> NamespacedName {
+        NamespacedName {
             namespace: watched.namespace().into(),
             name: watched.name().into(),
         }
     }
 
-    fn is(watched: Watched<Budget>) -> Option<Change> {
+    fn applied(watched: WatchedObject<DisruptionBudget>) -> Option<SchedulerEvent> {
         watched
             .object
-            .map(|budget| Change::Budget(Box::new(budget)))
+            .map(|budget| SchedulerEvent::DisruptionBudgetApplied(Box::new(budget)))
     }
 
-    fn gone(PodKey { namespace, name }: PodKey) -> Change {
-        Change::BudgetGone { namespace, name }
+    fn deleted(NamespacedName { namespace, name }: NamespacedName) -> SchedulerEvent {
+        SchedulerEvent::DisruptionBudgetDeleted { namespace, name }
     }
 
-    fn are(all: HashSet<PodKey>) -> Change {
-        Change::BudgetsAre(all)
+    fn replaced(all: HashSet<NamespacedName>) -> SchedulerEvent {
+        SchedulerEvent::DisruptionBudgetsReplaced(all)
     }
 }
 
-impl<G: Gathers> Told for GroupOf<G> {
-    type Id = GroupKey;
+impl<G: SpreadOwnerResource> WatchedKind for DecodedSpreadOwner<G> {
+    type Id = SpreadOwnerKey;
 
-    fn id(watched: &Watched<Self>) -> GroupKey {
-        GroupKey {
+    fn id(watched: &WatchedObject<Self>) -> SpreadOwnerKey {
+        SpreadOwnerKey {
             kind: G::GROUP_KIND,
             namespace: watched.namespace().into(),
             name: watched.name().into(),
         }
     }
 
-    fn is(watched: Watched<Self>) -> Option<Change> {
+    fn applied(watched: WatchedObject<Self>) -> Option<SchedulerEvent> {
         watched
             .object
-            .map(|object| Change::Group(Box::new(object.group)))
+            .map(|object| SchedulerEvent::SpreadOwnerApplied(Box::new(object.group)))
     }
 
-    fn gone(key: GroupKey) -> Change {
-        Change::GroupGone(key)
+    fn deleted(key: SpreadOwnerKey) -> SchedulerEvent {
+        SchedulerEvent::SpreadOwnerDeleted(key)
     }
 
-    fn are(keys: HashSet<GroupKey>) -> Change {
-        Change::GroupsAre {
+    fn replaced(keys: HashSet<SpreadOwnerKey>) -> SchedulerEvent {
+        SchedulerEvent::SpreadOwnersReplaced {
             kind: G::GROUP_KIND,
             keys,
         }
@@ -245,16 +259,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_listed_any_more_has_no_lane() {
-        let lanes = Lanes::default();
+    fn status_writes_of_unlisted_pods_are_forgotten() {
+        let status_writes = PodStatusWrites::default();
         for uid in ["gone", "here"] {
-            lanes.enter(uid);
+            status_writes.ticket(uid);
         }
         let listed = HashSet::from(["here".into(), "other".into()]);
-        forget_lanes(&lanes, &Event::Init, &HashSet::new());
-        assert_eq!(lanes.len(), 2);
-        forget_lanes(&lanes, &Event::InitDone, &listed);
-        assert_eq!(lanes.len(), 1);
-        assert!(lanes.overtake("here").is_some());
+        forget_status_writes(&status_writes, &Event::Init, &HashSet::new());
+        assert_eq!(status_writes.len(), 2);
+        forget_status_writes(&status_writes, &Event::InitDone, &listed);
+        assert_eq!(status_writes.len(), 1);
+        assert!(status_writes.supersede("here").is_some());
     }
 }

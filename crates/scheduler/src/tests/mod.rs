@@ -1,6 +1,6 @@
-//! The scheduler against an oracle, on random clusters and on documented ones.
+//! Tests all plugins against an oracle, on random clusters and on documented examples.
 
-pub(crate) mod agreement;
-mod documented;
+mod documented_affinity;
 mod oracle;
+pub(crate) mod oracle_agreement;
 pub(crate) mod random;

@@ -1,10 +1,10 @@
-//! The checker of placements finds what is wrong, and nothing else.
+//! Tests of the placement checker: it reports every violation and nothing else.
 
 mod checker;
 
 use std::time::{Duration, Instant};
 
-use checker::{Objects, rebound, unattracted, violations};
+use checker::{ClusterObjects, rebound_pods, unmet_affinity, violations};
 use serde_json::{Value, json};
 
 fn node(name: &str, zone: &str) -> Value {
@@ -14,9 +14,11 @@ fn node(name: &str, zone: &str) -> Value {
     })
 }
 
-/// A pod `namespace/app`, on a node, with parts of its spec.
+/// A pod `namespace/app` on a node, with additional spec fields.
 fn pod(uid: &str, name: &str, node: &str, spec: Value) -> Value {
-    let (namespace, app) = name.split_once('/').expect("namespace/app");
+    let (namespace, app) = name
+        .split_once('/')
+        .expect("the name has the form namespace/app");
     let mut pod = json!({
         "metadata": {"name": uid, "namespace": namespace, "uid": uid, "labels": {"app": app}},
         "spec": {"containers": [{"name": "main"}], "nodeName": node},
@@ -55,8 +57,8 @@ fn cluster(pods: Vec<Value>) -> (Vec<Value>, Vec<Value>, Vec<Value>) {
     (nodes, namespaces, pods)
 }
 
-fn objects(cluster: &(Vec<Value>, Vec<Value>, Vec<Value>)) -> Objects<'_> {
-    Objects {
+fn objects(cluster: &(Vec<Value>, Vec<Value>, Vec<Value>)) -> ClusterObjects<'_> {
+    ClusterObjects {
         nodes: &cluster.0,
         namespaces: &cluster.1,
         pods: &cluster.2,
@@ -69,7 +71,7 @@ fn check(pods: Vec<Value>, expected: &[&str]) {
 }
 
 #[test]
-fn anti_affinity_holds_whoever_came_first() {
+fn anti_affinity_is_checked_in_both_directions() {
     let customers = || json!({"matchLabels": {"kind": "customer"}});
     let alone = |key: &str| required("podAntiAffinity", "app", key, customers());
     let plain = || json!({});
@@ -85,16 +87,16 @@ fn anti_affinity_holds_whoever_came_first() {
             pod("p", "one/app", "a1", alone("host")),
             pod("q", "two/app", "a1", plain()),
         ],
-        &["one/p on a1: its anti-affinity by host keeps two/q on a1 away"],
+        &["one/p on a1: anti-affinity by host excludes two/q on a1"],
     );
     check(
         vec![
             pod("p", "two/app", "a2", plain()),
             pod("q", "one/web", "a1", alone("zone")),
         ],
-        &["one/q on a1: its anti-affinity by zone keeps two/p on a2 away"],
+        &["one/q on a1: anti-affinity by zone excludes two/p on a2"],
     );
-    // The operators are no customers; without a selector only the own namespace is meant.
+    // The operators' namespace is not selected; without a selector only the pod's own namespace counts.
     check(
         vec![
             pod("p", "one/app", "a1", alone("host")),
@@ -110,7 +112,7 @@ fn anti_affinity_holds_whoever_came_first() {
         ],
         &[],
     );
-    // A label that the node does not have is no domain.
+    // A node without the topology label is in no domain.
     check(
         vec![
             pod("p", "one/app", "a1", alone("rack")),
@@ -121,7 +123,7 @@ fn anti_affinity_holds_whoever_came_first() {
 }
 
 #[test]
-fn nodes_have_what_is_used_of_them() {
+fn overcommitted_nodes_are_found() {
     let half = || requests(json!({"cpu": "1000m", "memory": "0.5Gi"}));
     check(
         vec![
@@ -136,7 +138,7 @@ fn nodes_have_what_is_used_of_them() {
             pod("q", "one/app", "a1", half()),
             pod("r", "one/app", "a1", requests(json!({"cpu": "1m"}))),
         ],
-        &["a1: more cpu is used than it has"],
+        &["a1: requests of cpu exceed allocatable"],
     );
     let device = || requests(json!({"example.com/device": "1"}));
     check(
@@ -144,12 +146,12 @@ fn nodes_have_what_is_used_of_them() {
             pod("p", "one/app", "a1", device()),
             pod("q", "one/app", "a1", device()),
         ],
-        &["a1: more example.com/device is used than it has"],
+        &["a1: requests of example.com/device exceed allocatable"],
     );
     let uids = ["p", "q", "r", "s"];
     check(
         uids.map(|uid| pod(uid, "one/app", "a1", json!({}))).into(),
-        &["a1: more pods is used than it has"],
+        &["a1: requests of pods exceed allocatable"],
     );
     let mut ended = pod("r", "one/app", "a1", half());
     ended["status"] = json!({"phase": "Succeeded"});
@@ -164,33 +166,33 @@ fn nodes_have_what_is_used_of_them() {
     let before = json!({"initContainers": [{"resources": {"requests": {"cpu": "3"}}}]});
     check(
         vec![pod("p", "one/app", "a1", before)],
-        &["a1: more cpu is used than it has"],
+        &["a1: requests of cpu exceed allocatable"],
     );
 }
 
 #[test]
-fn ports_are_taken_once() {
+fn host_port_conflicts_are_found() {
     let on = |uid: &str, address: &str| pod(uid, "one/app", "a1", port(address));
     check(vec![on("p", "10.0.0.1"), on("q", "10.0.0.2")], &[]);
     for address in ["10.0.0.1", "", "0.0.0.0"] {
-        let expected = "a1: one/p and one/q take the same port 80";
+        let expected = "a1: one/p and one/q use the same host port 80";
         check(vec![on("p", "10.0.0.1"), on("q", address)], &[expected]);
     }
 }
 
 #[test]
-fn pods_are_where_they_may_be() {
+fn pods_on_forbidden_nodes_are_found() {
     check(
         vec![pod("p", "one/app", "gone", json!({}))],
-        &["one/p is on gone, which is no node"],
+        &["one/p is on gone, which does not exist"],
     );
     check(
         vec![pod("p", "one/app", "b1", json!({}))],
-        &["one/p on b1: a taint is not tolerated"],
+        &["one/p on b1: untolerated taint"],
     );
     let tolerant = json!({"tolerations": [{"key": "dedicated", "operator": "Exists"}]});
     check(vec![pod("p", "one/app", "b1", tolerant)], &[]);
-    let elsewhere = "one/p on a1: its node selector or affinity is about other nodes";
+    let elsewhere = "one/p on a1: node selector or node affinity does not match the node";
     check(
         vec![pod(
             "p",
@@ -221,13 +223,13 @@ fn pods_are_where_they_may_be() {
 }
 
 #[test]
-fn affinity_is_met_by_someone_who_is_there() {
+fn unmet_affinity_is_found() {
     let group = || required("podAffinity", "app", "zone", Value::Null);
-    let found = |pods: Vec<Value>| unattracted(&objects(&cluster(pods)));
-    // The first of a group meets it by itself.
+    let found = |pods: Vec<Value>| unmet_affinity(&objects(&cluster(pods)));
+    // The first pod of a group meets its own affinity.
     assert!(found(vec![pod("p", "one/app", "a1", group())]).is_empty());
     let far = pod("q", "one/app", "b1", json!({}));
-    let missed = "one/p on a1: nobody is there whom its affinity is about";
+    let missed = "one/p on a1: no pod in the domain matches its affinity";
     assert_eq!(
         found(vec![pod("p", "one/web", "a1", group()), far]),
         [missed]
@@ -237,24 +239,24 @@ fn affinity_is_met_by_someone_who_is_there() {
 }
 
 #[test]
-fn a_pod_is_bound_once() {
+fn rebound_pods_are_found() {
     let event =
         |node: &str| json!({"type": "MODIFIED", "object": pod("p", "one/app", node, json!({}))});
     let mut unbound = event("a1");
     unbound["object"]["spec"]["nodeName"] = Value::Null;
-    assert!(rebound(&[unbound.clone(), event("a1"), event("a1")]).is_empty());
+    assert!(rebound_pods(&[unbound.clone(), event("a1"), event("a1")]).is_empty());
     assert_eq!(
-        rebound(&[event("a1"), event("a2")]),
+        rebound_pods(&[event("a1"), event("a2")]),
         ["one/p was on a1 and then on a2"]
     );
     assert_eq!(
-        rebound(&[event("a1"), unbound]),
-        ["one/p was on a1 and then nowhere"]
+        rebound_pods(&[event("a1"), unbound]),
+        ["one/p was on a1 and then unassigned"]
     );
 }
 
 #[test]
-fn ten_thousand_pods_are_checked_at_once() {
+fn ten_thousand_pods_are_checked_quickly() {
     let nodes: Vec<Value> = (0..5000)
         .map(|n| node(&format!("n{n}"), &format!("z{}", n % 3)))
         .collect();

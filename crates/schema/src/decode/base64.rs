@@ -1,38 +1,38 @@
-//! Base64 as Go reads it: lines may be broken, padding must be there, bits that are left over do not matter.
+//! Base64 as Go decodes it: line breaks are ignored, padding is required, non-zero trailing bits are accepted.
 
 use std::borrow::Cow;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The text as Go would write it back, or the byte at which it is wrong.
+/// Re-encodes the text as Go would; the error is the offset of the first invalid byte.
 pub(super) fn canonical(text: &str) -> Result<Cow<'_, str>, usize> {
     let bytes = text.as_bytes();
-    let mut at = 0;
-    let mut changed = false;
+    let mut offset = 0;
+    let mut is_changed = false;
     let mut digits: Vec<u8> = Vec::new();
     loop {
-        let group = read_group(bytes, &mut at, &mut changed)?;
-        digits.extend_from_slice(&group.digits[..group.len]);
-        if group.len < 4 {
-            changed |= group.spare_bits();
+        let quantum = read_quantum(bytes, &mut offset, &mut is_changed)?;
+        digits.extend_from_slice(&quantum.digits[..quantum.len]);
+        if quantum.len < 4 {
+            is_changed |= quantum.has_trailing_bits();
             break;
         }
     }
-    if !changed {
+    if !is_changed {
         return Ok(Cow::Borrowed(text));
     }
-    Ok(Cow::Owned(write(digits)))
+    Ok(Cow::Owned(encode_digits(digits)))
 }
 
-/// Four digits, or the last ones.
+/// Four base64 digits (RFC 4648: a 24-bit quantum); the last quantum may be shorter.
 #[derive(Default)]
-struct Group {
+struct Base64Quantum {
     digits: [u8; 4],
     len: usize,
 }
 
-impl Group {
-    fn spare_bits(&self) -> bool {
+impl Base64Quantum {
+    fn has_trailing_bits(&self) -> bool {
         match self.len {
             2 => self.digits[1] & 0x0f != 0,
             3 => self.digits[2] & 0x03 != 0,
@@ -41,59 +41,67 @@ impl Group {
     }
 }
 
-fn read_group(bytes: &[u8], at: &mut usize, changed: &mut bool) -> Result<Group, usize> {
-    let mut group = Group::default();
-    while group.len < 4 {
-        let Some(&byte) = bytes.get(*at) else {
-            return if group.len == 0 {
-                Ok(group)
+fn read_quantum(
+    bytes: &[u8],
+    offset: &mut usize,
+    is_changed: &mut bool,
+) -> Result<Base64Quantum, usize> {
+    let mut quantum = Base64Quantum::default();
+    while quantum.len < 4 {
+        let Some(&byte) = bytes.get(*offset) else {
+            return if quantum.len == 0 {
+                Ok(quantum)
             } else {
-                Err(*at - group.len)
+                Err(*offset - quantum.len)
             };
         };
-        *at += 1;
-        if let Some(digit) = digit(byte) {
-            group.digits[group.len] = digit;
-            group.len += 1;
+        *offset += 1;
+        if let Some(digit) = digit_value(byte) {
+            quantum.digits[quantum.len] = digit;
+            quantum.len += 1;
         } else if matches!(byte, b'\r' | b'\n') {
-            *changed = true;
-        } else if byte == b'=' && group.len >= 2 {
-            end_padding(bytes, at, group.len, changed)?;
-            return Ok(group);
+            *is_changed = true;
+        } else if byte == b'=' && quantum.len >= 2 {
+            end_padding(bytes, offset, quantum.len, is_changed)?;
+            return Ok(quantum);
         } else {
-            return Err(*at - 1);
+            return Err(*offset - 1);
         }
     }
-    Ok(group)
+    Ok(quantum)
 }
 
-/// After the first sign of padding: the second if there must be one, and then the end.
+/// Checks what follows the first padding character: a second one if required, and then the end of the input.
 fn end_padding(
     bytes: &[u8],
-    at: &mut usize,
+    offset: &mut usize,
     digits: usize,
-    changed: &mut bool,
+    is_changed: &mut bool,
 ) -> Result<(), usize> {
     if digits == 2 {
-        skip_line_ends(bytes, at, changed);
-        match bytes.get(*at) {
+        skip_line_ends(bytes, offset, is_changed);
+        match bytes.get(*offset) {
             None => return Err(bytes.len()),
-            Some(b'=') => *at += 1,
-            Some(_) => return Err(*at - 1),
+            Some(b'=') => *offset += 1,
+            Some(_) => return Err(*offset - 1),
         }
     }
-    skip_line_ends(bytes, at, changed);
-    if *at < bytes.len() { Err(*at) } else { Ok(()) }
-}
-
-fn skip_line_ends(bytes: &[u8], at: &mut usize, changed: &mut bool) {
-    while matches!(bytes.get(*at), Some(b'\r' | b'\n')) {
-        *at += 1;
-        *changed = true;
+    skip_line_ends(bytes, offset, is_changed);
+    if *offset < bytes.len() {
+        Err(*offset)
+    } else {
+        Ok(())
     }
 }
 
-fn digit(byte: u8) -> Option<u8> {
+fn skip_line_ends(bytes: &[u8], offset: &mut usize, is_changed: &mut bool) {
+    while matches!(bytes.get(*offset), Some(b'\r' | b'\n')) {
+        *offset += 1;
+        *is_changed = true;
+    }
+}
+
+fn digit_value(byte: u8) -> Option<u8> {
     match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
         b'a'..=b'z' => Some(byte - b'a' + 26),
@@ -104,7 +112,7 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-fn write(mut digits: Vec<u8>) -> String {
+fn encode_digits(mut digits: Vec<u8>) -> String {
     if let Some(last) = digits.len().checked_sub(1) {
         match digits.len() % 4 {
             2 => digits[last] &= 0x30,
@@ -127,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_read_as_in_go() {
+    fn base64_is_decoded_as_in_go() {
         for (text, expect) in [
             ("", Ok("")),
             ("aGk=", Ok("aGk=")),

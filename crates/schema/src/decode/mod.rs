@@ -1,172 +1,181 @@
-//! Reading objects by their schema, with upstream's opinion about everything that can be wrong with them.
+//! Decodes objects by their schema, with upstream's strictness and error messages.
 //!
-//! There is one decoder, for JSON. YAML and values become JSON first, as upstream has it, so that all three
-//! are read alike.
+//! Entry points: [`decode_json`], [`decode_yaml`], [`decode_value`]. There is one decoder, for JSON; YAML and decoded
+//! values are converted to JSON first, as upstream does, so all three behave alike.
 
+mod aliases;
 mod base64;
+mod decoded_field_set;
+mod json_decoder;
+mod path;
 mod quantities;
 mod scalars;
-mod spelling;
-mod spot;
 mod times;
-mod walk;
+mod untyped;
 mod yaml;
 
 use serde_json::Value;
 
 use crate::json;
 use crate::{Object, Table, TypeId};
-use walk::{Stop, Walk};
+use json_decoder::{FatalDecodeError, JsonDecoder};
 
-pub use spelling::Speller;
+pub use aliases::AliasResolver;
 
-pub(crate) use quantities::{canonical_quantity, is_plainly_canonical};
+pub(crate) use quantities::{canonical_quantity, is_plainly_canonical_quantity};
 pub(crate) use scalars::{float, zero};
 pub(crate) use times::{canonical_micro_time, canonical_time, is_plainly_canonical_time};
 
-/// How deep values may be nested that are kept. What was stored must be readable again: serde_json refuses 128
-/// levels, and lists, reviews and managed fields wrap an object in a few of their own.
+/// Maximum nesting depth of decoded values. Stored objects must stay readable: serde_json rejects 128 levels, and
+/// lists, reviews and managed fields add a few levels around an object.
 pub const MAX_DEPTH: usize = 100;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// Look for unknown and duplicate fields.
+pub struct DecodeOptions {
+    /// Report unknown and duplicate fields.
     pub strict: bool,
-    /// It is a whole object, of which upstream reads `kind` and `apiVersion` first.
-    pub whole: bool,
+    /// The input is a top-level object, whose `kind` and `apiVersion` upstream decodes first.
+    pub top_level: bool,
 }
 
-impl Default for Options {
+impl Default for DecodeOptions {
     fn default() -> Self {
-        Options {
+        DecodeOptions {
             strict: true,
-            whole: true,
+            top_level: true,
         }
     }
 }
 
+/// A decoded object, with its problems and warnings for the client.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decoded {
-    /// Without unknown fields, and without nulls where Go has none.
+pub struct DecodeOutput {
+    /// The object without unknown fields, and without nulls where Go has zero values.
     pub object: Object,
-    /// Unknown and duplicate fields, in upstream's words and order. What to do about them is the caller's choice.
+    /// Unknown and duplicate fields, in upstream's wording and order. The caller warns about or rejects them.
     pub problems: Vec<String>,
-    /// Fields that came by another name than they have: `webhooks[0].exclusionRules: stored as excludeResourceRules`.
-    pub respelled: Vec<String>,
+    /// Fields sent under an alias: `webhooks[0].exclusionRules: stored as excludeResourceRules`.
+    pub alias_warnings: Vec<String>,
 }
 
-/// Why something cannot be read, in upstream's words.
+/// Why the input could not be decoded, with upstream's message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DecodeError(pub String);
 
 pub fn decode_json(
     table: &Table,
-    of: TypeId,
+    type_id: TypeId,
     bytes: &[u8],
-    options: Options,
-) -> Result<Decoded, DecodeError> {
-    let mut walk = Walk::new(table, bytes, options);
-    let read = walk.document(of);
-    finish(walk, read, bytes, options)
+    options: DecodeOptions,
+) -> Result<DecodeOutput, DecodeError> {
+    let mut decoder = JsonDecoder::new(table, bytes, options);
+    let result = decoder.document(type_id);
+    finish(decoder, result, bytes, options)
 }
 
-/// Whether a text is JSON, in Go's words if it is not.
+/// Checks that the bytes are valid JSON; the error is that of Go's `encoding/json`.
 pub fn check_json(bytes: &[u8]) -> Result<(), DecodeError> {
     json::check(bytes).map_err(DecodeError)
 }
 
-/// Reads an object of no type, such as a patch; duplicate fields are the only problem it can have.
-pub fn decode_any(bytes: &[u8], strict: bool) -> Result<Decoded, DecodeError> {
-    let options = Options {
+/// Decodes an untyped object, such as a patch; only duplicate fields are reported.
+pub fn decode_untyped(bytes: &[u8], strict: bool) -> Result<DecodeOutput, DecodeError> {
+    let options = DecodeOptions {
         strict,
-        whole: false,
+        top_level: false,
     };
     let table = Table::default();
-    let mut walk = Walk::new(&table, bytes, options);
-    let read = walk.any_document();
-    finish(walk, read, bytes, options)
+    let mut decoder = JsonDecoder::new(&table, bytes, options);
+    let result = decoder.untyped_document();
+    finish(decoder, result, bytes, options)
 }
 
-/// A value of no type that stands so deep in an object.
-pub(crate) fn any_value(bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
-    let options = Options {
+/// Decodes an untyped value nested at `depth` in an object.
+pub(crate) fn decode_untyped_value(bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
+    let options = DecodeOptions {
         strict: false,
-        whole: false,
+        top_level: false,
     };
     let table = Table::default();
-    let mut walk = Walk::new(&table, bytes, options);
-    walk.any_value(depth).map_err(|_| {
+    let mut decoder = JsonDecoder::new(&table, bytes, options);
+    decoder.decode_untyped_value(depth).map_err(|_| {
         DecodeError(match json::check(bytes) {
-            Err(mistake) => mistake.to_string(),
+            Err(syntax_error) => syntax_error.to_string(),
             Ok(()) => format!("json: nested deeper than {MAX_DEPTH} levels"),
         })
     })
 }
 
 fn finish(
-    mut walk: Walk<'_, '_>,
-    read: Result<Object, Stop>,
+    mut decoder: JsonDecoder<'_, '_>,
+    result: Result<Object, FatalDecodeError>,
     bytes: &[u8],
-    options: Options,
-) -> Result<Decoded, DecodeError> {
-    let stop = match read {
+    options: DecodeOptions,
+) -> Result<DecodeOutput, DecodeError> {
+    let error = match result {
         Ok(object) => {
-            return match walk.first_error() {
+            return match decoder.take_first_error() {
                 Some(error) => Err(DecodeError(error)),
-                None => Ok(walk.decoded(object)),
+                None => Ok(decoder.into_output(object)),
             };
         }
-        Err(stop) => stop,
+        Err(error) => error,
     };
-    // Upstream looks for malformed JSON before anything else.
-    if let Err(mistake) = json::check(bytes) {
-        let prefix = if options.whole { NO_KIND } else { "" };
-        return Err(DecodeError(format!("{prefix}{mistake}")));
+    // Upstream reports malformed JSON before any other error.
+    if let Err(syntax_error) = json::check(bytes) {
+        let prefix = if options.top_level {
+            KIND_ERROR_PREFIX
+        } else {
+            ""
+        };
+        return Err(DecodeError(format!("{prefix}{syntax_error}")));
     }
-    Err(DecodeError(walk.kind_error().unwrap_or(match stop {
-        Stop::Refused(error) => error,
-        Stop::TooDeep | Stop::Malformed => {
-            format!("json: nested deeper than {MAX_DEPTH} levels")
-        }
-    })))
+    Err(DecodeError(decoder.take_kind_error().unwrap_or(
+        match error {
+            FatalDecodeError::Rejected(error) => error,
+            FatalDecodeError::TooDeep | FatalDecodeError::Malformed => {
+                format!("json: nested deeper than {MAX_DEPTH} levels")
+            }
+        },
+    )))
 }
 
-const NO_KIND: &str = "couldn't get version/kind; json parse error: ";
+const KIND_ERROR_PREFIX: &str = "couldn't get version/kind; json parse error: ";
 
 /// As [`decode_json`], for YAML of a single document.
 pub fn decode_yaml(
     table: &Table,
-    of: TypeId,
+    type_id: TypeId,
     bytes: &[u8],
-    options: Options,
-) -> Result<Decoded, DecodeError> {
-    let (value, duplicate) = yaml::read(bytes, options.strict)?;
-    let mut decoded = decode_json(table, of, &to_json(&value)?, options)?;
+    options: DecodeOptions,
+) -> Result<DecodeOutput, DecodeError> {
+    let (value, duplicate) = yaml::parse(bytes, options.strict)?;
+    let mut decoded = decode_json(table, type_id, &to_json(&value)?, options)?;
     if let Some(duplicate) = duplicate {
         decoded.problems.insert(0, duplicate);
     }
     Ok(decoded)
 }
 
-/// The value of a YAML document, whatever it is.
+/// Parses a YAML document into an untyped value.
 pub fn read_yaml(bytes: &[u8]) -> Result<Value, DecodeError> {
-    yaml::read(bytes, false).map(|(value, _)| value)
+    yaml::parse(bytes, false).map(|(value, _)| value)
 }
 
-/// A value as a YAML document.
+/// Serializes a value as a YAML document.
 pub fn write_yaml(value: &Value) -> Result<String, DecodeError> {
     serde_saphyr::to_string(value).map_err(|error| DecodeError(format!("yaml: {error}")))
 }
 
-/// As [`decode_json`], for what a patch made.
+/// As [`decode_json`], for an already parsed value, such as the result of a patch.
 pub fn decode_value(
     table: &Table,
-    of: TypeId,
+    type_id: TypeId,
     value: &Value,
-    options: Options,
-) -> Result<Decoded, DecodeError> {
-    decode_json(table, of, &to_json(value)?, options)
+    options: DecodeOptions,
+) -> Result<DecodeOutput, DecodeError> {
+    decode_json(table, type_id, &to_json(value)?, options)
 }
 
 fn to_json(value: &Value) -> Result<Vec<u8>, DecodeError> {

@@ -1,104 +1,110 @@
-//! Values that are neither objects nor lists, and what Go makes of them.
+//! Decodes scalar values as Go's `encoding/json` does.
 
 use serde_json::{Number, Value};
 
 use super::base64;
+use super::json_decoder::{FatalDecodeError, JsonDecoder, ValueResult};
+use super::path;
+use super::path::OptionalPath;
 use super::quantities::canonical_quantity;
-use super::spot;
-use super::spot::Here;
-use super::walk::{Read, Stop, Walk};
-use crate::{Object, Shape};
+use crate::{Object, ValueType};
 
-impl Walk<'_, '_> {
-    pub(super) fn bool(&mut self, shape: &Shape, here: Here<'_>) -> Read {
+impl JsonDecoder<'_, '_> {
+    pub(super) fn bool(&mut self, value_type: &ValueType, path: OptionalPath<'_>) -> ValueResult {
         match self.reader.peek()? {
             b't' => self.reader.word("true")?,
             b'f' => {
                 self.reader.word("false")?;
                 return Ok(Some(Value::Bool(false)));
             }
-            _ => return self.misfit(shape, here),
+            _ => return self.type_mismatch(value_type, path),
         }
         Ok(Some(Value::Bool(true)))
     }
 
     pub(super) fn integer(
         &mut self,
-        shape: &Shape,
+        value_type: &ValueType,
         range: std::ops::RangeInclusive<i64>,
-        here: Here<'_>,
-    ) -> Read {
+        path: OptionalPath<'_>,
+    ) -> ValueResult {
         if !is_number(self.reader.peek()?) {
-            return self.misfit(shape, here);
+            return self.type_mismatch(value_type, path);
         }
         let literal = self.reader.number()?;
         match literal.parse::<i64>().ok().filter(|n| range.contains(n)) {
             Some(number) => Ok(Some(number.into())),
             None => {
-                let go = spot::go_type(self.table, here, shape);
-                self.save(
-                    spot::mismatch(here, &format!("number {literal}"), &go),
-                    here,
+                let go = path::go_type(self.table, path, value_type);
+                self.record_mismatch(
+                    path::type_mismatch(path, &format!("number {literal}"), &go),
+                    path,
                 );
                 Ok(None)
             }
         }
     }
 
-    /// A number where anything may be.
-    pub(super) fn any_number(&mut self, here: Here<'_>) -> Result<Value, Stop> {
+    /// A number in untyped JSON.
+    pub(super) fn untyped_number(
+        &mut self,
+        path: OptionalPath<'_>,
+    ) -> Result<Value, FatalDecodeError> {
         let literal = self.reader.number()?;
-        Ok(any_number(literal).unwrap_or_else(|| {
+        Ok(untyped_number(literal).unwrap_or_else(|| {
             let found = format!("number {literal}");
-            self.save(spot::mismatch(here, &found, "float64"), here);
+            self.record_mismatch(path::type_mismatch(path, &found, "float64"), path);
             Value::Null
         }))
     }
 
-    pub(super) fn float(&mut self, shape: &Shape, here: Here<'_>) -> Read {
+    pub(super) fn float(&mut self, value_type: &ValueType, path: OptionalPath<'_>) -> ValueResult {
         if !is_number(self.reader.peek()?) {
-            return self.misfit(shape, here);
+            return self.type_mismatch(value_type, path);
         }
         let literal = self.reader.number()?;
         match literal.parse::<f64>().ok().filter(|n| n.is_finite()) {
             Some(number) => Ok(Some(float(number))),
             None => {
-                let go = spot::go_type(self.table, here, shape);
-                self.save(
-                    spot::mismatch(here, &format!("number {literal}"), &go),
-                    here,
+                let go = path::go_type(self.table, path, value_type);
+                self.record_mismatch(
+                    path::type_mismatch(path, &format!("number {literal}"), &go),
+                    path,
                 );
                 Ok(None)
             }
         }
     }
 
-    pub(super) fn bytes(&mut self, shape: &Shape, here: Here<'_>) -> Read {
+    pub(super) fn bytes(&mut self, value_type: &ValueType, path: OptionalPath<'_>) -> ValueResult {
         if self.reader.peek()? != b'"' {
-            return self.misfit(shape, here);
+            return self.type_mismatch(value_type, path);
         }
         let text = self.reader.string()?;
         match base64::canonical(&text) {
             Ok(canonical) => Ok(Some(Value::String(canonical.into_owned()))),
-            Err(at) => {
-                self.save(format!("illegal base64 data at input byte {at}"), here);
+            Err(position) => {
+                self.record_mismatch(
+                    format!("illegal base64 data at input byte {position}"),
+                    path,
+                );
                 Ok(None)
             }
         }
     }
 
-    pub(super) fn quantity(&mut self) -> Read {
-        let raw = String::from_utf8_lossy(self.reader.skip()?);
-        let text = raw
+    pub(super) fn quantity(&mut self) -> ValueResult {
+        let literal = String::from_utf8_lossy(self.reader.skip()?);
+        let text = literal
             .strip_prefix('"')
             .and_then(|rest| rest.strip_suffix('"'))
-            .unwrap_or(&raw);
+            .unwrap_or(&literal);
         canonical_quantity(text.trim())
             .map(|text| Some(Value::String(text)))
-            .map_err(Stop::Refused)
+            .map_err(FatalDecodeError::Rejected)
     }
 
-    pub(super) fn int_or_string(&mut self, here: Here<'_>) -> Read {
+    pub(super) fn int_or_string(&mut self, path: OptionalPath<'_>) -> ValueResult {
         if self.reader.peek()? == b'"' {
             return Ok(Some(Value::String(self.reader.string()?.into_owned())));
         }
@@ -109,25 +115,29 @@ impl Walk<'_, '_> {
             }
             format!("number {literal}")
         } else {
-            self.skip_as("number")?.to_owned()
+            self.skip_and_describe("number")?.to_owned()
         };
-        Err(Stop::Refused(spot::mismatch(here, &found, "int32")))
+        Err(FatalDecodeError::Rejected(path::type_mismatch(
+            path, &found, "int32",
+        )))
     }
 
-    /// A type that is a string in JSON and checks it itself.
-    pub(super) fn text_type(
+    /// A type that is a string in JSON and validates it when decoded.
+    pub(super) fn string_encoded(
         &mut self,
-        here: Here<'_>,
+        path: OptionalPath<'_>,
         read: fn(&str) -> Result<String, String>,
-    ) -> Read {
+    ) -> ValueResult {
         if self.reader.peek()? != b'"' {
-            let found = self.skip_as("number")?;
-            return Err(Stop::Refused(spot::mismatch(here, found, "string")));
+            let found = self.skip_and_describe("number")?;
+            return Err(FatalDecodeError::Rejected(path::type_mismatch(
+                path, found, "string",
+            )));
         }
         let text = self.reader.string()?;
         match read(&text) {
             Ok(canonical) => Ok(Some(Value::String(canonical))),
-            Err(error) => Err(Stop::Refused(error)),
+            Err(error) => Err(FatalDecodeError::Rejected(error)),
         }
     }
 }
@@ -136,39 +146,41 @@ fn is_number(first: u8) -> bool {
     first == b'-' || first.is_ascii_digit()
 }
 
-/// Go's zero value of a shape, as JSON shows it.
-pub(crate) fn zero(shape: &Shape) -> Value {
-    match shape {
-        Shape::String => Value::String(String::new()),
-        Shape::Bool => Value::Bool(false),
-        Shape::Int32 | Shape::Int64 | Shape::Float64 | Shape::IntOrString => 0.into(),
-        Shape::Quantity => Value::String("0".to_owned()),
-        Shape::Duration => Value::String("0s".to_owned()),
-        Shape::Object(_) => Value::Object(Object::new()),
-        Shape::OrBool(_) => Value::Bool(false),
-        Shape::Bytes
-        | Shape::Time
-        | Shape::MicroTime
-        | Shape::Any
-        | Shape::List(_)
-        | Shape::Map(_)
-        | Shape::OrList(_)
-        | Shape::OrStrings(_) => Value::Null,
+/// Go's zero value of a type, as JSON.
+pub(crate) fn zero(value_type: &ValueType) -> Value {
+    match value_type {
+        ValueType::String => Value::String(String::new()),
+        ValueType::Bool => Value::Bool(false),
+        ValueType::Int32 | ValueType::Int64 | ValueType::Float64 | ValueType::IntOrString => {
+            0.into()
+        }
+        ValueType::Quantity => Value::String("0".to_owned()),
+        ValueType::Duration => Value::String("0s".to_owned()),
+        ValueType::Object(_) => Value::Object(Object::new()),
+        ValueType::SchemaOrBool(_) => Value::Bool(false),
+        ValueType::Bytes
+        | ValueType::Time
+        | ValueType::MicroTime
+        | ValueType::Any
+        | ValueType::List(_)
+        | ValueType::Map(_)
+        | ValueType::SchemaOrArray(_)
+        | ValueType::SchemaOrStringArray(_) => Value::Null,
     }
 }
 
-/// Whole numbers are written without a point, as Go does.
+/// A float as JSON. Integral values have no decimal point, as in Go.
 pub(crate) fn float(number: f64) -> Value {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if number.fract() == 0.0 && number.abs() < EXACT {
+    const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < MAX_EXACT_INTEGER {
         #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
         return (number as i64).into();
     }
     Number::from_f64(number).map_or(Value::Null, Value::Number)
 }
 
-/// `None` if it is too large for any number.
-fn any_number(literal: &str) -> Option<Value> {
+/// `None` if it overflows a float.
+fn untyped_number(literal: &str) -> Option<Value> {
     if let Ok(number) = literal.parse::<i64>() {
         return Some(number.into());
     }

@@ -1,15 +1,15 @@
-//! Texts and what upstream reads from them, recorded in `cases.jsonl`, and what must hold for any text.
+//! Compares decoding with upstream's results, recorded in `cases.jsonl`; checks limits, and properties of any input.
 
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::*;
-use crate::conform;
+use crate::canonicalize;
 
 const POD: &str = "io.k8s.api.core.v1.Pod";
 
-/// What upstream answered: the object as it would write it back, or an error.
+/// An input and upstream's result: the object as upstream would encode it, or an error.
 #[derive(Deserialize)]
 struct Case {
     op: String,
@@ -21,57 +21,57 @@ struct Case {
     error: Option<String>,
 }
 
-fn decode(op: &str, of: &str, input: &[u8]) -> Result<Decoded, DecodeError> {
+fn decode(op: &str, type_name: &str, input: &[u8]) -> Result<DecodeOutput, DecodeError> {
     let table = Table::builtin();
-    let of = table.named(of).expect("a built-in type");
-    let read = match op {
+    let type_id = table.type_id(type_name).expect("a built-in type");
+    let decode_bytes = match op {
         "json" => decode_json,
         _ => decode_yaml,
     };
-    let mut decoded = read(table, of, input, Options::default())?;
-    conform(table, of, &mut decoded.object);
+    let mut decoded = decode_bytes(table, type_id, input, DecodeOptions::default())?;
+    canonicalize(table, type_id, &mut decoded.object);
     Ok(decoded)
 }
 
 #[test]
-fn objects_are_read_as_upstream_does() {
-    let mut wrong = Vec::new();
+fn objects_are_decoded_as_by_upstream() {
+    let mut mismatches = Vec::new();
     for line in include_str!("cases.jsonl").lines() {
         let case: Case = serde_json::from_str(line).expect(line);
-        let ours = decode(&case.op, &case.r#type, case.input.as_bytes());
+        let actual = decode(&case.op, &case.r#type, case.input.as_bytes());
         let problems = case.problems;
-        let theirs = case
+        let expected = case
             .object
-            .map(|object| Decoded {
+            .map(|object| DecodeOutput {
                 object,
                 problems,
-                respelled: Vec::new(),
+                alias_warnings: Vec::new(),
             })
             .ok_or_else(|| DecodeError(case.error.expect("an answer")));
-        if ours != theirs {
-            wrong.push(format!(
-                "{}\n  upstream: {theirs:?}\n  ours:     {ours:?}",
+        if actual != expected {
+            mismatches.push(format!(
+                "{}\n  upstream: {expected:?}\n  ours:     {actual:?}",
                 case.input
             ));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(mismatches.is_empty(), "{}", mismatches.join("\n"));
 }
 
-fn in_a_small_stack(test: impl FnOnce() + Send + 'static) {
+fn with_small_stack(test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().stack_size(2 << 20);
     let joined = thread.spawn(test).expect("a thread").join();
     assert!(joined.is_ok(), "the test failed in its thread");
 }
 
 #[test]
-fn deep_nesting_is_an_error_and_not_the_end() {
-    in_a_small_stack(|| {
+fn deep_nesting_is_an_error_without_stack_overflow() {
+    with_small_stack(|| {
         let nested = |open: &str, close: &str, depth: usize| {
             format!("{}1{}", open.repeat(depth), close.repeat(depth))
         };
-        let check = |of: &str, text: &str, expect: &str| {
-            let error = decode("json", of, text.as_bytes()).expect_err("too deep");
+        let check = |type_name: &str, text: &str, expect: &str| {
+            let error = decode("json", type_name, text.as_bytes()).expect_err("too deep");
             assert_eq!(error.0, expect);
         };
         let deep = nested("[", "]", 10_001);
@@ -100,8 +100,8 @@ fn deep_nesting_is_an_error_and_not_the_end() {
 }
 
 #[test]
-fn what_is_nested_as_deep_as_allowed_can_be_read_and_dropped() {
-    in_a_small_stack(|| {
+fn the_maximum_nesting_depth_is_decoded() {
+    with_small_stack(|| {
         let depth = MAX_DEPTH - 1;
         let text = format!(
             "{{\"data\":{}1{}}}",
@@ -117,14 +117,14 @@ fn what_is_nested_as_deep_as_allowed_can_be_read_and_dropped() {
     });
 }
 
-/// Others recurse through what was decoded, and may have no more of a stack than this.
+/// Other code recurses through decoded objects, with a stack of this size.
 #[test]
-fn the_deepest_object_can_be_walked_through() {
-    in_a_small_stack(|| {
+fn objects_of_maximum_depth_can_be_processed_recursively() {
+    with_small_stack(|| {
         let table = Table::builtin();
         let name =
             "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
-        let of = table.named(name).expect("there");
+        let type_id = table.type_id(name).expect("exists");
         let depth = MAX_DEPTH - 6;
         let schema = format!("{}{{}}{}", "{\"not\":".repeat(depth), "}".repeat(depth));
         let text = format!(
@@ -137,25 +137,25 @@ fn the_deepest_object_can_be_walked_through() {
         assert!(serde_json::from_str::<Value>(&stored).is_ok());
         let again = decode_value(
             table,
-            of,
+            type_id,
             &Value::Object(object.clone()),
-            Options::default(),
+            DecodeOptions::default(),
         );
         assert_eq!(
             again.expect("readable").object["spec"]["versions"],
             object["spec"]["versions"]
         );
-        let merged = crate::strategic_merge(table, of, &object, object.clone());
+        let merged = crate::strategic_merge(table, type_id, &object, object.clone());
         let merged = merged.expect("a patch");
         assert_eq!(merged["spec"], object["spec"]);
         let defaults = crate::Defaults::new(table, []).expect("no functions");
-        defaults.apply(of, &mut object);
+        defaults.apply(type_id, &mut object);
     });
 }
 
 #[test]
-fn yaml_may_be_nested_as_deep_as_json() {
-    in_a_small_stack(|| {
+fn yaml_has_the_same_maximum_depth_as_json() {
+    with_small_stack(|| {
         let depth = MAX_DEPTH - 1;
         let text = format!("data: {}1{}", "{a: ".repeat(depth), "}".repeat(depth));
         let decoded = decode(
@@ -175,7 +175,7 @@ fn unknown_fields_may_be_nested_deeper() {
 }
 
 #[test]
-fn no_more_than_a_hundred_problems_are_listed() {
+fn at_most_a_hundred_problems_are_reported() {
     let fields: Vec<String> = (0..200).map(|n| format!("\"f{n}\":1")).collect();
     let text = format!("{{{}}}", fields.join(","));
     assert_eq!(
@@ -188,36 +188,36 @@ fn no_more_than_a_hundred_problems_are_listed() {
 }
 
 #[test]
-fn a_lenient_reading_looks_for_no_problems() {
+fn without_strict_no_problems_are_reported() {
     let table = Table::builtin();
-    let of = table.named(POD).expect("there");
-    let options = Options {
+    let type_id = table.type_id(POD).expect("exists");
+    let options = DecodeOptions {
         strict: false,
-        ..Options::default()
+        ..DecodeOptions::default()
     };
-    let decoded =
-        decode_json(table, of, br#"{"a":1,"kind":"x","kind":"y"}"#, options).expect("readable");
+    let decoded = decode_json(table, type_id, br#"{"a":1,"kind":"x","kind":"y"}"#, options)
+        .expect("readable");
     assert_eq!(json!(decoded.object), json!({"kind": "y"}));
     assert!(decoded.problems.is_empty());
 }
 
 #[test]
-fn bytes_that_are_no_utf8_are_replaced() {
+fn invalid_utf8_is_replaced() {
     let decoded = decode("json", POD, b"{\"metadata\":{\"name\":\"a\xffb\"}}").expect("readable");
     assert_eq!(decoded.object["metadata"]["name"], "a\u{fffd}b");
     assert!(decode("yaml", POD, b"metadata: {name: \xff}").is_err());
 }
 
 #[test]
-fn what_a_patch_made_is_read_like_any_text() {
+fn patched_values_are_decoded_like_json() {
     let table = Table::builtin();
-    let of = table.named(POD).expect("there");
+    let type_id = table.type_id(POD).expect("exists");
     let value = json!({"spec": {"containers": "x"}});
-    let options = Options {
-        whole: false,
-        ..Options::default()
+    let options = DecodeOptions {
+        top_level: false,
+        ..DecodeOptions::default()
     };
-    let error = decode_value(table, of, &value, options).expect_err("no list");
+    let error = decode_value(table, type_id, &value, options).expect_err("no list");
     assert_eq!(
         error.0,
         "json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container"
@@ -225,32 +225,32 @@ fn what_a_patch_made_is_read_like_any_text() {
 }
 
 #[test]
-fn an_object_of_no_type_is_kept_whole() {
+fn untyped_objects_keep_all_fields() {
     let text = br#"{"a":{"$patch":"x","b":[null,{"c":1,"c":2.5}]},"d":1,"d":null}"#;
-    let decoded = decode_any(text, true).expect("readable");
+    let decoded = decode_untyped(text, true).expect("readable");
     let expect = json!({"a": {"$patch": "x", "b": [null, {"c": 2.5}]}, "d": null});
     assert_eq!(json!(decoded.object), expect);
     let problems = ["duplicate field \"a.b[1].c\"", "duplicate field \"d\""];
     assert_eq!(decoded.problems, problems);
-    let error = decode_any(b"[1]", true).expect_err("no object");
+    let error = decode_untyped(b"[1]", true).expect_err("no object");
     let expect = "json: cannot unmarshal array into Go value of type map[string]interface {}";
     assert_eq!(error.0, expect);
-    let error = decode_any(b"{\"a\":1e400}", true).expect_err("too large");
+    let error = decode_untyped(b"{\"a\":1e400}", true).expect_err("too large");
     let expect = "json: cannot unmarshal number 1e400 into Go value of type float64";
     assert_eq!(error.0, expect);
-    let error = decode_any(b"{", true).expect_err("malformed");
+    let error = decode_untyped(b"{", true).expect_err("malformed");
     assert_eq!(error.0, "unexpected end of JSON input");
 }
 
 #[test]
-fn yaml_that_grows_is_refused() {
+fn yaml_alias_bombs_and_deep_nesting_are_rejected() {
     let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for n in 1..10 {
         let aliases = vec![format!("*a{}", n - 1); 10].join(",");
         bomb.push_str(&format!("a{n}: &a{n} [{aliases}]\n"));
     }
     assert!(decode("yaml", POD, bomb.as_bytes()).is_err());
-    in_a_small_stack(|| {
+    with_small_stack(|| {
         for (open, close) in [("[", "]"), ("{a: ", "}")] {
             let deep = format!("{}1{}", open.repeat(9_000), close.repeat(9_000));
             assert!(decode("yaml", POD, deep.as_bytes()).is_err());
@@ -264,18 +264,18 @@ fn yaml_that_grows_is_refused() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn no_input_causes_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = decode("json", POD, &bytes);
         let _ = decode("yaml", POD, &bytes);
     }
 
     #[test]
-    fn what_is_malformed_is_what_serde_json_refuses(text in "[\\[\\]{}:,\"a1-]{0,12}") {
-        let ours = json::check(text.as_bytes());
-        let theirs = serde_json::from_str::<serde::de::IgnoredAny>(&text);
-        prop_assert_eq!(ours.is_ok(), theirs.is_ok());
-        let mut reader = json::Reader::new(text.as_bytes());
-        let read = reader.skip().and_then(|_| reader.end());
-        prop_assert_eq!(read.is_ok(), theirs.is_ok());
+    fn serde_json_agrees_on_malformed_input(text in "[\\[\\]{}:,\"a1-]{0,12}") {
+        let actual = json::check(text.as_bytes());
+        let expected = serde_json::from_str::<serde::de::IgnoredAny>(&text);
+        prop_assert_eq!(actual.is_ok(), expected.is_ok());
+        let mut reader = json::JsonReader::new(text.as_bytes());
+        let result = reader.skip().and_then(|_| reader.end());
+        prop_assert_eq!(result.is_ok(), expected.is_ok());
     }
 }

@@ -1,23 +1,23 @@
-//! Times, and what Go says of texts that are none.
+//! Parses timestamps and writes them in canonical form, with the errors of Go's `time.Parse`.
 
 use rhumb_meta::{Timestamp, gotext};
 
-const TIME: &str = "2006-01-02T15:04:05Z07:00";
-const MICRO_TIME: &str = "2006-01-02T15:04:05.000000Z07:00";
+const TIME_LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
+const MICRO_TIME_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// A time as upstream writes it back: in UTC and whole seconds.
+/// A `metav1.Time` as upstream writes it: in UTC and whole seconds.
 pub(crate) fn canonical_time(text: &str) -> Result<String, String> {
     if is_plainly_canonical_time(text) {
         return Ok(text.to_owned());
     }
     match text.parse::<Timestamp>() {
         Ok(time) => Ok(time.rfc3339().to_string()),
-        Err(_) => Err(what_is_wrong(text, TIME)),
+        Err(_) => Err(parse_error_message(text, TIME_LAYOUT)),
     }
 }
 
-/// Whether it can be seen at a glance that upstream writes a time back just so. That holds for all that it wrote itself
-/// but the last days of months, which may be too many.
+/// Fast path: whether the text is certainly a valid time in canonical form. False for days after the 28th, whose
+/// validity depends on the month.
 pub(crate) fn is_plainly_canonical_time(text: &str) -> bool {
     let &[
         a,
@@ -44,41 +44,41 @@ pub(crate) fn is_plainly_canonical_time(text: &str) -> bool {
     else {
         return false;
     };
-    let number = |tens: u8, ones: u8| match (tens, ones) {
+    let two_digits = |tens: u8, ones: u8| match (tens, ones) {
         (b'0'..=b'9', b'0'..=b'9') => (tens - b'0') * 10 + (ones - b'0'),
         _ => u8::MAX,
     };
-    // Years of the first millennium are nobody's, and get another look.
-    (10..=99).contains(&number(a, b))
-        && number(c, d) <= 99
-        && (1..=12).contains(&number(e, f))
-        && (1..=28).contains(&number(g, h))
-        && number(i, j) < 24
-        && number(k, l) < 60
-        && number(m, n) < 60
+    // Years before 1000 are left to the parser.
+    (10..=99).contains(&two_digits(a, b))
+        && two_digits(c, d) <= 99
+        && (1..=12).contains(&two_digits(e, f))
+        && (1..=28).contains(&two_digits(g, h))
+        && two_digits(i, j) < 24
+        && two_digits(k, l) < 60
+        && two_digits(m, n) < 60
 }
 
-/// The same in microseconds, six digits of which must be there.
+/// A `metav1.MicroTime` as upstream writes it. The input must have six digits of microseconds.
 pub(crate) fn canonical_micro_time(text: &str) -> Result<String, String> {
     match Timestamp::from_rfc3339_micro(text) {
         Ok(time) => Ok(time.rfc3339_micro().to_string()),
-        Err(_) => Err(what_is_wrong(text, MICRO_TIME)),
+        Err(_) => Err(parse_error_message(text, MICRO_TIME_LAYOUT)),
     }
 }
 
-fn what_is_wrong(text: &str, layout: &str) -> String {
+fn parse_error_message(text: &str, layout: &str) -> String {
     let quoted = gotext::quote(text);
-    match first_problem(text, layout) {
-        Problem::Part { rest, part } => {
-            let (layout, rest, part) = (
+    match find_parse_error(text, layout) {
+        TimeParseError::Element { rest, element } => {
+            let (layout, rest, element) = (
                 gotext::quote(layout),
                 gotext::quote(rest),
-                gotext::quote(part),
+                gotext::quote(element),
             );
-            format!("parsing time {quoted} as {layout}: cannot parse {rest} as {part}")
+            format!("parsing time {quoted} as {layout}: cannot parse {rest} as {element}")
         }
-        Problem::Range(what) => format!("parsing time {quoted}: {what} out of range"),
-        Problem::Extra(extra) => {
+        TimeParseError::OutOfRange(name) => format!("parsing time {quoted}: {name} out of range"),
+        TimeParseError::ExtraText(extra) => {
             format!(
                 "parsing time {quoted}: extra text: {}",
                 gotext::quote(extra)
@@ -87,18 +87,19 @@ fn what_is_wrong(text: &str, layout: &str) -> String {
     }
 }
 
-enum Problem<'t> {
-    /// A part of the layout is not what the rest of the text begins with.
-    Part {
+/// Counterpart of Go's `time.ParseError`.
+enum TimeParseError<'t> {
+    /// The rest of the text does not start with this layout element.
+    Element {
         rest: &'t str,
-        part: &'static str,
+        element: &'static str,
     },
-    Range(&'static str),
-    Extra(&'t str),
+    OutOfRange(&'static str),
+    ExtraText(&'t str),
 }
 
-/// The parts of a layout, and how many digits each has.
-const PARTS: [(&str, usize); 11] = [
+/// Layout elements with their number of digits; 0 for literals.
+const LAYOUT_ELEMENTS: [(&str, usize); 11] = [
     ("2006", 4),
     ("-", 0),
     ("01", 2),
@@ -112,32 +113,34 @@ const PARTS: [(&str, usize); 11] = [
     ("05", 2),
 ];
 
-fn first_problem<'t>(text: &'t str, layout: &str) -> Problem<'t> {
+fn find_parse_error<'t>(text: &'t str, layout: &str) -> TimeParseError<'t> {
     let mut rest = text;
-    for (part, digits) in PARTS {
-        let read = if digits == 0 {
-            rest.strip_prefix(part).map(|rest| (0, rest))
-        } else if part == "15" {
-            number(rest, 2).or_else(|| number(rest, 1))
+    for (element, digits) in LAYOUT_ELEMENTS {
+        let parsed = if digits == 0 {
+            rest.strip_prefix(element).map(|rest| (0, rest))
+        } else if element == "15" {
+            leading_number(rest, 2).or_else(|| leading_number(rest, 1))
         } else {
-            number(rest, digits)
+            leading_number(rest, digits)
         };
-        let Some((value, left)) = read else {
-            return Problem::Part { rest, part };
+        let Some((value, remaining)) = parsed else {
+            return TimeParseError::Element { rest, element };
         };
-        if let Some(what) = out_of_range(part, value) {
-            return Problem::Range(what);
+        if let Some(name) = out_of_range(element, value) {
+            return TimeParseError::OutOfRange(name);
         }
-        rest = left;
+        rest = remaining;
     }
-    if layout == MICRO_TIME {
-        let fraction = rest.strip_prefix('.').and_then(|rest| number(rest, 6));
+    if layout == MICRO_TIME_LAYOUT {
+        let fraction = rest
+            .strip_prefix('.')
+            .and_then(|rest| leading_number(rest, 6));
         match fraction {
-            Some((_, left)) => rest = left,
+            Some((_, remaining)) => rest = remaining,
             None => {
-                return Problem::Part {
+                return TimeParseError::Element {
                     rest,
-                    part: ".000000",
+                    element: ".000000",
                 };
             }
         }
@@ -147,19 +150,21 @@ fn first_problem<'t>(text: &'t str, layout: &str) -> Problem<'t> {
         rest = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
     }
     match zone(rest) {
-        None => Problem::Part {
+        None => TimeParseError::Element {
             rest,
-            part: "Z07:00",
+            element: "Z07:00",
         },
-        Some((hours, _, _)) if hours > 24 => Problem::Range("time zone offset hour"),
-        Some((_, minutes, _)) if minutes > 60 => Problem::Range("time zone offset minute"),
-        Some((_, _, "")) => Problem::Range("day"),
-        Some((_, _, extra)) => Problem::Extra(extra),
+        Some((hours, _, _)) if hours > 24 => TimeParseError::OutOfRange("time zone offset hour"),
+        Some((_, minutes, _)) if minutes > 60 => {
+            TimeParseError::OutOfRange("time zone offset minute")
+        }
+        Some((_, _, "")) => TimeParseError::OutOfRange("day"),
+        Some((_, _, extra)) => TimeParseError::ExtraText(extra),
     }
 }
 
-fn out_of_range(part: &str, value: u32) -> Option<&'static str> {
-    match part {
+fn out_of_range(element: &str, value: u32) -> Option<&'static str> {
+    match element {
         "01" if !(1..=12).contains(&value) => Some("month"),
         "15" if value > 23 => Some("hour"),
         "04" if value > 59 => Some("minute"),
@@ -168,20 +173,20 @@ fn out_of_range(part: &str, value: u32) -> Option<&'static str> {
     }
 }
 
-fn number(text: &str, digits: usize) -> Option<(u32, &str)> {
+fn leading_number(text: &str, digits: usize) -> Option<(u32, &str)> {
     let (number, rest) = text.split_at_checked(digits)?;
     let all_digits = number.bytes().all(|byte| byte.is_ascii_digit());
     Some((number.parse().ok().filter(|_| all_digits)?, rest))
 }
 
-/// Hours and minutes of an offset, and what comes after it.
+/// Parses a zone offset: hours, minutes, and the rest of the text.
 fn zone(text: &str) -> Option<(u32, u32, &str)> {
     if let Some(rest) = text.strip_prefix('Z') {
         return Some((0, 0, rest));
     }
     let rest = text.strip_prefix(['+', '-'])?;
-    let (hours, rest) = number(rest, 2)?;
-    let (minutes, rest) = number(rest.strip_prefix(':')?, 2)?;
+    let (hours, rest) = leading_number(rest, 2)?;
+    let (minutes, rest) = leading_number(rest.strip_prefix(':')?, 2)?;
     Some((hours, minutes, rest))
 }
 
@@ -203,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_plainly_canonical_is_written_just_so() {
+    fn plainly_canonical_times_are_printed_unchanged() {
         let plain = "2024-05-28T23:59:59Z";
         assert!(is_plainly_canonical_time(plain));
         let mut found = 0;
@@ -231,17 +236,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_as_in_go() {
+    fn errors_are_those_of_go() {
         let check = |text: &str, expect: &str| {
             let error = canonical_time(text).expect_err(text);
             let prefix = format!("parsing time {text:?}");
             assert_eq!(error.strip_prefix(&prefix), Some(expect));
         };
-        let part = |expect: &str| format!(" as \"{TIME}\": cannot parse {expect}");
-        check("yesterday", &part("\"yesterday\" as \"2006\""));
-        check("", &part("\"\" as \"2006\""));
-        check("2024/05", &part("\"/05\" as \"-\""));
-        check("2024-02-03T00:00:00", &part("\"\" as \"Z07:00\""));
+        let cannot_parse = |expect: &str| format!(" as \"{TIME_LAYOUT}\": cannot parse {expect}");
+        check("yesterday", &cannot_parse("\"yesterday\" as \"2006\""));
+        check("", &cannot_parse("\"\" as \"2006\""));
+        check("2024/05", &cannot_parse("\"/05\" as \"-\""));
+        check("2024-02-03T00:00:00", &cannot_parse("\"\" as \"Z07:00\""));
         check("2024-13-01T00:00:00Z", ": month out of range");
         check("2024-02-30T00:00:00Z", ": day out of range");
         check("2024-02-03T25:00:00Z", ": hour out of range");

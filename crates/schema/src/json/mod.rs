@@ -1,13 +1,13 @@
-//! JSON as Go reads it: what is malformed, and in which words that is said.
+//! JSON reader, syntax checker and writer, compatible with Go's `encoding/json` including its error messages.
 
-mod plain;
 mod reader;
 mod skip;
+mod special_bytes;
 mod syntax;
 mod unquote;
 mod write;
 
-pub use reader::{Malformed, Reader};
+pub use reader::{JsonReader, MalformedJson};
 pub(crate) use syntax::check;
 pub use write::{write, write_field};
 pub(crate) use write::{write_object, write_text};

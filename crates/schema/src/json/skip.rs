@@ -1,172 +1,176 @@
-//! Where values end, for those who pass over them.
+//! Finds the end of a JSON value in order to skip it, without recursion.
 
-use super::Malformed;
-use super::plain::plain_end;
+use super::MalformedJson;
+use super::special_bytes::find_special_byte;
 use super::syntax::MAX_DEPTH;
 use super::unquote::unquote;
 
-/// Behind the value that begins there, of any depth.
-pub(super) fn value_end(bytes: &[u8], at: usize) -> Result<usize, Malformed> {
-    match bytes[at] {
-        b'{' | b'[' => nested_end(bytes, at),
-        _ => scalar_end(bytes, at),
+/// End of the value of any depth that starts at `offset`.
+pub(super) fn value_end(bytes: &[u8], offset: usize) -> Result<usize, MalformedJson> {
+    match bytes[offset] {
+        b'{' | b'[' => nested_end(bytes, offset),
+        _ => scalar_end(bytes, offset),
     }
 }
 
-/// Behind the number that begins there.
-pub(super) fn number_end(bytes: &[u8], mut at: usize) -> Result<usize, Malformed> {
-    let is = |at: usize, wanted: &[u8]| bytes.get(at).is_some_and(|byte| wanted.contains(byte));
-    at += usize::from(is(at, b"-"));
-    at = match is(at, b"0") {
-        true => at + 1,
-        false => digits_end(bytes, at)?,
+/// End of the number that starts at `offset`.
+pub(super) fn number_end(bytes: &[u8], mut offset: usize) -> Result<usize, MalformedJson> {
+    let is = |offset: usize, expected: &[u8]| {
+        bytes
+            .get(offset)
+            .is_some_and(|byte| expected.contains(byte))
     };
-    if is(at, b".") {
-        at = digits_end(bytes, at + 1)?;
+    offset += usize::from(is(offset, b"-"));
+    offset = match is(offset, b"0") {
+        true => offset + 1,
+        false => digits_end(bytes, offset)?,
+    };
+    if is(offset, b".") {
+        offset = digits_end(bytes, offset + 1)?;
     }
-    if is(at, b"eE") {
-        at += 1;
-        at += usize::from(is(at, b"+-"));
-        at = digits_end(bytes, at)?;
+    if is(offset, b"eE") {
+        offset += 1;
+        offset += usize::from(is(offset, b"+-"));
+        offset = digits_end(bytes, offset)?;
     }
-    Ok(at)
+    Ok(offset)
 }
 
-/// Behind all digits that are there; one there must be.
-fn digits_end(bytes: &[u8], at: usize) -> Result<usize, Malformed> {
-    let rest = bytes.get(at..).unwrap_or_default();
+/// End of the digits at `offset`, of which there must be at least one.
+fn digits_end(bytes: &[u8], offset: usize) -> Result<usize, MalformedJson> {
+    let rest = bytes.get(offset..).unwrap_or_default();
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
     match digits.count() {
-        0 => Err(Malformed),
-        count => Ok(at + count),
+        0 => Err(MalformedJson),
+        count => Ok(offset + count),
     }
 }
 
-/// Where the next token begins.
+/// Start of the next token.
 #[inline]
-fn token(bytes: &[u8], mut at: usize) -> Result<usize, Malformed> {
+fn skip_whitespace(bytes: &[u8], mut offset: usize) -> Result<usize, MalformedJson> {
     loop {
-        match bytes.get(at) {
-            Some(b' ' | b'\n' | b'\t' | b'\r') => at += 1,
-            Some(_) => return Ok(at),
-            None => return Err(Malformed),
+        match bytes.get(offset) {
+            Some(b' ' | b'\n' | b'\t' | b'\r') => offset += 1,
+            Some(_) => return Ok(offset),
+            None => return Err(MalformedJson),
         }
     }
 }
 
-/// Behind the object or list that begins there.
-fn nested_end(bytes: &[u8], mut at: usize) -> Result<usize, Malformed> {
-    let mut open = Nesting::default();
+/// End of the object or list that starts at `offset`.
+fn nested_end(bytes: &[u8], mut offset: usize) -> Result<usize, MalformedJson> {
+    let mut nesting = Nesting::default();
     loop {
-        // Here a value begins.
-        at = token(bytes, at)?;
-        match bytes[at] {
+        // A value starts here.
+        offset = skip_whitespace(bytes, offset)?;
+        match bytes[offset] {
             b'{' => {
-                open.enter(true)?;
-                at = token(bytes, at + 1)?;
-                if bytes[at] != b'}' {
-                    at = key_end(bytes, at)?;
+                nesting.enter(true)?;
+                offset = skip_whitespace(bytes, offset + 1)?;
+                if bytes[offset] != b'}' {
+                    offset = key_end(bytes, offset)?;
                     continue;
                 }
             }
             b'[' => {
-                open.enter(false)?;
-                at = token(bytes, at + 1)?;
-                if bytes[at] != b']' {
+                nesting.enter(false)?;
+                offset = skip_whitespace(bytes, offset + 1)?;
+                if bytes[offset] != b']' {
                     continue;
                 }
             }
-            b'"' => at = string_end(bytes, at + 1)?,
-            _ => at = scalar_end(bytes, at)?,
+            b'"' => offset = string_end(bytes, offset + 1)?,
+            _ => offset = scalar_end(bytes, offset)?,
         }
-        // Here one has ended, or there is none in what was just entered.
+        // A value has ended, or the object or list just entered is empty.
         loop {
-            at = token(bytes, at)?;
-            let next = bytes[at];
-            at += 1;
-            match (next, open.is_object()) {
+            offset = skip_whitespace(bytes, offset)?;
+            let next = bytes[offset];
+            offset += 1;
+            match (next, nesting.is_object()) {
                 (b',', true) => {
-                    at = key_end(bytes, token(bytes, at)?)?;
+                    offset = key_end(bytes, skip_whitespace(bytes, offset)?)?;
                     break;
                 }
                 (b',', false) => break,
                 (b'}', true) | (b']', false) => {
-                    if open.leave() {
-                        return Ok(at);
+                    if nesting.leave() {
+                        return Ok(offset);
                     }
                 }
-                _ => return Err(Malformed),
+                _ => return Err(MalformedJson),
             }
         }
     }
 }
 
-/// Behind the key that begins there, and its colon.
+/// End of the key that starts at `offset`, including its colon.
 #[inline]
-fn key_end(bytes: &[u8], at: usize) -> Result<usize, Malformed> {
-    if bytes[at] != b'"' {
-        return Err(Malformed);
+fn key_end(bytes: &[u8], offset: usize) -> Result<usize, MalformedJson> {
+    if bytes[offset] != b'"' {
+        return Err(MalformedJson);
     }
-    let colon = token(bytes, string_end(bytes, at + 1)?)?;
+    let colon = skip_whitespace(bytes, string_end(bytes, offset + 1)?)?;
     match bytes[colon] {
         b':' => Ok(colon + 1),
-        _ => Err(Malformed),
+        _ => Err(MalformedJson),
     }
 }
 
-/// Behind the string whose opening quote is right before that place.
+/// End of the string whose content starts at `start`.
 #[inline]
-fn string_end(bytes: &[u8], start: usize) -> Result<usize, Malformed> {
-    let end = plain_end(bytes, start);
+fn string_end(bytes: &[u8], start: usize) -> Result<usize, MalformedJson> {
+    let end = find_special_byte(bytes, start);
     match bytes.get(end) {
         Some(b'"') => Ok(end + 1),
-        _ => escaped_end(bytes, start, end),
+        _ => escaped_string_end(bytes, start, end),
     }
 }
 
-/// The same for a string that is plain up to `end`.
+/// As [`string_end`], for a string with escapes. `end` is the position of its first special byte.
 #[cold]
-fn escaped_end(bytes: &[u8], start: usize, mut end: usize) -> Result<usize, Malformed> {
+fn escaped_string_end(bytes: &[u8], start: usize, mut end: usize) -> Result<usize, MalformedJson> {
     while bytes.get(end) == Some(&b'\\') {
-        end = plain_end(bytes, end + 2);
+        end = find_special_byte(bytes, end + 2);
     }
-    // Neither a control character nor the end of the text can be there.
+    // A control character or the end of the input.
     if bytes.get(end) != Some(&b'"') {
-        return Err(Malformed);
+        return Err(MalformedJson);
     }
     unquote(&bytes[start..end])?;
     Ok(end + 1)
 }
 
-/// Behind the value that begins there, and is neither an object nor a list.
-fn scalar_end(bytes: &[u8], at: usize) -> Result<usize, Malformed> {
-    let word = |word: &str| match bytes[at..].starts_with(word.as_bytes()) {
-        true => Ok(at + word.len()),
-        false => Err(Malformed),
+/// End of the scalar that starts at `offset`.
+fn scalar_end(bytes: &[u8], offset: usize) -> Result<usize, MalformedJson> {
+    let word = |word: &str| match bytes[offset..].starts_with(word.as_bytes()) {
+        true => Ok(offset + word.len()),
+        false => Err(MalformedJson),
     };
-    match bytes[at] {
-        b'"' => string_end(bytes, at + 1),
+    match bytes[offset] {
+        b'"' => string_end(bytes, offset + 1),
         b't' => word("true"),
         b'f' => word("false"),
         b'n' => word("null"),
-        _ => number_end(bytes, at),
+        _ => number_end(bytes, offset),
     }
 }
 
-/// The brackets that are open, a bit for each.
+/// Stack of open brackets, one bit each.
 #[derive(Debug, Default)]
 struct Nesting {
     depth: usize,
-    /// Of the innermost ones, the last in the lowest bit: whether it is an object, and no list.
+    /// The innermost brackets, the last one in the lowest bit; 1 for an object, 0 for a list.
     inner: u64,
-    /// Of all others, 64 in each.
+    /// All other brackets, 64 in each word.
     outer: Vec<u64>,
 }
 
 impl Nesting {
-    fn enter(&mut self, object: bool) -> Result<(), Malformed> {
+    fn enter(&mut self, object: bool) -> Result<(), MalformedJson> {
         if self.depth == MAX_DEPTH {
-            return Err(Malformed);
+            return Err(MalformedJson);
         }
         if self.depth.is_multiple_of(64) && self.depth > 0 {
             self.outer.push(self.inner);
@@ -180,7 +184,7 @@ impl Nesting {
         self.inner & 1 == 1
     }
 
-    /// Whether that was the last one.
+    /// Closes the innermost bracket; returns whether it was the outermost one.
     fn leave(&mut self) -> bool {
         self.depth -= 1;
         self.inner >>= 1;
@@ -196,7 +200,7 @@ impl Nesting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::Reader;
+    use crate::json::JsonReader;
 
     #[test]
     fn values_of_any_depth_are_skipped() {
@@ -208,40 +212,42 @@ mod tests {
             "[[],{},[{}]]",
             &deep,
         ] {
-            let mut reader = Reader::new(text.as_bytes());
+            let mut reader = JsonReader::new(text.as_bytes());
             assert_eq!(reader.skip(), Ok(text.as_bytes()));
             assert_eq!(reader.end(), Ok(()));
         }
     }
 
     #[test]
-    fn every_bracket_is_closed_by_its_own() {
+    fn brackets_must_match() {
         for depth in [1, 63, 64, 65, 128, 129, 200] {
-            let mixed = |at: usize| at.is_multiple_of(3);
-            let open = (0..depth).map(|at| if mixed(at) { "{\"a\":" } else { "[" });
-            let close = (0..depth).rev().map(|at| if mixed(at) { "}" } else { "]" });
+            let mixed = |offset: usize| offset.is_multiple_of(3);
+            let open = (0..depth).map(|offset| if mixed(offset) { "{\"a\":" } else { "[" });
+            let close = (0..depth)
+                .rev()
+                .map(|offset| if mixed(offset) { "}" } else { "]" });
             let text: String = open.chain(["1"]).chain(close).collect();
-            assert_eq!(Reader::new(text.as_bytes()).skip(), Ok(text.as_bytes()));
+            assert_eq!(JsonReader::new(text.as_bytes()).skip(), Ok(text.as_bytes()));
             let middle = text.find('1').expect("a number");
-            for at in middle + 1..text.len() {
+            for offset in middle + 1..text.len() {
                 let mut wrong = text.clone().into_bytes();
-                wrong[at] ^= b'}' ^ b']';
-                let read = Reader::new(&wrong).skip();
-                assert_eq!(read, Err(Malformed), "{depth}: {at}");
+                wrong[offset] ^= b'}' ^ b']';
+                let result = JsonReader::new(&wrong).skip();
+                assert_eq!(result, Err(MalformedJson), "{depth}: {offset}");
             }
         }
     }
 
     #[test]
-    fn malformed_values_are_not_skipped() {
+    fn malformed_values_are_rejected() {
         let deep = "[".repeat(MAX_DEPTH + 1);
         for text in [
             "", "[", "{", "{]", "[}", "[1,]", "{\"a\"}", "{\"a\":}", "{a:1}", "01x", "1.", "1e",
             "tru", "\"\\q\"", "\"\n\"", "\"\\", "[1 2]", &deep,
         ] {
-            let mut reader = Reader::new(text.as_bytes());
-            let read = reader.skip().and_then(|_| reader.end());
-            assert_eq!(read, Err(Malformed), "{text:.20}");
+            let mut reader = JsonReader::new(text.as_bytes());
+            let result = reader.skip().and_then(|_| reader.end());
+            assert_eq!(result, Err(MalformedJson), "{text:.20}");
         }
     }
 }

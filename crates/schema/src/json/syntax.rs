@@ -1,33 +1,34 @@
-//! What is wrong with a text that is no JSON, in the words of Go's encoding/json.
+//! Checks JSON syntax, with the error messages of Go's `encoding/json`.
 
 use rhumb_meta::gotext;
 
-/// How deep values may be nested.
+/// Maximum nesting depth.
 pub(crate) const MAX_DEPTH: usize = 10_000;
 
-const END: &str = "unexpected end of JSON input";
+const UNEXPECTED_END: &str = "unexpected end of JSON input";
 
-/// The first mistake of a text, if it has one.
+/// Checks that the bytes are valid JSON; the error describes the first syntax error.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
     let mut scanner = Scanner {
         bytes,
-        at: 0,
-        open: Vec::new(),
+        offset: 0,
+        open_brackets: Vec::new(),
     };
     scanner.document()
 }
 
+/// Counterpart of Go's `json.scanner`.
 struct Scanner<'a> {
     bytes: &'a [u8],
-    at: usize,
-    /// The brackets that are open.
-    open: Vec<u8>,
+    offset: usize,
+    /// Stack of unclosed brackets.
+    open_brackets: Vec<u8>,
 }
 
 impl Scanner<'_> {
     fn document(&mut self) -> Result<(), String> {
         self.begin_value()?;
-        while let Some(&bracket) = self.open.last() {
+        while let Some(&bracket) = self.open_brackets.last() {
             let (byte, context) = match bracket {
                 b'{' => (self.next()?, "after object key:value pair"),
                 _ => (self.next()?, "after array element"),
@@ -35,25 +36,27 @@ impl Scanner<'_> {
             match (bracket, byte) {
                 (b'{', b',') => {
                     if self.next()? != b'"' {
-                        return Err(self.wrong("looking for beginning of object key string"));
+                        return Err(
+                            self.unexpected_byte("looking for beginning of object key string")
+                        );
                     }
                     self.key()?;
                     self.begin_value()?;
                 }
                 (b'[', b',') => self.begin_value()?,
                 (b'{', b'}') | (b'[', b']') => {
-                    self.open.pop();
+                    self.open_brackets.pop();
                 }
-                _ => return Err(self.wrong(context)),
+                _ => return Err(self.unexpected_byte(context)),
             }
         }
         match self.next() {
-            Ok(_) => Err(self.wrong("after top-level value")),
+            Ok(_) => Err(self.unexpected_byte("after top-level value")),
             Err(_) => Ok(()),
         }
     }
 
-    /// Reads a scalar whole, and of an object or list all up to where its first value ends.
+    /// Reads a scalar completely, or an object or list up to the end of its first scalar.
     fn begin_value(&mut self) -> Result<(), String> {
         loop {
             let byte = self.next()?;
@@ -62,22 +65,24 @@ impl Scanner<'_> {
                     self.push(byte)?;
                     match self.next()? {
                         b'}' => {
-                            self.open.pop();
+                            self.open_brackets.pop();
                             return Ok(());
                         }
                         b'"' => self.key()?,
                         _ => {
-                            return Err(self.wrong("looking for beginning of object key string"));
+                            return Err(
+                                self.unexpected_byte("looking for beginning of object key string")
+                            );
                         }
                     }
                 }
                 b'[' => {
                     self.push(byte)?;
                     if self.next()? == b']' {
-                        self.open.pop();
+                        self.open_brackets.pop();
                         return Ok(());
                     }
-                    self.at -= 1;
+                    self.offset -= 1;
                 }
                 _ => return self.scalar(byte),
             }
@@ -85,18 +90,18 @@ impl Scanner<'_> {
     }
 
     fn push(&mut self, bracket: u8) -> Result<(), String> {
-        self.open.push(bracket);
-        if self.open.len() > MAX_DEPTH {
-            return Err(self.wrong("exceeded max depth"));
+        self.open_brackets.push(bracket);
+        if self.open_brackets.len() > MAX_DEPTH {
+            return Err(self.unexpected_byte("exceeded max depth"));
         }
         Ok(())
     }
 
-    /// After the opening quote of a key: the rest of it, and the colon.
+    /// Reads the rest of a key after its opening quote, and the colon.
     fn key(&mut self) -> Result<(), String> {
         self.string()?;
         if self.next()? != b':' {
-            return Err(self.wrong("after object key"));
+            return Err(self.unexpected_byte("after object key"));
         }
         Ok(())
     }
@@ -108,7 +113,7 @@ impl Scanner<'_> {
             b'f' => self.word("false"),
             b'n' => self.word("null"),
             b'-' | b'0'..=b'9' => self.number(first),
-            _ => Err(self.wrong("looking for beginning of value")),
+            _ => Err(self.unexpected_byte("looking for beginning of value")),
         }
     }
 
@@ -117,7 +122,7 @@ impl Scanner<'_> {
             match self.byte()? {
                 b'"' => return Ok(()),
                 b'\\' => self.escape()?,
-                0..=0x1f => return Err(self.wrong("in string literal")),
+                0..=0x1f => return Err(self.unexpected_byte("in string literal")),
                 _ => {}
             }
         }
@@ -129,20 +134,22 @@ impl Scanner<'_> {
             b'u' => {
                 for _ in 0..4 {
                     if !self.byte()?.is_ascii_hexdigit() {
-                        return Err(self.wrong("in \\u hexadecimal character escape"));
+                        return Err(self.unexpected_byte("in \\u hexadecimal character escape"));
                     }
                 }
                 Ok(())
             }
-            _ => Err(self.wrong("in string escape code")),
+            _ => Err(self.unexpected_byte("in string escape code")),
         }
     }
 
     fn word(&mut self, word: &str) -> Result<(), String> {
-        for wanted in word.bytes().skip(1) {
-            if self.byte()? != wanted {
-                let wanted = char::from(wanted);
-                return Err(self.wrong(&format!("in literal {word} (expecting '{wanted}')")));
+        for expected in word.bytes().skip(1) {
+            if self.byte()? != expected {
+                let expected = char::from(expected);
+                return Err(
+                    self.unexpected_byte(&format!("in literal {word} (expecting '{expected}')"))
+                );
             }
         }
         Ok(())
@@ -158,14 +165,14 @@ impl Scanner<'_> {
             self.more_digits();
         }
         if self.peek_is(b".") {
-            self.at += 1;
+            self.offset += 1;
             self.digit("after decimal point in numeric literal")?;
             self.more_digits();
         }
         if self.peek_is(b"eE") {
-            self.at += 1;
+            self.offset += 1;
             if self.peek_is(b"+-") {
-                self.at += 1;
+                self.offset += 1;
             }
             self.digit("in exponent of numeric literal")?;
             self.more_digits();
@@ -178,24 +185,24 @@ impl Scanner<'_> {
         if byte.is_ascii_digit() {
             Ok(byte)
         } else {
-            Err(self.wrong(context))
+            Err(self.unexpected_byte(context))
         }
     }
 
     fn more_digits(&mut self) {
         while self.peek_is(b"0123456789") {
-            self.at += 1;
+            self.offset += 1;
         }
     }
 
     fn peek_is(&self, any_of: &[u8]) -> bool {
-        let next = self.bytes.get(self.at);
+        let next = self.bytes.get(self.offset);
         next.is_some_and(|byte| any_of.contains(byte))
     }
 
     fn byte(&mut self) -> Result<u8, String> {
-        let byte = self.bytes.get(self.at).ok_or(END)?;
-        self.at += 1;
+        let byte = self.bytes.get(self.offset).ok_or(UNEXPECTED_END)?;
+        self.offset += 1;
         Ok(*byte)
     }
 
@@ -209,9 +216,9 @@ impl Scanner<'_> {
         }
     }
 
-    /// The byte that was read last does not belong there.
-    fn wrong(&self, context: &str) -> String {
-        let byte = self.bytes.get(self.at.wrapping_sub(1)).copied();
+    /// The error for an unexpected byte, which was read last.
+    fn unexpected_byte(&self, context: &str) -> String {
+        let byte = self.bytes.get(self.offset.wrapping_sub(1)).copied();
         let quoted = match byte.map(char::from) {
             Some('\'') => "\\'".to_owned(),
             Some('"') => "\"".to_owned(),
@@ -230,15 +237,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_are_named_as_in_go() {
+    fn errors_are_those_of_go() {
         let deep = "[".repeat(MAX_DEPTH + 1);
         for (text, expect) in [
-            ("", END),
-            ("{", END),
-            ("[1,2", END),
-            ("\"abc", END),
-            ("tru", END),
-            ("-", END),
+            ("", UNEXPECTED_END),
+            ("{", UNEXPECTED_END),
+            ("[1,2", UNEXPECTED_END),
+            ("\"abc", UNEXPECTED_END),
+            ("tru", UNEXPECTED_END),
+            ("-", UNEXPECTED_END),
             (
                 "{\"a\":1,}",
                 "invalid character '}' looking for beginning of object key string",
@@ -297,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_no_mistakes() {
+    fn valid_json_is_accepted() {
         for text in [
             "{}",
             " [ ] ",

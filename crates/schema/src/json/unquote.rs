@@ -1,22 +1,22 @@
-//! What a quoted text says. As in Go, bytes that are no UTF-8 and halves of surrogate pairs become U+FFFD.
+//! Decodes string literals. As in Go, invalid UTF-8 bytes and unpaired surrogates become U+FFFD.
 
 use std::borrow::Cow;
 
-use super::Malformed;
+use super::MalformedJson;
 
-/// Takes what is between the quotes.
-pub(super) fn unquote(quoted: &[u8]) -> Result<String, Malformed> {
+/// Decodes the bytes between the quotes.
+pub(super) fn unquote(quoted: &[u8]) -> Result<String, MalformedJson> {
     let mut text = String::with_capacity(quoted.len());
     let mut rest = quoted;
-    while let Some(at) = rest.iter().position(|&byte| byte == b'\\') {
-        text.push_str(&replace_invalid(&rest[..at]));
-        rest = escape(&rest[at + 1..], &mut text)?;
+    while let Some(offset) = rest.iter().position(|&byte| byte == b'\\') {
+        text.push_str(&replace_invalid(&rest[..offset]));
+        rest = escape(&rest[offset + 1..], &mut text)?;
     }
     text.push_str(&replace_invalid(rest));
     Ok(text)
 }
 
-/// Go replaces each byte that is wrong; Rust replaces each run of bytes that could have become a character.
+/// Go replaces each invalid byte; Rust's `from_utf8_lossy` replaces each truncated sequence.
 pub(super) fn replace_invalid(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
@@ -29,9 +29,9 @@ pub(super) fn replace_invalid(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Reads what follows a backslash, and gives what is left after it.
-fn escape<'a>(rest: &'a [u8], text: &mut String) -> Result<&'a [u8], Malformed> {
-    let (&letter, rest) = rest.split_first().ok_or(Malformed)?;
+/// Decodes an escape sequence after its backslash; returns the rest.
+fn escape<'a>(rest: &'a [u8], text: &mut String) -> Result<&'a [u8], MalformedJson> {
+    let (&letter, rest) = rest.split_first().ok_or(MalformedJson)?;
     let plain = match letter {
         b'"' | b'\\' | b'/' => char::from(letter),
         b'b' => '\u{8}',
@@ -40,14 +40,14 @@ fn escape<'a>(rest: &'a [u8], text: &mut String) -> Result<&'a [u8], Malformed> 
         b'r' => '\r',
         b't' => '\t',
         b'u' => return unicode(rest, text),
-        _ => return Err(Malformed),
+        _ => return Err(MalformedJson),
     };
     text.push(plain);
     Ok(rest)
 }
 
-fn unicode<'a>(rest: &'a [u8], text: &mut String) -> Result<&'a [u8], Malformed> {
-    let (unit, rest) = hex4(rest).ok_or(Malformed)?;
+fn unicode<'a>(rest: &'a [u8], text: &mut String) -> Result<&'a [u8], MalformedJson> {
+    let (unit, rest) = hex4(rest).ok_or(MalformedJson)?;
     if (0xd800..0xdc00).contains(&unit)
         && let Some((low, after)) = rest.strip_prefix(b"\\u").and_then(hex4)
         && (0xdc00..0xe000).contains(&low)
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_read_and_what_is_wrong_is_replaced() {
+    fn escapes_are_decoded_and_invalid_utf8_is_replaced() {
         let check = |quoted: &[u8], expect: &str| {
             assert_eq!(unquote(quoted).as_deref(), Ok(expect), "{quoted:?}");
         };
@@ -85,7 +85,7 @@ mod tests {
         check(br"\ud800\u0041", "\u{fffd}A");
         check(b"a\xffb", "a\u{fffd}b");
         check(b"\xe2\x82", "\u{fffd}\u{fffd}");
-        assert_eq!(unquote(br"\x"), Err(Malformed));
-        assert_eq!(unquote(br"\u12"), Err(Malformed));
+        assert_eq!(unquote(br"\x"), Err(MalformedJson));
+        assert_eq!(unquote(br"\u12"), Err(MalformedJson));
     }
 }

@@ -1,10 +1,10 @@
-//! Writes JSON to the byte as serde_json does, in fewer steps: nearly all texts can be copied as they are.
+//! Writes JSON, byte for byte as serde_json does, but faster: strings that need no escaping are copied.
 
 use std::io::Write as _;
 
 use serde_json::{Map, Number, Value};
 
-use super::plain::is_plain;
+use super::special_bytes::needs_no_escaping;
 
 /// Appends a value.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
@@ -70,7 +70,7 @@ fn write_digits(mut number: u64, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
-    if !is_plain(text.as_bytes()) {
+    if !needs_no_escaping(text.as_bytes()) {
         // Writing to memory does not fail.
         _ = serde_json::to_writer(out, text);
         return;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_serde_writes() {
+    fn output_equals_that_of_serde_json() {
         check(&json!({
             "null": null, "yes": true, "no": false, "text": "a", "empty": "", "é\u{1F600}": "\u{7f}\u{2028}",
             "numbers": [0, 7, 10, 1_234_567_890, -1, i64::MIN, u64::MAX, 1.5, -0.0, 1e300, 5e-324],
@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_written_as_serde_writes_it(text in any::<String>()) {
+        fn any_string_is_written_as_by_serde_json(text in any::<String>()) {
             check(&Value::String(text));
         }
     }

@@ -1,4 +1,4 @@
-//! Values as Go's fmt shows them in error texts.
+//! Formats values as Go's `fmt` does, for error messages.
 
 use rhumb_meta::gotext;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::Object;
 pub(super) const GO_OBJECT: &str = "map[string]interface {}";
 pub(super) const GO_LIST: &str = "[]interface {}";
 
-/// As the verb `%v` has it.
+/// Formats a value with `%v`.
 pub(super) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -36,8 +36,8 @@ pub(super) fn object(object: &Object) -> String {
     format!("map[{}]", entries.join(" "))
 }
 
-/// As the verb `%s` has it.
-pub(super) fn kind_of_directive(value: &Value) -> String {
+/// Formats the value of a directive with `%s`.
+pub(super) fn directive_text(value: &Value) -> String {
     match value {
         Value::Null => "%!s(<nil>)".to_owned(),
         Value::Bool(_) | Value::Number(_) => {

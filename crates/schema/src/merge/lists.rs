@@ -1,53 +1,53 @@
-//! Merging lists, of objects by a key or of plain values.
+//! Merges lists of objects by their merge key, and lists of scalars by value.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
 use super::describe::{self, GO_OBJECT};
-use super::lookup::ListPlace;
-use super::order::in_order;
+use super::lookup::ListPatchSchema;
+use super::order::merge_in_order;
 use super::{
-    DELETE, DIRECTIVE, MERGE, Merged, PatchError, REPLACE, merge_objects, no_merge_key,
+    DELETE, DIRECTIVE, MERGE, MergeResult, PatchError, REPLACE, merge_objects, no_merge_key,
     unknown_directive, wrong_type,
 };
 use crate::Object;
 
-/// A value that tells items apart, as text. Values of different types are different.
-pub(super) type Key = String;
+/// Identity of a list item: its merge key (for a scalar, itself) as JSON.
+pub(super) type ItemKey = String;
 
-pub(super) fn key_of(value: &Value) -> Key {
+pub(super) fn key_of(value: &Value) -> ItemKey {
     value.to_string()
 }
 
 pub(super) fn merge_lists(
-    place: &ListPlace<'_>,
+    schema: &ListPatchSchema<'_>,
     original: Vec<Value>,
     patch: Vec<Value>,
-    deletes: bool,
-) -> Merged<Vec<Value>> {
+    is_delete: bool,
+) -> MergeResult<Vec<Value>> {
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
     }
     if !all_objects(&original, &patch)? {
-        return Ok(if deletes {
+        return Ok(if is_delete {
             delete_values(original, &patch)
         } else {
             merge_values(original, patch)
         });
     }
-    if place.merge_key().is_empty() {
+    if schema.merge_key().is_empty() {
         return Err(PatchError(format!(
             "cannot merge lists without merge key for {}",
-            place.items.kind()
+            schema.items.go_kind()
         )));
     }
-    let (original, patch) = apply_directives(original, patch, place.merge_key())?;
-    merge_items(place, original, patch)
+    let (original, patch) = apply_directives(original, patch, schema.merge_key())?;
+    merge_items(schema, original, patch)
 }
 
 /// Whether all items are objects; an error if they are of different types.
-pub(super) fn all_objects(original: &[Value], patch: &[Value]) -> Merged<bool> {
+pub(super) fn all_objects(original: &[Value], patch: &[Value]) -> MergeResult<bool> {
     let mut items = original.iter().chain(patch);
     let first = items
         .next()
@@ -67,24 +67,24 @@ pub(super) fn all_objects(original: &[Value], patch: &[Value]) -> Merged<bool> {
 }
 
 fn delete_values(original: Vec<Value>, patch: &[Value]) -> Vec<Value> {
-    let deleted: HashSet<Key> = patch.iter().map(key_of).collect();
+    let deleted: HashSet<ItemKey> = patch.iter().map(key_of).collect();
     let mut kept = original;
     kept.retain(|value| !deleted.contains(&key_of(value)));
     kept
 }
 
 fn merge_values(original: Vec<Value>, patch: Vec<Value>) -> Vec<Value> {
-    let positions = |list: &[Value]| -> HashMap<Key, usize> {
+    let positions = |list: &[Value]| -> HashMap<ItemKey, usize> {
         let keys = list.iter().map(key_of).enumerate().rev();
         keys.map(|(at, key)| (key, at)).collect()
     };
     let (server_order, patch_order) = (positions(&original), positions(&patch));
-    let mut seen = HashSet::new();
+    let mut processed = HashSet::new();
     let mut server_only = Vec::new();
     let mut from_patch = Vec::new();
     for value in original.into_iter().chain(patch) {
         let key = key_of(&value);
-        if !seen.insert(key.clone()) {
+        if !processed.insert(key.clone()) {
             continue;
         }
         if patch_order.contains_key(&key) {
@@ -93,24 +93,24 @@ fn merge_values(original: Vec<Value>, patch: Vec<Value>) -> Vec<Value> {
             server_only.push((key, value));
         }
     }
-    in_order(server_only, from_patch, &patch_order, &server_order)
+    merge_in_order(server_only, from_patch, &patch_order, &server_order)
 }
 
-/// Carries out the directives among the items: what is deleted goes, and with a replacement all of it.
+/// Applies the `$patch` directives among the items: `delete` removes items, `replace` removes all of them.
 fn apply_directives(
     mut original: Vec<Value>,
     patch: Vec<Value>,
     merge_key: &str,
-) -> Merged<(Vec<Value>, Vec<Value>)> {
+) -> MergeResult<(Vec<Value>, Vec<Value>)> {
     let mut deleted = HashSet::new();
-    let mut plain = Vec::with_capacity(patch.len());
+    let mut without_directive = Vec::with_capacity(patch.len());
     let mut replace = false;
     for item in patch {
         let Value::Object(object) = &item else {
             return Err(wrong_type(GO_OBJECT, &item));
         };
         let Some(directive) = object.get(DIRECTIVE) else {
-            plain.push(item);
+            without_directive.push(item);
             continue;
         };
         match directive.as_str() {
@@ -127,7 +127,7 @@ fn apply_directives(
         }
     }
     if replace {
-        return Ok((plain, Vec::new()));
+        return Ok((without_directive, Vec::new()));
     }
     if !deleted.is_empty() {
         let is_deleted = |item: &Value| {
@@ -136,17 +136,18 @@ fn apply_directives(
         };
         original.retain(|item| !is_deleted(item));
     }
-    Ok((original, plain))
+    Ok((original, without_directive))
 }
 
 fn merge_items(
-    place: &ListPlace<'_>,
+    schema: &ListPatchSchema<'_>,
     original: Vec<Value>,
     patch: Vec<Value>,
-) -> Merged<Vec<Value>> {
-    let merge_key = place.merge_key();
-    let mut items: Vec<(Option<Key>, Object)> = Vec::with_capacity(original.len() + patch.len());
-    let mut server_order: HashMap<Key, usize> = HashMap::new();
+) -> MergeResult<Vec<Value>> {
+    let merge_key = schema.merge_key();
+    let mut items: Vec<(Option<ItemKey>, Object)> =
+        Vec::with_capacity(original.len() + patch.len());
+    let mut server_order: HashMap<ItemKey, usize> = HashMap::new();
     for item in original {
         let Value::Object(object) = item else {
             return Err(wrong_type(GO_OBJECT, &item));
@@ -157,8 +158,8 @@ fn merge_items(
         }
         items.push((key, object));
     }
-    let mut found = server_order.clone();
-    let mut patch_order: HashMap<Key, usize> = HashMap::new();
+    let mut positions = server_order.clone();
+    let mut patch_order: HashMap<ItemKey, usize> = HashMap::new();
     for (at, item) in patch.into_iter().enumerate() {
         let Value::Object(object) = item else {
             return Err(wrong_type(GO_OBJECT, &item));
@@ -166,19 +167,19 @@ fn merge_items(
         let key = object.get(merge_key).map(key_of);
         let key = key.ok_or_else(|| no_merge_key(&object, merge_key))?;
         patch_order.entry(key.clone()).or_insert(at);
-        match found.get(&key) {
+        match positions.get(&key) {
             Some(&index) => {
                 let old = std::mem::take(&mut items[index].1);
-                items[index].1 = merge_objects(place.items, old, object)?;
+                items[index].1 = merge_objects(schema.items, old, object)?;
             }
             None => {
-                found.insert(key.clone(), items.len());
+                positions.insert(key.clone(), items.len());
                 items.push((Some(key), object));
             }
         }
     }
     let (server_only, from_patch) = partition(items, &patch_order, merge_key)?;
-    Ok(in_order(
+    Ok(merge_in_order(
         server_only,
         from_patch,
         &patch_order,
@@ -186,24 +187,24 @@ fn merge_items(
     ))
 }
 
-type Keyed = Vec<(Key, Value)>;
+type KeyedItems = Vec<(ItemKey, Value)>;
 
-/// Items that are not in the patch, and those that are.
+/// Splits items into those that are not in the patch and those that are.
 fn partition(
-    items: Vec<(Option<Key>, Object)>,
-    in_patch: &HashMap<Key, usize>,
+    items: Vec<(Option<ItemKey>, Object)>,
+    in_patch: &HashMap<ItemKey, usize>,
     merge_key: &str,
-) -> Merged<(Keyed, Keyed)> {
+) -> MergeResult<(KeyedItems, KeyedItems)> {
     let mut server_only = Vec::new();
     let mut from_patch = Vec::new();
     for (key, object) in items {
         let key = key.ok_or_else(|| no_merge_key(&object, merge_key))?;
-        let group = if in_patch.contains_key(&key) {
+        let target = if in_patch.contains_key(&key) {
             &mut from_patch
         } else {
             &mut server_only
         };
-        group.push((key, Value::Object(object)));
+        target.push((key, Value::Object(object)));
     }
     Ok((server_only, from_patch))
 }

@@ -1,106 +1,119 @@
-//! What the schema says of the place where a patch is being merged.
+//! Schema lookup during a strategic merge. Upstream counterpart: `strategicpatch.LookupPatchMeta`.
 
-use super::{Merged, PatchError};
-use crate::{Field, Items, Shape, Table, TypeId};
+use super::{MergeResult, PatchError};
+use crate::{Field, ListSchema, Table, TypeId, ValueType};
 
-/// A value of an object, as Go's types have it.
+/// The schema of the value that is being merged.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'t> {
+pub(super) struct PatchSchema<'t> {
     table: &'t Table,
-    at: At<'t>,
+    patched_type: PatchedType<'t>,
     pointer: bool,
     replaces: bool,
 }
 
+/// The type of a value that is being merged.
 #[derive(Debug, Clone, Copy)]
-enum At<'t> {
+enum PatchedType<'t> {
     Object(TypeId),
     /// With the name of its Go type, if it has one.
-    Other(&'t Shape, Option<&'t str>),
+    Other(&'t ValueType, Option<&'t str>),
 }
 
-/// A list, and where its items are.
+/// The schema of a list and of its items.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ListPlace<'t> {
-    pub(super) items: Place<'t>,
-    list: Option<&'t Items>,
+pub(super) struct ListPatchSchema<'t> {
+    pub(super) items: PatchSchema<'t>,
+    list: Option<&'t ListSchema>,
 }
 
-impl<'t> Place<'t> {
-    pub(super) fn root(table: &'t Table, of: TypeId) -> Place<'t> {
-        Place {
+impl<'t> PatchSchema<'t> {
+    pub(super) fn root(table: &'t Table, type_id: TypeId) -> PatchSchema<'t> {
+        PatchSchema {
             table,
-            at: At::Object(of),
+            patched_type: PatchedType::Object(type_id),
             pointer: false,
             replaces: false,
         }
     }
 
-    fn of_shape(self, shape: &'t Shape, go: Option<&'t str>) -> Place<'t> {
-        let at = match shape {
-            Shape::Object(id) => At::Object(*id),
-            other => At::Other(other, go),
+    fn with_type(self, value_type: &'t ValueType, go_type: Option<&'t str>) -> PatchSchema<'t> {
+        let patched_type = match value_type {
+            ValueType::Object(id) => PatchedType::Object(*id),
+            other => PatchedType::Other(other, go_type),
         };
-        Place {
-            at,
+        PatchSchema {
+            patched_type,
             pointer: false,
             replaces: false,
             ..self
         }
     }
 
-    /// Whether a patch replaces the object that is here.
+    /// Whether a patch replaces the object instead of merging into it.
     pub(super) fn replaces(&self) -> bool {
         self.replaces
     }
 
-    pub(super) fn field(self, name: &str) -> Merged<Place<'t>> {
-        let field = self.find(name)?;
-        Ok(Place {
+    /// The schema of an object field.
+    pub(super) fn field(self, name: &str) -> MergeResult<PatchSchema<'t>> {
+        let field = self.find_field(name)?;
+        Ok(PatchSchema {
             pointer: field.pointer,
             replaces: field.replace,
-            ..self.of_shape(&field.shape, field.go.as_deref())
+            ..self.with_type(&field.value_type, field.go_type.as_deref())
         })
     }
 
-    pub(super) fn list(self, name: &str) -> Merged<ListPlace<'t>> {
-        let field = self.find(name)?;
-        match &field.shape {
-            Shape::List(list) if matches!(list.shape, Shape::List(_)) => {
+    /// The schema of a list field.
+    pub(super) fn list(self, name: &str) -> MergeResult<ListPatchSchema<'t>> {
+        let field = self.find_field(name)?;
+        match &field.value_type {
+            ValueType::List(list_schema) if matches!(list_schema.item_type, ValueType::List(_)) => {
                 Err("unexpected slice of slice".into())
             }
-            Shape::List(list) => Ok(ListPlace {
-                items: self.of_shape(&list.shape, None),
-                list: Some(list),
+            ValueType::List(list_schema) => Ok(ListPatchSchema {
+                items: self.with_type(&list_schema.item_type, None),
+                list: Some(list_schema),
             }),
-            shape if field.pointer || *shape == Shape::Bytes => Ok(ListPlace {
-                items: self.of_shape(shape, field.go.as_deref()),
+            value_type if field.pointer || *value_type == ValueType::Bytes => Ok(ListPatchSchema {
+                items: self.with_type(value_type, field.go_type.as_deref()),
                 list: None,
             }),
             _ => Err(PatchError(format!(
                 "expected slice or array type, but got: {}",
-                self.kind()
+                self.go_kind()
             ))),
         }
     }
 
-    fn find(self, name: &str) -> Merged<&'t Field> {
-        let (struct_name, field) = match self.at {
-            At::Object(id) => {
-                let of = self.table.get(id);
-                // Upstream is not strict about the case here.
-                let folded = || of.fields.iter().find(|f| f.name.eq_ignore_ascii_case(name));
-                (of.short_go(), of.field(name).or_else(folded))
+    fn find_field(self, name: &str) -> MergeResult<&'t Field> {
+        let (struct_name, field) = match self.patched_type {
+            PatchedType::Object(id) => {
+                let object_type = self.table.get(id);
+                // Upstream ignores case here.
+                let case_insensitive = || {
+                    object_type
+                        .fields
+                        .iter()
+                        .find(|field| field.name.eq_ignore_ascii_case(name))
+                };
+                (
+                    object_type.short_go_name(),
+                    object_type.field(name).or_else(case_insensitive),
+                )
             }
-            At::Other(shape, go) => match own_struct(shape, go) {
-                Some(struct_name) => (struct_name, None),
-                None => {
-                    return Err(PatchError(format!(
-                        "merging an object in json but data type is not struct, instead is: {}",
-                        kind_of(shape)
-                    )));
+            PatchedType::Other(value_type, go_type) => {
+                match custom_struct_name(value_type, go_type) {
+                    Some(struct_name) => (struct_name, None),
+                    None => {
+                        return Err(PatchError(format!(
+                            "merging an object in json but data type is not struct, instead is: {}",
+                            go_kind(value_type)
+                        )));
+                    }
                 }
-            },
+            }
         };
         field.ok_or_else(|| {
             let name = rhumb_meta::gotext::quote(name);
@@ -110,54 +123,59 @@ impl<'t> Place<'t> {
         })
     }
 
-    /// The kind of the Go type.
-    pub(super) fn kind(&self) -> &'static str {
-        match self.at {
+    /// The `reflect.Kind` of the Go type, for errors.
+    pub(super) fn go_kind(&self) -> &'static str {
+        match self.patched_type {
             _ if self.pointer => "ptr",
-            At::Object(_) => "struct",
-            At::Other(shape, _) => kind_of(shape),
+            PatchedType::Object(_) => "struct",
+            PatchedType::Other(value_type, _) => go_kind(value_type),
         }
     }
 }
 
-impl ListPlace<'_> {
+impl ListPatchSchema<'_> {
+    /// Whether a patch merges the list instead of replacing it.
     pub(super) fn merges(&self) -> bool {
-        self.list.is_some_and(|list| list.merge.is_some())
+        self.list.is_some_and(|list| list.merge_key.is_some())
     }
 
-    /// Empty for lists of values that are no objects.
+    /// Empty for lists of scalars.
     pub(super) fn merge_key(&self) -> &str {
-        let key = self.list.and_then(|list| list.merge.as_deref());
+        let key = self.list.and_then(|list| list.merge_key.as_deref());
         key.unwrap_or_default()
     }
 }
 
-/// The name of a struct that has a JSON form of its own.
-fn own_struct<'t>(shape: &Shape, go: Option<&'t str>) -> Option<&'t str> {
-    let usual = match shape {
-        Shape::Quantity => "Quantity",
-        Shape::IntOrString => "IntOrString",
-        Shape::Time => "Time",
-        Shape::MicroTime => "MicroTime",
-        Shape::Duration => "Duration",
-        Shape::Any => "RawExtension",
-        Shape::OrBool(_) => "JSONSchemaPropsOrBool",
-        Shape::OrList(_) => "JSONSchemaPropsOrArray",
-        Shape::OrStrings(_) => "JSONSchemaPropsOrStringArray",
+/// The name of a Go struct that has custom JSON marshaling.
+fn custom_struct_name<'t>(value_type: &ValueType, go_type: Option<&'t str>) -> Option<&'t str> {
+    let default_name = match value_type {
+        ValueType::Quantity => "Quantity",
+        ValueType::IntOrString => "IntOrString",
+        ValueType::Time => "Time",
+        ValueType::MicroTime => "MicroTime",
+        ValueType::Duration => "Duration",
+        ValueType::Any => "RawExtension",
+        ValueType::SchemaOrBool(_) => "JSONSchemaPropsOrBool",
+        ValueType::SchemaOrArray(_) => "JSONSchemaPropsOrArray",
+        ValueType::SchemaOrStringArray(_) => "JSONSchemaPropsOrStringArray",
         _ => return None,
     };
-    Some(go.and_then(|go| go.rsplit('.').next()).unwrap_or(usual))
+    Some(
+        go_type
+            .and_then(|go_type| go_type.rsplit('.').next())
+            .unwrap_or(default_name),
+    )
 }
 
-fn kind_of(shape: &Shape) -> &'static str {
-    match shape {
-        Shape::String => "string",
-        Shape::Bool => "bool",
-        Shape::Int32 => "int32",
-        Shape::Int64 => "int64",
-        Shape::Float64 => "float64",
-        Shape::Bytes | Shape::List(_) => "slice",
-        Shape::Map(_) => "map",
+fn go_kind(value_type: &ValueType) -> &'static str {
+    match value_type {
+        ValueType::String => "string",
+        ValueType::Bool => "bool",
+        ValueType::Int32 => "int32",
+        ValueType::Int64 => "int64",
+        ValueType::Float64 => "float64",
+        ValueType::Bytes | ValueType::List(_) => "slice",
+        ValueType::Map(_) => "map",
         _ => "struct",
     }
 }

@@ -1,7 +1,7 @@
-//! Strategic merge patch.
+//! Strategic merge patch. Upstream counterpart: `strategicpatch`.
 //!
-//! The order of steps and the texts of errors are upstream's. Where upstream looks for items of a list one by
-//! one, a map finds them here, so that a patch takes no longer than its size and the object's.
+//! Entry point: [`strategic_merge`]. The order of operations and the error messages are upstream's. List items are
+//! looked up in a hash map instead of by linear search, so that a merge takes time linear in its input.
 
 mod describe;
 mod lists;
@@ -11,9 +11,9 @@ mod order;
 use serde_json::Value;
 
 use crate::{Object, Table, TypeId};
-use describe::{go_type_of, kind_of_directive};
+use describe::{directive_text, go_type_of};
 use lists::merge_lists;
-use lookup::Place;
+use lookup::PatchSchema;
 
 const DIRECTIVE: &str = "$patch";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
@@ -28,7 +28,7 @@ const BAD_ELEMENT_ORDER: &str = "invalid patch format of setElementOrder list";
 const BAD_RETAIN_KEYS: &str = "invalid patch format of retainKeys";
 const BAD_DELETE_FROM: &str = "invalid patch format of primitive list";
 
-/// Why a patch cannot be applied, in upstream's words.
+/// Why a patch could not be applied, with upstream's message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PatchError(pub String);
@@ -39,20 +39,24 @@ impl From<&str> for PatchError {
     }
 }
 
-type Merged<T> = Result<T, PatchError>;
+type MergeResult<T> = Result<T, PatchError>;
 
-/// Applies a strategic merge patch to an object of a type. The result is to be decoded again: a patch can put
-/// anything anywhere.
+/// Applies a strategic merge patch to an object of a type. The caller must decode the result again: a patch is not
+/// checked against the schema.
 pub fn strategic_merge(
     table: &Table,
-    of: TypeId,
+    type_id: TypeId,
     original: &Object,
     patch: Object,
 ) -> Result<Object, PatchError> {
-    merge_objects(Place::root(table, of), original.clone(), patch)
+    merge_objects(PatchSchema::root(table, type_id), original.clone(), patch)
 }
 
-fn merge_objects(place: Place<'_>, mut original: Object, mut patch: Object) -> Merged<Object> {
+fn merge_objects(
+    schema: PatchSchema<'_>,
+    mut original: Object,
+    mut patch: Object,
+) -> MergeResult<Object> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some(REPLACE) => {
@@ -64,16 +68,24 @@ fn merge_objects(place: Place<'_>, mut original: Object, mut patch: Object) -> M
         };
     }
     retain_keys(&mut original, &mut patch)?;
-    order::apply(place, &mut original, &mut patch)?;
+    order::apply(schema, &mut original, &mut patch)?;
     for (key, value) in patch {
-        merge_key(place, &mut original, key, value)?;
+        merge_key(schema, &mut original, key, value)?;
     }
     Ok(original)
 }
 
-fn merge_key(place: Place<'_>, original: &mut Object, key: String, patch: Value) -> Merged<()> {
-    let (key, deletes) = if key.starts_with(DELETE_FROM) {
-        (below(&key, DELETE_FROM, BAD_DELETE_FROM)?.to_owned(), true)
+fn merge_key(
+    schema: PatchSchema<'_>,
+    original: &mut Object,
+    key: String,
+    patch: Value,
+) -> MergeResult<()> {
+    let (key, is_delete) = if key.starts_with(DELETE_FROM) {
+        (
+            directive_field(&key, DELETE_FROM, BAD_DELETE_FROM)?.to_owned(),
+            true,
+        )
     } else {
         (key, false)
     };
@@ -83,22 +95,22 @@ fn merge_key(place: Place<'_>, original: &mut Object, key: String, patch: Value)
     }
     let merged = match (original.remove(&key), patch) {
         (Some(Value::Object(old)), Value::Object(patch)) => {
-            let below = place.field(&key)?;
-            Some(Value::Object(if below.replaces() {
+            let field_schema = schema.field(&key)?;
+            Some(Value::Object(if field_schema.replaces() {
                 patch
             } else {
-                merge_objects(below, old, patch)?
+                merge_objects(field_schema, old, patch)?
             }))
         }
         (Some(Value::Array(old)), Value::Array(patch)) => {
-            let list = place.list(&key)?;
-            Some(Value::Array(if list.merges() || deletes {
-                merge_lists(&list, old, patch, deletes)?
+            let list = schema.list(&key)?;
+            Some(Value::Array(if list.merges() || is_delete {
+                merge_lists(&list, old, patch, is_delete)?
             } else {
                 patch
             }))
         }
-        (old, _) if deletes => old,
+        (old, _) if is_delete => old,
         (_, mut patch) => {
             discard_nulls(&mut patch);
             without_directives(patch)
@@ -110,8 +122,8 @@ fn merge_key(place: Place<'_>, original: &mut Object, key: String, patch: Value)
     Ok(())
 }
 
-/// Drops everything that the patch does not list, if it has such a list.
-fn retain_keys(original: &mut Object, patch: &mut Object) -> Merged<()> {
+/// Applies `$retainKeys`: removes the fields that it does not list.
+fn retain_keys(original: &mut Object, patch: &mut Object) -> MergeResult<()> {
     let Some(listed) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
     };
@@ -132,14 +144,14 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Merged<()> {
     Ok(())
 }
 
-/// The key that a directive with a slash is about.
-fn below<'k>(key: &'k str, directive: &str, problem: &str) -> Merged<&'k str> {
+/// The field that a directive key such as `$setElementOrder/containers` refers to.
+fn directive_field<'k>(key: &'k str, directive: &str, problem: &str) -> MergeResult<&'k str> {
     let rest = key.strip_prefix(directive);
     rest.and_then(|rest| rest.strip_prefix('/'))
         .ok_or_else(|| problem.into())
 }
 
-/// Nulls mean nothing where there is nothing to delete. Those in lists are items.
+/// Removes nulls where there is no value to delete. Nulls in lists are items and stay.
 fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -151,7 +163,7 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// What is left of a patch where there is nothing to merge it with; `None` if it is a directive as a whole.
+/// Removes directives from a patch value that has no original; `None` if the value itself is a directive.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(object) if object.contains_key(DIRECTIVE) => None,
@@ -168,11 +180,11 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-fn unknown_directive(directive: &Value, of: &Object) -> PatchError {
+fn unknown_directive(directive: &Value, patch: &Object) -> PatchError {
     PatchError(format!(
         "unknown patch type: {} in map: {}",
-        kind_of_directive(directive),
-        describe::object(of)
+        directive_text(directive),
+        describe::object(patch)
     ))
 }
 

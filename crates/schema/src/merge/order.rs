@@ -1,27 +1,27 @@
-//! The order of a merged list: items of the patch stand as in the patch, all others as they stood.
+//! Orders a merged list (`$setElementOrder`): items of the patch in patch order, all others in their original order.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
 use super::describe::{self, GO_LIST, GO_OBJECT};
-use super::lists::{Key, all_objects, key_of, merge_lists};
-use super::lookup::{ListPlace, Place};
+use super::lists::{ItemKey, all_objects, key_of, merge_lists};
+use super::lookup::{ListPatchSchema, PatchSchema};
 use super::{
-    BAD_ELEMENT_ORDER, DELETE, DIRECTIVE, ELEMENT_ORDER, Merged, PatchError, below, no_merge_key,
-    without_directives, wrong_type,
+    BAD_ELEMENT_ORDER, DELETE, DIRECTIVE, ELEMENT_ORDER, MergeResult, PatchError, directive_field,
+    no_merge_key, without_directives, wrong_type,
 };
 use crate::Object;
 
-/// Merges two groups of items, each in its own order. Where both of two items were there before, they keep
-/// their order; an item of the patch that is new comes first.
-pub(super) fn in_order(
-    mut server_only: Vec<(Key, Value)>,
-    mut from_patch: Vec<(Key, Value)>,
-    patch_order: &HashMap<Key, usize>,
-    server_order: &HashMap<Key, usize>,
+/// Merges two groups of items, each in its own order. Items that both existed keep their relative order; a new item
+/// of the patch comes first.
+pub(super) fn merge_in_order(
+    mut server_only: Vec<(ItemKey, Value)>,
+    mut from_patch: Vec<(ItemKey, Value)>,
+    patch_order: &HashMap<ItemKey, usize>,
+    server_order: &HashMap<ItemKey, usize>,
 ) -> Vec<Value> {
-    let by = |order: &HashMap<Key, usize>, key: &Key| order.get(key).copied();
+    let by = |order: &HashMap<ItemKey, usize>, key: &ItemKey| order.get(key).copied();
     from_patch.sort_by_key(|(key, _)| by(patch_order, key));
     server_only.sort_by_key(|(key, _)| by(server_order, key));
     let mut merged = Vec::with_capacity(server_only.len() + from_patch.len());
@@ -33,8 +33,8 @@ pub(super) fn in_order(
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (Some((left, _)), Some((right, _))) => {
-                let places = by(server_order, left).zip(by(server_order, right));
-                places.is_some_and(|(left, right)| left < right)
+                let positions = by(server_order, left).zip(by(server_order, right));
+                positions.is_some_and(|(left, right)| left < right)
             }
         };
         let next = if from_left { left.next() } else { right.next() };
@@ -42,8 +42,12 @@ pub(super) fn in_order(
     }
 }
 
-/// Carries out the directives that list the order of a list's items, together with the patches of those lists.
-pub(super) fn apply(place: Place<'_>, original: &mut Object, patch: &mut Object) -> Merged<()> {
+/// Applies the `$setElementOrder` directives, together with the patches of the lists they refer to.
+pub(super) fn apply(
+    schema: PatchSchema<'_>,
+    original: &mut Object,
+    patch: &mut Object,
+) -> MergeResult<()> {
     let directives: Vec<String> = patch
         .keys()
         .filter(|key| key.starts_with(ELEMENT_ORDER))
@@ -51,27 +55,27 @@ pub(super) fn apply(place: Place<'_>, original: &mut Object, patch: &mut Object)
         .collect();
     for directive in directives {
         if let Some(order) = patch.remove(&directive) {
-            apply_one(place, original, patch, &directive, order)?;
+            apply_one(schema, original, patch, &directive, order)?;
         }
     }
     Ok(())
 }
 
 fn apply_one(
-    place: Place<'_>,
+    schema: PatchSchema<'_>,
     original: &mut Object,
     patch: &mut Object,
     directive: &str,
     order: Value,
-) -> Merged<()> {
+) -> MergeResult<()> {
     let order = list_of(order)?;
-    let key = below(directive, ELEMENT_ORDER, BAD_ELEMENT_ORDER)?;
+    let key = directive_field(directive, ELEMENT_ORDER, BAD_ELEMENT_ORDER)?;
     let old = original.get(key).cloned().map(list_of).transpose()?;
     let new = patch.get(key).cloned().map(list_of).transpose()?;
-    let list = place.list(key)?;
+    let list = schema.list(key)?;
     check_patch_order(new.as_deref().unwrap_or_default(), &order, list.merge_key())?;
     let server_order = positions(old.as_deref().unwrap_or_default(), list.merge_key());
-    let kinds = (
+    let old_and_new = (
         old.clone().unwrap_or_default(),
         new.clone().unwrap_or_default(),
     );
@@ -85,21 +89,21 @@ fn apply_one(
         (Some(old), Some(new)) if list.merges() => merge_lists(&list, old, new, false)?,
         (Some(_), Some(new)) => new,
     };
-    let ordered = reorder(&list, merged, &order, &server_order, &kinds)?;
+    let ordered = reorder(&list, merged, &order, &server_order, &old_and_new)?;
     original.insert(key.to_owned(), Value::Array(ordered));
     patch.remove(key);
     Ok(())
 }
 
-fn list_of(value: Value) -> Merged<Vec<Value>> {
+fn list_of(value: Value) -> MergeResult<Vec<Value>> {
     match value {
         Value::Array(items) => Ok(items),
         other => Err(wrong_type(GO_LIST, &other)),
     }
 }
 
-/// Where each item is, by its key; of several the first.
-fn positions(items: &[Value], merge_key: &str) -> HashMap<Key, usize> {
+/// The position of each item by its key; the first one if a key occurs twice.
+fn positions(items: &[Value], merge_key: &str) -> HashMap<ItemKey, usize> {
     let key = |item: &Value| match merge_key {
         "" => Some(key_of(item)),
         merge_key => item.get(merge_key).map(key_of),
@@ -110,16 +114,16 @@ fn positions(items: &[Value], merge_key: &str) -> HashMap<Key, usize> {
 }
 
 fn reorder(
-    list: &ListPlace<'_>,
+    list: &ListPatchSchema<'_>,
     merged: Vec<Value>,
     order: &[Value],
-    server_order: &HashMap<Key, usize>,
+    server_order: &HashMap<ItemKey, usize>,
     (old, new): &(Vec<Value>, Vec<Value>),
-) -> Merged<Vec<Value>> {
+) -> MergeResult<Vec<Value>> {
     let merge_key = list.merge_key();
     let patch_order = positions(order, merge_key);
-    let foreign = order.iter().position(|item| !item.is_object());
-    if let Some(at) = foreign.filter(|_| !merge_key.is_empty() && !merged.is_empty()) {
+    let non_object = order.iter().position(|item| !item.is_object());
+    if let Some(at) = non_object.filter(|_| !merge_key.is_empty() && !merged.is_empty()) {
         return Err(PatchError(format!("value for key {at} is not a map")));
     }
     let mut server_only = Vec::new();
@@ -140,7 +144,7 @@ fn reorder(
             merge_key_of(item, merge_key)?;
         }
     }
-    Ok(in_order(
+    Ok(merge_in_order(
         server_only,
         from_patch,
         &patch_order,
@@ -148,7 +152,7 @@ fn reorder(
     ))
 }
 
-fn merge_key_of(item: &Value, merge_key: &str) -> Merged<Key> {
+fn merge_key_of(item: &Value, merge_key: &str) -> MergeResult<ItemKey> {
     let Value::Object(object) = item else {
         return Err(wrong_type(GO_OBJECT, item));
     };
@@ -156,44 +160,44 @@ fn merge_key_of(item: &Value, merge_key: &str) -> Merged<Key> {
     key.ok_or_else(|| no_merge_key(object, merge_key))
 }
 
-/// That the items of a patch stand in the order that the directive lists.
-fn check_patch_order(patch: &[Value], order: &[Value], merge_key: &str) -> Merged<()> {
+/// Checks that the items of a patch are in the order that the directive lists.
+fn check_patch_order(patch: &[Value], order: &[Value], merge_key: &str) -> MergeResult<()> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
     }
-    let mut waiting = Vec::with_capacity(patch.len());
+    let mut pending = Vec::with_capacity(patch.len());
     for item in patch {
         if merge_key.is_empty() {
-            waiting.push(item);
+            pending.push(item);
             continue;
         }
         let Value::Object(object) = item else {
             return Err(wrong_type(GO_OBJECT, item));
         };
         if object.get(DIRECTIVE).and_then(Value::as_str) != Some(DELETE) {
-            waiting.push(item);
+            pending.push(item);
         }
     }
     let is_directive = |item: &&Value| item.get(DIRECTIVE).is_some();
-    let mut waiting = waiting.into_iter().peekable();
+    let mut pending = pending.into_iter().peekable();
     let mut listed = order.iter().peekable();
     while listed.peek().is_some() {
-        if waiting.next_if(is_directive).is_some() {
+        if pending.next_if(is_directive).is_some() {
             continue;
         }
-        let (Some(&next), Some(place)) = (waiting.peek(), listed.next()) else {
+        let (Some(&next), Some(schema)) = (pending.peek(), listed.next()) else {
             break;
         };
         let same = if merge_key.is_empty() {
-            next == place
+            next == schema
         } else {
-            merge_key_of(next, merge_key)? == merge_key_of(place, merge_key)?
+            merge_key_of(next, merge_key)? == merge_key_of(schema, merge_key)?
         };
         if same {
-            waiting.next();
+            pending.next();
         }
     }
-    if waiting.peek().is_none() {
+    if pending.peek().is_none() {
         return Ok(());
     }
     Err(PatchError(format!(

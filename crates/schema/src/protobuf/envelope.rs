@@ -1,18 +1,18 @@
-//! What surrounds an object: it says of which type the object is.
+//! Envelope of a protobuf object, which names its type. Upstream counterpart: `runtime.Unknown`.
 
-use super::special::text;
-use super::wire::{Backward, Raw, Reader};
+use super::custom_types::lossy_string;
+use super::wire::{ReverseWriter, WireReader, WireValue};
 use crate::DecodeError;
 
-/// The first bytes of every body.
+/// Prefix of every protobuf body.
 pub const MAGIC: &[u8] = b"k8s\0";
 
-/// An object and its type.
+/// An encoded object and its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope<'b> {
     pub api_version: String,
     pub kind: String,
-    /// The object itself.
+    /// The encoded object.
     pub raw: &'b [u8],
 }
 
@@ -24,7 +24,7 @@ const API_VERSION: u32 = 1;
 const KIND: u32 = 2;
 
 impl<'b> Envelope<'b> {
-    pub fn open(bytes: &'b [u8]) -> Result<Envelope<'b>, DecodeError> {
+    pub fn decode(bytes: &'b [u8]) -> Result<Envelope<'b>, DecodeError> {
         if bytes.is_empty() {
             return Err(DecodeError("empty data".into()));
         }
@@ -41,11 +41,11 @@ impl<'b> Envelope<'b> {
             kind: String::new(),
             raw: &[],
         };
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         while let Some((number, raw)) = reader.field("Unknown")? {
             match number {
-                TYPE => envelope.read_type(content(raw, "TypeMeta")?)?,
-                RAW => envelope.raw = content(raw, "Raw")?,
+                TYPE => envelope.read_type(expect_bytes(raw, "TypeMeta")?)?,
+                RAW => envelope.raw = expect_bytes(raw, "Raw")?,
                 _ => {}
             }
         }
@@ -53,59 +53,60 @@ impl<'b> Envelope<'b> {
     }
 
     fn read_type(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         while let Some((number, raw)) = reader.field("TypeMeta")? {
             match number {
-                API_VERSION => self.api_version = text(content(raw, "APIVersion")?),
-                KIND => self.kind = text(content(raw, "Kind")?),
+                API_VERSION => self.api_version = lossy_string(expect_bytes(raw, "APIVersion")?),
+                KIND => self.kind = lossy_string(expect_bytes(raw, "Kind")?),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// What comes before and after an object of so many bytes.
-    pub fn around(api_version: &str, kind: &str, raw_bytes: usize) -> (Vec<u8>, Vec<u8>) {
-        let mut types = Backward::default();
-        types.bytes(KIND, kind.as_bytes());
-        types.bytes(API_VERSION, api_version.as_bytes());
-        let mut head = Backward::default();
-        head.announce(RAW, raw_bytes);
-        head.bytes(TYPE, &types.into_bytes());
-        head.raw(MAGIC);
-        let mut tail = Backward::default();
-        tail.bytes(CONTENT_TYPE, b"");
-        tail.bytes(CONTENT_ENCODING, b"");
-        (head.into_bytes(), tail.into_bytes())
+    /// The envelope bytes before and after an encoded object of `raw_len` bytes.
+    pub fn prefix_and_suffix(api_version: &str, kind: &str, raw_len: usize) -> (Vec<u8>, Vec<u8>) {
+        let mut type_meta = ReverseWriter::default();
+        type_meta.bytes(KIND, kind.as_bytes());
+        type_meta.bytes(API_VERSION, api_version.as_bytes());
+        let mut prefix = ReverseWriter::default();
+        prefix.tag_and_length(RAW, raw_len);
+        prefix.bytes(TYPE, &type_meta.into_bytes());
+        prefix.raw_bytes(MAGIC);
+        let mut suffix = ReverseWriter::default();
+        suffix.bytes(CONTENT_TYPE, b"");
+        suffix.bytes(CONTENT_ENCODING, b"");
+        (prefix.into_bytes(), suffix.into_bytes())
     }
 
-    pub fn seal(&self) -> Vec<u8> {
-        let (mut bytes, tail) = Envelope::around(&self.api_version, &self.kind, self.raw.len());
+    pub fn encode(&self) -> Vec<u8> {
+        let (mut bytes, suffix) =
+            Envelope::prefix_and_suffix(&self.api_version, &self.kind, self.raw.len());
         bytes.extend_from_slice(self.raw);
-        bytes.extend_from_slice(&tail);
+        bytes.extend_from_slice(&suffix);
         bytes
     }
 }
 
-fn content<'b>(raw: Raw<'b>, field: &str) -> Result<&'b [u8], DecodeError> {
+fn expect_bytes<'b>(raw: WireValue<'b>, field: &str) -> Result<&'b [u8], DecodeError> {
     match raw {
-        Raw::Bytes(bytes) => Ok(bytes),
+        WireValue::Bytes(bytes) => Ok(bytes),
         other => Err(wrong_wire_type(other, field)),
     }
 }
 
-pub(super) fn wrong_wire_type(raw: Raw<'_>, field: &str) -> DecodeError {
+pub(super) fn wrong_wire_type(raw: WireValue<'_>, field: &str) -> DecodeError {
     let found = raw.wire_type();
     DecodeError(format!("proto: wrong wireType = {found} for field {field}"))
 }
 
-/// A change as a frame of a watch: its length in four bytes, its kind, and the sealed object.
-pub fn watch_frame(kind: &str, sealed: &[u8]) -> Vec<u8> {
-    let mut object = Backward::default();
-    object.bytes(1, sealed);
-    let mut event = Backward::default();
+/// A length-delimited watch event frame: four bytes of length, the event type, and the enveloped object.
+pub fn watch_frame(event_type: &str, enveloped: &[u8]) -> Vec<u8> {
+    let mut object = ReverseWriter::default();
+    object.bytes(1, enveloped);
+    let mut event = ReverseWriter::default();
     event.bytes(2, &object.into_bytes());
-    event.bytes(1, kind.as_bytes());
+    event.bytes(1, event_type.as_bytes());
     let event = event.into_bytes();
     let length = u32::try_from(event.len()).unwrap_or(u32::MAX);
     let mut frame = length.to_be_bytes().to_vec();

@@ -1,23 +1,25 @@
-//! The protobuf form of objects: the wire of `application/vnd.kubernetes.protobuf`.
+//! Protobuf encoding of objects (`application/vnd.kubernetes.protobuf`).
 //!
-//! The table knows every field's number, so one reader and one writer serve all types. What is written is what
-//! upstream's generated code writes, byte for byte; what is read becomes the object that JSON would have given,
-//! where a zero value that is not a pointer is absent.
+//! Entry points: [`encode_with_envelope`], [`Envelope::decode`] and [`decode`]. The schema table contains all field
+//! numbers, so one decoder and one encoder serve all types. The output is byte for byte that of upstream's generated
+//! code. A decoded object equals the object decoded from JSON, without zero values that are not pointers.
 
+mod custom_types;
+mod decoder;
+mod encoder;
 mod envelope;
-mod message;
-mod read;
-mod special;
+mod message_layout;
 mod wire;
-mod write;
 
+pub use decoder::{decode, decode_strict};
+pub use encoder::{
+    EncodeError, encode, encode_list_item, encode_list_metadata, encode_with_envelope,
+};
 pub use envelope::{Envelope, MAGIC, watch_frame};
-pub(crate) use message::Message;
-pub use read::{decode, decode_strictly};
-pub use write::{EncodeError, encode, list_head, list_item, seal};
+pub(crate) use message_layout::MessageLayout;
 
-/// The type of the object that says how a request ended.
-pub const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+/// Schema type of `metav1.Status`.
+pub const STATUS_TYPE: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 
 #[cfg(test)]
 mod tests;

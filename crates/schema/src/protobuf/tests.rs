@@ -1,16 +1,16 @@
-//! What must hold for any bytes, and for objects of every shape.
+//! Round trips of all value types, comparison with upstream's bytes (`cases.jsonl`), and properties for any input.
 
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{MAX_DEPTH, Object, Options, Table, TypeId, conform, decode_json};
+use crate::{DecodeOptions, MAX_DEPTH, Object, Table, TypeId, canonicalize, decode_json};
 
 const SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
-fn named(name: &str) -> TypeId {
-    Table::builtin().named(name).expect(name)
+fn type_id(name: &str) -> TypeId {
+    Table::builtin().type_id(name).expect(name)
 }
 
 fn object(value: Value) -> Object {
@@ -20,18 +20,18 @@ fn object(value: Value) -> Object {
     }
 }
 
-/// An object is the same after it was protobuf.
-fn check_round_trip(of: &str, value: Value) {
-    let (table, id) = (Table::builtin(), named(of));
+/// Checks that an object is unchanged by encoding and decoding.
+fn check_round_trip(type_name: &str, value: Value) {
+    let (table, id) = (Table::builtin(), type_id(type_name));
     let mut expect = object(value);
-    conform(table, id, &mut expect);
-    let bytes = encode(table, id, &expect).expect(of);
-    let mut read = decode(table, id, &bytes).expect(of);
-    conform(table, id, &mut read);
-    assert_eq!(Value::Object(read), Value::Object(expect), "{of}");
+    canonicalize(table, id, &mut expect);
+    let bytes = encode(table, id, &expect).expect(type_name);
+    let mut decoded = decode(table, id, &bytes).expect(type_name);
+    canonicalize(table, id, &mut decoded);
+    assert_eq!(Value::Object(decoded), Value::Object(expect), "{type_name}");
 }
 
-/// An object as JSON, and the bytes that upstream makes of it.
+/// An object as JSON, and its encoding by upstream.
 #[derive(Deserialize)]
 struct Case {
     r#type: String,
@@ -40,43 +40,43 @@ struct Case {
 }
 
 #[test]
-fn objects_are_written_and_read_as_upstream_does() {
+fn objects_are_encoded_and_decoded_as_by_upstream() {
     let table = Table::builtin();
     for line in include_str!("cases.jsonl").lines() {
         let case: Case = serde_json::from_str(line).expect(line);
-        let id = named(&case.r#type);
-        let options = Options::default();
+        let id = type_id(&case.r#type);
+        let options = DecodeOptions::default();
         let decoded = decode_json(table, id, case.input.as_bytes(), options).expect("JSON");
         let mut from_json = decoded.object;
-        let bytes = special::from_base64(&case.bytes).expect("base64");
+        let bytes = custom_types::from_base64(&case.bytes).expect("base64");
         assert_eq!(encode(table, id, &from_json).as_ref(), Ok(&bytes), "{line}");
         let mut from_bytes = decode(table, id, &bytes).expect("protobuf");
-        conform(table, id, &mut from_json);
-        conform(table, id, &mut from_bytes);
+        canonicalize(table, id, &mut from_json);
+        canonicalize(table, id, &mut from_bytes);
         assert_eq!(from_bytes, from_json, "{line}");
     }
 }
 
-/// Readers that know upstream's fields alone find them where they always were.
+/// Clients that know only upstream's fields can decode them.
 #[test]
-fn fields_of_ours_leave_the_numbers_of_others_alone() {
+fn rhumb_extensions_do_not_change_upstream_field_numbers() {
     let (table, rule) = (
         Table::builtin(),
-        named("io.k8s.api.admissionregistration.v1.ExclusionRule"),
+        type_id("io.k8s.api.admissionregistration.v1.ExclusionRule"),
     );
-    let upstream = named("io.k8s.api.admissionregistration.v1.NamedRuleWithOperations");
+    let upstream = type_id("io.k8s.api.admissionregistration.v1.NamedRuleWithOperations");
     let ours = object(
         json!({"operations": ["CREATE"], "resourceNames": ["n"], "scope": "*",
         "namespaces": ["a"], "namespaceSelector": {}}),
     );
-    let bytes = encode(table, rule, &ours).expect("written");
-    let read = decode(table, upstream, &bytes).expect("read");
+    let bytes = encode(table, rule, &ours).expect("encoded");
+    let decoded = decode(table, upstream, &bytes).expect("decoded");
     let expect = json!({"operations": ["CREATE"], "resourceNames": ["n"], "scope": "*"});
-    assert_eq!(Value::Object(read), expect);
+    assert_eq!(Value::Object(decoded), expect);
 }
 
 #[test]
-fn what_became_of_network_policies_survives() {
+fn network_policy_status_survives_a_round_trip() {
     let condition = json!({"type": "Programmed", "status": "True", "observedGeneration": 3, "reason": "Applied",
         "lastTransitionTime": "2024-05-01T10:00:00Z", "message": "applied on 3 of 3 nodes"});
     check_round_trip(
@@ -98,14 +98,14 @@ fn what_became_of_network_policies_survives() {
 }
 
 #[test]
-fn fields_that_are_not_known_are_told_if_anything_is_in_them() {
+fn unknown_fields_are_reported_unless_zero() {
     let (table, spec) = (
         Table::builtin(),
-        named("io.k8s.api.networking.v1.NetworkPolicySpec"),
+        type_id("io.k8s.api.networking.v1.NetworkPolicySpec"),
     );
     // Numbers 5 to 8: a text, an empty text, a number, zero.
     let bytes = [0x2a, 1, b'x', 0x32, 0, 0x38, 7, 0x40, 0];
-    let decoded = decode_strictly(table, spec, &bytes).expect("read");
+    let decoded = decode_strict(table, spec, &bytes).expect("decoded");
     assert_eq!(
         decoded.problems,
         [
@@ -118,7 +118,7 @@ fn fields_that_are_not_known_are_told_if_anything_is_in_them() {
 }
 
 #[test]
-fn every_shape_survives() {
+fn every_value_type_survives_a_round_trip() {
     check_round_trip(
         "io.k8s.api.core.v1.Pod",
         json!({
@@ -192,18 +192,18 @@ fn every_shape_survives() {
     );
 }
 
-/// As upstream writes it: a client that asks in protobuf takes a group for absent if it cannot read its list.
+/// Clients that request protobuf ignore a group whose resource list they cannot decode.
 #[test]
-fn verbs_are_a_message_of_their_own() {
+fn verbs_are_encoded_as_a_separate_message() {
     let (table, id) = (
         Table::builtin(),
-        named("io.k8s.apimachinery.pkg.apis.meta.v1.APIResource"),
+        type_id("io.k8s.apimachinery.pkg.apis.meta.v1.APIResource"),
     );
     let resource = object(json!({"name": "p", "kind": "P", "verbs": ["get", "list"]}));
     let bytes = encode(table, id, &resource).unwrap();
     let verbs = b"\"\x0b\n\x03get\n\x04list";
     assert!(
-        bytes.windows(verbs.len()).any(|part| part == verbs),
+        bytes.windows(verbs.len()).any(|field| field == verbs),
         "{bytes:?}"
     );
     assert_eq!(
@@ -213,33 +213,33 @@ fn verbs_are_a_message_of_their_own() {
 }
 
 #[test]
-fn the_same_field_again_adds_to_a_message_and_replaces_a_value() {
+fn a_repeated_field_merges_messages_and_replaces_scalars() {
     let table = Table::builtin();
-    let id = named("io.k8s.api.apps.v1.Deployment");
-    let part = |value| encode(table, id, &object(value)).expect("written");
-    let one = part(json!({"spec": {"replicas": 1, "minReadySeconds": 5, "selector": {}}}));
-    let two = part(json!({"spec": {"replicas": 0, "paused": true}}));
-    let read = decode(table, id, &[one, two].concat()).expect("read");
+    let id = type_id("io.k8s.api.apps.v1.Deployment");
+    let field = |value| encode(table, id, &object(value)).expect("encoded");
+    let first = field(json!({"spec": {"replicas": 1, "minReadySeconds": 5, "selector": {}}}));
+    let second = field(json!({"spec": {"replicas": 0, "paused": true}}));
+    let decoded = decode(table, id, &[first, second].concat()).expect("decoded");
     assert_eq!(
-        Value::Object(read),
+        Value::Object(decoded),
         json!({"spec": {"replicas": 0, "paused": true, "selector": {}}})
     );
 }
 
 #[test]
 fn numbers_may_be_packed() {
-    let id = named("io.k8s.api.core.v1.PodSecurityContext");
-    let read = decode(Table::builtin(), id, &[0x22, 3, 1, 0x80, 1, 0x20, 7]).expect("read");
+    let id = type_id("io.k8s.api.core.v1.PodSecurityContext");
+    let decoded = decode(Table::builtin(), id, &[0x22, 3, 1, 0x80, 1, 0x20, 7]).expect("decoded");
     assert_eq!(
-        Value::Object(read),
+        Value::Object(decoded),
         json!({"supplementalGroups": [1, 128, 7]})
     );
 }
 
 #[test]
-fn what_is_wrong_is_said_as_in_go() {
-    let check = |of: &str, bytes: &[u8], expect: &str| {
-        let result = decode(Table::builtin(), named(of), bytes);
+fn errors_are_those_of_go() {
+    let check = |type_name: &str, bytes: &[u8], expect: &str| {
+        let result = decode(Table::builtin(), type_id(type_name), bytes);
         assert_eq!(result.expect_err(expect).to_string(), expect);
     };
     let pod = "io.k8s.api.core.v1.Pod";
@@ -269,46 +269,49 @@ fn what_is_wrong_is_said_as_in_go() {
 }
 
 #[test]
-fn fields_that_nobody_knows_are_skipped() {
-    let id = named("io.k8s.api.core.v1.LocalObjectReference");
+fn unknown_fields_are_skipped() {
+    let id = type_id("io.k8s.api.core.v1.LocalObjectReference");
     let unknown = [
         0x78, 1, 0x7a, 1, 0, 0x79, 1, 2, 3, 4, 5, 6, 7, 8, 0x7d, 1, 2, 3, 4, 0x7b, 0x7b, 0x08, 1,
         0x7c, 0x7c, 0x0a, 1, b'a',
     ];
-    let read = decode(Table::builtin(), id, &unknown).expect("read");
-    assert_eq!(Value::Object(read), json!({"name": "a"}));
+    let decoded = decode(Table::builtin(), id, &unknown).expect("decoded");
+    assert_eq!(Value::Object(decoded), json!({"name": "a"}));
 }
 
 #[test]
-fn depth_is_limited() {
+fn nesting_depth_is_limited() {
     let nested = |levels: usize| {
         (0..levels).fold(Vec::new(), |inner: Vec<u8>, _| {
-            let mut out = wire::Backward::default();
+            let mut out = wire::ReverseWriter::default();
             // not
             out.bytes(28, &inner);
             out.into_bytes()
         })
     };
-    let read = |levels| decode(Table::builtin(), named(SCHEMA), &nested(levels));
-    assert!(read(MAX_DEPTH - 1).is_ok());
-    let error = read(MAX_DEPTH).expect_err("too deep");
+    let decode_nested = |levels| decode(Table::builtin(), type_id(SCHEMA), &nested(levels));
+    assert!(decode_nested(MAX_DEPTH - 1).is_ok());
+    let error = decode_nested(MAX_DEPTH).expect_err("too deep");
     let expect = format!("proto: nested deeper than {MAX_DEPTH} levels");
     assert_eq!(error.to_string(), expect);
 }
 
 #[test]
-fn an_envelope_says_what_is_in_it() {
+fn envelopes_are_encoded_as_by_upstream() {
     let envelope = Envelope {
         api_version: "apps/v1".into(),
         kind: "Deployment".into(),
         raw: b"abc",
     };
-    let sealed = envelope.seal();
+    let encoded = envelope.encode();
     let upstream = b"k8s\0\x0a\x15\x0a\x07apps/v1\x12\x0aDeployment\x12\x03abc\x1a\0\x22\0";
-    assert_eq!(sealed, upstream);
-    assert_eq!(Envelope::open(&sealed), Ok(envelope));
+    assert_eq!(encoded, upstream);
+    assert_eq!(Envelope::decode(&encoded), Ok(envelope));
     let check = |bytes: &[u8], expect: &str| {
-        assert_eq!(Envelope::open(bytes).expect_err(expect).to_string(), expect);
+        assert_eq!(
+            Envelope::decode(bytes).expect_err(expect).to_string(),
+            expect
+        );
     };
     check(b"", "empty data");
     check(
@@ -325,11 +328,14 @@ fn an_envelope_says_what_is_in_it() {
 
 fn some_type() -> impl Strategy<Value = TypeId> {
     let table = Table::builtin();
-    let names: Vec<&str> = table.types().map(|of| &*of.name).collect();
-    prop::sample::select(names).prop_map(named)
+    let names: Vec<&str> = table
+        .types()
+        .map(|object_type| &*object_type.name)
+        .collect();
+    prop::sample::select(names).prop_map(type_id)
 }
 
-/// Bytes that look like messages often enough to lead far into the reader.
+/// Bytes that often are valid messages, to reach deep into the decoder.
 fn some_message() -> impl Strategy<Value = Vec<u8>> {
     let leaf = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..6),
@@ -341,10 +347,10 @@ fn some_message() -> impl Strategy<Value = Vec<u8>> {
         .concat()),
     ];
     leaf.prop_recursive(6, 60, 4, |inner| {
-        (1_u8..16, prop::collection::vec(inner, 0..4)).prop_map(|(number, parts)| {
-            let parts = parts.concat();
-            let mut out = wire::Backward::default();
-            out.bytes(u32::from(number), &parts);
+        (1_u8..16, prop::collection::vec(inner, 0..4)).prop_map(|(number, fields)| {
+            let fields = fields.concat();
+            let mut out = wire::ReverseWriter::default();
+            out.bytes(u32::from(number), &fields);
             out.into_bytes()
         })
     })
@@ -354,16 +360,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn any_bytes_end_in_an_object_or_an_error(of in some_type(), parts in prop::collection::vec(some_message(), 0..6)) {
+    fn any_input_is_decoded_or_rejected(type_id in some_type(), fields in prop::collection::vec(some_message(), 0..6)) {
         let table = Table::builtin();
-        if let Ok(mut read) = decode(table, of, &parts.concat()) {
-            // Whatever could be read can be written, and then stays as it is.
-            conform(table, of, &mut read);
-            let bytes = encode(table, of, &read).expect("written");
-            let mut again = decode(table, of, &bytes).expect("read again");
-            conform(table, of, &mut again);
-            prop_assert_eq!(again, read);
+        if let Ok(mut decoded) = decode(table, type_id, &fields.concat()) {
+            // A decoded object can be encoded and decoded again without change.
+            canonicalize(table, type_id, &mut decoded);
+            let bytes = encode(table, type_id, &decoded).expect("encoded");
+            let mut again = decode(table, type_id, &bytes).expect("read again");
+            canonicalize(table, type_id, &mut again);
+            prop_assert_eq!(again, decoded);
         }
-        let _ = Envelope::open(&[MAGIC, &parts.concat()].concat());
+        let _ = Envelope::decode(&[MAGIC, &fields.concat()].concat());
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers, lengths and tags.
+//! Protobuf wire format: tags, varints and length-delimited values.
 
 use crate::DecodeError;
 
@@ -13,9 +13,9 @@ fn error(text: &str) -> DecodeError {
     DecodeError(text.to_owned())
 }
 
-/// One value as it is on the wire.
+/// One undecoded field value.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Raw<'i> {
+pub(super) enum WireValue<'i> {
     Varint(u64),
     Fixed64(u64),
     Bytes(&'i [u8]),
@@ -23,40 +23,43 @@ pub(super) enum Raw<'i> {
     Fixed32,
 }
 
-impl Raw<'_> {
-    /// Whether it is what is written of a field that was never set.
+impl WireValue<'_> {
+    /// Whether it is the encoding of an unset field.
     pub(super) fn is_zero(self) -> bool {
         match self {
-            Raw::Varint(bits) | Raw::Fixed64(bits) => bits == 0,
-            Raw::Bytes(bytes) => bytes.is_empty(),
-            Raw::Group | Raw::Fixed32 => false,
+            WireValue::Varint(bits) | WireValue::Fixed64(bits) => bits == 0,
+            WireValue::Bytes(bytes) => bytes.is_empty(),
+            WireValue::Group | WireValue::Fixed32 => false,
         }
     }
 
     pub(super) fn wire_type(self) -> u64 {
         match self {
-            Raw::Varint(_) => VARINT,
-            Raw::Fixed64(_) => FIXED64,
-            Raw::Bytes(_) => BYTES,
-            Raw::Group => GROUP,
-            Raw::Fixed32 => FIXED32,
+            WireValue::Varint(_) => VARINT,
+            WireValue::Fixed64(_) => FIXED64,
+            WireValue::Bytes(_) => BYTES,
+            WireValue::Group => GROUP,
+            WireValue::Fixed32 => FIXED32,
         }
     }
 }
 
 /// Reads the fields of one message.
 #[derive(Debug)]
-pub(super) struct Reader<'i> {
+pub(super) struct WireReader<'i> {
     rest: &'i [u8],
 }
 
-impl<'i> Reader<'i> {
-    pub(super) fn new(bytes: &'i [u8]) -> Reader<'i> {
-        Reader { rest: bytes }
+impl<'i> WireReader<'i> {
+    pub(super) fn new(bytes: &'i [u8]) -> WireReader<'i> {
+        WireReader { rest: bytes }
     }
 
-    /// The next field and its number; `None` at the end. The name of the message is for errors.
-    pub(super) fn field(&mut self, message: &str) -> Result<Option<(u32, Raw<'i>)>, DecodeError> {
+    /// The number and value of the next field; `None` at the end. `message` is the name for errors.
+    pub(super) fn field(
+        &mut self,
+        message: &str,
+    ) -> Result<Option<(u32, WireValue<'i>)>, DecodeError> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -75,13 +78,13 @@ impl<'i> Reader<'i> {
         }
     }
 
-    fn value(&mut self, wire_type: u64) -> Result<Raw<'i>, DecodeError> {
+    fn value(&mut self, wire_type: u64) -> Result<WireValue<'i>, DecodeError> {
         Ok(match wire_type {
-            VARINT => Raw::Varint(self.varint()?),
+            VARINT => WireValue::Varint(self.varint()?),
             FIXED64 => {
                 let bytes = self.take(8)?;
                 let bytes = bytes.try_into().map_err(|_| error("unexpected EOF"))?;
-                Raw::Fixed64(u64::from_le_bytes(bytes))
+                WireValue::Fixed64(u64::from_le_bytes(bytes))
             }
             BYTES => {
                 let length = self.varint()?;
@@ -89,22 +92,22 @@ impl<'i> Reader<'i> {
                     return Err(error("proto: negative length found during unmarshaling"));
                 }
                 let length = usize::try_from(length).map_err(|_| error("unexpected EOF"))?;
-                Raw::Bytes(self.take(length)?)
+                WireValue::Bytes(self.take(length)?)
             }
             GROUP => {
                 self.skip_group()?;
-                Raw::Group
+                WireValue::Group
             }
             FIXED32 => {
                 self.take(4)?;
-                Raw::Fixed32
+                WireValue::Fixed32
             }
             GROUP_END => return Err(error("proto: unexpected end of group")),
             other => return Err(DecodeError(format!("proto: illegal wireType {other}"))),
         })
     }
 
-    /// Reads over a group. No field of ours is one, and they can be nested, so that only their ends are counted.
+    /// Skips a group. No field in the schema is a group; nested groups are skipped by counting start and end tags.
     fn skip_group(&mut self) -> Result<(), DecodeError> {
         let mut open = 1_usize;
         while open > 0 {
@@ -148,27 +151,27 @@ impl<'i> Reader<'i> {
     }
 }
 
-/// Numbers are of 32 bits in Go.
+/// Go truncates field numbers to 32 bits.
 #[expect(clippy::cast_possible_truncation, reason = "as Go does")]
 fn field_number(tag: u64) -> i32 {
     (tag >> 3) as i32
 }
 
-/// Writes a message from its end to its beginning, so that every length is known when it is written.
+/// Writes a message from its end to its start, so that every length is known when its prefix is written.
 #[derive(Debug, Default)]
-pub(super) struct Backward {
+pub(super) struct ReverseWriter {
     /// Last byte first.
     bytes: Vec<u8>,
 }
 
-impl Backward {
+impl ReverseWriter {
     pub(super) fn into_bytes(self) -> Vec<u8> {
         let mut bytes = self.bytes;
         bytes.reverse();
         bytes
     }
 
-    pub(super) fn raw(&mut self, bytes: &[u8]) {
+    pub(super) fn raw_bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes.iter().rev());
     }
 
@@ -184,7 +187,7 @@ impl Backward {
                 break;
             }
         }
-        self.raw(&digits[..count]);
+        self.raw_bytes(&digits[..count]);
     }
 
     fn tag(&mut self, number: u32, wire_type: u64) {
@@ -197,30 +200,30 @@ impl Backward {
     }
 
     pub(super) fn fixed64(&mut self, number: u32, value: u64) {
-        self.raw(&value.to_le_bytes());
+        self.raw_bytes(&value.to_le_bytes());
         self.tag(number, FIXED64);
     }
 
     pub(super) fn bytes(&mut self, number: u32, bytes: &[u8]) {
-        self.raw(bytes);
-        self.announce(number, bytes.len());
+        self.raw_bytes(bytes);
+        self.tag_and_length(number, bytes.len());
     }
 
-    /// What comes before so many bytes.
-    pub(super) fn announce(&mut self, number: u32, bytes: usize) {
+    /// Writes the tag and length prefix of a field of `bytes` bytes.
+    pub(super) fn tag_and_length(&mut self, number: u32, bytes: usize) {
         self.bare_varint(bytes as u64);
         self.tag(number, BYTES);
     }
 
-    /// A message in the message.
+    /// Writes a nested message.
     pub(super) fn nested<E>(
         &mut self,
         number: u32,
-        write: impl FnOnce(&mut Backward) -> Result<(), E>,
+        write: impl FnOnce(&mut ReverseWriter) -> Result<(), E>,
     ) -> Result<(), E> {
         let end = self.bytes.len();
         write(self)?;
-        self.announce(number, self.bytes.len() - end);
+        self.tag_and_length(number, self.bytes.len() - end);
         Ok(())
     }
 }

@@ -1,14 +1,14 @@
-//! The task that looks after all simulated nodes.
+//! The task that drives all simulated nodes and pods. Entry point: [`run`].
 //!
 //! ```text
-//!   watch on nodes ──► Nodes ──► work ──► requests, a few at a time ──► what came of them
-//!   watch on pods  ──► Pods  ──►  ▲                                          │
-//!   timers ──────────────────────►└──────────────────────────────────────────┘
+//!   watch on nodes ──► nodes ──► queues ──► requests, limited concurrency ──► results
+//!   watch on pods  ──► pods  ──►   ▲                                             │
+//!   timers ───────────────────────►└─────────────────────────────────────────────┘
 //! ```
 
-mod fleet;
-mod notes;
-mod pods;
+mod pod_events;
+mod simulated_nodes;
+mod simulated_pods;
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -20,54 +20,54 @@ use k8s_openapi::jiff::Timestamp;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client};
 use rhumb_client::Error;
-use rhumb_client::watching::events;
+use rhumb_client::reflector::watch_events;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::fleet::{Nodes, Registered, Task};
-use self::pods::Pods;
+use self::simulated_nodes::{NodeRegistration, NodeTask, SimulatedNodes};
+use self::simulated_pods::SimulatedPods;
+use crate::api_client::ApiClient;
+use crate::delay_queue::DelayQueue;
 use crate::fleet::Fleet;
 use crate::names::SIMULATED;
-use crate::requests::Server;
-use crate::timers::Timers;
-use crate::wire;
+use crate::partial_objects;
 
-/// Requests about nodes, and about pods, at the same time. Each has its own, so that many pods silence no node.
+/// Concurrent requests about nodes and about pods. The limits are separate, so that many pods cannot delay heartbeats.
 const NODE_JOBS_MAX: usize = 32;
 const POD_JOBS_MAX: usize = 64;
 const EVENT_JOBS_MAX: usize = 4;
-/// Events that wait to be told; of more, some are not.
+/// Maximum number of queued events; further ones are dropped.
 const EVENTS_MAX: usize = 1000;
-/// Failures in a row of a node or a pod after which people are told: a server that starts again is back before.
+/// Consecutive failures of a node or pod before a warning is logged; a restart of the server causes fewer.
 const FAILURES_QUIET: u32 = 4;
 
-/// Between a failure of everything and the next start.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Delay before the engine is restarted after a failure.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
 
 /// The uid of a pod.
-type Uid = Arc<str>;
+type PodUid = Arc<str>;
 
-/// Something that a node is to do.
+/// A queued task of a node.
 #[derive(Debug, Clone, Copy)]
-struct Work {
+struct NodeWork {
     node: usize,
-    task: Task,
-    /// Which registration of the node it is for. What is left of an earlier one means nothing.
+    task: NodeTask,
+    /// The registration of the node that it belongs to; tasks of earlier registrations are dropped.
     epoch: u32,
 }
 
-/// A node of an earlier run that is too many.
+/// A simulated node of an earlier run that is no longer wanted.
 #[derive(Debug)]
-struct Surplus {
+struct SurplusNode {
     name: String,
     uid: String,
     failures: u32,
 }
 
-impl Surplus {
-    fn new(name: String, uid: String) -> Surplus {
-        Surplus {
+impl SurplusNode {
+    fn new(name: String, uid: String) -> SurplusNode {
+        SurplusNode {
             name,
             uid,
             failures: 0,
@@ -75,38 +75,38 @@ impl Surplus {
     }
 }
 
-/// What a timer is for.
+/// What to do when a timer fires.
 #[derive(Debug)]
-enum Due {
-    Node(Work),
-    Surplus(Surplus),
-    /// Only if that is still when the pod's next state is due.
-    Pod(Uid, Timestamp),
+enum DelayedWork {
+    Node(NodeWork),
+    Surplus(SurplusNode),
+    /// Valid only if the pod's timer still has this deadline.
+    Pod(PodUid, Timestamp),
 }
 
-/// What a request came to.
-enum Done {
-    Node(Work, Result<Registered, Error>),
-    Removed(Surplus, Result<(), Error>),
-    Pod(Uid, Result<(), Error>),
+/// Result of a finished request.
+enum RequestResult {
+    Node(NodeWork, Result<NodeRegistration, Error>),
+    Removed(SurplusNode, Result<(), Error>),
+    Pod(PodUid, Result<(), Error>),
     Told,
 }
 
-/// Everything that both halves need: what is to be done now, and later.
-struct Desk {
-    server: Server,
-    timers: Timers<Due>,
-    node_work: VecDeque<Work>,
-    surplus: VecDeque<Surplus>,
-    pod_work: VecDeque<Uid>,
-    events: VecDeque<notes::Note>,
+/// Work queues and timers shared by nodes and pods.
+struct WorkQueues {
+    server: ApiClient,
+    timers: DelayQueue<DelayedWork>,
+    node_work: VecDeque<NodeWork>,
+    surplus: VecDeque<SurplusNode>,
+    pod_work: VecDeque<PodUid>,
+    events: VecDeque<pod_events::InvalidAnnotationEvent>,
 }
 
-impl Desk {
-    fn new(client: Client) -> Desk {
-        Desk {
-            server: Server::new(client),
-            timers: Timers::new(),
+impl WorkQueues {
+    fn new(client: Client) -> WorkQueues {
+        WorkQueues {
+            server: ApiClient::new(client),
+            timers: DelayQueue::new(),
             node_work: VecDeque::new(),
             surplus: VecDeque::new(),
             pod_work: VecDeque::new(),
@@ -114,63 +114,63 @@ impl Desk {
         }
     }
 
-    fn remove_later(&mut self, mut node: Surplus, error: &Error) {
+    fn remove_later(&mut self, mut node: SurplusNode, error: &Error) {
         node.failures = node.failures.saturating_add(1);
         if node.failures == FAILURES_QUIET + 1 {
-            tracing::warn!(node = node.name, %error, "a simulated node is not removed; it is tried again");
+            tracing::warn!(node = node.name, %error, "failed to remove surplus simulated node; retrying");
         }
         let at = Instant::now() + pause(node.failures);
-        self.timers.add(at, Due::Surplus(node));
+        self.timers.add(at, DelayedWork::Surplus(node));
     }
 }
 
-/// Looks after the nodes of a fleet until `stop`. It may be dropped at any await, and started again anywhere.
+/// Simulates the nodes of a fleet until `stop`. Safe to drop at any await point and to restart in another process.
 pub async fn run(client: Client, fleet: Fleet, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = keep(client.clone(), fleet.clone()) => {}
         }
-        tracing::error!("simulated nodes failed, and are started again");
-        sleep(PAUSE).await;
+        tracing::error!("simulation engine failed; restarting in 1s");
+        sleep(RESTART_DELAY).await;
     }
 }
 
-/// Ends only when something is broken that nobody thought of.
+/// Returns only on an unexpected failure: a request task panicked or a watch ended.
 async fn keep(client: Client, fleet: Fleet) {
-    let nodes: Api<wire::Node> = Api::all(client.clone());
-    let pods: Api<wire::Pod> = Api::all(client.clone());
+    let nodes: Api<partial_objects::Node> = Api::all(client.clone());
+    let pods: Api<partial_objects::Pod> = Api::all(client.clone());
     let of_nodes = Config::default().labels(&format!("{SIMULATED}=true"));
     let of_pods = Config::default().fields("spec.nodeName!=");
-    let mut engine = Engine {
-        nodes: Nodes::new(fleet),
-        pods: Pods::default(),
-        desk: Desk::new(client),
+    let mut engine = SimulationEngine {
+        nodes: SimulatedNodes::new(fleet),
+        pods: SimulatedPods::default(),
+        desk: WorkQueues::new(client),
         jobs: JoinSet::new(),
         node_jobs: 0,
         pod_jobs: 0,
         event_jobs: 0,
     };
-    let nodes = pin!(events(nodes, of_nodes));
-    let pods = pin!(events(pods, of_pods));
+    let nodes = pin!(watch_events(nodes, of_nodes));
+    let pods = pin!(watch_events(pods, of_pods));
     engine.keep(nodes, pods).await;
 }
 
-struct Engine {
-    nodes: Nodes,
-    pods: Pods,
-    desk: Desk,
-    jobs: JoinSet<Done>,
+struct SimulationEngine {
+    nodes: SimulatedNodes,
+    pods: SimulatedPods,
+    desk: WorkQueues,
+    jobs: JoinSet<RequestResult>,
     node_jobs: usize,
     pod_jobs: usize,
     event_jobs: usize,
 }
 
-impl Engine {
+impl SimulationEngine {
     async fn keep(
         &mut self,
-        mut nodes: impl Stream<Item = Event<wire::Node>> + Unpin,
-        mut pods: impl Stream<Item = Event<wire::Pod>> + Unpin,
+        mut nodes: impl Stream<Item = Event<partial_objects::Node>> + Unpin,
+        mut pods: impl Stream<Item = Event<partial_objects::Pod>> + Unpin,
     ) {
         loop {
             self.begin_jobs();
@@ -178,7 +178,7 @@ impl Engine {
             let far = Instant::now() + Duration::from_secs(3600);
             tokio::select! {
                 Some(done) = self.jobs.join_next() => {
-                    // Of a job that panicked nobody knows what it was for.
+                    // The task panicked: it is unknown what it was for, so restart the engine.
                     let Ok(done) = done else { return };
                     self.done(done);
                 }
@@ -196,9 +196,11 @@ impl Engine {
         let now = Instant::now();
         while let Some(due) = self.desk.timers.take(now) {
             match due {
-                Due::Node(work) => self.desk.node_work.push_back(work),
-                Due::Surplus(node) => self.desk.surplus.push_back(node),
-                Due::Pod(uid, at) => self.pods.due(&uid, at, &mut self.nodes, &mut self.desk),
+                DelayedWork::Node(work) => self.desk.node_work.push_back(work),
+                DelayedWork::Surplus(node) => self.desk.surplus.push_back(node),
+                DelayedWork::Pod(uid, at) => {
+                    self.pods.due(&uid, at, &mut self.nodes, &mut self.desk);
+                }
             }
         }
     }
@@ -210,8 +212,8 @@ impl Engine {
             let server = self.desk.server.clone();
             self.node_jobs += 1;
             self.jobs.spawn(async move {
-                let removed = fleet::remove(&server, &node).await;
-                Done::Removed(node, removed)
+                let removed = simulated_nodes::remove(&server, &node).await;
+                RequestResult::Removed(node, removed)
             });
         }
         while self.node_jobs < NODE_JOBS_MAX
@@ -219,7 +221,8 @@ impl Engine {
         {
             if let Some(job) = self.nodes.job(work, &self.desk.server) {
                 self.node_jobs += 1;
-                self.jobs.spawn(async move { Done::Node(work, job.await) });
+                self.jobs
+                    .spawn(async move { RequestResult::Node(work, job.await) });
             }
         }
         while self.pod_jobs < POD_JOBS_MAX
@@ -227,7 +230,8 @@ impl Engine {
         {
             if let Some(job) = self.pods.job(&uid, &mut self.nodes, &mut self.desk) {
                 self.pod_jobs += 1;
-                self.jobs.spawn(async move { Done::Pod(uid, job.await) });
+                self.jobs
+                    .spawn(async move { RequestResult::Pod(uid, job.await) });
             }
         }
         while self.event_jobs < EVENT_JOBS_MAX
@@ -237,35 +241,35 @@ impl Engine {
             self.event_jobs += 1;
             self.jobs.spawn(async move {
                 note.tell(&server).await;
-                Done::Told
+                RequestResult::Told
             });
         }
     }
 
-    fn done(&mut self, done: Done) {
+    fn done(&mut self, done: RequestResult) {
         match done {
-            Done::Node(work, result) => {
+            RequestResult::Node(work, result) => {
                 self.node_jobs -= 1;
                 let held = self.nodes.done(work, result, &mut self.desk);
                 self.pods.resume(held, &mut self.nodes, &mut self.desk);
             }
-            Done::Removed(node, result) => {
+            RequestResult::Removed(node, result) => {
                 self.node_jobs -= 1;
                 if let Err(error) = result {
                     self.desk.remove_later(node, &error);
                 }
             }
-            Done::Pod(uid, result) => {
+            RequestResult::Pod(uid, result) => {
                 self.pod_jobs -= 1;
                 self.pods
                     .done(&uid, result, &mut self.nodes, &mut self.desk);
             }
-            Done::Told => self.event_jobs -= 1,
+            RequestResult::Told => self.event_jobs -= 1,
         }
     }
 }
 
-/// Between a failure and the next attempt: longer and longer.
+/// Exponential backoff after a number of consecutive failures.
 fn pause(failures: u32) -> Duration {
     let factor = 2_u32.saturating_pow(failures.min(10));
     Duration::from_millis(100)

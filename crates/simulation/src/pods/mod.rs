@@ -1,7 +1,7 @@
-//! The life of a pod on a simulated node. Pure: what comes next, and when, follows from the pod and the time.
+//! Lifecycle of a simulated pod, as a pure function of the pod object and the time. No I/O.
 
-pub(crate) mod facts;
-pub(crate) mod life;
+pub(crate) mod lifecycle;
+pub(crate) mod observed_pod;
 pub(crate) mod status;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the status of a pod says after a change, as a strategic merge patch.
+//! Status of a pod after a transition, as a strategic merge patch.
 
 use std::net::Ipv4Addr;
 
@@ -6,32 +6,42 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::facts::Facts;
-use super::life::{Change, Ending};
-use crate::wire::Container;
+use super::lifecycle::{PodTransition, TerminationCause};
+use super::observed_pod::ObservedPod;
+use crate::partial_objects::Container;
 
-/// What a container that was killed exits with.
-const KILLED: i32 = 137;
+/// Exit code of a killed container (128 + SIGKILL).
+const KILLED_EXIT_CODE: i32 = 137;
 
-/// Where a pod is.
+/// Addresses of a pod and its node.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Addresses {
+pub(crate) struct PodAddresses {
     pub(crate) host: Ipv4Addr,
     pub(crate) pod: Ipv4Addr,
 }
 
-/// The whole patch. It is about the pod that was looked at: of another one of its name, or after any other change,
-/// the server refuses it, and what comes next is decided anew.
-pub(crate) fn patch(pod: &Facts, change: Change, addresses: Addresses, now: Timestamp) -> Value {
+/// The whole patch, with uid and resourceVersion preconditions: if the pod has changed or was recreated, the server
+/// rejects it, and the transition is computed again.
+pub(crate) fn patch(
+    pod: &ObservedPod,
+    change: PodTransition,
+    addresses: PodAddresses,
+    now: Timestamp,
+) -> Value {
     json!({
         "metadata": {"uid": pod.uid, "resourceVersion": pod.version},
         "status": status(pod, change, addresses, now),
     })
 }
 
-fn status(pod: &Facts, change: Change, addresses: Addresses, now: Timestamp) -> Value {
+fn status(
+    pod: &ObservedPod,
+    change: PodTransition,
+    addresses: PodAddresses,
+    now: Timestamp,
+) -> Value {
     let is_ready = becomes_ready(pod, change);
-    let begun = pod.status.start_time.as_ref().map_or(now, |time| time.0);
+    let stage_started_at = pod.status.start_time.as_ref().map_or(now, |time| time.0);
     let phase = phase(pod, change);
     let containers = pod.spec.containers.iter();
     let containers: Vec<Value> = containers
@@ -43,7 +53,7 @@ fn status(pod: &Facts, change: Change, addresses: Addresses, now: Timestamp) -> 
         .collect();
     let mut status = json!({
         "phase": phase,
-        "startTime": time(begun),
+        "startTime": time(stage_started_at),
         "hostIP": addresses.host,
         "hostIPs": [{"ip": addresses.host}],
         "conditions": conditions(pod, change, is_ready, now),
@@ -55,53 +65,59 @@ fn status(pod: &Facts, change: Change, addresses: Addresses, now: Timestamp) -> 
     if let Some(generation) = pod.generation {
         status["observedGeneration"] = json!(generation);
     }
-    let has_address = !matches!(change, Change::Accept) && !never_ran(pod, change);
+    let has_address = !matches!(change, PodTransition::Accept) && !never_ran(pod, change);
     if has_address {
         status["podIP"] = json!(addresses.pod);
         status["podIPs"] = json!([{"ip": addresses.pod}]);
     }
-    if change == Change::Finish(Ending::Deadline) {
+    if change == PodTransition::Finish(TerminationCause::Deadline) {
         status["reason"] = json!("DeadlineExceeded");
         status["message"] = json!("Pod was active on the node longer than the specified deadline");
     }
     status
 }
 
-fn phase(pod: &Facts, change: Change) -> &'static str {
+fn phase(pod: &ObservedPod, change: PodTransition) -> &'static str {
     match change {
-        Change::Accept => "Pending",
-        Change::Start { .. } | Change::Ready | Change::BackOff { .. } => "Running",
-        Change::Finish(Ending::Deadline) => "Failed",
-        Change::Finish(_) if exit_code(pod, change) == 0 => "Succeeded",
-        Change::Finish(_) => "Failed",
+        PodTransition::Accept => "Pending",
+        PodTransition::Start { .. } | PodTransition::Ready | PodTransition::BackOff { .. } => {
+            "Running"
+        }
+        PodTransition::Finish(TerminationCause::Deadline) => "Failed",
+        PodTransition::Finish(_) if exit_code(pod, change) == 0 => "Succeeded",
+        PodTransition::Finish(_) => "Failed",
     }
 }
 
-fn becomes_ready(pod: &Facts, change: Change) -> bool {
+fn becomes_ready(pod: &ObservedPod, change: PodTransition) -> bool {
     let script = &pod.script;
     match change {
-        Change::Start { .. } => !script.never_ready && script.ready_after.is_zero(),
-        Change::Ready => true,
+        PodTransition::Start { .. } => !script.never_ready && script.ready_after.is_zero(),
+        PodTransition::Ready => true,
         _ => false,
     }
 }
 
-fn never_ran(pod: &Facts, change: Change) -> bool {
-    matches!(change, Change::Finish(_)) && pod.running_since().is_none() && pod.last_end().is_none()
+fn never_ran(pod: &ObservedPod, change: PodTransition) -> bool {
+    matches!(change, PodTransition::Finish(_))
+        && pod.running_since().is_none()
+        && pod.last_end().is_none()
 }
 
-fn exit_code(pod: &Facts, change: Change) -> i32 {
+fn exit_code(pod: &ObservedPod, change: PodTransition) -> i32 {
     match change {
-        Change::Finish(Ending::Kill | Ending::Deadline) => KILLED,
-        _ if never_ran(pod, change) => KILLED,
+        PodTransition::Finish(TerminationCause::Kill | TerminationCause::Deadline) => {
+            KILLED_EXIT_CODE
+        }
+        _ if never_ran(pod, change) => KILLED_EXIT_CODE,
         _ => pod.script.exit_code.into(),
     }
 }
 
 fn container_status(
-    pod: &Facts,
+    pod: &ObservedPod,
     container: &Container,
-    change: Change,
+    change: PodTransition,
     is_ready: bool,
     now: Timestamp,
 ) -> Value {
@@ -109,7 +125,7 @@ fn container_status(
     let mut before = before.filter(|own| own.name == container.name);
     let before = before.next().cloned().unwrap_or_default();
     let restarts = match change {
-        Change::Start { restarts } => i32::try_from(restarts).unwrap_or(i32::MAX),
+        PodTransition::Start { restarts } => i32::try_from(restarts).unwrap_or(i32::MAX),
         _ => before.restart_count,
     };
     let started = before.state.running.and_then(|own| own.started_at);
@@ -131,32 +147,32 @@ fn container_status(
     let earlier = earlier.unwrap_or_else(|| json!({}));
     let was_running = started.is_some();
     let (state, last) = match change {
-        Change::Accept => (waiting_to_start(pod), json!({})),
-        Change::Start { .. } if was_running => (running(now), ended(before.restart_count)),
-        Change::Start { .. } => (running(now), earlier),
-        Change::Ready => (
+        PodTransition::Accept => (waiting_to_start(pod), json!({})),
+        PodTransition::Start { .. } if was_running => (running(now), ended(before.restart_count)),
+        PodTransition::Start { .. } => (running(now), earlier),
+        PodTransition::Ready => (
             running(started.as_ref().map_or(now, |time| time.0)),
             earlier,
         ),
-        Change::BackOff { .. } => (
+        PodTransition::BackOff { .. } => (
             json!({"waiting": {
                 "reason": "CrashLoopBackOff",
                 "message": format!("back-off restarting container {} of a simulated pod", container.name),
             }}),
             ended(before.restart_count),
         ),
-        Change::Finish(_) if was_running => (ended(restarts), earlier),
-        // It had ended before, and was not started again.
-        Change::Finish(_) if earlier != json!({}) => (earlier, json!({})),
-        Change::Finish(_) => (ended(restarts), json!({})),
+        PodTransition::Finish(_) if was_running => (ended(restarts), earlier),
+        // It had exited before and was not restarted.
+        PodTransition::Finish(_) if earlier != json!({}) => (earlier, json!({})),
+        PodTransition::Finish(_) => (ended(restarts), json!({})),
     };
-    let runs = matches!(change, Change::Start { .. } | Change::Ready);
+    let runs = matches!(change, PodTransition::Start { .. } | PodTransition::Ready);
     json!({
         "name": container.name,
         "image": container.image,
         "imageID": image_id(change),
         "containerID": match change {
-            Change::Accept => String::new(),
+            PodTransition::Accept => String::new(),
             _ => container_id(pod, container, restarts),
         },
         "ready": is_ready,
@@ -167,27 +183,32 @@ fn container_status(
     })
 }
 
-/// Init containers have done their work when the others begin; sidecars run as long as those do.
-fn init_status(pod: &Facts, container: &Container, change: Change, now: Timestamp) -> Value {
+/// Init containers have completed when the main containers start; sidecars run as long as those.
+fn init_status(
+    pod: &ObservedPod,
+    container: &Container,
+    change: PodTransition,
+    now: Timestamp,
+) -> Value {
     let is_sidecar = container.restart_policy == "Always";
-    let begun = pod.status.start_time.as_ref().map_or(now, |time| time.0);
+    let stage_started_at = pod.status.start_time.as_ref().map_or(now, |time| time.0);
     let done = || {
         json!({"terminated": {
             "exitCode": 0,
             "reason": "Completed",
-            "startedAt": time(begun),
+            "startedAt": time(stage_started_at),
             "finishedAt": time(now),
             "containerID": container_id(pod, container, 0),
         }})
     };
     let (state, is_ready, runs) = match change {
-        Change::Accept => (
+        PodTransition::Accept => (
             json!({"waiting": {"reason": "PodInitializing"}}),
             false,
             false,
         ),
-        Change::Finish(_) => (done(), !is_sidecar, false),
-        _ if is_sidecar => (running(begun), true, true),
+        PodTransition::Finish(_) => (done(), !is_sidecar, false),
+        _ if is_sidecar => (running(stage_started_at), true, true),
         _ => (done(), true, false),
     };
     json!({
@@ -202,9 +223,14 @@ fn init_status(pod: &Facts, container: &Container, change: Change, now: Timestam
     })
 }
 
-fn conditions(pod: &Facts, change: Change, is_ready: bool, now: Timestamp) -> Vec<Value> {
-    let is_accepted = change == Change::Accept;
-    let is_over = matches!(change, Change::Finish(_));
+fn conditions(
+    pod: &ObservedPod,
+    change: PodTransition,
+    is_ready: bool,
+    now: Timestamp,
+) -> Vec<Value> {
+    let is_accepted = change == PodTransition::Accept;
+    let is_over = matches!(change, PodTransition::Finish(_));
     let has_init = !pod.spec.init_containers.is_empty();
     let names = pod.spec.containers.iter().map(|own| own.name.as_str());
     let names: Vec<&str> = names.collect();
@@ -244,13 +270,18 @@ fn conditions(pod: &Facts, change: Change, is_ready: bool, now: Timestamp) -> Ve
     .collect()
 }
 
-/// `why_not` is the reason and the message of a condition that is false.
-fn condition(pod: &Facts, type_: &str, why_not: Option<(&str, &str)>, now: Timestamp) -> Value {
+/// `why_not`: reason and message if the condition is false.
+fn condition(
+    pod: &ObservedPod,
+    type_: &str,
+    why_not: Option<(&str, &str)>,
+    now: Timestamp,
+) -> Value {
     let status = if why_not.is_none() { "True" } else { "False" };
     let before = pod.condition(type_).filter(|own| own.status == status);
     let since = before.and_then(|own| own.last_transition_time.as_ref());
     let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    // A merge takes away what is null: the words of the condition before.
+    // Null removes the previous reason and message in the merge.
     json!({
         "type": type_,
         "status": status,
@@ -262,7 +293,7 @@ fn condition(pod: &Facts, type_: &str, why_not: Option<(&str, &str)>, now: Times
     })
 }
 
-fn waiting_to_start(pod: &Facts) -> Value {
+fn waiting_to_start(pod: &ObservedPod) -> Value {
     let reason = match pod.spec.init_containers.is_empty() {
         true => "ContainerCreating",
         false => "PodInitializing",
@@ -275,9 +306,9 @@ fn running(since: Timestamp) -> Value {
 }
 
 fn terminated(
-    pod: &Facts,
+    pod: &ObservedPod,
     container: &Container,
-    change: Change,
+    change: PodTransition,
     started: Timestamp,
     now: Timestamp,
     run: i32,
@@ -303,18 +334,18 @@ fn reason(exit_code: i32) -> &'static str {
     }
 }
 
-fn image_id(change: Change) -> &'static str {
+fn image_id(change: PodTransition) -> &'static str {
     match change {
-        Change::Accept => "",
+        PodTransition::Accept => "",
         _ => "simulated",
     }
 }
 
-fn container_id(pod: &Facts, container: &Container, run: i32) -> String {
+fn container_id(pod: &ObservedPod, container: &Container, run: i32) -> String {
     format!("simulated://{}/{}/{run}", pod.uid, container.name)
 }
 
-/// As Kubernetes writes times: in whole seconds.
+/// RFC 3339 in whole seconds, as Kubernetes writes times.
 pub(crate) fn time(at: Timestamp) -> String {
     at.strftime("%FT%TZ").to_string()
 }

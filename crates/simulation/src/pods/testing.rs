@@ -1,22 +1,22 @@
-//! Pods for tests, with times in seconds since 1970.
+//! Test support: pods, with times in seconds since the Unix epoch.
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::facts::{Facts, Sight};
-use super::life::Change;
-use super::status::{Addresses, patch, time};
+use super::lifecycle::PodTransition;
+use super::observed_pod::{ObservedPod, StageObservation};
+use super::status::{PodAddresses, patch, time};
 
 pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// The time as objects have it.
+/// The time in the format of objects.
 pub(crate) fn said(second: i64) -> String {
     time(at(second))
 }
 
-/// A pod with one container, and these annotations (without their prefix).
+/// A pod with one container and these annotations (without prefix).
 pub(crate) fn pod(restart_policy: &str, annotations: &[(&str, &str)]) -> Value {
     let annotations: serde_json::Map<String, Value> = annotations
         .iter()
@@ -36,20 +36,20 @@ pub(crate) fn pod(restart_policy: &str, annotations: &[(&str, &str)]) -> Value {
     })
 }
 
-pub(crate) fn facts(pod: &Value) -> Facts {
-    let (facts, problems) = Facts::read(serde_json::from_value(pod.clone()).unwrap());
+pub(crate) fn facts(pod: &Value) -> ObservedPod {
+    let (facts, problems) = ObservedPod::read(serde_json::from_value(pod.clone()).unwrap());
     assert_eq!(problems, Vec::<String>::new());
     facts
 }
 
-/// As a process that has just come sees it.
-pub(crate) fn seen(facts: &Facts, now: i64) -> Sight {
-    Sight::new(facts.stage(), at(now))
+/// An observation by a process that has just started.
+pub(crate) fn seen(facts: &ObservedPod, now: i64) -> StageObservation {
+    StageObservation::new(facts.stage(), at(now))
 }
 
-/// The pod after a change, as the server would have it.
-pub(crate) fn changed(pod: &Value, change: Change, now: i64) -> Value {
-    let addresses = Addresses {
+/// The stored pod after a transition.
+pub(crate) fn changed(pod: &Value, change: PodTransition, now: i64) -> Value {
+    let addresses = PodAddresses {
         host: [172, 16, 0, 1].into(),
         pod: [10, 16, 0, 2].into(),
     };

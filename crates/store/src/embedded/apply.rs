@@ -1,41 +1,41 @@
-//! Carries out transactions on the draft of one write.
+//! Applies the transactions of a batch: checks expected revisions and encodes the records of one write.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
 use rhumb_meta::Revision;
 
-use super::index::{Index, Version};
-use super::log::{Body, FrameBuilder, Place, Record, Segments};
+use super::index::{KeyIndex, KeyVersion};
+use super::log::{FrameBuilder, LogRecord, LogRecordBody, RecordId, SegmentList};
 use super::read::entry_at;
-use crate::{Change, ChangeSet, Entry, Error, Key, Operation, Result, Transaction};
+use crate::{ChangeSet, Error, Key, KeyChange, Result, StoreEntry, Transaction, TransactionOp};
 
-/// A write in the making: the index, and above it what this write has changed so far.
-pub(super) struct Draft<'a> {
-    index: &'a Index,
-    segments: &'a Segments,
+/// Builds the write of a batch: reads from the index, overlaid with the changes of the batch so far.
+pub(super) struct CommitBatchBuilder<'a> {
+    index: &'a KeyIndex,
+    segments: &'a SegmentList,
     frame: &'a mut FrameBuilder,
-    /// The latest version of each key that this write has touched, and its value unless it is deleted.
-    touched: HashMap<Key, (Version, Bytes)>,
-    pub(super) added: Vec<(Key, Version)>,
+    /// The latest version of each key that the batch has changed, and its value (empty after a deletion).
+    overlay: HashMap<Key, (KeyVersion, Bytes)>,
+    pub(super) new_versions: Vec<(Key, KeyVersion)>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> CommitBatchBuilder<'a> {
     pub(super) fn new(
-        index: &'a Index,
-        segments: &'a Segments,
+        index: &'a KeyIndex,
+        segments: &'a SegmentList,
         frame: &'a mut FrameBuilder,
     ) -> Self {
-        Draft {
+        CommitBatchBuilder {
             index,
             segments,
             frame,
-            touched: HashMap::new(),
-            added: Vec::new(),
+            overlay: HashMap::new(),
+            new_versions: Vec::new(),
         }
     }
 
-    /// Carries out a transaction as `revision`, or nothing of it. `None` if there was nothing to change.
+    /// Applies a transaction atomically as `revision`. Returns `None` if it changes nothing.
     pub(super) fn apply(
         &mut self,
         transaction: &Transaction,
@@ -44,15 +44,15 @@ impl<'a> Draft<'a> {
         let operations = transaction.operations();
         let mut found = Vec::with_capacity(operations.len());
         for operation in operations {
-            found.push(self.check(operation)?);
+            found.push(self.check_expectation(operation)?);
         }
         let mut changes = Vec::with_capacity(operations.len());
         for (operation, found) in operations.iter().zip(found) {
-            let place = Place {
+            let record_id = RecordId {
                 revision,
                 position: changes.len() as u32,
             };
-            changes.extend(self.write(operation, found, place));
+            changes.extend(self.stage_operation(operation, found, record_id));
         }
         Ok((!changes.is_empty()).then(|| ChangeSet {
             revision: Revision::new(revision),
@@ -60,18 +60,18 @@ impl<'a> Draft<'a> {
         }))
     }
 
-    fn latest(&self, key: &str) -> Option<Version> {
-        match self.touched.get(key) {
-            Some((version, _)) => Some(*version).filter(Version::is_live),
+    fn latest(&self, key: &str) -> Option<KeyVersion> {
+        match self.overlay.get(key) {
+            Some((version, _)) => Some(*version).filter(KeyVersion::is_live),
             None => self.index.latest(key),
         }
     }
 
-    /// The version that the operation finds, if it is one that the operation expects.
-    fn check(&self, operation: &Operation) -> Result<Option<Version>> {
+    /// Checks the expected revision of an operation. Returns the current version of its key.
+    fn check_expectation(&self, operation: &TransactionOp) -> Result<Option<KeyVersion>> {
         let key = operation.key();
         let found = self.latest(key);
-        let modified = found.map(|version| Revision::new(version.place.revision));
+        let modified = found.map(|version| Revision::new(version.record_id.revision));
         if operation.expect().holds(modified) {
             return Ok(found);
         }
@@ -79,28 +79,28 @@ impl<'a> Draft<'a> {
         Err(Error::conflict(key.clone(), entry.transpose()?))
     }
 
-    fn entry(&self, key: &Key, version: Version) -> Result<Entry> {
-        match self.touched.get(key) {
-            Some((_, value)) => Ok(Entry {
+    fn entry(&self, key: &Key, version: KeyVersion) -> Result<StoreEntry> {
+        match self.overlay.get(key) {
+            Some((_, value)) => Ok(StoreEntry {
                 key: key.clone(),
                 value: value.clone(),
                 created: Revision::new(version.created),
-                modified: Revision::new(version.place.revision),
+                modified: Revision::new(version.record_id.revision),
             }),
-            None => entry_at(self.segments, key, version.place),
+            None => entry_at(self.segments, key, version.record_id),
         }
     }
 
-    fn write(
+    fn stage_operation(
         &mut self,
-        operation: &Operation,
-        found: Option<Version>,
-        place: Place,
-    ) -> Option<Change> {
+        operation: &TransactionOp,
+        found: Option<KeyVersion>,
+        record_id: RecordId,
+    ) -> Option<KeyChange> {
         let (key, value, created, body, change) = match operation {
-            Operation::Put { key, value, .. } => {
-                let created = found.map_or(place.revision, |version| version.created);
-                let change = Change::Put {
+            TransactionOp::Put { key, value, .. } => {
+                let created = found.map_or(record_id.revision, |version| version.created);
+                let change = KeyChange::Put {
                     key: key.clone(),
                     value: value.clone(),
                     created: Revision::new(created),
@@ -109,20 +109,20 @@ impl<'a> Draft<'a> {
                     key,
                     value.clone(),
                     created,
-                    Body::Put { created, value },
+                    LogRecordBody::Put { created, value },
                     change,
                 )
             }
-            Operation::Delete { key, .. } if found.is_some() => {
-                let change = Change::Delete { key: key.clone() };
-                (key, Bytes::new(), 0, Body::Delete, change)
+            TransactionOp::Delete { key, .. } if found.is_some() => {
+                let change = KeyChange::Delete { key: key.clone() };
+                (key, Bytes::new(), 0, LogRecordBody::Delete, change)
             }
-            Operation::Delete { .. } | Operation::Check { .. } => return None,
+            TransactionOp::Delete { .. } | TransactionOp::Check { .. } => return None,
         };
-        self.frame.add(place, &Record { key, body });
-        let version = Version { place, created };
-        self.touched.insert(key.clone(), (version, value));
-        self.added.push((key.clone(), version));
+        self.frame.add(record_id, &LogRecord { key, body });
+        let version = KeyVersion { record_id, created };
+        self.overlay.insert(key.clone(), (version, value));
+        self.new_versions.push((key.clone(), version));
         Some(change)
     }
 }

@@ -1,11 +1,11 @@
-//! The one writer: gathers all waiting transactions into one durable write.
+//! The single writer thread: commits all queued transactions in one durable write (group commit).
 //!
 //! ```text
-//! wait for a transaction ─► take all that wait with it ─► check and write each ─► fsync ─► publish ─► answer
+//! wait for a transaction ─► drain the queue ─► check and stage each ─► append + fsync ─► publish ─► respond
 //! ```
 //!
-//! While one batch is synced the next one gathers, so the cost of a sync is shared by all who wait for it. While many
-//! write, it gathers for a little longer ([`super::gathering`]).
+//! Transactions queue up while a batch is synced, so they share the cost of the next sync. Under load the committer
+//! waits a little longer for a larger batch ([`super::group_commit`]).
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -14,34 +14,34 @@ use std::time::{Duration, Instant};
 use rhumb_meta::Revision;
 use tokio::sync::oneshot;
 
-use super::apply::Draft;
-use super::cleaner::Cleaning;
-use super::fault::guarded;
-use super::feed::Feed;
-use super::gathering::{self, Gathering};
-use super::index::{Index, SharedIndex, Version};
-use super::leader::{Answer, Writer};
-use super::log::{FrameBuilder, Log, Reached, Tail};
-use super::retention::Ages;
+use super::apply::CommitBatchBuilder;
+use super::change_feed::ChangeFeed;
+use super::commit_ack::{CommitResponder, CommitResponse};
+use super::disk_error::catch_panic;
+use super::group_commit::{self, GroupCommitDelay};
+use super::index::{KeyIndex, KeyVersion, SharedKeyIndex};
+use super::log::{FrameBuilder, LogAppender, RevisionBounds, SegmentedLog};
+use super::retention::CompactionSchedule;
+use super::segment_cleaner::SegmentCleanerHandle;
 use crate::{ChangeSet, Error, Key, Result, Transaction};
 
-/// At most this many transactions share one write, which bounds how long any of them waits.
+/// The maximum number of transactions in one write; bounds the latency of each.
 const BATCH_MAX: usize = 1024;
 const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How often an idle committer looks after the history and a full disk.
+/// How often an idle committer runs its background work: automatic compaction and recovery from a full disk.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many versions that nobody can ask for are forgotten at a time, while nobody can read the index.
-const FORGOTTEN_MAX: usize = 512;
+/// How many compacted versions are pruned from the index at a time; readers are blocked meanwhile.
+const PRUNED_VERSIONS_MAX: usize = 512;
 
-/// For how long writes are refused without trying after one that found no room.
-const REFUSAL: Duration = Duration::from_millis(100);
+/// How long writes are rejected without an attempt after the disk was full.
+const FULL_DISK_PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) enum Request {
+pub(super) enum CommitterRequest {
     Commit {
         transaction: Transaction,
-        writer: Writer,
+        waiter: CommitResponder,
     },
     Compact {
         revision: Revision,
@@ -50,41 +50,41 @@ pub(super) enum Request {
 }
 
 pub(super) struct Committer {
-    log: Arc<Log>,
-    tail: Tail,
-    index: SharedIndex,
-    feed: Arc<Feed>,
-    requests: Receiver<Request>,
-    gathering: Arc<Gathering>,
-    last_batch: Option<gathering::Batch>,
-    ages: Ages,
-    cleaning: Cleaning,
+    log: Arc<SegmentedLog>,
+    tail: LogAppender,
+    index: SharedKeyIndex,
+    feed: Arc<ChangeFeed>,
+    requests: Receiver<CommitterRequest>,
+    group_commit: Arc<GroupCommitDelay>,
+    last_batch: Option<group_commit::LastBatchStats>,
+    retention: CompactionSchedule,
+    cleaner: SegmentCleanerHandle,
     started: Instant,
-    /// The next write; kept for its buffers.
+    /// The frame of the next write; kept to reuse its buffers.
     frame: FrameBuilder,
-    /// Until when writes are refused because the last one found no room.
+    /// Writes are rejected until this time because the disk was full.
     refuse_until: Option<Instant>,
 }
 
-type Batch = Vec<(Transaction, Writer)>;
+type CommitBatch = Vec<(Transaction, CommitResponder)>;
 
-/// What a write means for the index and the streams, once it is durable.
+/// The effects of a write on the index and the change streams; applied once the write is durable.
 #[derive(Default)]
-struct Written {
-    sets: Vec<ChangeSet>,
-    added: Vec<(Key, Version)>,
+struct StagedWrite {
+    change_sets: Vec<ChangeSet>,
+    new_versions: Vec<(Key, KeyVersion)>,
     revision: u64,
     compacted: u64,
 }
 
 impl Committer {
     pub(super) fn new(
-        (log, tail): (Arc<Log>, Tail),
-        index: SharedIndex,
-        feed: Arc<Feed>,
-        (requests, gathering): (Receiver<Request>, Arc<Gathering>),
-        ages: Ages,
-        cleaning: Cleaning,
+        (log, tail): (Arc<SegmentedLog>, LogAppender),
+        index: SharedKeyIndex,
+        feed: Arc<ChangeFeed>,
+        (requests, group_commit): (Receiver<CommitterRequest>, Arc<GroupCommitDelay>),
+        retention: CompactionSchedule,
+        cleaner: SegmentCleanerHandle,
     ) -> Self {
         Committer {
             log,
@@ -92,23 +92,23 @@ impl Committer {
             index,
             feed,
             requests,
-            gathering,
+            group_commit,
             last_batch: None,
-            ages,
-            cleaning,
+            retention,
+            cleaner,
             started: Instant::now(),
             frame: FrameBuilder::default(),
             refuse_until: None,
         }
     }
 
-    /// Serves until all senders are gone, then closes the log.
+    /// Serves requests until all senders are dropped, then closes the log.
     pub(super) fn run(mut self) {
-        self.cleaning.look();
+        self.cleaner.wake_if_needed();
         loop {
-            let done = match self.requests.recv_timeout(self.patience()) {
-                Ok(request) => guarded(|| self.serve(request)),
-                Err(RecvTimeoutError::Timeout) => guarded(|| self.tend()),
+            let done = match self.requests.recv_timeout(self.idle_timeout()) {
+                Ok(request) => catch_panic(|| self.serve(request)),
+                Err(RecvTimeoutError::Timeout) => catch_panic(|| self.run_idle_work()),
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             if let Err(error) = done {
@@ -116,16 +116,16 @@ impl Committer {
             }
         }
         self.log.close();
-        self.feed.end();
-        self.cleaning.end();
+        self.feed.close();
+        self.cleaner.stop();
         if self.log.check_writable().is_ok() {
             self.tail.close();
         }
     }
 
-    /// How long to wait for a request before the store is tended: not at all while there is garbage.
-    fn patience(&self) -> Duration {
-        // A store that stands still forgets nothing.
+    /// How long to wait for a request before running idle work: no time at all while there is garbage to prune.
+    fn idle_timeout(&self) -> Duration {
+        // After a storage failure nothing is pruned.
         if self.log.check_writable().is_ok() && self.index.read().has_garbage() {
             Duration::ZERO
         } else {
@@ -133,28 +133,28 @@ impl Committer {
         }
     }
 
-    /// Carries out a request, and with it all transactions that wait behind it.
-    fn serve(&mut self, first: Request) {
-        // While writes fail all the time nothing else looks after those who wait.
-        self.feed.leader.lose_patience();
-        let mut batch = Batch::new();
+    /// Serves a request together with all transactions queued behind it.
+    fn serve(&mut self, first: CommitterRequest) {
+        // Idle work does not run while requests keep coming, and failing writes do not reach `CommitAckGate::defer`.
+        self.feed.ack_gate.release_overdue();
+        let mut batch = CommitBatch::new();
         let mut bytes = 0;
-        if let (Request::Commit { .. }, Some(last)) = (&first, &self.last_batch) {
-            self.gathering.wait_for_as_many_as(last);
+        if let (CommitterRequest::Commit { .. }, Some(last)) = (&first, &self.last_batch) {
+            self.group_commit.wait_for_batch_like(last);
         }
         let mut next = Some(first);
         while let Some(request) = next.take() {
             match request {
-                Request::Commit {
+                CommitterRequest::Commit {
                     transaction,
-                    writer,
+                    waiter: writer,
                 } => {
                     bytes += transaction.size();
                     batch.push((transaction, writer));
                 }
-                Request::Compact { revision, reply } => {
-                    self.commit(std::mem::take(&mut batch));
-                    // Whoever asked may have gone; the compaction stands.
+                CommitterRequest::Compact { revision, reply } => {
+                    self.commit_and_measure(std::mem::take(&mut batch));
+                    // The caller may have dropped its future; the compaction is done anyway.
                     let _ = reply.send(self.compact(revision));
                     return;
                 }
@@ -163,123 +163,133 @@ impl Committer {
                 next = self.requests.try_recv().ok();
             }
         }
-        self.commit(batch);
+        self.commit_and_measure(batch);
     }
 
-    /// Carries out a batch, and remembers what it was like.
-    fn commit(&mut self, batch: Batch) {
-        let (transactions, begun) = (batch.len(), Instant::now());
-        self.gathering.taken(transactions);
-        self.carry_out(batch);
+    /// Commits a batch and records its size and duration for group commit.
+    fn commit_and_measure(&mut self, batch: CommitBatch) {
+        let (transactions, started) = (batch.len(), Instant::now());
+        self.group_commit.transactions_dequeued(transactions);
+        self.commit_batch(batch);
         let ended = Instant::now();
-        self.last_batch = Some(gathering::Batch {
+        self.last_batch = Some(group_commit::LastBatchStats {
             transactions,
-            took: ended - begun,
-            ended,
+            commit_time: ended - started,
+            finished_at: ended,
         });
     }
 
-    /// Carries out each transaction of the batch that can be, makes that durable and then visible.
-    fn carry_out(&mut self, batch: Batch) {
+    /// Applies the transactions of the batch whose expectations hold, makes them durable, then visible.
+    fn commit_batch(&mut self, batch: CommitBatch) {
         if let Err(error) = self.check_writable() {
-            return tell_all(batch.into_iter().map(|(_, writer)| writer), &error);
+            return fail_all(batch.into_iter().map(|(_, writer)| writer), &error);
         }
-        let (mut answers, written) = self.draft(batch);
-        if written.sets.is_empty() {
-            let due = self.feed.leader.hold(answers);
-            return due.into_iter().for_each(Answer::send);
+        let (mut responses, written) = self.stage(batch);
+        if written.change_sets.is_empty() {
+            let due = self.feed.ack_gate.defer(responses);
+            return due.into_iter().for_each(CommitResponse::send);
         }
-        if let Err(error) = self.write(written, &mut answers) {
-            tell_all(answers.into_iter().map(|answer| answer.writer), &error);
+        if let Err(error) = self.persist(written, &mut responses) {
+            fail_all(responses.into_iter().map(|answer| answer.waiter), &error);
         }
     }
 
-    /// For some time after a write that found no room, others are refused without trying.
+    /// Rejects writes after a storage failure, and for a short time after the disk was full.
     fn check_writable(&self) -> Result<()> {
         self.log.check_writable()?;
         match self.refuse_until {
             Some(time) if Instant::now() < time => Err(Error::StorageFull {
-                reason: "the last write found no room".to_owned(),
+                reason: "no space left for the last write".to_owned(),
             }),
             _ => Ok(()),
         }
     }
 
-    fn draft(&mut self, batch: Batch) -> (Vec<Answer>, Written) {
+    fn stage(&mut self, batch: CommitBatch) -> (Vec<CommitResponse>, StagedWrite) {
         let index = self.index.read();
-        let mut written = Written::beginning_at(&index);
+        let mut written = StagedWrite::starting_from(&index);
         let segments = self.log.segments();
         self.frame.clear();
-        let mut draft = Draft::new(&index, &segments, &mut self.frame);
-        let mut answers = Vec::with_capacity(batch.len());
+        let mut builder = CommitBatchBuilder::new(&index, &segments, &mut self.frame);
+        let mut responses = Vec::with_capacity(batch.len());
         for (transaction, writer) in batch {
             let next = written.revision + 1;
-            let result = draft.apply(&transaction, next).map(|set| {
+            let result = builder.apply(&transaction, next).map(|set| {
                 if let Some(set) = set {
                     written.revision = next;
-                    written.sets.push(set);
+                    written.change_sets.push(set);
                 }
                 Revision::new(written.revision)
             });
-            answers.push(Answer { result, writer });
+            responses.push(CommitResponse {
+                result,
+                waiter: writer,
+            });
         }
-        written.added = draft.added;
-        (answers, written)
+        written.new_versions = builder.new_versions;
+        (responses, written)
     }
 
-    /// Makes a write durable and then visible. When the disk is full nothing has happened; after any other failure
-    /// of the disk nothing is written any more.
-    fn write(&mut self, mut written: Written, answers: &mut Vec<Answer>) -> Result<()> {
+    /// Makes a write durable, then visible. If the disk is full, nothing was changed; after any other disk error all
+    /// further writes are rejected.
+    fn persist(
+        &mut self,
+        mut written: StagedWrite,
+        responses: &mut Vec<CommitResponse>,
+    ) -> Result<()> {
         let now = self.started.elapsed();
-        let due = self.ages.due(now, written.revision, written.compacted);
+        let due = self
+            .retention
+            .compaction_due(now, written.revision, written.compacted);
         written.compacted = written.compacted.max(due.unwrap_or(0));
-        let reached = Reached {
+        let reached = RevisionBounds {
             revision: written.revision,
             compacted: written.compacted,
         };
         match self.tail.append(&mut self.frame, reached) {
             Ok(()) => {
                 if due.is_some() {
-                    self.ages.done(now);
+                    self.retention.compaction_done(now);
                 }
-                self.show(written, std::mem::take(answers));
+                self.publish(written, std::mem::take(responses));
                 Ok(())
             }
             Err(error @ (Error::StorageFull { .. } | Error::OutcomeUnknown { .. })) => {
-                tracing::warn!("a write failed: {error}");
-                self.refuse_until = Some(Instant::now() + REFUSAL);
+                tracing::warn!(%error, "write failed for lack of space; rejecting writes for a moment");
+                self.refuse_until = Some(Instant::now() + FULL_DISK_PAUSE);
                 Err(error)
             }
             Err(error) => Err(self.log.halt(error)),
         }
     }
 
-    /// Makes a durable write visible: first to reads, then to streams, then to its writers.
-    fn show(&mut self, written: Written, answers: Vec<Answer>) {
+    /// Makes a durable write visible: first to reads, then to change streams, then to its writers.
+    fn publish(&mut self, written: StagedWrite, responses: Vec<CommitResponse>) {
         self.refuse_until = None;
         let mut index = self.index.write();
         let mut droppable = Vec::new();
-        for (key, version) in &written.added {
+        for (key, version) in &written.new_versions {
             droppable.extend(index.add(key, *version));
         }
-        index.reached(written.revision, written.compacted);
-        // More than this write supersedes, or garbage would grow without end.
-        let forgotten_max = FORGOTTEN_MAX.max(2 * written.added.len());
-        droppable.extend(index.forget(forgotten_max));
+        index.advance_revisions(written.revision, written.compacted);
+        // Prune more than this write adds, or garbage would grow without bound.
+        let forgotten_max = PRUNED_VERSIONS_MAX.max(2 * written.new_versions.len());
+        droppable.extend(index.prune(forgotten_max));
         let any_droppable = !droppable.is_empty();
-        self.log.note_dead(droppable);
-        // Before the index is let go, or a reader could see more than streams and the revision admit.
-        let due = self.feed.publish(written.sets, answers);
+        self.log.mark_dead(droppable);
+        // Before the index lock is released, or a read could return a revision that `revision()` does not report yet.
+        let due = self.feed.publish(written.change_sets, responses);
         drop(index);
-        due.into_iter().for_each(Answer::send);
-        self.ages.note(self.started.elapsed(), written.revision);
+        due.into_iter().for_each(CommitResponse::send);
+        self.retention
+            .record_revision(self.started.elapsed(), written.revision);
         if any_droppable {
-            self.cleaning.look();
+            self.cleaner.wake_if_needed();
         }
     }
 
     fn compact(&mut self, revision: Revision) -> Result<()> {
-        let (current, compacted) = self.index.read().bounds();
+        let (current, compacted) = self.index.read().revision_bounds();
         if revision > current {
             return Err(Error::FutureRevision {
                 requested: revision,
@@ -290,64 +300,64 @@ impl Committer {
             return Ok(());
         }
         self.check_writable()?;
-        self.move_history_on(revision.get())
+        self.advance_compaction(revision.get())
     }
 
-    /// What an idle committer does: looks after the history, and tries a full disk again.
-    fn tend(&mut self) {
-        self.feed.leader.lose_patience();
+    /// Idle work: compacts history that exceeds the retention, retries after a full disk, prunes the index.
+    fn run_idle_work(&mut self) {
+        self.feed.ack_gate.release_overdue();
         if self.log.check_writable().is_err() {
             return;
         }
         let now = self.started.elapsed();
-        let (revision, compacted) = self.index.read().bounds();
+        let (revision, compacted) = self.index.read().revision_bounds();
         let (revision, compacted) = (revision.get(), compacted.get());
-        self.ages.note(now, revision);
-        let tended = match self.ages.due(now, revision, compacted) {
-            Some(begin) => self.move_history_on(begin),
-            None => self.cut_back(),
+        self.retention.record_revision(now, revision);
+        let tended = match self.retention.compaction_due(now, revision, compacted) {
+            Some(begin) => self.advance_compaction(begin),
+            None => self.truncate_unacknowledged(),
         };
         if let Err(error) = tended {
-            tracing::warn!("could not tend the log: {error}");
+            tracing::warn!(%error, "failed to compact or truncate the log; retrying in a second");
         }
-        self.forget();
-        self.cleaning.look();
+        self.prune_index();
+        self.cleaner.wake_if_needed();
     }
 
-    /// Takes away what a full disk has left; any other failure of the disk stops the store.
-    fn cut_back(&mut self) -> Result<()> {
-        let cut = self.tail.cut_back();
+    /// Truncates an incomplete write left by a full disk; any other disk error stops all writes.
+    fn truncate_unacknowledged(&mut self) -> Result<()> {
+        let cut = self.tail.truncate_unacknowledged();
         cut.map_err(|error| match error {
             Error::StorageFull { .. } => error,
             error => self.log.halt(error),
         })
     }
 
-    /// From now on the history begins here. Changes no entry.
-    fn move_history_on(&mut self, begin: u64) -> Result<()> {
+    /// Moves the compaction revision to `begin`. Changes no entry.
+    fn advance_compaction(&mut self, begin: u64) -> Result<()> {
         self.frame.clear();
-        let mut written = Written::beginning_at(&self.index.read());
+        let mut written = StagedWrite::starting_from(&self.index.read());
         written.compacted = begin;
-        self.write(written, &mut Vec::new())
+        self.persist(written, &mut Vec::new())
     }
 
-    fn forget(&mut self) {
+    fn prune_index(&mut self) {
         let mut index = self.index.write();
-        let droppable = index.forget(FORGOTTEN_MAX);
-        self.log.note_dead(droppable);
+        let droppable = index.prune(PRUNED_VERSIONS_MAX);
+        self.log.mark_dead(droppable);
     }
 }
 
-impl Written {
-    fn beginning_at(index: &Index) -> Self {
-        Written {
+impl StagedWrite {
+    fn starting_from(index: &KeyIndex) -> Self {
+        StagedWrite {
             revision: index.revision().get(),
             compacted: index.compacted().get(),
-            ..Written::default()
+            ..StagedWrite::default()
         }
     }
 }
 
-fn tell_all(writers: impl Iterator<Item = Writer>, error: &Error) {
-    writers.for_each(|writer| writer.tell(Err(error.clone())));
+fn fail_all(writers: impl Iterator<Item = CommitResponder>, error: &Error) {
+    writers.for_each(|writer| writer.respond(Err(error.clone())));
 }

@@ -1,9 +1,9 @@
-//! The data directory: who may use it, and what lies in it.
+//! The data directory: layout, lock file, creation of a new log.
 //!
 //! ```text
-//! DIR/LOCK      held by the process that uses the directory; its id is inside
+//! DIR/LOCK      locked by the process that uses the directory; contains its process id
 //! DIR/log/      the log
-//! DIR/log.new/  a log in the making, renamed when it is whole
+//! DIR/log.new/  an unfinished new log, renamed to log/ when it is complete
 //! ```
 
 use std::ffi::OsStr;
@@ -11,160 +11,162 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::disk::{Disk, Folder};
-use super::file::{FileError, private, put_in_place, sync_parent};
-use super::log::{FIRST_REVISION, is_segment, make_first_segment};
+use super::disk::{Disk, DiskDirectory};
+use super::file::{DataDirectoryError, owner_only_options, rename_into_place, sync_parent};
+use super::log::{FIRST_REVISION, create_active_segment, is_segment};
 
 const LOCK: &str = "LOCK";
 const LOG: &str = "log";
-const UNFINISHED: &str = "log.new";
+const UNFINISHED_LOG: &str = "log.new";
 
-/// What stores of format 1 lie in.
-const FORMAT_1: &str = "store.redb";
+/// The file of a store in format 1.
+const FORMAT_1_FILE: &str = "store.redb";
 
-/// A data directory that this process holds. Dropping it lets the next one in.
+/// A data directory locked by this process. Dropping it releases the lock.
 #[derive(Debug)]
-pub(super) struct Directory {
+pub(super) struct DataDirectory {
     path: PathBuf,
     _lock: File,
 }
 
-impl Directory {
-    /// Takes hold of the directory, and creates it if need be. What is foreign is left untouched.
-    pub(super) fn hold(path: &Path) -> Result<Self, FileError> {
-        create(path).map_err(FileError::io(path))?;
-        refuse_foreign(path)?;
-        let lock = lock(&path.join(LOCK))?;
-        Ok(Directory {
+impl DataDirectory {
+    /// Locks the directory, creating it if needed. A directory with foreign files is rejected and not changed.
+    pub(super) fn lock(path: &Path) -> Result<Self, DataDirectoryError> {
+        create_durably(path).map_err(DataDirectoryError::io(path))?;
+        reject_foreign_files(path)?;
+        let lock = acquire_lock_file(&path.join(LOCK))?;
+        Ok(DataDirectory {
             path: path.to_owned(),
             _lock: lock,
         })
     }
 
-    /// Takes hold of a directory that holds a store.
-    pub(super) fn hold_existing(path: &Path) -> Result<Self, FileError> {
+    /// Locks a directory that contains a store.
+    pub(super) fn lock_existing(path: &Path) -> Result<Self, DataDirectoryError> {
         if !path.join(LOG).exists() {
-            refuse_format_1(path)?;
-            return Err(FileError::Missing {
+            reject_format_1(path)?;
+            return Err(DataDirectoryError::Missing {
                 path: path.to_owned(),
             });
         }
-        Self::hold(path)
+        Self::lock(path)
     }
 
-    pub(super) fn log(&self) -> PathBuf {
+    pub(super) fn log_path(&self) -> PathBuf {
         self.path.join(LOG)
     }
 
-    /// Makes a new log with `fill`, and puts it in place only when it is whole and on disk.
+    /// Creates a new log with `fill`, and renames it into place when it is complete and durable.
     pub(super) fn create_log(
         &self,
-        fill: impl FnOnce(&Folder) -> Result<(), FileError>,
-    ) -> Result<(), FileError> {
-        let unfinished = self.path.join(UNFINISHED);
+        fill: impl FnOnce(&DiskDirectory) -> Result<(), DataDirectoryError>,
+    ) -> Result<(), DataDirectoryError> {
+        let unfinished = self.path.join(UNFINISHED_LOG);
         match fs::remove_dir_all(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(FileError::io(&unfinished)(error));
+                return Err(DataDirectoryError::io(&unfinished)(error));
             }
             _ => {}
         }
-        create(&unfinished).map_err(FileError::io(&unfinished))?;
-        let folder = Folder::open(&unfinished).map_err(FileError::io(&unfinished))?;
-        let filled = fill(&folder).and_then(|()| put_in_place(&unfinished, &self.log()));
+        create_durably(&unfinished).map_err(DataDirectoryError::io(&unfinished))?;
+        let log_directory =
+            DiskDirectory::open(&unfinished).map_err(DataDirectoryError::io(&unfinished))?;
+        let filled =
+            fill(&log_directory).and_then(|()| rename_into_place(&unfinished, &self.log_path()));
         filled.inspect_err(|_| {
-            // It is ours and useless; what matters is why.
+            // Best effort: the original error is what matters.
             let _ = fs::remove_dir_all(&unfinished);
         })
     }
 
-    /// Makes the log of a store that nobody has written to.
-    pub(super) fn create_empty_log(&self) -> Result<(), FileError> {
-        self.create_log(|folder| {
-            let made = make_first_segment(folder, FIRST_REVISION + 1);
-            made.map_err(|error| FileError::not_written(&self.log(), error))
+    /// Creates the log of an empty store.
+    pub(super) fn create_empty_log(&self) -> Result<(), DataDirectoryError> {
+        self.create_log(|log_directory| {
+            let made = create_active_segment(log_directory, FIRST_REVISION + 1);
+            made.map_err(|error| DataDirectoryError::not_written(&self.log_path(), error))
         })
     }
 }
 
-/// Makes an empty log on a disk that is new.
+/// Creates an empty log on a disk that has no segments.
 pub(super) fn initialise_if_new(disk: &dyn Disk) -> io::Result<()> {
     let is_new = !disk.names()?.iter().any(|name| is_segment(name));
     if is_new {
-        make_first_segment(disk, FIRST_REVISION + 1)?;
+        create_active_segment(disk, FIRST_REVISION + 1)?;
     }
     Ok(())
 }
 
-/// Creates the directory and what is missing above it, and makes that durable.
-fn create(path: &Path) -> io::Result<()> {
+/// Creates the directory and its missing parents durably.
+fn create_durably(path: &Path) -> io::Result<()> {
     let missing: Vec<_> = path
         .ancestors()
-        .take_while(|place| !place.exists())
+        .take_while(|ancestor| !ancestor.exists())
         .collect();
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
-    // The objects of a cluster include its secrets.
+    // The store contains Secrets.
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)?;
     let created = missing
         .iter()
         .rev()
-        .filter(|place| !place.as_os_str().is_empty());
-    for place in created {
-        sync_parent(place)?;
+        .filter(|ancestor| !ancestor.as_os_str().is_empty());
+    for ancestor in created {
+        sync_parent(ancestor)?;
     }
     Ok(())
 }
 
-/// A directory without a store must hold nothing else: it may be somebody's data.
-fn refuse_foreign(path: &Path) -> Result<(), FileError> {
+/// Rejects a directory without a store that contains other files: they may belong to another program.
+fn reject_foreign_files(path: &Path) -> Result<(), DataDirectoryError> {
     if path.join(LOG).exists() {
         return Ok(());
     }
-    refuse_format_1(path)?;
-    // The log as well: another process may be making it at this moment.
-    let known = [LOCK, UNFINISHED, LOG].map(OsStr::new);
-    for item in fs::read_dir(path).map_err(FileError::io(path))? {
-        let name = item.map_err(FileError::io(path))?.file_name();
+    reject_format_1(path)?;
+    // The log is allowed as well: another process may be creating it right now.
+    let known = [LOCK, UNFINISHED_LOG, LOG].map(OsStr::new);
+    for item in fs::read_dir(path).map_err(DataDirectoryError::io(path))? {
+        let name = item.map_err(DataDirectoryError::io(path))?.file_name();
         if !known.contains(&name.as_os_str()) {
-            return Err(FileError::Foreign {
+            return Err(DataDirectoryError::NotAStore {
                 path: path.to_owned(),
-                found: format!("it holds {name:?} but no {LOG}"),
+                found: format!("it contains {name:?} but no {LOG}"),
             });
         }
     }
     Ok(())
 }
 
-fn refuse_format_1(path: &Path) -> Result<(), FileError> {
-    let path = path.join(FORMAT_1);
+fn reject_format_1(path: &Path) -> Result<(), DataDirectoryError> {
+    let path = path.join(FORMAT_1_FILE);
     if path.exists() {
-        return Err(FileError::OtherFormat { path, found: 1 });
+        return Err(DataDirectoryError::UnsupportedFormat { path, found: 1 });
     }
     Ok(())
 }
 
-fn lock(path: &Path) -> Result<File, FileError> {
-    let opened = private().create(true).truncate(false).open(path);
-    let mut file = opened.map_err(FileError::io(path))?;
+fn acquire_lock_file(path: &Path) -> Result<File, DataDirectoryError> {
+    let opened = owner_only_options().create(true).truncate(false).open(path);
+    let mut file = opened.map_err(DataDirectoryError::io(path))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut process = String::new();
-            // Only for the message: whoever holds the lock may be about to write its id.
+            // Only for the error message: the lock holder may not have written its id yet.
             let _ = file.read_to_string(&mut process);
             let directory = path.parent().unwrap_or(path);
-            return Err(FileError::InUse {
+            return Err(DataDirectoryError::InUse {
                 path: directory.to_owned(),
                 process: process.trim().to_owned(),
             });
         }
-        Err(TryLockError::Error(error)) => return Err(FileError::io(path)(error)),
+        Err(TryLockError::Error(error)) => return Err(DataDirectoryError::io(path)(error)),
     }
     let process = std::process::id();
     file.set_len(0)
         .and_then(|()| writeln!(file, "{process}"))
-        .map_err(FileError::io(path))?;
+        .map_err(DataDirectoryError::io(path))?;
     Ok(file)
 }

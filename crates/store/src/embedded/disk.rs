@@ -1,4 +1,4 @@
-//! What the log lies on: a folder of files, or a simulated disk in tests.
+//! File access of the log behind a trait: a local directory, or a simulated disk in tests.
 
 use std::fmt::Debug;
 use std::fs::{self, File};
@@ -6,59 +6,59 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::file::private;
+use super::file::owner_only_options;
 
-/// A place for files with names.
+/// A flat directory of named files.
 pub trait Disk: Debug + Send + Sync + 'static {
     fn names(&self) -> io::Result<Vec<String>>;
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Makes an empty file, in place of one that has the name.
+    /// Creates an empty file, replacing an existing one.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Gives a file another name, in place of one that has it; durable when it returns.
+    /// Renames a file, replacing an existing one. Durable when it returns.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Takes the name away. Whoever has the file open can go on reading it.
+    /// Unlinks a file. Open handles can still read it.
     fn remove(&self, name: &str) -> io::Result<()>;
 }
 
-/// An open file.
+/// An open file of a [`Disk`].
 pub trait DiskFile: Debug + Send + Sync {
     fn size(&self) -> io::Result<u64>;
 
-    /// Fills `out`, or fails.
+    /// Fills `out` completely, or fails.
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
 
-    /// Writes all of `bytes`. When it fails, any part of them may have been written.
+    /// Writes all of `bytes`. On failure any part of them may have been written.
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Cuts the file off, or makes it longer with zeros.
+    /// Truncates the file, or extends it with zeros.
     fn set_size(&self, size: u64) -> io::Result<()>;
 
-    /// Makes everything that was written durable, and the size as well.
+    /// Makes all written data and the file size durable (fdatasync).
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A folder of this machine.
+/// A directory of the local file system.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct DiskDirectory {
     path: PathBuf,
-    /// Open from the beginning: a process that has too many files open can still sync it.
+    /// Kept open, so that the directory can be synced even when the process is out of file descriptors.
     handle: File,
 }
 
-impl Folder {
+impl DiskDirectory {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Folder {
+        Ok(DiskDirectory {
             path: path.to_owned(),
             handle: File::open(path)?,
         })
     }
 }
 
-impl Disk for Folder {
+impl Disk for DiskDirectory {
     fn names(&self) -> io::Result<Vec<String>> {
         let name = |item: io::Result<fs::DirEntry>| {
             item.map(|item| item.file_name().to_string_lossy().into_owned())
@@ -67,12 +67,12 @@ impl Disk for Folder {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let file = private().open(self.path.join(name))?;
+        let file = owner_only_options().open(self.path.join(name))?;
         Ok(Box::new(file))
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let mut options = private();
+        let mut options = owner_only_options();
         let file = options
             .create(true)
             .truncate(true)

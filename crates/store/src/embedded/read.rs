@@ -1,31 +1,33 @@
-//! Reads beside the committer: the index and the segments of one moment, taken together.
+//! Reads, concurrent with the committer: a consistent snapshot of index and segment list, then reads of the log.
 
 use std::num::NonZero;
 use std::sync::Arc;
 
 use rhumb_meta::Revision;
 
-use super::fault::{damaged, nameless};
-use super::index::{Index, SharedIndex};
-use super::log::{self, BadRecord, Head, Log, Place, Record, Segments};
-use crate::{Change, ChangeSet, Entry, Error, Key, Page, Range, Result};
+use super::disk_error::{damaged, damaged_at};
+use super::index::{KeyIndex, SharedKeyIndex};
+use super::log::{
+    self, LogRecord, RecordDamage, RecordHeader, RecordId, SegmentList, SegmentedLog,
+};
+use crate::{ChangeSet, Error, Key, KeyChange, RangePage, RangeRequest, Result, StoreEntry};
 
-/// What reads need; clones are the same store.
+/// Reads entries, ranges and past changes. Clones share the same store.
 #[derive(Debug, Clone)]
-pub(super) struct Reader {
-    log: Arc<Log>,
-    index: SharedIndex,
+pub(super) struct EmbeddedReader {
+    log: Arc<SegmentedLog>,
+    index: SharedKeyIndex,
 }
 
-impl Reader {
-    pub(super) fn new(log: Arc<Log>, index: SharedIndex) -> Self {
-        Reader { log, index }
+impl EmbeddedReader {
+    pub(super) fn new(log: Arc<SegmentedLog>, index: SharedKeyIndex) -> Self {
+        EmbeddedReader { log, index }
     }
 
-    /// Runs a read on a thread where it may block.
+    /// Runs a read on the blocking thread pool.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Reader) -> Result<T> + Send + 'static,
+        read: impl FnOnce(&EmbeddedReader) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         if self.log.is_closed() {
             return Err(Error::Closed);
@@ -43,29 +45,29 @@ impl Reader {
         self.log.disk_bytes()
     }
 
-    /// Where the history begins.
+    /// The compaction revision: the oldest revision that can be read.
     pub(super) fn compacted(&self) -> Revision {
         self.index.read().compacted()
     }
 
     /// The current entry of one key.
-    pub(super) fn entry(&self, key: &str) -> Result<Option<Entry>> {
+    pub(super) fn entry(&self, key: &str) -> Result<Option<StoreEntry>> {
         let index = self.index.read();
         let Some(version) = index.latest(key) else {
             return Ok(None);
         };
         let segments = self.log.segments();
         drop(index);
-        entry_at(&segments, &key.into(), version.place).map(Some)
+        entry_at(&segments, &key.into(), version.record_id).map(Some)
     }
 
-    pub(super) fn contents(&self, range: &Range<'_>) -> Result<Contents> {
+    pub(super) fn range_snapshot(&self, range: &RangeRequest<'_>) -> Result<RangeSnapshot> {
         let index = self.index.read();
-        Contents::of(range, &index, self.log.segments())
+        RangeSnapshot::capture(range, &index, self.log.segments())
     }
 
-    /// The changes below `prefix` after a revision: not much more than `bytes_max` of the log is looked
-    /// at. Also tells how far it got, which may be beyond the last change that falls into the prefix.
+    /// Reads the changes below `prefix` after a revision from the log, up to about `bytes_max` bytes of records. Also
+    /// returns the revision reached, which may be later than the last change below the prefix.
     pub(super) fn changes(
         &self,
         prefix: &str,
@@ -73,7 +75,7 @@ impl Reader {
         bytes_max: usize,
     ) -> Result<(Vec<ChangeSet>, Revision)> {
         let index = self.index.read();
-        let ((current, oldest), segments) = (index.bounds(), self.log.segments());
+        let ((current, oldest), segments) = (index.revision_bounds(), self.log.segments());
         drop(index);
         if after < oldest {
             return Err(Error::Compacted {
@@ -81,113 +83,121 @@ impl Reader {
                 oldest,
             });
         }
-        let mut collected = Collected::new(prefix, after);
+        let mut collected = ChangeSetBuilder::new(prefix, after);
         let mut bytes_left = bytes_max;
         for segment in log::segments_after(&segments, after.get() + 1) {
-            for row in segment.rows_between(after.get(), current.get(), bytes_left) {
-                let record = segment.record_at(&row)?;
-                collected.add(row.place(), &record)?;
+            for row in segment.records_between(after.get(), current.get(), bytes_left) {
+                let record = segment.read_record_at(&row)?;
+                collected.add(row.record_id(), &record)?;
                 bytes_left = bytes_left.saturating_sub(record.len());
             }
             if bytes_left == 0 {
-                collected.close();
-                return Ok((collected.sets, Revision::new(collected.revision)));
+                collected.finish_set();
+                return Ok((collected.change_sets, Revision::new(collected.revision)));
             }
         }
-        collected.close();
-        Ok((collected.sets, current.max(after)))
+        collected.finish_set();
+        Ok((collected.change_sets, current.max(after)))
     }
 }
 
-/// What a range holds: its keys, and the segments that their values are read from.
-pub(super) struct Contents {
+/// A snapshot of a range: its keys, and the segments from which their values are read.
+pub(super) struct RangeSnapshot {
     pub(super) revision: Revision,
-    pub(super) keys: Vec<(Key, Place)>,
-    segments: Segments,
-    more: bool,
+    pub(super) keys: Vec<(Key, RecordId)>,
+    segments: SegmentList,
+    has_more: bool,
 }
 
-impl Contents {
-    /// The segments are those of the moment in which the index is held.
-    pub(super) fn of(range: &Range<'_>, index: &Index, segments: Segments) -> Result<Contents> {
-        let revision = index.revision_of(range)?;
+impl RangeSnapshot {
+    /// `segments` must be the segment list at the time the index lock is held.
+    pub(super) fn capture(
+        range: &RangeRequest<'_>,
+        index: &KeyIndex,
+        segments: SegmentList,
+    ) -> Result<RangeSnapshot> {
+        let revision = index.resolve_revision(range)?;
         let limit = range.limit.map_or(usize::MAX, NonZero::get);
         let mut found = index.range(range, revision);
-        let take = |(key, place): (&Key, Place)| (key.clone(), place);
+        let take = |(key, record_id): (&Key, RecordId)| (key.clone(), record_id);
         let keys = found.by_ref().take(limit).map(take).collect();
         let more = found.next().is_some();
-        Ok(Contents {
+        Ok(RangeSnapshot {
             revision,
             keys,
             segments,
-            more,
+            has_more: more,
         })
     }
 
-    pub(super) fn entry(&self, key: &Key, place: Place) -> Result<Entry> {
-        entry_at(&self.segments, key, place)
+    pub(super) fn read_entry(&self, key: &Key, record_id: RecordId) -> Result<StoreEntry> {
+        entry_at(&self.segments, key, record_id)
     }
 
-    pub(super) fn page(&self) -> Result<Page> {
-        let entry = |(key, place): &(Key, Place)| self.entry(key, *place);
-        Ok(Page {
+    pub(super) fn read_page(&self) -> Result<RangePage> {
+        let entry = |(key, record_id): &(Key, RecordId)| self.read_entry(key, *record_id);
+        Ok(RangePage {
             entries: self.keys.iter().map(entry).collect::<Result<_>>()?,
             revision: self.revision,
-            more: self.more,
+            more: self.has_more,
         })
     }
 }
 
-/// The entry whose record lies at `place`.
-pub(super) fn entry_at(segments: &Segments, key: &Key, place: Place) -> Result<Entry> {
-    let bytes = log::record(segments, place)?;
-    let bytes = bytes.ok_or_else(|| damaged(key, "its record is missing"))?;
-    let record = Record::decode(place, &bytes).map_err(|bad| damaged(key, bad.reason()))?;
-    match record.to_entry(place.revision) {
+/// Reads the entry of a record.
+pub(super) fn entry_at(
+    segments: &SegmentList,
+    key: &Key,
+    record_id: RecordId,
+) -> Result<StoreEntry> {
+    let bytes = log::read_record(segments, record_id)?;
+    let bytes = bytes.ok_or_else(|| damaged(key, "the record is missing in the log"))?;
+    let record = LogRecord::decode(record_id, &bytes).map_err(|bad| damaged(key, bad.reason()))?;
+    match record.to_entry(record_id.revision) {
         Some(entry) if record.key == &**key => Ok(entry),
-        _ => Err(damaged(key, "its record belongs to something else")),
+        _ => Err(damaged(key, "the record belongs to another key")),
     }
 }
 
-/// Gathers records into one set per revision.
-struct Collected<'a> {
+/// Groups records into one change set per revision.
+struct ChangeSetBuilder<'a> {
     prefix: &'a str,
     revision: u64,
-    open: Vec<Change>,
-    sets: Vec<ChangeSet>,
+    pending_changes: Vec<KeyChange>,
+    change_sets: Vec<ChangeSet>,
 }
 
-impl<'a> Collected<'a> {
+impl<'a> ChangeSetBuilder<'a> {
     fn new(prefix: &'a str, after: Revision) -> Self {
-        Collected {
+        ChangeSetBuilder {
             prefix,
             revision: after.get(),
-            open: Vec::new(),
-            sets: Vec::new(),
+            pending_changes: Vec::new(),
+            change_sets: Vec::new(),
         }
     }
 
-    fn add(&mut self, place: Place, bytes: &[u8]) -> Result<()> {
-        if place.revision != self.revision {
-            self.close();
-            self.revision = place.revision;
+    fn add(&mut self, record_id: RecordId, bytes: &[u8]) -> Result<()> {
+        if record_id.revision != self.revision {
+            self.finish_set();
+            self.revision = record_id.revision;
         }
-        let named = |bad: BadRecord| match Head::of(place, bytes) {
+        let named = |bad: RecordDamage| match RecordHeader::decode_either_copy(record_id, bytes) {
             Ok(head) => damaged(head.key, bad.reason()),
-            Err(_) => nameless(place, bad),
+            Err(_) => damaged_at(record_id, bad),
         };
-        let record = Record::decode(place, bytes).map_err(named)?;
+        let record = LogRecord::decode(record_id, bytes).map_err(named)?;
         if record.key.starts_with(self.prefix) {
-            self.open.push(record.to_change());
+            self.pending_changes.push(record.to_change());
         }
         Ok(())
     }
 
-    fn close(&mut self) {
-        if !self.open.is_empty() {
-            self.sets.push(ChangeSet {
+    fn finish_set(&mut self) {
+        if !self.pending_changes.is_empty() {
+            self.change_sets.push(ChangeSet {
                 revision: Revision::new(self.revision),
-                changes: std::mem::take(&mut self.open).into(),
+                changes: std::mem::take(&mut self.pending_changes).into(),
             });
         }
     }

@@ -1,11 +1,11 @@
-//! Waiting before trying again: a little at first, then longer, never all at once.
+//! Exponential backoff with jitter.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Doubling waits between two bounds, each cut by a random part so that many waiters spread out.
+/// Waits that double between two bounds, each shortened by a random part so that clients do not retry at the same time.
 #[derive(Debug)]
 pub(super) struct Backoff {
     next: Duration,
@@ -23,13 +23,13 @@ impl Backoff {
     }
 
     pub(super) async fn wait(&mut self) {
-        let wait = self.step(random());
+        let wait = self.next_wait(random());
         tokio::time::sleep(wait).await;
     }
 
-    /// Waits, unless there would be no time left afterwards: then it says so at once.
+    /// Waits, unless the deadline would pass meanwhile: then it returns false at once.
     pub(super) async fn wait_before(&mut self, deadline: Instant) -> bool {
-        let wait = self.step(random());
+        let wait = self.next_wait(random());
         if Instant::now() + wait >= deadline {
             return false;
         }
@@ -37,19 +37,18 @@ impl Backoff {
         true
     }
 
-    /// Between half of the current wait and all of it.
-    fn step(&mut self, random: u64) -> Duration {
+    /// The next wait: between half of the current bound and all of it.
+    fn next_wait(&mut self, random: u64) -> Duration {
         let full = self.next;
         self.next = (full * 2).min(self.max);
         self.waits += 1;
-        // A thousand steps are fine enough for spreading, and cannot overflow.
+        // A resolution of a thousandth is enough for jitter, and cannot overflow.
         let cut = u32::try_from(random % 1000).unwrap_or(0);
         full / 2 + full / 2 * cut / 1000
     }
 }
 
-/// A random number good enough for names and waits: the standard library seeds its hashers from the
-/// operating system.
+/// A random number good enough for names and jitter: the standard library seeds its hashers from the operating system.
 pub(super) fn random() -> u64 {
     RandomState::new().hash_one(0u8)
 }
@@ -59,9 +58,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_bound_and_are_cut_by_at_most_half() {
+    fn waits_double_up_to_the_maximum_with_jitter() {
         let mut backoff = Backoff::new(50, 200);
-        let waits: Vec<_> = [0, 999, 0, 999].map(|random| backoff.step(random)).into();
+        let waits: Vec<_> = [0, 999, 0, 999]
+            .map(|random| backoff.next_wait(random))
+            .into();
         let bounds = [(25, 50), (50, 100), (100, 200), (100, 200)];
         for (wait, (least, most)) in waits.iter().zip(bounds) {
             let expected = Duration::from_millis(least)..=Duration::from_millis(most);

@@ -1,180 +1,183 @@
-//! Transactions: asked once, and answered with the truth.
+//! Commits: sends a transaction to etcd, and determines its outcome if the response is lost. Entry point: [`commit`].
 
 use std::sync::Arc;
 
 use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
 
 use super::backoff::Backoff;
-use super::convert::{self, Failure, Kind, from_etcd, header_revision, to_etcd};
-use super::link::Link;
-use super::outcome::{Fate, fence, look};
-use super::slots::{HeldSlot, Slots};
-use crate::{Entry, Error, Expect, Operation, Result, Revision, Transaction};
+use super::cluster_client::ClusterClient;
+use super::convert::{self, EtcdFailure, EtcdFailureKind, from_etcd, header_revision, to_etcd};
+use super::outcome::{TransactionOutcome, fence, read_outcome};
+use super::outcome_slots::{AcquiredOutcomeSlot, OutcomeSlotPool};
+use crate::{Error, ExpectedRevision, Result, Revision, StoreEntry, Transaction, TransactionOp};
 use tokio::time::Instant;
 
-/// How often a transaction is sent that surely was not carried out before.
+/// How often a transaction is sent; a retry requires that earlier attempts were certainly not applied.
 const ATTEMPTS_MAX: u32 = 6;
 
 pub(super) async fn commit(
-    link: &Link,
-    slots: &Arc<Slots>,
+    client: &ClusterClient,
+    slots: &Arc<OutcomeSlotPool>,
     transaction: Transaction,
 ) -> Result<Revision> {
-    transaction.check_form()?;
+    transaction.validate()?;
     for operation in transaction.operations() {
-        convert::check_visible(operation.key())?;
+        convert::reject_reserved_key(operation.key())?;
     }
-    let changes_nothing = |operation: &Operation| matches!(operation, Operation::Check { .. });
+    let changes_nothing =
+        |operation: &TransactionOp| matches!(operation, TransactionOp::Check { .. });
     if transaction.operations().iter().all(changes_nothing) {
-        return check_only(link, &transaction).await;
+        return commit_checks(client, &transaction).await;
     }
-    let deadline = link.deadline();
-    let permit = slots.admit(deadline).await?;
-    let slot = slots.acquire(link, permit, deadline).await;
-    let link = link.clone();
-    // In a task of its own, so that it comes to an end also when the caller no longer waits for it.
-    let under_way = tokio::spawn(async move {
+    let deadline = client.deadline();
+    let permit = slots.acquire_permit(deadline).await?;
+    let slot = slots.acquire(client, permit, deadline).await;
+    let client = client.clone();
+    // In its own task, so that it finishes even if the caller drops the future.
+    let task = tokio::spawn(async move {
         match slot {
-            Ok(slot) => carry_out(link, transaction, slot, deadline).await,
-            Err(failure) if failure.kind == Kind::NoSpace && !needs_space(&transaction) => {
-                delete_without_note(&link, &transaction).await
+            Ok(slot) => commit_with_retries(client, transaction, slot, deadline).await,
+            Err(failure)
+                if failure.kind == EtcdFailureKind::NoSpace && !needs_space(&transaction) =>
+            {
+                delete_without_marker(&client, &transaction).await
             }
             Err(failure) => Err(failure.into_error()),
         }
     });
-    under_way.await.unwrap_or_else(|error| {
+    task.await.unwrap_or_else(|error| {
         Err(Error::OutcomeUnknown {
-            reason: format!("the task that waited for etcd ended early: {error}"),
+            reason: format!("the commit task ended early: {error}"),
         })
     })
 }
 
 fn needs_space(transaction: &Transaction) -> bool {
-    let puts = |operation: &Operation| matches!(operation, Operation::Put { .. });
+    let puts = |operation: &TransactionOp| matches!(operation, TransactionOp::Put { .. });
     transaction.operations().iter().any(puts)
 }
 
-/// Changes nothing, so it may be asked again like any read.
-async fn check_only(link: &Link, transaction: &Transaction) -> Result<Revision> {
+/// Commits a transaction that only has checks. It writes nothing, so it can be retried like a read.
+async fn commit_checks(client: &ClusterClient, transaction: &Transaction) -> Result<Revision> {
     let operations = transaction.operations();
     let Some(first) = operations.first() else {
-        return super::read::revision(link).await;
+        return super::read::revision(client).await;
     };
     let request = Txn::new()
         .when(compares(operations))
-        // etcd answers from a possibly stale copy if there is nothing at all to read.
+        // Without any read in it, etcd serves the transaction from possibly stale local data.
         .and_then([TxnOp::get(
             first.key().as_bytes(),
             Some(GetOptions::new().with_keys_only()),
         )])
-        .or_else(gets(operations));
-    let response = link
-        .retrying(|mut kv| {
+        .or_else(expectation_reads(operations));
+    let response = client
+        .call_with_retries(|mut kv| {
             let request = request.clone();
             async move { kv.txn(request).await }
         })
         .await
-        .map_err(Failure::into_error)?;
+        .map_err(EtcdFailure::into_error)?;
     if response.succeeded() {
-        return header_revision(response.header()).map_err(Failure::into_error);
+        return header_revision(response.header()).map_err(EtcdFailure::into_error);
     }
     Err(conflict_in(&response, operations))
 }
 
-/// Why a transaction was refused that depends on nothing but its expectations.
-fn conflict_in(response: &TxnResponse, operations: &[Operation]) -> Error {
-    match entries_found(response) {
-        Ok(found) => broken_expectation(operations, &found).unwrap_or_else(|| Error::Unavailable {
-            reason: "etcd refused the transaction, but all its expectations hold".to_owned(),
+/// The conflict of a transaction that failed only because of its expected revisions.
+fn conflict_in(response: &TxnResponse, operations: &[TransactionOp]) -> Error {
+    match entries_read(response) {
+        Ok(found) => failed_expectation(operations, &found).unwrap_or_else(|| Error::Unavailable {
+            reason: "etcd rejected the transaction, but all expected revisions match".to_owned(),
         }),
         Err(error) => error,
     }
 }
 
-/// Sends the transaction, again only when it surely was not carried out and never will be.
-async fn carry_out(
-    link: Link,
+/// Sends the transaction; retries only when it certainly was not applied and never will be.
+async fn commit_with_retries(
+    client: ClusterClient,
     transaction: Transaction,
-    mut slot: HeldSlot,
+    mut slot: AcquiredOutcomeSlot,
     deadline: Instant,
 ) -> Result<Revision> {
     let mut backoff = Backoff::new(20, 500);
     loop {
-        let failure = match try_once(&link, &transaction, &mut slot, deadline).await {
-            Attempt::Ended(result) => return result,
-            Attempt::Undone(failure) => failure,
+        let failure = match commit_once(&client, &transaction, &mut slot, deadline).await {
+            CommitAttempt::Finished(result) => return result,
+            CommitAttempt::NotApplied(failure) => failure,
         };
-        let again = failure.is_passing() && backoff.waits + 1 < ATTEMPTS_MAX;
+        let again = failure.is_transient() && backoff.waits + 1 < ATTEMPTS_MAX;
         if !again || !backoff.wait_before(deadline).await {
             return Err(failure.into_error());
         }
         if slot.is_in_doubt() {
-            let replaced = slot.replace(&link, deadline).await;
-            replaced.map_err(Failure::into_error)?;
+            let replaced = slot.replace(&client, deadline).await;
+            replaced.map_err(EtcdFailure::into_error)?;
         }
     }
 }
 
-/// What one attempt came to.
-enum Attempt {
-    Ended(Result<Revision>),
-    /// It has changed nothing, and never will.
-    Undone(Failure),
+/// The result of one attempt to commit.
+enum CommitAttempt {
+    Finished(Result<Revision>),
+    /// The attempt was not applied and never will be.
+    NotApplied(EtcdFailure),
 }
 
-async fn try_once(
-    link: &Link,
+async fn commit_once(
+    client: &ClusterClient,
     transaction: &Transaction,
-    slot: &mut HeldSlot,
+    slot: &mut AcquiredOutcomeSlot,
     deadline: Instant,
-) -> Attempt {
-    let note = slot.new_note();
-    let request = request(transaction.operations(), slot, &note);
-    let sent = link.attempt(deadline, |mut kv| async move { kv.txn(request).await });
+) -> CommitAttempt {
+    let marker = slot.new_marker();
+    let request = txn_request(transaction.operations(), slot, &marker);
+    let sent = client.call_once(deadline, |mut kv| async move { kv.txn(request).await });
     let failure = match sent.await {
-        Ok(response) => match conclude(transaction, slot, &note, &response) {
-            Conclusion::Done(result) => return Attempt::Ended(result),
-            Conclusion::SlotMoved => {
-                return Attempt::Undone(Failure {
-                    kind: Kind::Busy,
-                    reason: "the notes on transactions in etcd were changed".to_owned(),
+        Ok(response) => match interpret_response(transaction, slot, &marker, &response) {
+            TxnResponseOutcome::Done(result) => return CommitAttempt::Finished(result),
+            TxnResponseOutcome::SlotChanged => {
+                return CommitAttempt::NotApplied(EtcdFailure {
+                    kind: EtcdFailureKind::Busy,
+                    reason: "the outcome slot of the transaction was changed in etcd".to_owned(),
                 });
             }
-            Conclusion::Lost(failure) => failure,
+            TxnResponseOutcome::Ambiguous(failure) => failure,
         },
         Err(failure) => failure,
     };
     match failure.kind {
-        Kind::Lost => find_out(link, slot, &note, failure).await,
-        Kind::NoSpace => {
-            Attempt::Ended(find_out_when_full(link, transaction, slot, &note, failure).await)
-        }
+        EtcdFailureKind::Ambiguous => resolve_outcome(client, slot, &marker, failure).await,
+        EtcdFailureKind::NoSpace => CommitAttempt::Finished(
+            resolve_outcome_when_full(client, transaction, slot, &marker, failure).await,
+        ),
         _ => {
-            slot.settle(slot.written());
-            Attempt::Undone(failure)
+            slot.confirm(slot.mod_revision());
+            CommitAttempt::NotApplied(failure)
         }
     }
 }
 
-fn request(operations: &[Operation], slot: &HeldSlot, note: &str) -> Txn {
+fn txn_request(operations: &[TransactionOp], slot: &AcquiredOutcomeSlot, marker: &str) -> Txn {
     let mut when = compares(operations);
-    when.push(slot.unwritten());
-    let mut then: Vec<TxnOp> = operations.iter().filter_map(effect).collect();
-    then.push(TxnOp::put(slot.key(), note, None));
-    let mut otherwise = gets(operations);
+    when.push(slot.unchanged_compare());
+    let mut then: Vec<TxnOp> = operations.iter().filter_map(write_op).collect();
+    then.push(TxnOp::put(slot.key(), marker, None));
+    let mut otherwise = expectation_reads(operations);
     otherwise.push(TxnOp::get(slot.key(), None));
     Txn::new().when(when).and_then(then).or_else(otherwise)
 }
 
-fn compares(operations: &[Operation]) -> Vec<Compare> {
-    let compare = |operation: &Operation| {
-        // What is not there was last written at revision zero.
+fn compares(operations: &[TransactionOp]) -> Vec<Compare> {
+    let compare = |operation: &TransactionOp| {
+        // In etcd a key that does not exist has mod revision zero.
         let written = match operation.expect() {
-            Expect::Any => return None,
-            Expect::Absent => 0,
-            // No entry has this revision, and none at all must not pass for one.
-            Expect::At(Revision::ZERO) => -1,
-            Expect::At(revision) => to_etcd(revision),
+            ExpectedRevision::Any => return None,
+            ExpectedRevision::Absent => 0,
+            // No entry has revision zero, and an absent key must not match it.
+            ExpectedRevision::At(Revision::ZERO) => -1,
+            ExpectedRevision::At(revision) => to_etcd(revision),
         };
         let key = operation.key().as_bytes();
         Some(Compare::mod_revision(key, CompareOp::Equal, written))
@@ -182,70 +185,74 @@ fn compares(operations: &[Operation]) -> Vec<Compare> {
     operations.iter().filter_map(compare).collect()
 }
 
-fn effect(operation: &Operation) -> Option<TxnOp> {
+fn write_op(operation: &TransactionOp) -> Option<TxnOp> {
     match operation {
-        Operation::Put { key, value, .. } => Some(TxnOp::put(key.as_bytes(), value.to_vec(), None)),
-        Operation::Delete { key, .. } => Some(TxnOp::delete(key.as_bytes(), None)),
-        Operation::Check { .. } => None,
+        TransactionOp::Put { key, value, .. } => {
+            Some(TxnOp::put(key.as_bytes(), value.to_vec(), None))
+        }
+        TransactionOp::Delete { key, .. } => Some(TxnOp::delete(key.as_bytes(), None)),
+        TransactionOp::Check { .. } => None,
     }
 }
 
-/// Reads of all that is expected to be something, so that a conflict can say what it is.
-fn gets(operations: &[Operation]) -> Vec<TxnOp> {
+/// Reads of all keys with an expected revision, to report the current entry in a conflict.
+fn expectation_reads(operations: &[TransactionOp]) -> Vec<TxnOp> {
     let expecting = operations
         .iter()
-        .filter(|operation| operation.expect() != Expect::Any);
+        .filter(|operation| operation.expect() != ExpectedRevision::Any);
     expecting
         .map(|operation| TxnOp::get(operation.key().as_bytes(), None))
         .collect()
 }
 
-/// What an answer says.
-enum Conclusion {
+/// The interpretation of a transaction response.
+enum TxnResponseOutcome {
     Done(Result<Revision>),
-    /// Nothing was changed, and only because the slot is not as we knew it. It stays in doubt if it is gone.
-    SlotMoved,
-    /// It makes no sense, and may mean anything.
-    Lost(Failure),
+    /// Nothing was changed, only because the slot was changed by another client. If it was deleted, it stays in doubt.
+    SlotChanged,
+    /// The response is invalid; the transaction may or may not have been applied.
+    Ambiguous(EtcdFailure),
 }
 
-fn conclude(
+fn interpret_response(
     transaction: &Transaction,
-    slot: &mut HeldSlot,
-    note: &str,
+    slot: &mut AcquiredOutcomeSlot,
+    marker: &str,
     response: &TxnResponse,
-) -> Conclusion {
+) -> TxnResponseOutcome {
     if response.succeeded() {
         return match header_revision(response.header()) {
             Ok(revision) => {
-                slot.settle(revision);
-                Conclusion::Done(Ok(revision))
+                slot.confirm(revision);
+                TxnResponseOutcome::Done(Ok(revision))
             }
-            Err(failure) => Conclusion::Lost(failure),
+            Err(failure) => TxnResponseOutcome::Ambiguous(failure),
         };
     }
     let Some(TxnOpResponse::Get(get)) = response.op_responses().pop() else {
-        return Conclusion::Lost(Failure::lost("etcd answered something else than asked"));
+        return TxnResponseOutcome::Ambiguous(EtcdFailure::ambiguous(
+            "unexpected response from etcd",
+        ));
     };
     if let Some(found) = get.kvs().first() {
         let written = from_etcd(found.mod_revision());
-        slot.settle(written);
-        if found.value() == note.as_bytes() {
-            // The request came twice, and this is the answer to the second.
-            return Conclusion::Done(Ok(written));
+        slot.confirm(written);
+        if found.value() == marker.as_bytes() {
+            // The request was delivered twice, and this is the response to the second copy.
+            return TxnResponseOutcome::Done(Ok(written));
         }
     }
-    match entries_found(response) {
-        Ok(found) => match broken_expectation(transaction.operations(), &found) {
-            Some(conflict) => Conclusion::Done(Err(conflict)),
-            None => Conclusion::SlotMoved,
+    match entries_read(response) {
+        Ok(found) => match failed_expectation(transaction.operations(), &found) {
+            Some(conflict) => TxnResponseOutcome::Done(Err(conflict)),
+            None => TxnResponseOutcome::SlotChanged,
         },
-        Err(error) => Conclusion::Done(Err(error)),
+        Err(error) => TxnResponseOutcome::Done(Err(error)),
     }
 }
 
-/// What the reads of [`gets`] found, in their order.
-fn entries_found(response: &TxnResponse) -> Result<Vec<Option<Entry>>> {
+/// The results of [`expectation_reads`], in their order.
+fn entries_read(response: &TxnResponse) -> Result<Vec<Option<StoreEntry>>> {
     let found = |answer| match answer {
         TxnOpResponse::Get(mut get) => get.take_kvs().pop().map(convert::entry).transpose(),
         _ => Ok(None),
@@ -253,11 +260,11 @@ fn entries_found(response: &TxnResponse) -> Result<Vec<Option<Entry>>> {
     response.op_responses().into_iter().map(found).collect()
 }
 
-/// The first operation whose expectation does not hold.
-fn broken_expectation(operations: &[Operation], found: &[Option<Entry>]) -> Option<Error> {
+/// The conflict of the first operation whose expected revision does not match.
+fn failed_expectation(operations: &[TransactionOp], found: &[Option<StoreEntry>]) -> Option<Error> {
     let expecting = operations
         .iter()
-        .filter(|operation| operation.expect() != Expect::Any);
+        .filter(|operation| operation.expect() != ExpectedRevision::Any);
     expecting.zip(found).find_map(|(operation, found)| {
         let holds = operation
             .expect()
@@ -266,43 +273,52 @@ fn broken_expectation(operations: &[Operation], found: &[Option<Entry>]) -> Opti
     })
 }
 
-/// The answer was lost.
-async fn find_out(link: &Link, slot: &mut HeldSlot, note: &str, failure: Failure) -> Attempt {
+/// Determines the outcome after the response was lost.
+async fn resolve_outcome(
+    client: &ClusterClient,
+    slot: &mut AcquiredOutcomeSlot,
+    marker: &str,
+    failure: EtcdFailure,
+) -> CommitAttempt {
     let reason = failure.reason.as_str();
     tracing::debug!(
         reason,
         slot = slot.key(),
-        "an answer of etcd was lost; finding out"
+        "lost the response to a transaction; resolving its outcome"
     );
-    match fence(link, slot, note).await {
-        Fate::Committed(revision) => Attempt::Ended(Ok(revision)),
-        Fate::Never(_) => Attempt::Undone(failure),
-        Fate::Unknown => {
-            tracing::warn!(reason, "the outcome of a transaction remains unknown");
-            Attempt::Ended(Err(Error::OutcomeUnknown {
+    match fence(client, slot, marker).await {
+        TransactionOutcome::Committed(revision) => CommitAttempt::Finished(Ok(revision)),
+        TransactionOutcome::NotCommitted(_) => CommitAttempt::NotApplied(failure),
+        TransactionOutcome::Unknown => {
+            tracing::warn!(
+                reason,
+                "failed to resolve the outcome of a transaction; reporting it as unknown"
+            );
+            CommitAttempt::Finished(Err(Error::OutcomeUnknown {
                 reason: failure.reason,
             }))
         }
     }
 }
 
-/// The server has answered that it is full. It does so before and, once, after carrying a transaction out.
-async fn find_out_when_full(
-    link: &Link,
+/// Determines the outcome after an out-of-space response. etcd sends it before applying a transaction, but also once
+/// for the very transaction that exceeds the quota, which is applied.
+async fn resolve_outcome_when_full(
+    client: &ClusterClient,
     transaction: &Transaction,
-    slot: &mut HeldSlot,
-    note: &str,
-    failure: Failure,
+    slot: &mut AcquiredOutcomeSlot,
+    marker: &str,
+    failure: EtcdFailure,
 ) -> Result<Revision> {
-    match look(link, slot, note).await {
-        Ok(Fate::Committed(revision)) => Ok(revision),
-        Ok(Fate::Never(_)) => {
+    match read_outcome(client, slot, marker).await {
+        Ok(TransactionOutcome::Committed(revision)) => Ok(revision),
+        Ok(TransactionOutcome::NotCommitted(_)) => {
             if needs_space(transaction) {
                 return Err(failure.into_error());
             }
-            delete_without_note(link, transaction).await
+            delete_without_marker(client, transaction).await
         }
-        Ok(Fate::Unknown) => Err(Error::OutcomeUnknown {
+        Ok(TransactionOutcome::Unknown) => Err(Error::OutcomeUnknown {
             reason: failure.reason,
         }),
         Err(second) => Err(Error::OutcomeUnknown {
@@ -311,16 +327,19 @@ async fn find_out_when_full(
     }
 }
 
-/// A full server still deletes, and must, for there to be room again; but it takes no note. So if the
-/// answer is lost, nobody can tell what happened.
-async fn delete_without_note(link: &Link, transaction: &Transaction) -> Result<Revision> {
+/// Commits deletions without a marker: a server that is out of space still accepts deletions, which are needed to free
+/// space, but no puts. If the response is lost, the outcome stays unknown.
+async fn delete_without_marker(
+    client: &ClusterClient,
+    transaction: &Transaction,
+) -> Result<Revision> {
     let operations = transaction.operations();
     let request = Txn::new()
         .when(compares(operations))
-        .and_then(operations.iter().filter_map(effect).collect::<Vec<_>>())
-        .or_else(gets(operations));
-    let sent = link.attempt(
-        link.deadline(),
+        .and_then(operations.iter().filter_map(write_op).collect::<Vec<_>>())
+        .or_else(expectation_reads(operations));
+    let sent = client.call_once(
+        client.deadline(),
         |mut kv| async move { kv.txn(request).await },
     );
     match sent.await {
@@ -330,7 +349,7 @@ async fn delete_without_note(link: &Link, transaction: &Transaction) -> Result<R
             })
         }
         Ok(response) => Err(conflict_in(&response, operations)),
-        Err(failure) if failure.kind == Kind::Lost => Err(Error::OutcomeUnknown {
+        Err(failure) if failure.kind == EtcdFailureKind::Ambiguous => Err(Error::OutcomeUnknown {
             reason: failure.reason,
         }),
         Err(failure) => Err(failure.into_error()),
@@ -341,8 +360,8 @@ async fn delete_without_note(link: &Link, transaction: &Transaction) -> Result<R
 mod tests {
     use super::*;
 
-    fn entry(key: &str, modified: u64) -> Entry {
-        Entry {
+    fn entry(key: &str, modified: u64) -> StoreEntry {
+        StoreEntry {
             key: key.into(),
             value: "value".into(),
             created: Revision::new(1),
@@ -351,14 +370,14 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_names_the_first_expectation_that_does_not_hold() {
+    fn a_conflict_names_the_first_failed_expectation() {
         let transaction = Transaction::new()
-            .put("/free", "x", Expect::Any)
-            .put("/new", "x", Expect::Absent)
-            .delete("/old", Expect::At(Revision::new(5)))
-            .check("/other", Expect::At(Revision::new(6)));
-        let check = |found: [Option<Entry>; 3], expect: Option<&str>| {
-            let error = broken_expectation(transaction.operations(), &found);
+            .put("/free", "x", ExpectedRevision::Any)
+            .put("/new", "x", ExpectedRevision::Absent)
+            .delete("/old", ExpectedRevision::At(Revision::new(5)))
+            .check("/other", ExpectedRevision::At(Revision::new(6)));
+        let check = |found: [Option<StoreEntry>; 3], expect: Option<&str>| {
+            let error = failed_expectation(transaction.operations(), &found);
             let key = match &error {
                 Some(Error::Conflict(conflict)) => Some(&*conflict.key),
                 _ => None,

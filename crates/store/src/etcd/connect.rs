@@ -1,4 +1,4 @@
-//! Connecting, with errors for the people who have to put them right.
+//! Connecting to the cluster, with errors that tell the operator what to fix.
 
 use std::path::{Path, PathBuf};
 
@@ -6,63 +6,64 @@ use etcd_client::{Certificate, Client, ConnectOptions, Identity, TlsOptions};
 use tokio::time::Instant;
 
 use super::OUTCOMES_PREFIX;
-use super::convert::{Failure, Kind, describe};
-use super::link::{Link, answer};
-use super::members::Members;
-use super::options::{Options, Tls};
-use super::version::Version;
+use super::cluster_client::{ClusterClient, await_response};
+use super::convert::{EtcdFailure, EtcdFailureKind, describe};
+use super::members::MemberPool;
+use super::options::{EtcdOptions, EtcdTlsOptions};
+use super::version::EtcdVersion;
 
-/// Why there is no connection to etcd.
+/// Why the connection to etcd could not be established.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConnectError {
-    #[error("no etcd endpoint is given: name at least one, such as https://127.0.0.1:2379")]
+pub enum EtcdConnectError {
+    #[error("no etcd endpoint is configured: give at least one, such as https://127.0.0.1:2379")]
     NoEndpoint,
 
-    #[error("the etcd endpoint {endpoint:?} cannot be used: {reason}")]
+    #[error("invalid etcd endpoint {endpoint:?}: {reason}")]
     Endpoint { endpoint: String, reason: String },
 
-    #[error("the {what} file {} for etcd cannot be used: {reason}", .path.display())]
+    #[error("invalid etcd {what} file {}: {reason}", .path.display())]
     File {
         what: &'static str,
         path: PathBuf,
         reason: String,
     },
 
-    #[error("etcd at {endpoint} does not let us in: {reason}")]
+    #[error("etcd at {endpoint} denied access: {reason}")]
     Denied { endpoint: String, reason: String },
 
-    /// One line per endpoint.
-    #[error("no etcd server can be reached: {reason}")]
+    /// The reason has one part per endpoint.
+    #[error("no etcd member is reachable: {reason}")]
     Unreachable { reason: String },
 }
 
-pub(super) async fn connect(options: Options) -> Result<Link, ConnectError> {
+pub(super) async fn connect(options: EtcdOptions) -> Result<ClusterClient, EtcdConnectError> {
     if options.endpoints.is_empty() {
-        return Err(ConnectError::NoEndpoint);
+        return Err(EtcdConnectError::NoEndpoint);
     }
     for endpoint in &options.endpoints {
         check_endpoint(endpoint, options.tls.is_some())?;
     }
     warn_of_plain_password(&options);
     let client_options = client_options(&options).await?;
-    let version = ask_each(&options, &client_options).await?;
+    let version = probe_versions(&options, &client_options).await?;
 
     let all = options.endpoints.join(", ");
-    let link = Link::new(
-        Members::new(&options.endpoints, &client_options),
+    let client = ClusterClient::new(
+        MemberPool::new(&options.endpoints, &client_options),
         version,
         options.request_timeout,
         options.settle_timeout,
     );
-    // A server may answer for itself without a majority, or without asking who we are; a read may not.
-    link.read(OUTCOMES_PREFIX.as_bytes(), Default::default())
+    // The status call needs neither quorum nor authentication; a read needs both.
+    client
+        .read(OUTCOMES_PREFIX.as_bytes(), Default::default())
         .await
-        .map_err(|failure| refused(&all, &options, failure))?;
-    Ok(link)
+        .map_err(|failure| connect_error(&all, &options, failure))?;
+    Ok(client)
 }
 
-fn warn_of_plain_password(options: &Options) {
+fn warn_of_plain_password(options: &EtcdOptions) {
     let plain = |endpoint: &String| endpoint.starts_with("http://");
     if let Some(credentials) = &options.credentials
         && let Some(endpoint) = options.endpoints.iter().find(|endpoint| plain(endpoint))
@@ -71,78 +72,82 @@ fn warn_of_plain_password(options: &Options) {
         tracing::warn!(
             endpoint,
             user,
-            "the password for etcd is sent in the clear; use https://"
+            "the etcd password is sent unencrypted; use https:// endpoints"
         );
     }
 }
 
-/// Asks every server for its version, so that the error can say which of them is wrong and how.
+/// Asks every member for its version, so that errors name the member that fails.
 ///
-/// One that answers is enough: the others may come later. Gives the oldest version.
-async fn ask_each(
-    options: &Options,
+/// One reachable member is enough: the others may become available later. Returns the oldest version.
+async fn probe_versions(
+    options: &EtcdOptions,
     client_options: &ConnectOptions,
-) -> Result<Option<Version>, ConnectError> {
+) -> Result<Option<EtcdVersion>, EtcdConnectError> {
     let mut versions = Vec::new();
     let mut failures = Vec::new();
     for endpoint in &options.endpoints {
-        match ask(endpoint, options, client_options).await {
+        match probe_version(endpoint, options, client_options).await {
             Ok(version) => versions.push(version),
-            Err(error @ ConnectError::Unreachable { .. }) => failures.push(error),
+            Err(error @ EtcdConnectError::Unreachable { .. }) => failures.push(error),
             Err(error) => return Err(error),
         }
     }
     let reasons: Vec<String> = failures.into_iter().map(reason_of).collect();
     if versions.is_empty() {
-        return Err(ConnectError::Unreachable {
+        return Err(EtcdConnectError::Unreachable {
             reason: reasons.join("; "),
         });
     }
     for reason in reasons {
-        tracing::warn!(%reason, "an etcd server cannot be reached; going on with the others");
+        tracing::warn!(%reason, "an etcd member is unreachable; continuing with the others");
     }
-    // An unknown version sorts first: of such a server nothing is assumed.
+    // An unknown version sorts first, so that no feature is assumed.
     Ok(versions.into_iter().min().flatten())
 }
 
-async fn ask(
+async fn probe_version(
     endpoint: &str,
-    options: &Options,
+    options: &EtcdOptions,
     client_options: &ConnectOptions,
-) -> Result<Option<Version>, ConnectError> {
+) -> Result<Option<EtcdVersion>, EtcdConnectError> {
     let deadline = Instant::now() + options.connect_timeout;
     let connecting = Client::connect([endpoint], Some(client_options.clone()));
-    let client = answer(deadline, connecting)
+    let client = await_response(deadline, connecting)
         .await
-        .map_err(|failure| refused(endpoint, options, failure))?;
-    match answer(deadline, client.maintenance_client().status()).await {
+        .map_err(|failure| connect_error(endpoint, options, failure))?;
+    match await_response(deadline, client.maintenance_client().status()).await {
         Ok(status) => {
-            tracing::info!(endpoint, version = status.version(), "etcd answers");
-            Ok(Version::parse(status.version()))
+            tracing::info!(
+                endpoint,
+                version = status.version(),
+                "connected to etcd member"
+            );
+            Ok(EtcdVersion::parse(status.version()))
         }
-        // From 3.6 on only root may ask. What we may do otherwise will show.
-        Err(failure) if failure.kind == Kind::Denied => {
+        // From etcd 3.6 on only root may read the status. The read in `connect` shows whether access is denied.
+        Err(failure) if failure.kind == EtcdFailureKind::Denied => {
             tracing::warn!(
                 endpoint,
-                "etcd does not tell its version to this user; going on as with an old one"
+                "etcd denies its version to this user; assuming an old version"
             );
             Ok(None)
         }
-        Err(failure) => Err(refused(endpoint, options, failure)),
+        Err(failure) => Err(connect_error(endpoint, options, failure)),
     }
 }
 
-fn reason_of(error: ConnectError) -> String {
+fn reason_of(error: EtcdConnectError) -> String {
     match error {
-        ConnectError::Unreachable { reason } => reason,
+        EtcdConnectError::Unreachable { reason } => reason,
         other => other.to_string(),
     }
 }
 
-/// Says which endpoint failed how, and what to look at.
-fn refused(endpoint: &str, options: &Options, failure: Failure) -> ConnectError {
+/// Converts a failure into an error with the endpoint and a hint.
+fn connect_error(endpoint: &str, options: &EtcdOptions, failure: EtcdFailure) -> EtcdConnectError {
     let reason = failure.reason;
-    if failure.kind == Kind::Denied {
+    if failure.kind == EtcdFailureKind::Denied {
         let advice = match &options.credentials {
             Some(_) if reason.contains("not enabled") => {
                 "leave the user out, or enable authentication in etcd".to_owned()
@@ -153,18 +158,18 @@ fn refused(endpoint: &str, options: &Options, failure: Failure) -> ConnectError 
             ),
             None => "give a user and a password".to_owned(),
         };
-        return ConnectError::Denied {
+        return EtcdConnectError::Denied {
             endpoint: endpoint.to_owned(),
             reason: format!("{reason}; {advice}"),
         };
     }
-    let advice = advice(&reason, options.tls.as_ref());
-    ConnectError::Unreachable {
+    let advice = hint(&reason, options.tls.as_ref());
+    EtcdConnectError::Unreachable {
         reason: format!("{endpoint}: {reason}{advice}"),
     }
 }
 
-fn advice(reason: &str, tls: Option<&Tls>) -> String {
+fn hint(reason: &str, tls: Option<&EtcdTlsOptions>) -> String {
     let Some(tls) = tls else {
         return if reason.contains("refused") {
             " (is it running there?)".to_owned()
@@ -177,11 +182,12 @@ fn advice(reason: &str, tls: Option<&Tls>) -> String {
     };
     if reason.contains("UnknownIssuer") || reason.contains("BadSignature") {
         format!(
-            " (its certificate is not signed by the authority in {})",
+            " (its certificate is not signed by the CA in {})",
             tls.ca_file.display()
         )
     } else if reason.contains("not valid for name") || reason.contains("NotValidForName") {
-        " (its certificate is for another name: set the server name to one that it has)".to_owned()
+        " (its certificate is for another name: set the server name to one in the certificate)"
+            .to_owned()
     } else if reason.contains("refused") {
         " (is it running there?)".to_owned()
     } else if tls.client.is_none() {
@@ -191,16 +197,16 @@ fn advice(reason: &str, tls: Option<&Tls>) -> String {
     }
 }
 
-fn check_endpoint(endpoint: &str, has_tls: bool) -> Result<(), ConnectError> {
-    // What stands before an @ may be a password.
+fn check_endpoint(endpoint: &str, has_tls: bool) -> Result<(), EtcdConnectError> {
+    // The part before an @ may contain a password: do not show it.
     let shown = endpoint.rsplit('@').next().unwrap_or(endpoint);
     let reason = match endpoint.split_once("://") {
-        _ if endpoint.contains('@') => "user and password are options of their own".to_owned(),
+        _ if endpoint.contains('@') => "use the separate options for user and password".to_owned(),
         Some(("https", host)) if !host.is_empty() => {
             if has_tls {
                 return Ok(());
             }
-            "https:// needs the CA file that the server's certificate is signed by".to_owned()
+            "https:// requires the CA file that signed the server's certificate".to_owned()
         }
         Some(("http", host)) if !host.is_empty() => {
             if !has_tls {
@@ -210,17 +216,17 @@ fn check_endpoint(endpoint: &str, has_tls: bool) -> Result<(), ConnectError> {
         }
         _ => "write it as https://host:port, or http://host:port without TLS".to_owned(),
     };
-    Err(ConnectError::Endpoint {
+    Err(EtcdConnectError::Endpoint {
         endpoint: shown.to_owned(),
         reason,
     })
 }
 
-async fn client_options(options: &Options) -> Result<ConnectOptions, ConnectError> {
+async fn client_options(options: &EtcdOptions) -> Result<ConnectOptions, EtcdConnectError> {
     let mut built = ConnectOptions::new()
         .with_connect_timeout(options.connect_timeout)
         .with_keep_alive(options.keep_alive_interval, options.keep_alive_timeout)
-        // etcd closes a connection that is probed without a call or a stream on it.
+        // etcd closes connections with keep-alive pings but no active call or stream.
         .with_keep_alive_while_idle(false)
         .with_auto_token_refresh(true)
         .with_require_leader(true);
@@ -233,15 +239,15 @@ async fn client_options(options: &Options) -> Result<ConnectOptions, ConnectErro
     Ok(built)
 }
 
-async fn tls_options(tls: &Tls) -> Result<TlsOptions, ConnectError> {
-    let ca = pem("CA certificate", &tls.ca_file, "CERTIFICATE-----")?;
+async fn tls_options(tls: &EtcdTlsOptions) -> Result<TlsOptions, EtcdConnectError> {
+    let ca = read_pem("CA certificate", &tls.ca_file, "CERTIFICATE-----")?;
     let mut built = TlsOptions::new().ca_certificate(Certificate::from_pem(ca));
-    try_out("CA certificate", &tls.ca_file, &built).await?;
+    validate_tls_files("CA certificate", &tls.ca_file, &built).await?;
     if let Some(client) = &tls.client {
-        let cert = pem("client certificate", &client.cert_file, "CERTIFICATE-----")?;
-        let key = pem("client key", &client.key_file, "PRIVATE KEY-----")?;
+        let cert = read_pem("client certificate", &client.cert_file, "CERTIFICATE-----")?;
+        let key = read_pem("client key", &client.key_file, "PRIVATE KEY-----")?;
         built = built.identity(Identity::from_pem(cert, key));
-        try_out("client key", &client.key_file, &built).await?;
+        validate_tls_files("client key", &client.key_file, &built).await?;
     }
     if let Some(name) = &tls.server_name {
         built = built.domain_name(name);
@@ -249,12 +255,16 @@ async fn tls_options(tls: &Tls) -> Result<TlsOptions, ConnectError> {
     Ok(built)
 }
 
-/// The files are looked into only when a client is made of them, which needs no server.
-async fn try_out(what: &'static str, path: &Path, tls: &TlsOptions) -> Result<(), ConnectError> {
+/// Validates the TLS files. They are parsed only when a client is built from them, which needs no server.
+async fn validate_tls_files(
+    what: &'static str,
+    path: &Path,
+    tls: &TlsOptions,
+) -> Result<(), EtcdConnectError> {
     let options = ConnectOptions::new().with_tls(tls.clone());
     match Client::connect(["https://localhost"], Some(options)).await {
         Ok(_) => Ok(()),
-        Err(error) => Err(ConnectError::File {
+        Err(error) => Err(EtcdConnectError::File {
             what,
             path: path.to_owned(),
             reason: describe(&error),
@@ -262,8 +272,8 @@ async fn try_out(what: &'static str, path: &Path, tls: &TlsOptions) -> Result<()
     }
 }
 
-fn pem(what: &'static str, path: &Path, label: &str) -> Result<Vec<u8>, ConnectError> {
-    let unusable = |reason: String| ConnectError::File {
+fn read_pem(what: &'static str, path: &Path, label: &str) -> Result<Vec<u8>, EtcdConnectError> {
+    let unusable = |reason: String| EtcdConnectError::File {
         what,
         path: path.to_owned(),
         reason,
@@ -274,7 +284,7 @@ fn pem(what: &'static str, path: &Path, label: &str) -> Result<Vec<u8>, ConnectE
         .any(|line| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(label));
     if !holds_it {
         let wanted = label.trim_end_matches('-');
-        return Err(unusable(format!("it has no PEM block of a {wanted}")));
+        return Err(unusable(format!("no PEM block of type {wanted} found")));
     }
     Ok(text)
 }

@@ -1,4 +1,4 @@
-//! Between etcd's terms and ours: revisions, entries, and what a failed call means.
+//! Conversion between etcd and store types, and classification of failed etcd calls.
 
 use std::error::Error as _;
 
@@ -7,7 +7,7 @@ use etcd_client::{Event, EventType, KeyValue, ResponseHeader};
 use tonic::{Code, ConnectError};
 
 use super::OUTCOMES_PREFIX;
-use crate::{Change, Entry, Error, Key, Result, Revision};
+use crate::{Error, Key, KeyChange, Result, Revision, StoreEntry};
 
 pub(super) fn to_etcd(revision: Revision) -> i64 {
     i64::try_from(revision.get()).unwrap_or(i64::MAX)
@@ -17,17 +17,17 @@ pub(super) fn from_etcd(revision: i64) -> Revision {
     Revision::new(u64::try_from(revision).unwrap_or(0))
 }
 
-pub(super) fn header_revision(header: Option<&ResponseHeader>) -> Result<Revision, Failure> {
+pub(super) fn header_revision(header: Option<&ResponseHeader>) -> Result<Revision, EtcdFailure> {
     header
         .map(|header| from_etcd(header.revision()))
-        .ok_or_else(|| Failure::lost("etcd answered without a header"))
+        .ok_or_else(|| EtcdFailure::ambiguous("the response from etcd has no header"))
 }
 
-pub(super) fn entry(found: KeyValue) -> Result<Entry> {
+pub(super) fn entry(found: KeyValue) -> Result<StoreEntry> {
     let created = from_etcd(found.create_revision());
     let modified = from_etcd(found.mod_revision());
     let (key, value) = found.into_key_value();
-    Ok(Entry {
+    Ok(StoreEntry {
         key: self::key(&key)?,
         value: Bytes::from(value),
         created,
@@ -35,170 +35,175 @@ pub(super) fn entry(found: KeyValue) -> Result<Entry> {
     })
 }
 
-/// Keys of ours are text; somebody else's below the same prefix may be anything.
+/// Decodes a key. Keys written by rhumb are UTF-8; keys written by others below the same prefix may not be.
 pub(super) fn key(bytes: &[u8]) -> Result<Key> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.into()),
         Err(_) => Err(Error::Damaged {
             key: String::from_utf8_lossy(bytes).into_owned(),
-            reason: "the key is not text".to_owned(),
+            reason: "the key is not valid UTF-8".to_owned(),
         }),
     }
 }
 
-/// The bookkeeping of transactions is nobody's data: ranges and streams leave it out.
-pub(super) fn is_hidden(key: &[u8]) -> bool {
+/// Whether a key belongs to the outcome slots, which ranges and change streams hide.
+pub(super) fn is_reserved(key: &[u8]) -> bool {
     key.starts_with(OUTCOMES_PREFIX.as_bytes())
 }
 
-/// Refuses keys that would be hidden.
-pub(super) fn check_visible(key: &str) -> Result<()> {
-    if !is_hidden(key.as_bytes()) {
+/// Rejects keys that are reserved for outcome slots.
+pub(super) fn reject_reserved_key(key: &str) -> Result<()> {
+    if !is_reserved(key.as_bytes()) {
         return Ok(());
     }
     Err(Error::InvalidKey {
         key: key.chars().take(80).collect(),
-        reason: "what begins so is kept for the notes on transactions",
+        reason: "the prefix is reserved for transaction outcomes",
     })
 }
 
-/// A change and its revision, unless it is of what is hidden.
-pub(super) fn change(event: &Event) -> Option<Result<(Revision, Change)>> {
+/// Converts a watch event to a change and its revision; `None` for reserved keys.
+pub(super) fn change(event: &Event) -> Option<Result<(Revision, KeyChange)>> {
     let kv = event.kv()?;
-    if is_hidden(kv.key()) {
+    if is_reserved(kv.key()) {
         return None;
     }
     let change = key(kv.key()).map(|key| match event.event_type() {
-        EventType::Put => Change::Put {
+        EventType::Put => KeyChange::Put {
             key,
             value: Bytes::copy_from_slice(kv.value()),
             created: from_etcd(kv.create_revision()),
         },
-        EventType::Delete => Change::Delete { key },
+        EventType::Delete => KeyChange::Delete { key },
     });
     Some(change.map(|change| (from_etcd(kv.mod_revision()), change)))
 }
 
-/// What a failed call means for what was asked.
+/// What a failed call means for the request: whether it may have been applied, and whether a retry can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// It never left this machine.
+pub(super) enum EtcdFailureKind {
+    /// The request was never sent.
     NotSent,
-    /// It may have been carried out, or may still be.
-    Lost,
-    /// It was not carried out, and may be asked again.
+    /// The request may have been applied, or may still be.
+    Ambiguous,
+    /// Not applied; can be retried.
     Busy,
-    /// It was not carried out, and may be asked again with a new token.
+    /// Not applied; can be retried with a new token.
     StaleToken,
     Compacted,
     FutureRevision,
     TooLarge,
-    /// The server is out of space. It says so also of the very transaction that filled it up, so this
-    /// does not mean that nothing was changed.
+    /// The server is out of space. It also reports this for the very transaction that exceeded the quota, so this does
+    /// not mean that nothing was changed.
     NoSpace,
     Denied,
-    /// Any other refusal.
+    /// Rejected for any other reason.
     Refused,
 }
 
-/// Why a call failed.
+/// A failed call to etcd.
 #[derive(Debug, Clone)]
-pub(super) struct Failure {
-    pub(super) kind: Kind,
+pub(super) struct EtcdFailure {
+    pub(super) kind: EtcdFailureKind,
     pub(super) reason: String,
 }
 
-impl Failure {
-    pub(super) fn lost(reason: impl Into<String>) -> Self {
-        Failure {
-            kind: Kind::Lost,
+impl EtcdFailure {
+    pub(super) fn ambiguous(reason: impl Into<String>) -> Self {
+        EtcdFailure {
+            kind: EtcdFailureKind::Ambiguous,
             reason: reason.into(),
         }
     }
 
-    /// For a refusal that came as text, as a cancelled watch does.
+    /// For a denial that is only known by its text, as in a cancelled watch.
     pub(super) fn denied(reason: impl Into<String>) -> Self {
-        Failure {
-            kind: Kind::Denied,
+        EtcdFailure {
+            kind: EtcdFailureKind::Denied,
             reason: reason.into(),
         }
     }
 
-    /// Whether a read may go through when it is simply asked again.
-    pub(super) fn is_passing(&self) -> bool {
+    /// Whether a retry of a read may succeed.
+    pub(super) fn is_transient(&self) -> bool {
         matches!(
             self.kind,
-            Kind::NotSent | Kind::Lost | Kind::Busy | Kind::StaleToken
+            EtcdFailureKind::NotSent
+                | EtcdFailureKind::Ambiguous
+                | EtcdFailureKind::Busy
+                | EtcdFailureKind::StaleToken
         )
     }
 
-    /// For a call that changed nothing. What depends on the call, such as a compacted revision, is the
-    /// caller's to tell.
+    /// Converts the failure of a call that changed nothing. Kinds that depend on the request, such as a compacted
+    /// revision, are handled by the caller.
     pub(super) fn into_error(self) -> Error {
         let reason = self.reason;
         match self.kind {
-            Kind::TooLarge => Error::TooLarge {
-                reason: format!("{reason}; etcd's limit is its option --max-request-bytes"),
+            EtcdFailureKind::TooLarge => Error::TooLarge {
+                reason: format!("{reason}; the limit is etcd's option --max-request-bytes"),
             },
-            Kind::NoSpace => Error::StorageFull {
+            EtcdFailureKind::NoSpace => Error::StorageFull {
                 reason: format!(
-                    "etcd has used up its space quota ({reason}): compact and defragment it, then \
+                    "etcd has exceeded its space quota ({reason}): compact and defragment it, then \
                      disarm its alarm"
                 ),
             },
-            Kind::Denied => Error::Refused {
+            EtcdFailureKind::Denied => Error::Refused {
                 reason: format!(
-                    "{reason}; check the user, its password, and that its role may \
+                    "{reason}; check the user, its password, and that its role can \
                      read and write the whole store and {OUTCOMES_PREFIX}"
                 ),
             },
-            Kind::Refused => Error::Refused { reason },
+            EtcdFailureKind::Refused => Error::Refused { reason },
             _ => Error::Unavailable { reason },
         }
     }
 }
 
-impl From<etcd_client::Error> for Failure {
+impl From<etcd_client::Error> for EtcdFailure {
     fn from(error: etcd_client::Error) -> Self {
         let reason = describe(&error);
         let kind = match &error {
-            // The request was still waiting for its connection.
-            _ if never_connected(&error) => Kind::NotSent,
-            etcd_client::Error::GRpcStatus(status) => kind_of(status.code(), status.message()),
-            _ => Kind::Lost,
+            // The request was still waiting for a connection.
+            _ if never_connected(&error) => EtcdFailureKind::NotSent,
+            etcd_client::Error::GRpcStatus(status) => classify(status.code(), status.message()),
+            _ => EtcdFailureKind::Ambiguous,
         };
-        Failure { kind, reason }
+        EtcdFailure { kind, reason }
     }
 }
 
-/// Only refusals that are known to come before anything is changed are told apart; all else counts as lost,
-/// because a code alone may as well come from a proxy in between.
-fn kind_of(code: Code, message: &str) -> Kind {
+/// Classifies a gRPC status. Only rejections that etcd sends before it changes anything are distinguished; everything
+/// else is ambiguous, because a status code alone may also come from a proxy.
+fn classify(code: Code, message: &str) -> EtcdFailureKind {
     if code == Code::ResourceExhausted && message.contains("larger than max") {
-        return Kind::TooLarge;
+        return EtcdFailureKind::TooLarge;
     }
     let Some(text) = message.strip_prefix("etcdserver: ") else {
-        return Kind::Lost;
+        return EtcdFailureKind::Ambiguous;
     };
     match code {
-        Code::OutOfRange if text.contains("compacted") => Kind::Compacted,
-        Code::OutOfRange if text.contains("future revision") => Kind::FutureRevision,
-        Code::ResourceExhausted if text.contains("space exceeded") => Kind::NoSpace,
-        Code::ResourceExhausted if text.contains("too many requests") => Kind::Busy,
-        Code::InvalidArgument if text.contains("too large") => Kind::TooLarge,
-        Code::InvalidArgument if text.contains("auth store is old") => Kind::StaleToken,
-        Code::InvalidArgument if text.contains("user name is empty") => Kind::Denied,
-        Code::InvalidArgument if text.contains("authentication failed") => Kind::Denied,
-        Code::FailedPrecondition if text.contains("authentication is not enabled") => Kind::Denied,
-        Code::PermissionDenied | Code::Unauthenticated => Kind::Denied,
-        Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition | Code::Unimplemented => {
-            Kind::Refused
+        Code::OutOfRange if text.contains("compacted") => EtcdFailureKind::Compacted,
+        Code::OutOfRange if text.contains("future revision") => EtcdFailureKind::FutureRevision,
+        Code::ResourceExhausted if text.contains("space exceeded") => EtcdFailureKind::NoSpace,
+        Code::ResourceExhausted if text.contains("too many requests") => EtcdFailureKind::Busy,
+        Code::InvalidArgument if text.contains("too large") => EtcdFailureKind::TooLarge,
+        Code::InvalidArgument if text.contains("auth store is old") => EtcdFailureKind::StaleToken,
+        Code::InvalidArgument if text.contains("user name is empty") => EtcdFailureKind::Denied,
+        Code::InvalidArgument if text.contains("authentication failed") => EtcdFailureKind::Denied,
+        Code::FailedPrecondition if text.contains("authentication is not enabled") => {
+            EtcdFailureKind::Denied
         }
-        _ => Kind::Lost,
+        Code::PermissionDenied | Code::Unauthenticated => EtcdFailureKind::Denied,
+        Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition | Code::Unimplemented => {
+            EtcdFailureKind::Refused
+        }
+        _ => EtcdFailureKind::Ambiguous,
     }
 }
 
-/// The message and its causes, each said once.
+/// The error message with its causes, without repetition.
 pub(super) fn describe(error: &etcd_client::Error) -> String {
     let (mut text, mut cause) = match error {
         etcd_client::Error::GRpcStatus(status) => (status.message().to_owned(), status.source()),
@@ -217,7 +222,7 @@ pub(super) fn describe(error: &etcd_client::Error) -> String {
     text
 }
 
-/// Whether the call failed for want of a connection.
+/// Whether the call failed because no connection could be established.
 fn never_connected(error: &etcd_client::Error) -> bool {
     let mut cause = match error {
         etcd_client::Error::GRpcStatus(status) => status.source(),
@@ -238,70 +243,70 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_told_apart_by_code_and_text() {
+    fn failures_are_classified_by_code_and_message() {
         for (code, message, expected) in [
             (
                 Code::OutOfRange,
                 "etcdserver: mvcc: required revision has been compacted",
-                Kind::Compacted,
+                EtcdFailureKind::Compacted,
             ),
             (
                 Code::OutOfRange,
                 "etcdserver: mvcc: required revision is a future revision",
-                Kind::FutureRevision,
+                EtcdFailureKind::FutureRevision,
             ),
             (
                 Code::InvalidArgument,
                 "etcdserver: request is too large",
-                Kind::TooLarge,
+                EtcdFailureKind::TooLarge,
             ),
             (
                 Code::ResourceExhausted,
                 "grpc: received message larger than max (3000000 vs. 2097152)",
-                Kind::TooLarge,
+                EtcdFailureKind::TooLarge,
             ),
             (
                 Code::ResourceExhausted,
                 "etcdserver: mvcc: database space exceeded",
-                Kind::NoSpace,
+                EtcdFailureKind::NoSpace,
             ),
             (
                 Code::ResourceExhausted,
                 "etcdserver: too many requests",
-                Kind::Busy,
+                EtcdFailureKind::Busy,
             ),
             (
                 Code::InvalidArgument,
                 "etcdserver: revision of auth store is old",
-                Kind::StaleToken,
+                EtcdFailureKind::StaleToken,
             ),
             (
                 Code::InvalidArgument,
                 "etcdserver: too many operations in txn request",
-                Kind::Refused,
+                EtcdFailureKind::Refused,
             ),
             (
                 Code::PermissionDenied,
                 "etcdserver: permission denied",
-                Kind::Denied,
+                EtcdFailureKind::Denied,
             ),
             (
                 Code::Unauthenticated,
                 "etcdserver: invalid auth token",
-                Kind::Denied,
+                EtcdFailureKind::Denied,
             ),
             (
                 Code::InvalidArgument,
                 "etcdserver: duplicate key given in txn request",
-                Kind::Refused,
+                EtcdFailureKind::Refused,
             ),
         ] {
-            assert_eq!(kind_of(code, message), expected, "{code:?} {message}");
+            assert_eq!(classify(code, message), expected, "{code:?} {message}");
         }
     }
 
     #[test]
-    fn whatever_may_have_been_carried_out_counts_as_lost() {
+    fn failures_of_possibly_applied_requests_are_ambiguous() {
         for (code, message) in [
             (Code::Cancelled, "etcdserver: request cancelled"),
             (Code::Unknown, "transport error"),
@@ -312,12 +317,16 @@ mod tests {
             (Code::Unavailable, "etcdserver: leader changed"),
             (Code::PermissionDenied, "forbidden by some proxy"),
         ] {
-            assert_eq!(kind_of(code, message), Kind::Lost, "{code:?} {message}");
+            assert_eq!(
+                classify(code, message),
+                EtcdFailureKind::Ambiguous,
+                "{code:?} {message}"
+            );
         }
     }
 
     #[test]
-    fn revisions_outside_of_the_others_range_end_at_its_bounds() {
+    fn revisions_are_clamped_to_the_range_of_the_other_type() {
         assert_eq!(to_etcd(Revision::new(u64::MAX)), i64::MAX);
         assert_eq!(from_etcd(-1), Revision::ZERO);
         assert_eq!(from_etcd(to_etcd(Revision::new(7))), Revision::new(7));

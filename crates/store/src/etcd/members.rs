@@ -1,170 +1,175 @@
-//! The servers of the cluster: which of them to ask next, and over which connection.
+//! The members of the etcd cluster: health, selection and connections.
 //!
-//! Each has a channel of its own rather than a share in a balanced one: a balanced channel keeps on giving
-//! a server its part of the calls that accepts connections but answers nothing.
+//! Each member has its own channel instead of one balanced channel: a balanced channel keeps sending calls to a member
+//! that accepts connections but does not respond.
 
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, KvClient, WatchClient};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::convert::{Failure, Kind};
-use super::link::answer;
+use super::cluster_client::await_response;
+use super::convert::{EtcdFailure, EtcdFailureKind};
 
-/// Answers may be as large as etcd can send them: it counts their bytes in 31 bits.
-const ANSWER_BYTES_MAX: usize = i32::MAX as usize;
+/// The maximum response size: etcd limits its responses to 31 bits.
+const RESPONSE_BYTES_MAX: usize = i32::MAX as usize;
 
-/// How long one server may take to answer before another is asked.
+/// How long one member may take to respond before another is tried.
 pub(super) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a server that failed is left alone,
+/// How long a member is skipped after its first failure.
 const PAUSE_FIRST: Duration = Duration::from_secs(5);
-/// and how long at most when it fails again and again.
+/// How long a member is skipped at most after repeated failures.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-pub(super) struct Members {
-    all: Vec<Arc<Member>>,
-    turn: AtomicUsize,
+/// All configured members, picked round-robin.
+pub(super) struct MemberPool {
+    all: Vec<Arc<EtcdMember>>,
+    next_index: AtomicUsize,
 }
 
-impl Members {
+impl MemberPool {
     pub(super) fn new(endpoints: &[String], options: &ConnectOptions) -> Self {
-        let member = |endpoint: &String| Arc::new(Member::new(endpoint, options));
-        Members {
+        let member = |endpoint: &String| Arc::new(EtcdMember::new(endpoint, options));
+        MemberPool {
             all: endpoints.iter().map(member).collect(),
-            turn: AtomicUsize::new(0),
+            next_index: AtomicUsize::new(0),
         }
     }
 
-    /// The next one in turn of those that work. If none does, the next one.
-    pub(super) fn pick(&self) -> Option<Arc<Member>> {
+    /// Picks the next available member round-robin; if none is available, the next one regardless.
+    pub(super) fn pick(&self) -> Option<Arc<EtcdMember>> {
         self.pick_at(Instant::now())
     }
 
-    fn pick_at(&self, now: Instant) -> Option<Arc<Member>> {
-        let first = self.turn.fetch_add(1, Ordering::Relaxed) % self.all.len().max(1);
+    fn pick_at(&self, now: Instant) -> Option<Arc<EtcdMember>> {
+        let first = self.next_index.fetch_add(1, Ordering::Relaxed) % self.all.len().max(1);
         let (before, from) = self.all.split_at_checked(first)?;
-        let working = from.iter().chain(before).find(|member| member.is_due(now));
+        let working = from
+            .iter()
+            .chain(before)
+            .find(|member| member.is_available(now));
         working.or(from.first()).cloned()
     }
 }
 
-/// One server. Connected when it is first needed: it may be down while the others are not.
-pub(super) struct Member {
+/// One member, connected on first use because it may be down while the others are up.
+pub(super) struct EtcdMember {
     endpoint: String,
     options: ConnectOptions,
-    /// Reads and transactions.
-    calls: OnceCell<Client>,
-    /// What waits for slow readers fills the window that all calls of a connection share.
-    streams: OnceCell<Client>,
-    health: Mutex<Health>,
+    /// The connection for reads and transactions.
+    call_client: OnceCell<Client>,
+    /// A separate connection for watches: data for slow readers fills the HTTP/2 window shared by the whole connection.
+    watch_client: OnceCell<Client>,
+    health: Mutex<MemberHealth>,
 }
 
 #[derive(Debug)]
-struct Health {
-    left_alone_until: Option<Instant>,
+struct MemberHealth {
+    paused_until: Option<Instant>,
     next_pause: Duration,
 }
 
-impl Health {
-    const GOOD: Health = Health {
-        left_alone_until: None,
+impl MemberHealth {
+    const HEALTHY: MemberHealth = MemberHealth {
+        paused_until: None,
         next_pause: PAUSE_FIRST,
     };
 }
 
-impl Member {
+impl EtcdMember {
     fn new(endpoint: &str, options: &ConnectOptions) -> Self {
-        Member {
+        EtcdMember {
             endpoint: endpoint.to_owned(),
             options: options.clone(),
-            calls: OnceCell::new(),
-            streams: OnceCell::new(),
-            health: Mutex::new(Health::GOOD),
+            call_client: OnceCell::new(),
+            watch_client: OnceCell::new(),
+            health: Mutex::new(MemberHealth::HEALTHY),
         }
     }
 
-    pub(super) async fn kv(&self, deadline: Instant) -> Result<KvClient, Failure> {
-        let client = self.client(&self.calls, deadline).await?;
+    pub(super) async fn kv(&self, deadline: Instant) -> Result<KvClient, EtcdFailure> {
+        let client = self.client(&self.call_client, deadline).await?;
         Ok(client
             .kv_client()
-            .max_decoding_message_size(ANSWER_BYTES_MAX))
+            .max_decoding_message_size(RESPONSE_BYTES_MAX))
     }
 
-    pub(super) async fn watch(&self, deadline: Instant) -> Result<WatchClient, Failure> {
-        let client = self.client(&self.streams, deadline).await?;
+    pub(super) async fn watch(&self, deadline: Instant) -> Result<WatchClient, EtcdFailure> {
+        let client = self.client(&self.watch_client, deadline).await?;
         Ok(client
             .watch_client()
-            .max_decoding_message_size(ANSWER_BYTES_MAX))
+            .max_decoding_message_size(RESPONSE_BYTES_MAX))
     }
 
     async fn client<'a>(
         &self,
         cell: &'a OnceCell<Client>,
         deadline: Instant,
-    ) -> Result<&'a Client, Failure> {
+    ) -> Result<&'a Client, EtcdFailure> {
         let connect = || Client::connect([&self.endpoint], Some(self.options.clone()));
-        let connected = answer(deadline, cell.get_or_try_init(connect)).await;
+        let connected = await_response(deadline, cell.get_or_try_init(connect)).await;
         connected.map_err(|failure| match failure.kind {
-            // Nothing but a password was sent.
-            Kind::Lost => Failure {
-                kind: Kind::NotSent,
+            // Connecting sends at most the credentials, not the request.
+            EtcdFailureKind::Ambiguous => EtcdFailure {
+                kind: EtcdFailureKind::NotSent,
                 ..failure
             },
             _ => failure,
         })
     }
 
-    /// Asks for new tokens: the old ones are of before a change of etcd's users, or have expired.
-    pub(super) async fn renew_tokens(&self, deadline: Instant) -> Result<(), Failure> {
-        for client in [&self.calls, &self.streams]
+    /// Renews the auth tokens, which expire or become invalid after a change of etcd's users.
+    pub(super) async fn renew_tokens(&self, deadline: Instant) -> Result<(), EtcdFailure> {
+        for client in [&self.call_client, &self.watch_client]
             .into_iter()
             .filter_map(OnceCell::get)
         {
-            answer(deadline, client.refresh_token()).await?;
+            await_response(deadline, client.refresh_token()).await?;
         }
         Ok(())
     }
 
-    /// Whether to ask it now. One that failed is tried out by one call at a time.
-    fn is_due(&self, now: Instant) -> bool {
+    /// Whether the member can be used now. After a pause only one call at a time probes a failed member.
+    fn is_available(&self, now: Instant) -> bool {
         let mut health = self.health();
-        match health.left_alone_until {
+        match health.paused_until {
             None => true,
             Some(until) if now < until => false,
             Some(_) => {
-                health.left_alone_until = Some(now + ATTEMPT_TIMEOUT);
+                health.paused_until = Some(now + ATTEMPT_TIMEOUT);
                 true
             }
         }
     }
 
-    pub(super) fn worked(&self) {
-        *self.health() = Health::GOOD;
+    pub(super) fn record_success(&self) {
+        *self.health() = MemberHealth::HEALTHY;
     }
 
-    pub(super) fn failed(&self) {
-        self.failed_at(Instant::now());
+    pub(super) fn record_failure(&self) {
+        self.record_failure_at(Instant::now());
     }
 
-    fn failed_at(&self, now: Instant) {
+    fn record_failure_at(&self, now: Instant) {
         let mut health = self.health();
-        // Of many calls that fail together only the first counts.
+        // Of many calls that fail at the same time only the first extends the pause.
         if health
-            .left_alone_until
+            .paused_until
             .is_none_or(|until| until <= now + ATTEMPT_TIMEOUT)
         {
             let pause = health.next_pause;
-            health.left_alone_until = Some(now + pause);
+            health.paused_until = Some(now + pause);
             health.next_pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
-    fn health(&self) -> MutexGuard<'_, Health> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    fn health(&self) -> MutexGuard<'_, MemberHealth> {
+        self.health.lock()
     }
 }
 
@@ -172,12 +177,12 @@ impl Member {
 mod tests {
     use super::*;
 
-    fn members() -> Members {
+    fn members() -> MemberPool {
         let endpoints = ["http://a", "http://b", "http://c"].map(str::to_owned);
-        Members::new(&endpoints, &ConnectOptions::new())
+        MemberPool::new(&endpoints, &ConnectOptions::new())
     }
 
-    fn picks(members: &Members, now: Instant, count: usize) -> Vec<String> {
+    fn picks(members: &MemberPool, now: Instant, count: usize) -> Vec<String> {
         let pick = |_| {
             members
                 .pick_at(now)
@@ -189,41 +194,44 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_is_left_alone_and_then_tried_by_one_call() {
+    fn a_failed_member_is_paused_and_then_probed_by_one_call() {
         let members = members();
         let now = Instant::now();
         assert_eq!(picks(&members, now, 3), ["a", "b", "c"]);
-        members.all[1].failed_at(now);
+        members.all[1].record_failure_at(now);
         assert_eq!(picks(&members, now, 3), ["a", "c", "c"]);
         let later = now + PAUSE_FIRST;
         assert_eq!(picks(&members, later, 6), ["a", "b", "c", "a", "c", "c"]);
-        members.all[1].worked();
+        members.all[1].record_success();
         assert_eq!(picks(&members, later, 3), ["a", "b", "c"]);
     }
 
     #[test]
-    fn pauses_grow_while_it_fails_and_end_when_it_works() {
+    fn pauses_grow_with_failures_and_end_on_success() {
         let members = members();
         let member = &members.all[0];
         let mut now = Instant::now();
         for pause in [5, 10, 20, 30, 30] {
-            member.failed_at(now);
-            // Others that failed at the same time.
-            member.failed_at(now);
+            member.record_failure_at(now);
+            // Another call that failed at the same time.
+            member.record_failure_at(now);
             now += Duration::from_secs(pause);
-            assert!(!member.is_due(now - Duration::from_millis(1)), "{pause}");
-            assert!(member.is_due(now), "{pause}");
+            assert!(
+                !member.is_available(now - Duration::from_millis(1)),
+                "{pause}"
+            );
+            assert!(member.is_available(now), "{pause}");
         }
-        member.worked();
-        assert!(member.is_due(now));
+        member.record_success();
+        assert!(member.is_available(now));
     }
 
     #[test]
-    fn if_none_works_all_are_asked_in_turn() {
+    fn if_all_members_fail_they_are_tried_round_robin() {
         let members = members();
         let now = Instant::now();
         for member in &members.all {
-            member.failed_at(now);
+            member.record_failure_at(now);
         }
         assert_eq!(picks(&members, now, 4), ["a", "b", "c", "a"]);
     }

@@ -1,25 +1,24 @@
-//! The etcd backend: the same promises, kept by an etcd cluster.
+//! The etcd backend: the [`Store`] guarantees on top of an etcd cluster. Entry point: [`EtcdStore::connect`].
 //!
-//! Reads and streams are etcd's own, asked again, and of another server, where the connection fails them. A
-//! transaction whose answer is lost is asked again only when it is certain that it never happens: its fate
-//! is found out first; `outcome.rs` shows how.
+//! Reads and watches that fail are retried on another member. A transaction whose response is lost is retried only when
+//! it is certain that it was not applied and never will be; `outcome.rs` describes how that is determined.
 //!
-//! Below `/rhumb/outcomes/` are the notes by which that is done. They never show up in ranges or streams.
+//! The keys below `/rhumb/outcomes/` are outcome slots used for that purpose. Ranges and change streams hide them.
 
 mod backoff;
+mod change_assembler;
+mod cluster_client;
 mod commit;
 mod connect;
 mod convert;
-mod feed;
-mod janitor;
-mod link;
+mod event_queue;
 mod members;
-mod opening;
+mod open_watch;
 mod options;
 mod outcome;
-mod queue;
+mod outcome_slots;
 mod read;
-mod slots;
+mod slot_gc;
 mod version;
 mod watch;
 
@@ -28,84 +27,86 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-pub use connect::ConnectError;
-pub use options::{ClientCertificate, Credentials, Options, Tls};
+pub use connect::EtcdConnectError;
+pub use options::{ClientCertificateFiles, EtcdCredentials, EtcdOptions, EtcdTlsOptions};
 
-use crate::{ChangeStream, Entry, Page, Range, Result, Revision, Store, Transaction};
-use janitor::Janitor;
-use link::Link;
-use slots::Slots;
+use crate::{
+    ChangeStream, RangePage, RangeRequest, Result, Revision, Store, StoreEntry, Transaction,
+};
+use cluster_client::ClusterClient;
+use outcome_slots::OutcomeSlotPool;
+use slot_gc::SlotGarbageCollector;
 
-/// Where the notes on transactions under way are kept in etcd.
+/// The key prefix of the outcome slots.
 const OUTCOMES_PREFIX: &str = "/rhumb/outcomes/";
 
 /// A store in an etcd cluster.
-pub struct Etcd {
-    link: Link,
-    slots: Arc<Slots>,
-    _janitor: Janitor,
+pub struct EtcdStore {
+    cluster: ClusterClient,
+    slots: Arc<OutcomeSlotPool>,
+    _slot_gc: SlotGarbageCollector,
 }
 
-impl Etcd {
-    /// Connects, and makes sure that the cluster answers and lets us in.
-    pub async fn connect(options: Options) -> Result<Etcd, ConnectError> {
+impl EtcdStore {
+    /// Connects, and checks that the cluster responds and accepts the credentials.
+    pub async fn connect(options: EtcdOptions) -> Result<EtcdStore, EtcdConnectError> {
         let abandoned_after = options.abandoned_after;
-        let link = connect::connect(options).await?;
-        Ok(Etcd {
-            _janitor: Janitor::start(link.clone(), abandoned_after),
-            link,
-            slots: Arc::new(Slots::new()),
+        let client = connect::connect(options).await?;
+        Ok(EtcdStore {
+            _slot_gc: SlotGarbageCollector::start(client.clone(), abandoned_after),
+            cluster: client,
+            slots: Arc::new(OutcomeSlotPool::new()),
         })
     }
 
-    /// Whether streams can be asked for their progress: older servers do not keep it in order.
-    pub fn tells_progress(&self) -> bool {
-        self.link.keeps_progress_in_order()
+    /// Whether change streams support progress requests; older servers do not order progress with changes.
+    pub fn supports_progress(&self) -> bool {
+        self.cluster.keeps_progress_in_order()
     }
 
-    /// Lets transactions under way end, takes no more, and removes what this instance noted in etcd.
+    /// Waits for in-flight transactions, rejects new ones, and removes the outcome slots of this instance.
     ///
-    /// What is left behind without it is removed by other instances after [`Options::abandoned_after`].
+    /// Without it, other instances remove the slots after [`EtcdOptions::abandoned_after`].
     pub async fn close(&self) {
-        slots::close(&self.link, &self.slots).await;
+        outcome_slots::close(&self.cluster, &self.slots).await;
     }
 }
 
-impl fmt::Debug for Etcd {
+impl fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Etcd")
-            .field("link", &self.link)
+        f.debug_struct("EtcdStore")
+            .field("link", &self.cluster)
             .finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl Store for Etcd {
+impl Store for EtcdStore {
     fn is_shared(&self) -> bool {
         true
     }
 
-    async fn get(&self, key: &str) -> Result<Option<Entry>> {
-        read::get(&self.link, key).await
+    async fn get(&self, key: &str) -> Result<Option<StoreEntry>> {
+        read::get(&self.cluster, key).await
     }
 
-    async fn range(&self, range: Range<'_>) -> Result<Page> {
-        read::range(&self.link, range).await
+    async fn range(&self, range: RangeRequest<'_>) -> Result<RangePage> {
+        read::range(&self.cluster, range).await
     }
 
     async fn commit(&self, transaction: Transaction) -> Result<Revision> {
-        commit::commit(&self.link, &self.slots, transaction).await
+        commit::commit(&self.cluster, &self.slots, transaction).await
     }
 
     async fn changes(&self, prefix: &str, after: Revision) -> Result<Box<dyn ChangeStream>> {
-        watch::changes(&self.link, prefix, after).await
+        watch::changes(&self.cluster, prefix, after).await
     }
 
     async fn revision(&self) -> Result<Revision> {
-        read::revision(&self.link).await
+        read::revision(&self.cluster).await
     }
 
     async fn compact(&self, revision: Revision) -> Result<()> {
-        read::compact(&self.link, revision).await
+        read::compact(&self.cluster, revision).await
     }
 }

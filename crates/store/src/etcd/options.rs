@@ -1,37 +1,37 @@
-//! How to reach an etcd cluster.
+//! Connection options of an etcd cluster.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the cluster is, who we are, and how long to wait for it.
+/// Endpoints, TLS, credentials and timeouts of an etcd cluster.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct EtcdOptions {
     /// One URL per member: `https://host:2379`, or `http://` without TLS.
     pub endpoints: Vec<String>,
-    /// Needed for, and only possible with, `https://` endpoints.
-    pub tls: Option<Tls>,
-    /// Needed when the cluster has authentication enabled.
-    pub credentials: Option<Credentials>,
-    /// How long one TCP and TLS handshake may take.
+    /// Required for, and only allowed with, `https://` endpoints.
+    pub tls: Option<EtcdTlsOptions>,
+    /// Required if the cluster has authentication enabled.
+    pub credentials: Option<EtcdCredentials>,
+    /// The timeout of one TCP and TLS handshake.
     pub connect_timeout: Duration,
-    /// How long one call may take, its retries included.
+    /// The timeout of one call, including retries.
     pub request_timeout: Duration,
-    /// How long to ask for the fate of a transaction whose answer was lost, before it is reported as
+    /// How long to try to resolve the outcome of a transaction whose response was lost, before it is reported as
     /// [`crate::Error::OutcomeUnknown`].
     pub settle_timeout: Duration,
-    /// A silent connection with something under way is probed this often (etcd closes one that is probed
-    /// more often than every five seconds),
+    /// The interval of keep-alive pings on a silent connection with active calls. etcd closes connections that are
+    /// pinged more often than every five seconds.
     pub keep_alive_interval: Duration,
-    /// and given up after this much more silence.
+    /// How long to wait for the response to a ping before the connection is closed.
     pub keep_alive_timeout: Duration,
-    /// What other instances noted in etcd is removed when it has not changed for this long.
+    /// Outcome slots of other instances are removed if they have not changed for this long.
     pub abandoned_after: Duration,
 }
 
-impl Options {
+impl EtcdOptions {
     pub fn new<E: Into<String>>(endpoints: impl IntoIterator<Item = E>) -> Self {
-        Options {
+        EtcdOptions {
             endpoints: endpoints.into_iter().map(Into::into).collect(),
             tls: None,
             credentials: None,
@@ -47,19 +47,19 @@ impl Options {
 
 /// The PEM files for `https://` endpoints.
 #[derive(Debug, Clone)]
-pub struct Tls {
-    /// Who signed the servers' certificates. The system's own list of authorities is not used: an etcd
-    /// server's certificate comes from the cluster's authority.
+pub struct EtcdTlsOptions {
+    /// The CA of the servers' certificates. The system's CA list is not used, because etcd certificates are issued by a
+    /// CA of the cluster.
     pub ca_file: PathBuf,
-    /// For servers that ask for a client certificate.
-    pub client: Option<ClientCertificate>,
-    /// The name in the servers' certificates, if it is not the host of the endpoint.
+    /// For servers that require a client certificate.
+    pub client: Option<ClientCertificateFiles>,
+    /// The name in the servers' certificates, if it differs from the host of the endpoint.
     pub server_name: Option<String>,
 }
 
-impl Tls {
+impl EtcdTlsOptions {
     pub fn new(ca_file: impl Into<PathBuf>) -> Self {
-        Tls {
+        EtcdTlsOptions {
             ca_file: ca_file.into(),
             client: None,
             server_name: None,
@@ -68,22 +68,22 @@ impl Tls {
 }
 
 #[derive(Debug, Clone)]
-pub struct ClientCertificate {
+pub struct ClientCertificateFiles {
     pub cert_file: PathBuf,
     pub key_file: PathBuf,
 }
 
 /// An etcd user.
 #[derive(Clone)]
-pub struct Credentials {
+pub struct EtcdCredentials {
     pub user: String,
     pub password: String,
 }
 
-/// The password does not belong in logs.
-impl fmt::Debug for Credentials {
+/// Omits the password, so that it does not end up in logs.
+impl fmt::Debug for EtcdCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials")
+        f.debug_struct("EtcdCredentials")
             .field("user", &self.user)
             .finish_non_exhaustive()
     }
@@ -94,13 +94,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_never_shown() {
-        let options = Options {
-            credentials: Some(Credentials {
+    fn debug_output_omits_the_password() {
+        let options = EtcdOptions {
+            credentials: Some(EtcdCredentials {
                 user: "root".to_owned(),
                 password: "hunter2".to_owned(),
             }),
-            ..Options::new(["http://127.0.0.1:2379"])
+            ..EtcdOptions::new(["http://127.0.0.1:2379"])
         };
         let shown = format!("{options:?}");
         assert!(

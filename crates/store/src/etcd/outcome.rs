@@ -1,125 +1,152 @@
-//! Finding out what became of a transaction whose answer was lost.
+//! Resolves the outcome of a transaction whose response was lost.
 //!
-//! Every transaction also writes a note to a *slot*, a key of its own, on the condition that nobody has
-//! written to the slot since we last did. One transaction at a time holds a slot, which has been written at
-//! least once, so the condition never is that there is no slot. When the answer is lost:
+//! Every transaction also writes a unique marker to an *outcome slot*, a key owned by this instance, and requires
+//! that the slot has not been written since this instance last wrote it. Only one transaction at a time uses a slot,
+//! and a slot is written once before its first use, so the condition is never that the slot is absent. When the
+//! response is lost:
 //!
 //! ```text
-//!   the slot as we last wrote it ──► write a fence to it ──► not committed, and never will be:
-//!                                                            its condition can no longer hold
-//!   our note in the slot         ──► committed, at the revision of the note
-//!   our fence in the slot        ──► an earlier attempt to fence went through
-//!   anything else, or nothing    ──► somebody has tampered with the slot: unknown
+//!   slot unchanged              ──► write a fence to it ──► not committed, and never will be:
+//!                                                           its condition can no longer hold
+//!   slot contains our marker    ──► committed, at the mod revision of the slot
+//!   slot contains our fence     ──► an earlier attempt to fence succeeded
+//!   anything else, or no slot   ──► another client changed the slot: unknown
 //! ```
 //!
-//! The fence has the same condition as the transaction, so it may be written again and again, and one that
-//! arrives late does no harm.
+//! The fence has the same condition as the transaction, so writing it can be retried, and a delayed fence is harmless.
 
 use etcd_client::{GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse, TxnResponse};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
-use super::convert::{Failure, from_etcd, header_revision};
-use super::link::Link;
-use super::slots::HeldSlot;
+use super::cluster_client::ClusterClient;
+use super::convert::{EtcdFailure, from_etcd, header_revision};
+use super::outcome_slots::AcquiredOutcomeSlot;
 use crate::{Result, Revision};
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum TransactionOutcome {
     Committed(Revision),
-    /// Not carried out, and never will be. The revision is that of the slot.
-    Never(Revision),
+    /// Not applied, and never will be. The revision is the mod revision of the slot.
+    NotCommitted(Revision),
     Unknown,
 }
 
-/// Finds out what became of the transaction that was to write `note`, and makes sure that it stays so.
-pub(super) async fn fence(link: &Link, slot: &mut HeldSlot, note: &str) -> Fate {
-    let deadline = Instant::now() + link.settle_timeout;
-    let fence = format!("{note}-fenced");
+/// Determines the outcome of the transaction with this marker. If it was not applied yet, fences it so that it never
+/// will be.
+pub(super) async fn fence(
+    client: &ClusterClient,
+    slot: &mut AcquiredOutcomeSlot,
+    marker: &str,
+) -> TransactionOutcome {
+    let deadline = Instant::now() + client.settle_timeout;
+    let fence = format!("{marker}-fenced");
     let mut backoff = Backoff::new(20, 500);
     loop {
-        match try_fence(link, slot, note, &fence, deadline).await {
-            Ok(fate) => return settled(slot, fate),
+        match try_fence(client, slot, marker, &fence, deadline).await {
+            Ok(outcome) => return confirm_slot(slot, outcome),
             Err(failure) => {
-                tracing::debug!(slot = slot.key(), reason = failure.reason, "fencing again");
+                tracing::debug!(
+                    slot = slot.key(),
+                    reason = failure.reason,
+                    "failed to fence a transaction; retrying"
+                );
             }
         }
         if !backoff.wait_before(deadline).await {
-            return Fate::Unknown;
+            return TransactionOutcome::Unknown;
         }
     }
 }
 
 async fn try_fence(
-    link: &Link,
-    slot: &HeldSlot,
-    note: &str,
+    client: &ClusterClient,
+    slot: &AcquiredOutcomeSlot,
+    marker: &str,
     fence: &str,
     deadline: Instant,
-) -> Result<Fate, Failure> {
+) -> Result<TransactionOutcome, EtcdFailure> {
     let transaction = Txn::new()
-        .when([slot.unwritten()])
+        .when([slot.unchanged_compare()])
         .and_then([TxnOp::put(slot.key(), fence, None)])
         .or_else([TxnOp::get(slot.key(), None)]);
-    let response = link
-        .attempt(deadline, |mut kv| async move { kv.txn(transaction).await })
+    let response = client
+        .call_once(deadline, |mut kv| async move { kv.txn(transaction).await })
         .await?;
     if response.succeeded() {
-        return header_revision(response.header()).map(Fate::Never);
+        return header_revision(response.header()).map(TransactionOutcome::NotCommitted);
     }
-    Ok(judge(found_in(&response).as_ref(), note, fence))
+    Ok(outcome_from_slot(
+        slot_content(&response).as_ref(),
+        marker,
+        fence,
+    ))
 }
 
-/// After an answer nothing is on its way any more: it is enough to look.
-pub(super) async fn look(link: &Link, slot: &mut HeldSlot, note: &str) -> Result<Fate, Failure> {
-    let mut response = link.read(slot.key().as_bytes(), GetOptions::new()).await?;
-    let found = response.take_kvs().pop().map(|kv| Found::from(&kv));
-    let written = found.as_ref().map_or(Revision::ZERO, |found| found.written);
-    let fate = if written == slot.written() {
-        Fate::Never(written)
+/// Determines the outcome by reading the slot. Enough if the server has responded: then no request is in flight.
+pub(super) async fn read_outcome(
+    client: &ClusterClient,
+    slot: &mut AcquiredOutcomeSlot,
+    marker: &str,
+) -> Result<TransactionOutcome, EtcdFailure> {
+    let mut response = client
+        .read(slot.key().as_bytes(), GetOptions::new())
+        .await?;
+    let found = response.take_kvs().pop().map(|kv| SlotContent::from(&kv));
+    let written = found
+        .as_ref()
+        .map_or(Revision::ZERO, |found| found.mod_revision);
+    let outcome = if written == slot.mod_revision() {
+        TransactionOutcome::NotCommitted(written)
     } else {
-        judge(found.as_ref(), note, "")
+        outcome_from_slot(found.as_ref(), marker, "")
     };
-    Ok(settled(slot, fate))
+    Ok(confirm_slot(slot, outcome))
 }
 
-fn settled(slot: &mut HeldSlot, fate: Fate) -> Fate {
-    if let Fate::Committed(written) | Fate::Never(written) = fate {
-        slot.settle(written);
+fn confirm_slot(slot: &mut AcquiredOutcomeSlot, outcome: TransactionOutcome) -> TransactionOutcome {
+    if let TransactionOutcome::Committed(written) | TransactionOutcome::NotCommitted(written) =
+        outcome
+    {
+        slot.confirm(written);
     }
-    fate
+    outcome
 }
 
-/// What a slot holds.
+/// The value and mod revision of a slot.
 #[derive(Debug)]
-struct Found {
+struct SlotContent {
     value: Vec<u8>,
-    written: Revision,
+    mod_revision: Revision,
 }
 
-impl From<&KeyValue> for Found {
+impl From<&KeyValue> for SlotContent {
     fn from(kv: &KeyValue) -> Self {
-        Found {
+        SlotContent {
             value: kv.value().to_vec(),
-            written: from_etcd(kv.mod_revision()),
+            mod_revision: from_etcd(kv.mod_revision()),
         }
     }
 }
 
-fn found_in(response: &TxnResponse) -> Option<Found> {
+fn slot_content(response: &TxnResponse) -> Option<SlotContent> {
     match response.op_responses().first() {
-        Some(TxnOpResponse::Get(get)) => get.kvs().first().map(Found::from),
+        Some(TxnOpResponse::Get(get)) => get.kvs().first().map(SlotContent::from),
         _ => None,
     }
 }
 
-/// From a slot that has been written to since we last knew it.
-fn judge(found: Option<&Found>, note: &str, fence: &str) -> Fate {
+/// Determines the outcome from a slot that was written since this instance last knew it.
+fn outcome_from_slot(found: Option<&SlotContent>, marker: &str, fence: &str) -> TransactionOutcome {
     match found {
-        Some(found) if found.value == note.as_bytes() => Fate::Committed(found.written),
-        Some(found) if found.value == fence.as_bytes() => Fate::Never(found.written),
-        _ => Fate::Unknown,
+        Some(found) if found.value == marker.as_bytes() => {
+            TransactionOutcome::Committed(found.mod_revision)
+        }
+        Some(found) if found.value == fence.as_bytes() => {
+            TransactionOutcome::NotCommitted(found.mod_revision)
+        }
+        _ => TransactionOutcome::Unknown,
     }
 }
 
@@ -128,20 +155,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_tells_what_became_of_its_transaction() {
-        let found = |value: &str| Found {
+    fn a_slot_reveals_the_outcome_of_its_transaction() {
+        let found = |value: &str| SlotContent {
             value: value.as_bytes().to_vec(),
-            written: Revision::new(9),
+            mod_revision: Revision::new(9),
         };
         for (found, expected) in [
-            (Some(found("1-5")), Fate::Committed(Revision::new(9))),
-            (Some(found("1-5-fenced")), Fate::Never(Revision::new(9))),
-            (Some(found("1-4")), Fate::Unknown),
-            (Some(found("1-4-fenced")), Fate::Unknown),
-            (None, Fate::Unknown),
+            (
+                Some(found("1-5")),
+                TransactionOutcome::Committed(Revision::new(9)),
+            ),
+            (
+                Some(found("1-5-fenced")),
+                TransactionOutcome::NotCommitted(Revision::new(9)),
+            ),
+            (Some(found("1-4")), TransactionOutcome::Unknown),
+            (Some(found("1-4-fenced")), TransactionOutcome::Unknown),
+            (None, TransactionOutcome::Unknown),
         ] {
             assert_eq!(
-                judge(found.as_ref(), "1-5", "1-5-fenced"),
+                outcome_from_slot(found.as_ref(), "1-5", "1-5-fenced"),
                 expected,
                 "{found:?}"
             );

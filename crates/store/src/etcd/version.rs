@@ -1,20 +1,20 @@
-//! What an etcd server of some version can do.
+//! The version of an etcd server, and the bug fixes that depend on it.
 
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version {
+pub(super) struct EtcdVersion {
     major: u32,
     minor: u32,
     patch: u32,
 }
 
-impl Version {
-    /// From what a server says of itself, such as `3.5.21` or `3.6.0-rc.1`.
-    pub(super) fn parse(text: &str) -> Option<Version> {
+impl EtcdVersion {
+    /// Parses the version reported by a server, such as `3.5.21` or `3.6.0-rc.1`.
+    pub(super) fn parse(text: &str) -> Option<EtcdVersion> {
         let numbers = text.split(['-', '+']).next()?;
         let mut parts = numbers.split('.').map(str::parse);
-        let version = Version {
+        let version = EtcdVersion {
             major: parts.next()?.ok()?,
             minor: parts.next()?.ok()?,
             patch: parts.next()?.ok()?,
@@ -22,7 +22,7 @@ impl Version {
         parts.next().is_none().then_some(version)
     }
 
-    /// Whether a requested progress notification never overtakes the changes before it (etcd#15220).
+    /// Whether a requested progress notification is never sent before earlier changes (etcd#15220).
     pub(super) fn keeps_progress_in_order(self) -> bool {
         match (self.major, self.minor) {
             (3, 4) => self.patch >= 31,
@@ -31,8 +31,8 @@ impl Version {
         }
     }
 
-    /// Whether a compaction keeps a deletion at the very revision it compacts to (etcd#19179), as a watch
-    /// that goes on from there needs it.
+    /// Whether a compaction keeps a deletion at exactly the compaction revision (etcd#19179), which a watch that
+    /// continues from there needs.
     pub(super) fn keeps_deletion_at_compaction(self) -> bool {
         match (self.major, self.minor) {
             (3, 4) => self.patch >= 36,
@@ -42,7 +42,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for EtcdVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_as_servers_write_them() {
+    fn server_versions_are_parsed() {
         for (text, shown) in [
             ("3.4.23", Some("3.4.23")),
             ("3.6.0-rc.1", Some("3.6.0")),
@@ -62,13 +62,13 @@ mod tests {
             ("3.5.1.2", None),
             ("", None),
         ] {
-            let parsed = Version::parse(text).map(|version| version.to_string());
+            let parsed = EtcdVersion::parse(text).map(|version| version.to_string());
             assert_eq!(parsed.as_deref(), shown, "{text}");
         }
     }
 
     #[test]
-    fn deletions_are_kept_from_the_releases_with_the_fix() {
+    fn releases_with_the_fix_keep_deletions_at_compaction() {
         for (text, expected) in [
             ("3.4.23", false),
             ("3.4.35", false),
@@ -77,13 +77,13 @@ mod tests {
             ("3.5.19", true),
             ("3.6.0", true),
         ] {
-            let version = Version::parse(text).unwrap();
+            let version = EtcdVersion::parse(text).unwrap();
             assert_eq!(version.keeps_deletion_at_compaction(), expected, "{text}");
         }
     }
 
     #[test]
-    fn progress_is_in_order_from_the_releases_with_the_fix() {
+    fn releases_with_the_fix_keep_progress_in_order() {
         for (text, expected) in [
             ("3.3.27", false),
             ("3.4.23", false),
@@ -94,7 +94,7 @@ mod tests {
             ("3.6.0", true),
             ("4.0.0", true),
         ] {
-            let version = Version::parse(text).unwrap();
+            let version = EtcdVersion::parse(text).unwrap();
             assert_eq!(version.keeps_progress_in_order(), expected, "{text}");
         }
     }

@@ -1,4 +1,7 @@
-//! Streams of changes: etcd watches, one after the other, that read like one.
+//! Change streams on etcd: consecutive watches, reopened after failures, that appear as one stream.
+//!
+//! [`changes`] is the entry point. A task ([`WatchDriver`]) reads the watch and fills a bounded queue; the reader's
+//! end is [`EtcdChangeStream`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,87 +14,87 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::backoff::Backoff;
-use super::convert::{self, Failure, Kind, from_etcd, header_revision};
-use super::feed::Feed;
-use super::link::Link;
-use super::members::Member;
-use super::opening::cancellation;
-use super::queue::{Receiver, Sender, queue};
+use super::change_assembler::ChangeAssembler;
+use super::cluster_client::ClusterClient;
+use super::convert::{self, EtcdFailure, EtcdFailureKind, from_etcd, header_revision};
+use super::event_queue::{EventQueueReceiver, EventQueueSender, event_queue};
+use super::members::EtcdMember;
+use super::open_watch::cancellation;
 use super::read;
-use crate::types::check_prefix;
-use crate::{ChangeEvent, ChangeStream, Error, Result, Revision};
+use crate::entries::check_prefix;
+use crate::{ChangeStream, ChangeStreamEvent, Error, Result, Revision};
 
-/// A reader whose queue is full for this long loses its watch until it goes on: the data waiting for it
-/// would fill the window that all streams on the connection share.
+/// If the queue of a reader is full for this long, its watch is closed until the reader continues: otherwise unread
+/// data would fill the HTTP/2 window that all streams of the connection share.
 const STALL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The answer to a request for progress belongs to no watch.
-const NO_WATCH: i64 = -1;
+/// The watch id in the response to a progress request, which belongs to no watch.
+const PROGRESS_WATCH_ID: i64 = -1;
 
-/// How often progress is asked for until it is told: a server that is still catching up does not answer.
+/// How often a progress request is repeated: a server that is still catching up does not respond to it.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) async fn changes(
-    link: &Link,
+    client: &ClusterClient,
     prefix: &str,
     after: Revision,
 ) -> Result<Box<dyn ChangeStream>> {
     check_prefix(prefix)?;
-    let deadline = link.deadline();
+    let deadline = client.deadline();
     let mut backoff = Backoff::new(50, 1000);
-    let (events, received) = queue();
+    let (events, received) = event_queue();
     let (target, targets) = watch::channel(Revision::ZERO);
-    let mut follower = Follower {
-        link: link.clone(),
+    let mut follower = WatchDriver {
+        cluster: client.clone(),
         prefix: prefix.to_owned(),
-        feed: Feed::new(after),
+        assembler: ChangeAssembler::new(after),
         cluster_id: None,
         events,
-        targets,
+        progress_targets: targets,
     };
     let opened = loop {
         match follower.open().await {
             Ok(opened) => break opened,
-            Err(Ended::Over(error)) => return Err(error),
-            Err(Ended::Lost(reason)) => {
+            Err(WatchEnd::Terminal(error)) => return Err(error),
+            Err(WatchEnd::Interrupted(reason)) => {
                 if !backoff.wait_before(deadline).await {
                     return Err(Error::Unavailable { reason });
                 }
             }
         }
     };
-    Ok(Box::new(Changes {
-        link: link.clone(),
+    Ok(Box::new(EtcdChangeStream {
+        cluster: client.clone(),
         events: received,
-        target,
-        follower: tokio::spawn(follower.run(opened)),
+        progress_target: target,
+        driver: tokio::spawn(follower.run(opened)),
     }))
 }
 
-/// The reader's end of a stream.
+/// The reader's end of a change stream.
 #[derive(Debug)]
-struct Changes {
-    link: Link,
-    events: Receiver,
-    target: watch::Sender<Revision>,
-    follower: JoinHandle<()>,
+struct EtcdChangeStream {
+    cluster: ClusterClient,
+    events: EventQueueReceiver,
+    progress_target: watch::Sender<Revision>,
+    driver: JoinHandle<()>,
 }
 
-impl Drop for Changes {
+impl Drop for EtcdChangeStream {
     fn drop(&mut self) {
-        self.follower.abort();
+        self.driver.abort();
     }
 }
 
 #[async_trait]
-impl ChangeStream for Changes {
-    async fn next(&mut self) -> Result<ChangeEvent> {
+impl ChangeStream for EtcdChangeStream {
+    async fn next(&mut self) -> Result<ChangeStreamEvent> {
         self.events.next().await
     }
 
     async fn request_progress(&mut self) -> Result<()> {
-        if !self.link.keeps_progress_in_order() {
-            let version = self.link.version;
+        if !self.cluster.keeps_progress_in_order() {
+            let version = self.cluster.version;
             let version = version.map_or("unknown".to_owned(), |version| version.to_string());
             return Err(Error::Unsupported {
                 reason: format!(
@@ -100,45 +103,45 @@ impl ChangeStream for Changes {
                 ),
             });
         }
-        // The server of the watch may be behind the others: what counts is the revision of them all.
-        let current = read::revision(&self.link).await?;
-        self.target.send_replace(current);
+        // The member that serves the watch may lag behind: use the linearizable revision of the cluster.
+        let current = read::revision(&self.cluster).await?;
+        self.progress_target.send_replace(current);
         Ok(())
     }
 }
 
-/// Why a watch no longer feeds the stream.
-pub(super) enum Ended {
-    /// The next one goes on where it was.
-    Lost(String),
-    /// And so is the stream.
-    Over(Error),
+/// Why a watch ended.
+pub(super) enum WatchEnd {
+    /// The stream continues with another watch.
+    Interrupted(String),
+    /// The stream ends with this error.
+    Terminal(Error),
 }
 
-/// A watch, and the server it is on.
-pub(super) struct Opened {
+/// An open watch, and the member that serves it.
+pub(super) struct OpenWatch {
     pub(super) stream: WatchStream,
-    pub(super) member: Arc<Member>,
+    pub(super) member: Arc<EtcdMember>,
 }
 
-/// The server's end of a stream.
-pub(super) struct Follower {
-    pub(super) link: Link,
+/// The task that reads watches and sends their events to the reader.
+pub(super) struct WatchDriver {
+    pub(super) cluster: ClusterClient,
     pub(super) prefix: String,
-    pub(super) feed: Feed,
-    /// Of the cluster that the position belongs to.
+    pub(super) assembler: ChangeAssembler,
+    /// The id of the cluster to which the position belongs.
     pub(super) cluster_id: Option<u64>,
-    events: Sender,
-    targets: watch::Receiver<Revision>,
+    events: EventQueueSender,
+    progress_targets: watch::Receiver<Revision>,
 }
 
-impl Follower {
-    /// Ends when the stream does; otherwise the reader aborts it.
-    async fn run(mut self, mut opened: Opened) {
+impl WatchDriver {
+    /// Runs until the stream ends with an error; the reader aborts it otherwise.
+    async fn run(mut self, mut opened: OpenWatch) {
         loop {
             let mut waiting = VecDeque::new();
-            let ended = self.follow(opened, &mut waiting).await;
-            // The watch is closed by now, and the reader may take its time.
+            let ended = self.forward_events(opened, &mut waiting).await;
+            // The watch is closed by now, so a slow reader blocks nobody.
             self.events.send_all(&mut waiting).await;
             opened = match self.resume(ended).await {
                 Ok(opened) => opened,
@@ -147,13 +150,13 @@ impl Follower {
         }
     }
 
-    /// Passes on what comes from one watch, until it ends or the reader stalls.
-    async fn follow(
+    /// Forwards the events of one watch until it ends or the reader stalls; returns `None` if the reader stalled.
+    async fn forward_events(
         &mut self,
-        opened: Opened,
-        waiting: &mut VecDeque<ChangeEvent>,
-    ) -> Option<Ended> {
-        // Dropping either half would close the watch.
+        opened: OpenWatch,
+        waiting: &mut VecDeque<ChangeStreamEvent>,
+    ) -> Option<WatchEnd> {
+        // Keep both halves: dropping either closes the watch.
         let (mut requests, mut messages) = opened.stream.split();
         let mut progress = interval(PROGRESS_INTERVAL);
         progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -161,27 +164,31 @@ impl Follower {
             tokio::select! {
                 message = messages.message() => {
                     let taken = match message {
-                        Ok(Some(message)) => self.take(&message, waiting).await,
-                        Ok(None) => Err(Ended::Lost("etcd ended the stream".to_owned())),
+                        Ok(Some(message)) => self.handle_message(&message, waiting).await,
+                        Ok(None) => Err(WatchEnd::Interrupted("etcd closed the watch".to_owned())),
                         Err(error) => {
-                            opened.member.failed();
-                            Err(Ended::Lost(Failure::from(error).reason))
+                            opened.member.record_failure();
+                            Err(WatchEnd::Interrupted(EtcdFailure::from(error).reason))
                         }
                     };
                     if let Err(ended) = taken {
                         return Some(ended);
                     }
                 }
-                Ok(()) = self.targets.changed() => {
-                    self.feed.want(*self.targets.borrow_and_update());
+                Ok(()) = self.progress_targets.changed() => {
+                    self.assembler.request_progress(*self.progress_targets.borrow_and_update());
                 }
-                _ = progress.tick(), if self.feed.is_wanted() => {
+                _ = progress.tick(), if self.assembler.is_progress_pending() => {
                     if let Err(error) = requests.request_progress().await {
-                        return Some(Ended::Lost(Failure::from(error).reason));
+                        return Some(WatchEnd::Interrupted(EtcdFailure::from(error).reason));
                     }
                 }
             }
-            waiting.extend(self.feed.progress().map(ChangeEvent::Progress));
+            waiting.extend(
+                self.assembler
+                    .take_progress()
+                    .map(ChangeStreamEvent::Progress),
+            );
             let sent = timeout(STALL_TIMEOUT, self.events.send_all(waiting)).await;
             if sent.is_err() {
                 return None;
@@ -189,21 +196,21 @@ impl Follower {
         }
     }
 
-    /// Sorts one message of the server into what waits for the reader.
-    async fn take(
+    /// Converts one message of the server into events for the reader.
+    async fn handle_message(
         &mut self,
         message: &WatchResponse,
-        waiting: &mut VecDeque<ChangeEvent>,
-    ) -> Result<(), Ended> {
+        waiting: &mut VecDeque<ChangeStreamEvent>,
+    ) -> Result<(), WatchEnd> {
         if message.canceled() {
             let failure = cancellation(message);
-            let requested = self.feed.position();
+            let requested = self.assembler.position();
             return Err(match failure.kind {
-                Kind::Compacted => Ended::Over(Error::Compacted {
+                EtcdFailureKind::Compacted => WatchEnd::Terminal(Error::Compacted {
                     requested,
                     oldest: from_etcd(message.compact_revision()),
                 }),
-                _ => Ended::Lost(failure.reason),
+                _ => WatchEnd::Interrupted(failure.reason),
             });
         }
         if message.created() {
@@ -211,13 +218,14 @@ impl Follower {
         }
         if message.events().is_empty() {
             if let Ok(revision) = header_revision(message.header())
-                && (message.watch_id() != NO_WATCH || self.link.keeps_progress_in_order())
+                && (message.watch_id() != PROGRESS_WATCH_ID
+                    || self.cluster.keeps_progress_in_order())
             {
-                self.feed.advance(revision);
+                self.assembler.advance(revision);
             }
             return Ok(());
         }
-        if !self.link.keeps_deletion_at_compaction() && is_from_history(message) {
+        if !self.cluster.keeps_deletion_at_compaction() && is_from_history(message) {
             self.check_history().await?;
         }
         let changes: Result<Vec<_>> = message
@@ -225,30 +233,32 @@ impl Follower {
             .iter()
             .filter_map(convert::change)
             .collect();
-        // A large message comes in parts, which may be of one revision.
+        // A large message is fragmented, and fragments may split a revision.
         let more_follows = message.0.fragment;
-        let sets = self.feed.take(changes.map_err(Ended::Over)?, more_follows);
-        waiting.extend(sets.into_iter().map(ChangeEvent::Changes));
+        let sets = self
+            .assembler
+            .add_message(changes.map_err(WatchEnd::Terminal)?, more_follows);
+        waiting.extend(sets.into_iter().map(ChangeStreamEvent::Changes));
         Ok(())
     }
 
-    /// A new watch from where the last one ended, however long it takes to get one.
-    async fn resume(&mut self, ended: Option<Ended>) -> Result<Opened> {
-        self.feed.begin_again();
+    /// Opens a new watch where the last one ended, retrying until it succeeds.
+    async fn resume(&mut self, ended: Option<WatchEnd>) -> Result<OpenWatch> {
+        self.assembler.discard_partial();
         let was_lost = ended.is_some();
         match ended {
-            Some(Ended::Over(error)) => return Err(error),
-            Some(Ended::Lost(reason)) => {
+            Some(WatchEnd::Terminal(error)) => return Err(error),
+            Some(WatchEnd::Interrupted(reason)) => {
                 tracing::warn!(
                     prefix = self.prefix,
                     reason,
-                    "a stream of changes lost its connection to etcd"
+                    "etcd watch interrupted; reopening it"
                 );
             }
             None => {
                 tracing::debug!(
                     prefix = self.prefix,
-                    "a stream of changes waited for its reader"
+                    "reader of an etcd watch was stalled; reopening the watch"
                 );
             }
         }
@@ -258,15 +268,15 @@ impl Follower {
             let prefix = self.prefix.as_str();
             match opened {
                 Ok(opened) => {
-                    let position = self.feed.position();
+                    let position = self.assembler.position();
                     if was_lost {
-                        tracing::info!(prefix, %position, "a stream of changes goes on");
+                        tracing::info!(prefix, %position, "etcd watch resumed");
                     }
                     return Ok(opened);
                 }
-                Err(Ended::Over(error)) => return Err(error),
-                Err(Ended::Lost(reason)) => {
-                    tracing::debug!(prefix, reason, "a stream of changes has no connection yet");
+                Err(WatchEnd::Terminal(error)) => return Err(error),
+                Err(WatchEnd::Interrupted(reason)) => {
+                    tracing::debug!(prefix, reason, "failed to reopen an etcd watch; retrying");
                 }
             }
             backoff.wait().await;
@@ -274,8 +284,8 @@ impl Follower {
     }
 }
 
-/// Whether the server read the changes from its history. One that keeps up with the store sends those of
-/// one revision at once, at that revision.
+/// Whether the server read the changes from its history. A synced watch sends the changes of one revision at once, with
+/// that revision in the header.
 fn is_from_history(message: &WatchResponse) -> bool {
     let mut revisions = message
         .events()

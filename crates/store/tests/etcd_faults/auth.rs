@@ -1,23 +1,26 @@
-//! TLS, users and passwords, and what is said when they are wrong.
+//! TLS and authentication, and the error messages for wrong configuration.
 
 use std::path::{Path, PathBuf};
 
 use etcd_client::{Client, Permission, PermissionType};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use rhumb_store::etcd::{ClientCertificate, ConnectError, Credentials, Etcd, Options, Tls};
+use rhumb_store::etcd::{
+    ClientCertificateFiles, EtcdConnectError, EtcdCredentials, EtcdOptions, EtcdStore,
+    EtcdTlsOptions,
+};
 use rhumb_store::{Revision, Store};
 use tempfile::TempDir;
 
 use crate::etcd_server::EtcdServer;
-use crate::{connect, next_set, put, text_of};
+use crate::{connect, error_text, next_set, put};
 
-/// Certificates of two authorities, as PEM files.
-pub(crate) struct Certificates {
+/// PEM files of a CA with server and client certificates, and of a second CA.
+pub(crate) struct TestCertificates {
     directory: TempDir,
 }
 
-impl Certificates {
-    pub(crate) fn new() -> Certificates {
+impl TestCertificates {
+    pub(crate) fn new() -> TestCertificates {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, text: String| {
             std::fs::write(directory.path().join(name), text).unwrap();
@@ -37,20 +40,20 @@ impl Certificates {
             write(&format!("{name}.pem"), cert.pem());
             write(&format!("{name}-key.pem"), key.serialize_pem());
         }
-        Certificates { directory }
+        TestCertificates { directory }
     }
 
     fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    pub(crate) fn tls(&self) -> Tls {
-        Tls {
-            client: Some(ClientCertificate {
+    pub(crate) fn tls(&self) -> EtcdTlsOptions {
+        EtcdTlsOptions {
+            client: Some(ClientCertificateFiles {
                 cert_file: self.file("client.pem"),
                 key_file: self.file("client-key.pem"),
             }),
-            ..Tls::new(self.file("ca.pem"))
+            ..EtcdTlsOptions::new(self.file("ca.pem"))
         }
     }
 
@@ -78,30 +81,33 @@ fn authority() -> (String, Issuer<'static, KeyPair>) {
     (ca, Issuer::new(params, key))
 }
 
-pub(crate) async fn with_tls(endpoint: &str, tls: Tls) -> Result<Etcd, ConnectError> {
-    let options = Options {
+pub(crate) async fn with_tls(
+    endpoint: &str,
+    tls: EtcdTlsOptions,
+) -> Result<EtcdStore, EtcdConnectError> {
+    let options = EtcdOptions {
         tls: Some(tls),
-        ..Options::new([endpoint])
+        ..EtcdOptions::new([endpoint])
     };
-    Etcd::connect(options).await
+    EtcdStore::connect(options).await
 }
 
 pub(crate) async fn with_user(
     endpoint: &str,
     user: &str,
     password: &str,
-) -> Result<Etcd, ConnectError> {
-    let options = Options {
-        credentials: Some(Credentials {
+) -> Result<EtcdStore, EtcdConnectError> {
+    let options = EtcdOptions {
+        credentials: Some(EtcdCredentials {
             user: user.to_owned(),
             password: password.to_owned(),
         }),
-        ..Options::new([endpoint])
+        ..EtcdOptions::new([endpoint])
     };
-    Etcd::connect(options).await
+    EtcdStore::connect(options).await
 }
 
-/// A root, and somebody who may not write where transactions are noted.
+/// Enables authentication with a root user and a user without permission for the outcome slots.
 pub(crate) async fn enable_auth(server: &EtcdServer) {
     let mut client = Client::connect([server.endpoint()], None).await.unwrap();
     client.role_add("root").await.unwrap();
@@ -117,7 +123,7 @@ pub(crate) async fn enable_auth(server: &EtcdServer) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_with_client_certificates_works() {
-    let certificates = Certificates::new();
+    let certificates = TestCertificates::new();
     let server = certificates.server().await;
     let store = with_tls(&server.endpoint(), certificates.tls())
         .await
@@ -128,49 +134,49 @@ async fn tls_with_client_certificates_works() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_tls_is_said() {
-    let certificates = Certificates::new();
+async fn tls_errors_name_the_cause() {
+    let certificates = TestCertificates::new();
     let server = certificates.server().await;
     let endpoint = server.endpoint();
 
-    let tls = Tls {
+    let tls = EtcdTlsOptions {
         ca_file: certificates.file("other-ca.pem"),
         ..certificates.tls()
     };
-    let text = text_of(with_tls(&endpoint, tls).await);
+    let text = error_text(with_tls(&endpoint, tls).await);
     assert!(
         text.contains(&endpoint) && text.contains("not signed by") && text.contains("other-ca.pem"),
         "{text}"
     );
 
-    let tls = Tls {
+    let tls = EtcdTlsOptions {
         server_name: Some("etcd.example".to_owned()),
         ..certificates.tls()
     };
-    let text = text_of(with_tls(&endpoint, tls).await);
+    let text = error_text(with_tls(&endpoint, tls).await);
     assert!(text.contains("another name"), "{text}");
 
-    let tls = Tls::new(certificates.file("ca.pem"));
-    let text = text_of(with_tls(&endpoint, tls).await);
+    let tls = EtcdTlsOptions::new(certificates.file("ca.pem"));
+    let text = error_text(with_tls(&endpoint, tls).await);
     assert!(text.contains("client certificate"), "{text}");
 
     let plain = endpoint.replace("https", "http");
-    let text = text_of(Etcd::connect(Options::new([plain])).await);
+    let text = error_text(EtcdStore::connect(EtcdOptions::new([plain])).await);
     assert!(text.contains("https://"), "{text}");
 }
 
 #[tokio::test]
-async fn files_that_cannot_be_used_are_named() {
-    let certificates = Certificates::new();
+async fn unusable_files_are_named() {
+    let certificates = TestCertificates::new();
     std::fs::write(certificates.file("broken.pem"), "not a certificate").unwrap();
-    let check = async |tls: Tls, file: &Path| {
-        let text = text_of(with_tls("https://127.0.0.1:1", tls).await);
+    let check = async |tls: EtcdTlsOptions, file: &Path| {
+        let text = error_text(with_tls("https://127.0.0.1:1", tls).await);
         assert!(text.contains(file.to_str().unwrap()), "{text}");
     };
     for name in ["missing.pem", "broken.pem", "client-key.pem"] {
         let file = certificates.file(name);
         check(
-            Tls {
+            EtcdTlsOptions {
                 ca_file: file.clone(),
                 ..certificates.tls()
             },
@@ -178,14 +184,14 @@ async fn files_that_cannot_be_used_are_named() {
         )
         .await;
     }
-    // No key at all, and one of another certificate.
+    // A file without a key, and the key of another certificate.
     for name in ["client.pem", "server-key.pem"] {
         let key_file = certificates.file(name);
-        let client = ClientCertificate {
+        let client = ClientCertificateFiles {
             cert_file: certificates.file("client.pem"),
             key_file: key_file.clone(),
         };
-        let tls = Tls {
+        let tls = EtcdTlsOptions {
             client: Some(client),
             ..certificates.tls()
         };
@@ -194,7 +200,7 @@ async fn files_that_cannot_be_used_are_named() {
 }
 
 #[tokio::test]
-async fn endpoints_that_cannot_be_used_are_named() {
+async fn unusable_endpoints_are_named() {
     let nowhere = {
         let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}", held.local_addr().unwrap())
@@ -205,21 +211,21 @@ async fn endpoints_that_cannot_be_used_are_named() {
         ("https://localhost:2379", "CA file"),
         ("http://", "https://host:port"),
     ] {
-        let text = text_of(Etcd::connect(Options::new([endpoint])).await);
+        let text = error_text(EtcdStore::connect(EtcdOptions::new([endpoint])).await);
         assert!(text.contains(endpoint) && text.contains(expected), "{text}");
     }
-    let text = text_of(Etcd::connect(Options::new(["http://me:secret@host"])).await);
+    let text = error_text(EtcdStore::connect(EtcdOptions::new(["http://me:secret@host"])).await);
     assert!(!text.contains("secret"), "{text}");
-    let text = text_of(Etcd::connect(Options::new(Vec::<String>::new())).await);
+    let text = error_text(EtcdStore::connect(EtcdOptions::new(Vec::<String>::new())).await);
     assert!(text.contains("no etcd endpoint"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_server_of_two_is_enough() {
+async fn one_reachable_server_of_two_is_enough() {
     let server = EtcdServer::start().await;
     let mut gone = EtcdServer::start().await;
     gone.kill();
-    let store = Etcd::connect(Options::new([gone.endpoint(), server.endpoint()]))
+    let store = EtcdStore::connect(EtcdOptions::new([gone.endpoint(), server.endpoint()]))
         .await
         .unwrap();
     for index in 0..20 {
@@ -232,7 +238,7 @@ async fn one_server_of_two_is_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn users_are_let_in_and_others_are_told_why_not() {
+async fn valid_users_are_accepted_and_others_get_an_error_with_the_reason() {
     let server = EtcdServer::start().await;
     enable_auth(&server).await;
     let endpoint = server.endpoint();
@@ -240,18 +246,18 @@ async fn users_are_let_in_and_others_are_told_why_not() {
     store.commit(put("/a", "1")).await.unwrap();
     assert!(!format!("{store:?}").contains("secret"));
 
-    let text = text_of(with_user(&endpoint, "root", "wrong").await);
+    let text = error_text(with_user(&endpoint, "root", "wrong").await);
     assert!(
         text.contains("password of the user \"root\"") && text.contains(&endpoint),
         "{text}"
     );
-    let text = text_of(Etcd::connect(Options::new([endpoint.as_str()])).await);
+    let text = error_text(EtcdStore::connect(EtcdOptions::new([endpoint.as_str()])).await);
     assert!(text.contains("give a user and a password"), "{text}");
-    let text = text_of(with_user(&endpoint, "narrow", "secret").await);
+    let text = error_text(with_user(&endpoint, "narrow", "secret").await);
     assert!(text.contains("permission denied"), "{text}");
 }
 
-/// A restarted server knows none of the tokens that it gave out before, which is how one expires at will.
+/// A restarted server does not know the tokens that it issued before; this simulates expired tokens.
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_tokens_are_renewed() {
     let mut server = EtcdServer::start().await;
@@ -265,7 +271,7 @@ async fn expired_tokens_are_renewed() {
         server.restart().await;
         let revision = match store.commit(put("/a", "1")).await {
             Ok(revision) => revision,
-            // The old connection may be found broken only now.
+            // The broken connection may only be detected now.
             Err(error) if error.retryable() => store.commit(put("/a", "1")).await.unwrap(),
             Err(error) => panic!("{error}"),
         };
@@ -275,9 +281,9 @@ async fn expired_tokens_are_renewed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_authentication_says_so_to_a_user() {
+async fn credentials_for_a_server_without_authentication_are_reported() {
     let server = EtcdServer::start().await;
-    let text = text_of(with_user(&server.endpoint(), "root", "secret").await);
+    let text = error_text(with_user(&server.endpoint(), "root", "secret").await);
     assert!(text.contains("leave the user out"), "{text}");
     drop(connect(&server.endpoint()).await);
 }

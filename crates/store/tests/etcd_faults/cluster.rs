@@ -1,23 +1,25 @@
-//! Three members, of which one fails in its own way.
+//! A cluster of three members with a frozen, killed or lagging member.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::Client;
-use rhumb_store::etcd::{Etcd, Options};
-use rhumb_store::{Expect, Revision, Store, Transaction};
+use rhumb_store::etcd::{EtcdOptions, EtcdStore};
+use rhumb_store::{ExpectedRevision, Revision, Store, Transaction};
 
-use crate::crash::Load;
+use crate::crash::IncrementLoad;
 use crate::etcd_server::EtcdServer;
-use crate::{connect, eventually, get, put, text_of};
+use crate::{connect, error_text, eventually, get, put};
 
-/// One attempt at a server that does not answer, finding out what became of it, and another attempt; with
-/// room for a busy machine.
-const SLOWEST: Duration = Duration::from_secs(8);
+/// The time of one attempt on a member that does not respond, resolving its outcome, and a second attempt, with some
+/// slack for a busy machine.
+const SLOWEST_CALL_MAX: Duration = Duration::from_secs(8);
 
-async fn connect_all(members: &[EtcdServer]) -> Etcd {
+async fn connect_all(members: &[EtcdServer]) -> EtcdStore {
     let endpoints = members.iter().map(EtcdServer::endpoint);
-    Etcd::connect(Options::new(endpoints)).await.unwrap()
+    EtcdStore::connect(EtcdOptions::new(endpoints))
+        .await
+        .unwrap()
 }
 
 async fn is_leader(member: &EtcdServer) -> bool {
@@ -26,7 +28,7 @@ async fn is_leader(member: &EtcdServer) -> bool {
     status.leader() == status.header().unwrap().member_id()
 }
 
-/// The leader comes first.
+/// Starts a cluster; the leader is the first member.
 async fn start_cluster() -> Vec<EtcdServer> {
     let mut members = EtcdServer::start_cluster().await;
     for index in 0..members.len() {
@@ -38,30 +40,30 @@ async fn start_cluster() -> Vec<EtcdServer> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_follower_and_then_a_killed_leader_stop_nobody() {
+async fn writes_continue_with_a_frozen_follower_and_after_a_killed_leader() {
     let mut members = start_cluster().await;
-    let load = Load::start(Arc::new(connect_all(&members).await)).await;
-    load.gets_on().await;
+    let load = IncrementLoad::start(Arc::new(connect_all(&members).await)).await;
+    load.wait_for_progress().await;
     members[1].freeze();
-    load.gets_on().await;
-    // After the first calls nobody waits for the one that is frozen, but for those who try it out.
-    load.gets_on().await;
-    load.gets_on().await;
+    load.wait_for_progress().await;
+    // After the first calls only occasional probes wait for the frozen member.
+    load.wait_for_progress().await;
+    load.wait_for_progress().await;
     members[1].thaw();
-    let slowest = load.slowest();
-    assert!(slowest < SLOWEST, "{slowest:?}");
+    let slowest = load.take_slowest();
+    assert!(slowest < SLOWEST_CALL_MAX, "{slowest:?}");
     members[0].kill();
-    load.gets_on().await;
-    load.gets_on().await;
-    let slowest = load.slowest();
-    assert!(slowest < SLOWEST, "{slowest:?}");
+    load.wait_for_progress().await;
+    load.wait_for_progress().await;
+    let slowest = load.take_slowest();
+    assert!(slowest < SLOWEST_CALL_MAX, "{slowest:?}");
     members[0].restart().await;
-    load.gets_on().await;
+    load.wait_for_progress().await;
     load.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_written_through_one_member_is_seen_through_all_at_once() {
+async fn a_write_through_one_member_is_immediately_visible_through_all() {
     let members = start_cluster().await;
     let mut stores = Vec::new();
     for member in &members {
@@ -73,7 +75,7 @@ async fn what_was_written_through_one_member_is_seen_through_all_at_once() {
         let written = writer.commit(put("/a", &value)).await.unwrap();
         let readers = stores.iter().map(async |store| {
             assert!(store.revision().await.unwrap() >= written);
-            let check = Transaction::new().check("/a", Expect::At(written));
+            let check = Transaction::new().check("/a", ExpectedRevision::At(written));
             assert!(store.commit(check).await.unwrap() >= written);
             assert_eq!(get(store, "/a").await.unwrap().value, value.as_str());
         });
@@ -83,7 +85,7 @@ async fn what_was_written_through_one_member_is_seen_through_all_at_once() {
     }
 }
 
-/// Each kind of read on its own right after the write, so that none is helped by the one before.
+/// Each kind of read directly after the write, so that no earlier read has synchronised the member.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_kind_of_read_sees_the_last_write() {
     let members = start_cluster().await;
@@ -95,16 +97,16 @@ async fn each_kind_of_read_sees_the_last_write() {
             0 => assert!(follower.revision().await.unwrap() >= written),
             1 => assert_eq!(get(&follower, "/a").await.unwrap().modified, written),
             _ => {
-                let check = Transaction::new().check("/a", Expect::At(written));
+                let check = Transaction::new().check("/a", ExpectedRevision::At(written));
                 assert!(follower.commit(check).await.unwrap() >= written);
             }
         }
     }
 }
 
-/// Of what may be anything nothing need be read, so it is read only for this.
+/// A check with `Any` needs no read for its result; it must read anyway to be linearizable.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_of_nothing_sees_the_last_write_on_a_member_that_is_behind() {
+async fn an_unconditional_check_is_linearizable_on_a_lagging_member() {
     let members = start_cluster().await;
     let leader = connect(&members[0].endpoint()).await;
     let follower = connect(&members[1].endpoint()).await;
@@ -115,20 +117,20 @@ async fn a_check_of_nothing_sees_the_last_write_on_a_member_that_is_behind() {
             written = leader.commit(put("/a", "1")).await.unwrap();
         }
         members[1].thaw();
-        let check = Transaction::new().check("/a", Expect::Any);
+        let check = Transaction::new().check("/a", ExpectedRevision::Any);
         let seen = follower.commit(check).await.unwrap();
         assert!(seen >= written, "{seen} < {written}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_without_a_leader_says_so_rather_than_nothing() {
+async fn a_member_without_a_leader_reports_it() {
     let mut members = start_cluster().await;
     let store = connect(&members[2].endpoint()).await;
     members[0].kill();
     members[1].kill();
-    eventually("the lack of a leader is told", async || {
-        text_of(store.get("/a").await).contains("no leader")
+    eventually("the missing leader is reported", async || {
+        error_text(store.get("/a").await).contains("no leader")
     })
     .await;
 }

@@ -1,12 +1,14 @@
-//! etcd killed and restarted under load: nothing acknowledged is lost, nothing happens twice.
+//! etcd killed and restarted under load: no acknowledged transaction is lost, none is applied twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rhumb_store::etcd::Etcd;
-use rhumb_store::{Change, ChangeSet, ChangeStream, Error, Expect, Revision, Store, Transaction};
+use rhumb_store::etcd::EtcdStore;
+use rhumb_store::{
+    ChangeSet, ChangeStream, Error, ExpectedRevision, KeyChange, Revision, Store, Transaction,
+};
 
 use tokio::task::JoinHandle;
 
@@ -18,9 +20,9 @@ const WRITERS: usize = 8;
 const ROUNDS: usize = 4;
 const INCREMENTS_PER_ROUND: usize = 100;
 
-/// What the writers were told.
+/// Counters shared by the writers.
 #[derive(Default)]
-struct Told {
+struct WriterStats {
     stop: AtomicBool,
     acknowledged: AtomicUsize,
     unavailable: AtomicUsize,
@@ -28,14 +30,14 @@ struct Told {
     slowest_ms: AtomicU64,
 }
 
-impl Told {
-    fn took(&self, begun: Instant) {
-        let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap();
+impl WriterStats {
+    fn record_latency(&self, started: Instant) {
+        let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap();
         self.slowest_ms.fetch_max(took_ms, Ordering::SeqCst);
     }
 }
 
-type Increment = (String, u64, Revision);
+type AcknowledgedIncrement = (String, u64, Revision);
 
 fn counter(index: usize) -> String {
     format!("/counters/{}", index % COUNTERS)
@@ -45,41 +47,48 @@ fn value_of(bytes: &[u8]) -> u64 {
     std::str::from_utf8(bytes).unwrap().parse().unwrap()
 }
 
-/// Increments counters until it is stopped. Gives the increments that were acknowledged.
-async fn increment(store: Arc<Etcd>, told: Arc<Told>, writer: usize) -> Vec<Increment> {
-    let mut acknowledged: Vec<Increment> = Vec::new();
-    for turn in 0.. {
-        if told.stop.load(Ordering::SeqCst) {
+/// Increments counters until it is stopped. Returns the acknowledged increments.
+async fn increment(
+    store: Arc<EtcdStore>,
+    stats: Arc<WriterStats>,
+    writer: usize,
+) -> Vec<AcknowledgedIncrement> {
+    let mut acknowledged: Vec<AcknowledgedIncrement> = Vec::new();
+    for round in 0.. {
+        if stats.stop.load(Ordering::SeqCst) {
             break;
         }
-        let key = counter(writer + turn);
-        let begun = Instant::now();
+        let key = counter(writer + round);
+        let started = Instant::now();
         let got = store.get(&key).await;
-        told.took(begun);
+        stats.record_latency(started);
         let Ok(entry) = got else {
             continue;
         };
         let (value, expect) = match &entry {
-            Some(entry) => (value_of(&entry.value) + 1, Expect::At(entry.modified)),
-            None => (1, Expect::Absent),
+            Some(entry) => (
+                value_of(&entry.value) + 1,
+                ExpectedRevision::At(entry.modified),
+            ),
+            None => (1, ExpectedRevision::Absent),
         };
         let next = Transaction::new().put(key.as_str(), value.to_string(), expect);
-        let begun = Instant::now();
+        let started = Instant::now();
         let committed = store.commit(next).await;
-        told.took(begun);
+        stats.record_latency(started);
         match committed {
             Ok(revision) => {
                 let last = acknowledged.last().map(|(_, _, last)| *last);
                 assert!(last < Some(revision), "{revision} after {last:?}");
                 acknowledged.push((key, value, revision));
-                told.acknowledged.fetch_add(1, Ordering::SeqCst);
+                stats.acknowledged.fetch_add(1, Ordering::SeqCst);
             }
             Err(Error::Conflict(_)) => {}
             Err(Error::Unavailable { .. }) => {
-                told.unavailable.fetch_add(1, Ordering::SeqCst);
+                stats.unavailable.fetch_add(1, Ordering::SeqCst);
             }
             Err(Error::OutcomeUnknown { .. }) => {
-                told.unknown.fetch_add(1, Ordering::SeqCst);
+                stats.unknown.fetch_add(1, Ordering::SeqCst);
             }
             Err(error) => panic!("{error}"),
         }
@@ -87,46 +96,46 @@ async fn increment(store: Arc<Etcd>, told: Arc<Told>, writer: usize) -> Vec<Incr
     acknowledged
 }
 
-/// Writers that increment counters, and a stream that follows them.
-pub(crate) struct Load {
-    store: Arc<Etcd>,
+/// Writers that increment counters, and a change stream on the counters.
+pub(crate) struct IncrementLoad {
+    store: Arc<EtcdStore>,
     stream: Box<dyn ChangeStream>,
-    told: Arc<Told>,
-    writers: Vec<JoinHandle<Vec<Increment>>>,
+    stats: Arc<WriterStats>,
+    writers: Vec<JoinHandle<Vec<AcknowledgedIncrement>>>,
 }
 
-impl Load {
-    pub(crate) async fn start(store: Arc<Etcd>) -> Load {
+impl IncrementLoad {
+    pub(crate) async fn start(store: Arc<EtcdStore>) -> IncrementLoad {
         let stream = store.changes("/counters/", Revision::ZERO).await.unwrap();
-        let told = Arc::new(Told::default());
+        let stats = Arc::new(WriterStats::default());
         let writers = (0..WRITERS)
-            .map(|writer| tokio::spawn(increment(store.clone(), told.clone(), writer)))
+            .map(|writer| tokio::spawn(increment(store.clone(), stats.clone(), writer)))
             .collect();
-        Load {
+        IncrementLoad {
             store,
             stream,
-            told,
+            stats,
             writers,
         }
     }
 
-    /// Waits for more increments to be acknowledged.
-    pub(crate) async fn gets_on(&self) {
-        let before = self.told.acknowledged.load(Ordering::SeqCst);
-        eventually("the writers get on", async || {
-            self.told.acknowledged.load(Ordering::SeqCst) >= before + INCREMENTS_PER_ROUND
+    /// Waits until more increments are acknowledged.
+    pub(crate) async fn wait_for_progress(&self) {
+        let before = self.stats.acknowledged.load(Ordering::SeqCst);
+        eventually("the writers make progress", async || {
+            self.stats.acknowledged.load(Ordering::SeqCst) >= before + INCREMENTS_PER_ROUND
         })
         .await;
     }
 
-    /// How long the slowest call has taken since this was last asked.
-    pub(crate) fn slowest(&self) -> Duration {
-        Duration::from_millis(self.told.slowest_ms.swap(0, Ordering::SeqCst))
+    /// The duration of the slowest call since the last call of this method.
+    pub(crate) fn take_slowest(&self) -> Duration {
+        Duration::from_millis(self.stats.slowest_ms.swap(0, Ordering::SeqCst))
     }
 
-    /// What was told is what happened: every increment once, and at the revision that was acknowledged.
+    /// Stops the writers and checks that every acknowledged increment was applied once, at the acknowledged revision.
     pub(crate) async fn finish(mut self) {
-        self.told.stop.store(true, Ordering::SeqCst);
+        self.stats.stop.store(true, Ordering::SeqCst);
         let mut acknowledged = BTreeSet::new();
         for writer in self.writers {
             for increment in writer.await.unwrap() {
@@ -143,13 +152,13 @@ impl Load {
             total += usize::try_from(value_of(&entry.value)).unwrap();
             last = last.max(entry.modified);
         }
-        let unknown = self.told.unknown.load(Ordering::SeqCst);
+        let unknown = self.stats.unknown.load(Ordering::SeqCst);
         println!(
-            "{} acknowledged, {} unavailable, {unknown} unknown, {total} happened",
+            "{} acknowledged, {} unavailable, {unknown} unknown, {total} applied",
             acknowledged.len(),
-            self.told.unavailable.load(Ordering::SeqCst),
+            self.stats.unavailable.load(Ordering::SeqCst),
         );
-        assert_eq!(unknown, 0, "every fate could be found out");
+        assert_eq!(unknown, 0, "every outcome was resolved");
         assert_eq!(total, acknowledged.len());
         let mut sets = Vec::new();
         while sets
@@ -166,23 +175,23 @@ impl Load {
 async fn increments_survive_crashes_exactly_once() {
     let mut server = EtcdServer::start().await;
     let store = Arc::new(connect(&server.endpoint()).await);
-    let load = Load::start(store).await;
+    let load = IncrementLoad::start(store).await;
     for _ in 0..ROUNDS {
-        load.gets_on().await;
+        load.wait_for_progress().await;
         server.kill();
         server.restart().await;
     }
-    load.gets_on().await;
+    load.wait_for_progress().await;
     load.finish().await;
 }
 
-/// Every increment is there once, in order, at the revision that was acknowledged.
-fn check_stream(sets: &[ChangeSet], acknowledged: &BTreeSet<Increment>) {
+/// Checks that the stream has every increment once, in order, at the acknowledged revision.
+fn check_stream(sets: &[ChangeSet], acknowledged: &BTreeSet<AcknowledgedIncrement>) {
     assert!(sets.is_sorted_by(|a, b| a.revision < b.revision));
     let mut counters = BTreeMap::new();
     for set in sets {
-        let [Change::Put { key, value, .. }] = &*set.changes else {
-            panic!("{set:?} is no increment");
+        let [KeyChange::Put { key, value, .. }] = &*set.changes else {
+            panic!("not an increment: {set:?}");
         };
         let counter: &mut u64 = counters.entry(key.to_string()).or_default();
         *counter += 1;
@@ -197,7 +206,7 @@ fn check_stream(sets: &[ChangeSet], acknowledged: &BTreeSet<Increment>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_down_is_unavailable_at_once_and_nothing_is_in_doubt() {
+async fn a_stopped_server_is_unavailable_immediately_with_known_outcomes() {
     let mut server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     server.kill();
@@ -207,7 +216,7 @@ async fn a_server_that_is_down_is_unavailable_at_once_and_nothing_is_in_doubt() 
         "{refused:?}"
     );
     let refused = store
-        .commit(Transaction::new().put("/a", "1", Expect::Any))
+        .commit(Transaction::new().put("/a", "1", ExpectedRevision::Any))
         .await;
     assert!(
         matches!(refused, Err(Error::Unavailable { .. })),
@@ -216,7 +225,7 @@ async fn a_server_that_is_down_is_unavailable_at_once_and_nothing_is_in_doubt() 
     server.restart().await;
     assert_eq!(get(&store, "/a").await, None);
     store
-        .commit(Transaction::new().put("/a", "1", Expect::Any))
+        .commit(Transaction::new().put("/a", "1", ExpectedRevision::Any))
         .await
         .unwrap();
 }

@@ -1,39 +1,39 @@
-//! A connection lost in the middle of a transaction: what `commit` says is what happened.
+//! Connections lost in the middle of a transaction: `commit` must report the true outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_store::etcd::{Etcd, Options};
-use rhumb_store::{Error, Expect, Result, Revision, Store, Transaction};
+use rhumb_store::etcd::{EtcdOptions, EtcdStore};
+use rhumb_store::{Error, ExpectedRevision, Result, Revision, Store, Transaction};
 use tokio::task::JoinHandle;
 
-use crate::auth::{Certificates, with_tls};
+use crate::auth::{TestCertificates, with_tls};
 use crate::etcd_server::EtcdServer;
-use crate::proxy::Proxy;
+use crate::proxy::TcpFaultProxy;
 use crate::{connect, eventually, get, next_set, put};
 
-/// A store behind a proxy, and one that is not, to see what really happens.
-pub(crate) struct Scene {
-    pub(crate) store: Arc<Etcd>,
-    pub(crate) witness: Etcd,
-    pub(crate) proxy: Proxy,
+/// A store behind a fault-injecting proxy, and a direct one to observe the true state.
+pub(crate) struct ProxiedStoreFixture {
+    pub(crate) store: Arc<EtcdStore>,
+    pub(crate) direct_store: EtcdStore,
+    pub(crate) proxy: TcpFaultProxy,
     pub(crate) server: EtcdServer,
 }
 
-impl Scene {
-    pub(crate) async fn new() -> Scene {
-        let scene = Scene::without_slots().await;
-        // A slot exists: its first use is another case.
-        scene.store.commit(put("/warm", "x")).await.unwrap();
-        scene
+impl ProxiedStoreFixture {
+    pub(crate) async fn new() -> ProxiedStoreFixture {
+        let fixture = ProxiedStoreFixture::without_slots().await;
+        // Create a slot now; the first use of a slot is tested separately.
+        fixture.store.commit(put("/warm", "x")).await.unwrap();
+        fixture
     }
 
-    pub(crate) async fn without_slots() -> Scene {
+    pub(crate) async fn without_slots() -> ProxiedStoreFixture {
         let server = EtcdServer::start().await;
-        let proxy = Proxy::to(server.client_address()).await;
-        Scene {
+        let proxy = TcpFaultProxy::to(server.client_address()).await;
+        ProxiedStoreFixture {
             store: Arc::new(connect(&proxy.endpoint()).await),
-            witness: connect(&server.endpoint()).await,
+            direct_store: connect(&server.endpoint()).await,
             proxy,
             server,
         }
@@ -44,20 +44,20 @@ impl Scene {
         tokio::spawn(async move { store.commit(transaction).await })
     }
 
-    /// The transaction reaches the server, its answer does not come back.
-    async fn lose_answer(&self, transaction: Transaction) -> Result<Revision> {
-        let before = self.witness.revision().await.unwrap();
+    /// Commits a transaction that is applied by the server, but whose response is lost.
+    async fn lose_response(&self, transaction: Transaction) -> Result<Revision> {
+        let before = self.direct_store.revision().await.unwrap();
         self.proxy.hold_responses();
         let commit = self.commit(transaction);
         eventually("the transaction is applied", async || {
-            self.witness.revision().await.unwrap() > before
+            self.direct_store.revision().await.unwrap() > before
         })
         .await;
         self.proxy.cut().await;
         commit.await.unwrap()
     }
 
-    /// The transaction never reaches the server.
+    /// Commits a transaction whose first request never reaches the server.
     pub(crate) async fn lose_request(
         &self,
         marker: &str,
@@ -80,26 +80,29 @@ fn assert_nothing_changed(result: Result<Revision>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_applied_put_whose_answer_is_lost_is_a_success() {
-    let scene = Scene::new().await;
-    let transaction = Transaction::new().put("/a", "1", Expect::Absent);
-    let revision = scene.lose_answer(transaction).await.unwrap();
-    assert_eq!(get(&scene.witness, "/a").await.unwrap().modified, revision);
+async fn an_applied_put_with_a_lost_response_succeeds() {
+    let fixture = ProxiedStoreFixture::new().await;
+    let transaction = Transaction::new().put("/a", "1", ExpectedRevision::Absent);
+    let revision = fixture.lose_response(transaction).await.unwrap();
+    assert_eq!(
+        get(&fixture.direct_store, "/a").await.unwrap().modified,
+        revision
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_applied_delete_whose_answer_is_lost_is_a_success() {
-    let scene = Scene::new().await;
-    let written = scene.store.commit(put("/a", "1")).await.unwrap();
-    let mut stream = scene.witness.changes("/a", written).await.unwrap();
-    let transaction = Transaction::new().delete("/a", Expect::At(written));
-    let revision = scene.lose_answer(transaction).await.unwrap();
-    assert_eq!(get(&scene.witness, "/a").await, None);
+async fn an_applied_delete_with_a_lost_response_succeeds() {
+    let fixture = ProxiedStoreFixture::new().await;
+    let written = fixture.store.commit(put("/a", "1")).await.unwrap();
+    let mut stream = fixture.direct_store.changes("/a", written).await.unwrap();
+    let transaction = Transaction::new().delete("/a", ExpectedRevision::At(written));
+    let revision = fixture.lose_response(transaction).await.unwrap();
+    assert_eq!(get(&fixture.direct_store, "/a").await, None);
     assert_eq!(next_set(&mut *stream).await.revision, revision);
 }
 
-/// All that was written to a key.
-async fn history_of(store: &Etcd, key: &str, until: Revision) -> Vec<Revision> {
+/// The revisions of all changes of a key.
+async fn history_of(store: &EtcdStore, key: &str, until: Revision) -> Vec<Revision> {
     let mut stream = store.changes(key, Revision::ZERO).await.unwrap();
     let mut revisions = Vec::new();
     while revisions.last().is_none_or(|last| *last < until) {
@@ -109,105 +112,120 @@ async fn history_of(store: &Etcd, key: &str, until: Revision) -> Vec<Revision> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_is_lost_is_sent_again_and_happens_once() {
-    let scene = Scene::new().await;
-    let put = Transaction::new().put("/a", "1", Expect::Absent);
-    let written = scene.lose_request("/a", put).await.unwrap();
-    let delete = Transaction::new().delete("/a", Expect::At(written));
-    let deleted = scene.lose_request("/a", delete).await.unwrap();
+async fn a_lost_request_is_retried_and_applied_once() {
+    let fixture = ProxiedStoreFixture::new().await;
+    let put = Transaction::new().put("/a", "1", ExpectedRevision::Absent);
+    let written = fixture.lose_request("/a", put).await.unwrap();
+    let delete = Transaction::new().delete("/a", ExpectedRevision::At(written));
+    let deleted = fixture.lose_request("/a", delete).await.unwrap();
     assert_eq!(
-        history_of(&scene.witness, "/a", deleted).await,
+        history_of(&fixture.direct_store, "/a", deleted).await,
         [written, deleted]
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_equal_value_by_another_writer_is_not_taken_for_ours() {
-    let scene = Scene::new().await;
-    let ours = Transaction::new().put("/a", "same", Expect::Absent);
-    scene.proxy.hold_requests();
-    let commit = scene.commit(ours);
-    scene.proxy.holds_request_with("/a").await;
-    let theirs = scene.witness.commit(put("/a", "same")).await.unwrap();
-    scene.proxy.cut().await;
+async fn an_equal_value_of_another_writer_is_not_mistaken_for_ours() {
+    let fixture = ProxiedStoreFixture::new().await;
+    let ours = Transaction::new().put("/a", "same", ExpectedRevision::Absent);
+    fixture.proxy.hold_requests();
+    let commit = fixture.commit(ours);
+    fixture.proxy.holds_request_with("/a").await;
+    let theirs = fixture
+        .direct_store
+        .commit(put("/a", "same"))
+        .await
+        .unwrap();
+    fixture.proxy.cut().await;
     match commit.await.unwrap() {
         Err(Error::Conflict(conflict)) => assert_eq!(conflict.found.unwrap().modified, theirs),
         other => panic!("{other:?}"),
     }
-    assert_eq!(get(&scene.witness, "/a").await.unwrap().modified, theirs);
+    assert_eq!(
+        get(&fixture.direct_store, "/a").await.unwrap().modified,
+        theirs
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_value_overwritten_by_an_equal_one_is_still_a_success() {
-    let scene = Scene::new().await;
-    scene.proxy.hold_responses();
-    let commit = scene.commit(Transaction::new().put("/a", "same", Expect::Absent));
-    let mut stream = scene.witness.changes("/a", Revision::ZERO).await.unwrap();
+async fn a_put_overwritten_by_an_equal_value_still_succeeds() {
+    let fixture = ProxiedStoreFixture::new().await;
+    fixture.proxy.hold_responses();
+    let commit = fixture.commit(Transaction::new().put("/a", "same", ExpectedRevision::Absent));
+    let mut stream = fixture
+        .direct_store
+        .changes("/a", Revision::ZERO)
+        .await
+        .unwrap();
     let ours = next_set(&mut *stream).await.revision;
-    scene.witness.commit(put("/a", "same")).await.unwrap();
-    scene.proxy.cut().await;
+    fixture
+        .direct_store
+        .commit(put("/a", "same"))
+        .await
+        .unwrap();
+    fixture.proxy.cut().await;
     assert_eq!(commit.await.unwrap().unwrap(), ours);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_delete_followed_by_a_new_entry_is_still_a_success() {
-    let scene = Scene::new().await;
-    let written = scene.store.commit(put("/a", "1")).await.unwrap();
-    let mut stream = scene.witness.changes("/a", written).await.unwrap();
-    scene.proxy.hold_responses();
-    let commit = scene.commit(Transaction::new().delete("/a", Expect::At(written)));
+async fn a_delete_followed_by_a_new_entry_still_succeeds() {
+    let fixture = ProxiedStoreFixture::new().await;
+    let written = fixture.store.commit(put("/a", "1")).await.unwrap();
+    let mut stream = fixture.direct_store.changes("/a", written).await.unwrap();
+    fixture.proxy.hold_responses();
+    let commit = fixture.commit(Transaction::new().delete("/a", ExpectedRevision::At(written)));
     let ours = next_set(&mut *stream).await.revision;
-    scene.witness.commit(put("/a", "1")).await.unwrap();
-    scene.proxy.cut().await;
+    fixture.direct_store.commit(put("/a", "1")).await.unwrap();
+    fixture.proxy.cut().await;
     assert_eq!(commit.await.unwrap().unwrap(), ours);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_arrives_after_we_gave_it_up_changes_nothing() {
-    let scene = Scene::new().await;
-    scene.proxy.hold_requests();
-    let commit = scene.commit(put("/late", "1"));
-    scene.proxy.holds_request_with("/late").await;
-    let late = scene.proxy.cut_clients().await;
+async fn a_request_that_arrives_after_it_was_abandoned_has_no_effect() {
+    let fixture = ProxiedStoreFixture::new().await;
+    fixture.proxy.hold_requests();
+    let commit = fixture.commit(put("/late", "1"));
+    fixture.proxy.holds_request_with("/late").await;
+    let late = fixture.proxy.cut_clients().await;
     let revision = commit.await.unwrap().unwrap();
-    // A refused transaction is answered with what its slot holds.
+    // The response to the rejected transaction contains its slot.
     late.deliver_until_answered_with("/rhumb/outcomes/").await;
     assert_eq!(
-        get(&scene.witness, "/late").await.unwrap().modified,
+        get(&fixture.direct_store, "/late").await.unwrap().modified,
         revision
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_does_it_after_the_store_is_closed_and_its_slots_are_gone() {
-    let scene = Scene::new().await;
-    let written = scene.store.commit(put("/seen", "x")).await.unwrap();
-    scene.proxy.hold_requests();
-    let transaction = put("/late", "1").check("/seen", Expect::At(written));
-    let commit = scene.commit(transaction);
-    scene.proxy.holds_request_with("/late").await;
-    let late = scene.proxy.cut_clients().await;
+async fn an_abandoned_request_has_no_effect_after_the_store_is_closed() {
+    let fixture = ProxiedStoreFixture::new().await;
+    let written = fixture.store.commit(put("/seen", "x")).await.unwrap();
+    fixture.proxy.hold_requests();
+    let transaction = put("/late", "1").check("/seen", ExpectedRevision::At(written));
+    let commit = fixture.commit(transaction);
+    fixture.proxy.holds_request_with("/late").await;
+    let late = fixture.proxy.cut_clients().await;
     let revision = commit.await.unwrap().unwrap();
-    scene.store.close().await;
-    // A refused transaction is answered with what it depends on.
+    fixture.store.close().await;
+    // The response to the rejected transaction contains the checked keys.
     late.deliver_until_answered_with("/seen").await;
     assert_eq!(
-        get(&scene.witness, "/late").await.unwrap().modified,
+        get(&fixture.direct_store, "/late").await.unwrap().modified,
         revision
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_never_found_a_connection_is_not_in_doubt() {
-    // The connection is accepted here, but its TLS handshake fails.
-    let certificates = Certificates::new();
+async fn a_request_without_connection_has_a_known_outcome() {
+    // The proxy accepts the connection, but the TLS handshake fails.
+    let certificates = TestCertificates::new();
     let server = certificates.server().await;
-    let proxy = Proxy::to(server.client_address()).await;
+    let proxy = TcpFaultProxy::to(server.client_address()).await;
     let store = with_tls(&proxy.tls_endpoint(), certificates.tls())
         .await
         .unwrap();
     proxy.close().await;
-    eventually("the loss of the connection is noticed", async || {
+    eventually("the connection loss is detected", async || {
         store.revision().await.is_err()
     })
     .await;
@@ -215,15 +233,15 @@ async fn what_never_found_a_connection_is_not_in_doubt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_an_answer_in_time_the_outcome_is_unknown_and_later_ones_are_not_harmed() {
+async fn after_a_timeout_the_outcome_is_unknown_and_later_commits_work() {
     let server = EtcdServer::start().await;
-    let proxy = Proxy::to(server.client_address()).await;
-    let options = Options {
+    let proxy = TcpFaultProxy::to(server.client_address()).await;
+    let options = EtcdOptions {
         request_timeout: Duration::from_secs(1),
         settle_timeout: Duration::from_secs(1),
-        ..Options::new([proxy.endpoint()])
+        ..EtcdOptions::new([proxy.endpoint()])
     };
-    let store = Etcd::connect(options).await.unwrap();
+    let store = EtcdStore::connect(options).await.unwrap();
     store.commit(put("/warm", "x")).await.unwrap();
     proxy.hold_responses();
     let result = store.commit(put("/a", "1")).await;
@@ -232,7 +250,7 @@ async fn without_an_answer_in_time_the_outcome_is_unknown_and_later_ones_are_not
         "{result:?}"
     );
     proxy.cut().await;
-    eventually("the connection is back", async || {
+    eventually("the connection is restored", async || {
         store.revision().await.is_ok()
     })
     .await;
@@ -241,40 +259,43 @@ async fn without_an_answer_in_time_the_outcome_is_unknown_and_later_ones_are_not
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_that_nobody_waits_for_any_more_harms_no_later_one() {
-    let scene = Scene::new().await;
-    scene.proxy.hold_responses();
-    let commit = scene.commit(put("/a", "1"));
+async fn a_cancelled_commit_does_not_affect_later_ones() {
+    let fixture = ProxiedStoreFixture::new().await;
+    fixture.proxy.hold_responses();
+    let commit = fixture.commit(put("/a", "1"));
     eventually("the transaction is applied", async || {
-        get(&scene.witness, "/a").await.is_some()
+        get(&fixture.direct_store, "/a").await.is_some()
     })
     .await;
     commit.abort();
-    scene.proxy.cut().await;
-    // A read is asked again until there is a connection; a transaction would not be.
-    scene.store.revision().await.unwrap();
+    fixture.proxy.cut().await;
+    // A read is retried until there is a connection; a transaction would fail.
+    fixture.store.revision().await.unwrap();
     for round in 0..20 {
-        let revision = scene
+        let revision = fixture
             .store
             .commit(put("/b", &round.to_string()))
             .await
             .unwrap();
-        assert_eq!(get(&scene.witness, "/b").await.unwrap().modified, revision);
+        assert_eq!(
+            get(&fixture.direct_store, "/b").await.unwrap().modified,
+            revision
+        );
     }
 }
 
-/// The task goes on when its caller is gone: what it began it brings to an end, here with a second attempt.
+/// The commit task finishes after its caller is gone, here with a second attempt.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_that_nobody_waits_for_any_more_is_still_carried_out() {
-    let scene = Scene::new().await;
-    scene.proxy.hold_requests();
-    let commit = scene.commit(put("/a", "1"));
-    scene.proxy.holds_request_with("/a").await;
+async fn a_cancelled_commit_is_still_completed() {
+    let fixture = ProxiedStoreFixture::new().await;
+    fixture.proxy.hold_requests();
+    let commit = fixture.commit(put("/a", "1"));
+    fixture.proxy.holds_request_with("/a").await;
     commit.abort();
     assert!(commit.await.unwrap_err().is_cancelled());
-    scene.proxy.cut().await;
-    eventually("the transaction happens", async || {
-        get(&scene.witness, "/a").await.is_some()
+    fixture.proxy.cut().await;
+    eventually("the transaction is applied", async || {
+        get(&fixture.direct_store, "/a").await.is_some()
     })
     .await;
 }

@@ -1,16 +1,16 @@
-//! etcd's limits: its space quota, and the size of a request.
+//! etcd's limits: space quota, request size and number of operations.
 
 use std::sync::Arc;
 
 use etcd_client::{AlarmAction, AlarmOptions, AlarmType, Client};
-use rhumb_store::{Error, Expect, OPERATIONS_MAX, Store, Transaction};
+use rhumb_store::{Error, ExpectedRevision, OPERATIONS_MAX, Store, Transaction};
 
 use crate::etcd_server::EtcdServer;
 use crate::{connect, eventually, get, put};
 
-/// The transaction that fills the quota up is carried out, although etcd answers that it was not.
+/// The transaction that exceeds the quota is applied, although etcd responds with an error.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_server_refuses_writes_truthfully_and_recovers_without_a_restart() {
+async fn a_full_server_reports_actual_outcomes_and_recovers_without_a_restart() {
     let quota_bytes = 8 * 1024 * 1024;
     let quota = quota_bytes.to_string();
     let server = EtcdServer::start_with("http", &["--quota-backend-bytes", &quota]).await;
@@ -19,9 +19,9 @@ async fn a_full_server_refuses_writes_truthfully_and_recovers_without_a_restart(
     let mut kept = Vec::new();
     let mut refused = 0;
     for batch in 0.. {
-        // The server looks at its size only now and then.
-        assert!(batch < 30, "the quota is not kept");
-        // Together, so that some are let in while there is room and carried out when there is none.
+        // The server checks its size only periodically.
+        assert!(batch < 30, "the quota is not enforced");
+        // Concurrently, so that some are accepted while there is space and applied when there is none.
         let under_way: Vec<_> = (0..16)
             .map(|index| {
                 let (store, key) = (store.clone(), format!("/a/{batch}-{index}"));
@@ -51,7 +51,7 @@ async fn a_full_server_refuses_writes_truthfully_and_recovers_without_a_restart(
     assert!(!kept.is_empty());
 
     for (key, revision) in kept {
-        let delete = Transaction::new().delete(key, Expect::At(revision));
+        let delete = Transaction::new().delete(key, ExpectedRevision::At(revision));
         store.commit(delete.clone()).await.unwrap();
         let again = store.commit(delete).await;
         assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
@@ -61,8 +61,8 @@ async fn a_full_server_refuses_writes_truthfully_and_recovers_without_a_restart(
         .await
         .unwrap();
     let mut client = Client::connect([server.endpoint()], None).await.unwrap();
-    // The compaction goes on in the background.
-    eventually("there is room again", async || {
+    // The compaction runs in the background.
+    eventually("space is available again", async || {
         client.defragment().await.unwrap();
         disarm(&mut client).await;
         store.commit(put("/a/0", &value)).await.is_ok()
@@ -84,7 +84,7 @@ async fn disarm(client: &mut Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_large_for_the_server_is_refused_as_that() {
+async fn a_request_too_large_for_the_server_is_reported_as_too_large() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     for bytes in [1_700_000, 2_500_000] {
@@ -102,11 +102,11 @@ async fn what_is_too_large_for_the_server_is_refused_as_that() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_operations_than_the_server_allows_are_refused_for_good() {
+async fn more_operations_than_the_server_allows_are_not_retryable() {
     let server = EtcdServer::start_with("http", &["--max-txn-ops", "64"]).await;
     let store = connect(&server.endpoint()).await;
     let all = (0..OPERATIONS_MAX).fold(Transaction::new(), |all, index| {
-        all.put(format!("/a/{index}"), "1", Expect::Any)
+        all.put(format!("/a/{index}"), "1", ExpectedRevision::Any)
     });
     match store.commit(all).await {
         Err(error @ Error::Refused { .. }) => {
@@ -119,11 +119,11 @@ async fn more_operations_than_the_server_allows_are_refused_for_good() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_most_operations_fit_into_a_transaction_of_a_server_with_default_settings() {
+async fn a_transaction_of_maximum_size_fits_default_server_settings() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     let all = (0..OPERATIONS_MAX).fold(Transaction::new(), |all, index| {
-        all.put(format!("/a/{index}"), "1", Expect::Absent)
+        all.put(format!("/a/{index}"), "1", ExpectedRevision::Absent)
     });
     let revision = store.commit(all.clone()).await.unwrap();
     let again = store.commit(all).await;

@@ -1,24 +1,31 @@
-//! Compactions in unlucky moments, and a history that goes back.
+//! Compactions that race with watches and ranges, and a history that goes back.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_store::{ChangeEvent, Error, Expect, KEY_BYTES_MAX, Range, Revision, Store, Transaction};
+use rhumb_store::{
+    ChangeStreamEvent, Error, ExpectedRevision, KEY_BYTES_MAX, RangeRequest, Revision, Store,
+    Transaction,
+};
 
 use crate::etcd_server::EtcdServer;
-use crate::proxy::Proxy;
+use crate::proxy::TcpFaultProxy;
 use crate::streams::next_error;
-use crate::{PATIENCE, connect, get, put};
+use crate::{CONDITION_TIMEOUT, connect, get, put};
 
-/// That nothing has been told yet does not mean that the stream is not at a position.
+/// A stream has a position even before it has delivered any change.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_that_went_back_ends_a_quiet_stream() {
+async fn a_revision_rollback_ends_an_idle_stream() {
     let mut server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     for _ in 0..5 {
         store.commit(put("/a/x", "1")).await.unwrap();
     }
-    let listed = store.range(Range::prefix("/a/")).await.unwrap().revision;
+    let listed = store
+        .range(RangeRequest::prefix("/a/"))
+        .await
+        .unwrap()
+        .revision;
     let mut stream = store.changes("/a/", listed).await.unwrap();
     server.kill();
     server.lose_data();
@@ -29,14 +36,14 @@ async fn a_history_that_went_back_ends_a_quiet_stream() {
     }
 }
 
-/// etcd looks at new watches ten times a second; until then the compaction may come.
+/// etcd processes new watches ten times a second; a compaction may come before that.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_compaction_while_a_stream_begins_hides_no_deletion() {
+async fn a_compaction_during_stream_creation_hides_no_deletion() {
     let server = EtcdServer::start().await;
     let store = Arc::new(connect(&server.endpoint()).await);
     for round in 0..24 {
         let written = store.commit(put("/a/x", "1")).await.unwrap();
-        let delete = Transaction::new().delete("/a/x", Expect::At(written));
+        let delete = Transaction::new().delete("/a/x", ExpectedRevision::At(written));
         let deleted = store.commit(delete).await.unwrap();
         store.commit(put("/a/y", "1")).await.unwrap();
         let compactor = tokio::spawn({
@@ -49,11 +56,13 @@ async fn a_compaction_while_a_stream_begins_hides_no_deletion() {
         let opened = store.changes("/a/", written).await;
         compactor.await.unwrap();
         let first = match opened {
-            Ok(mut stream) => tokio::time::timeout(PATIENCE, stream.next()).await.unwrap(),
+            Ok(mut stream) => tokio::time::timeout(CONDITION_TIMEOUT, stream.next())
+                .await
+                .unwrap(),
             Err(error) => Err(error),
         };
         match first {
-            Ok(ChangeEvent::Changes(set)) => assert_eq!(set.revision, deleted),
+            Ok(ChangeStreamEvent::Changes(set)) => assert_eq!(set.revision, deleted),
             Err(Error::Compacted { .. }) => {}
             other => panic!("{other:?}"),
         }
@@ -61,43 +70,43 @@ async fn a_compaction_while_a_stream_begins_hides_no_deletion() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_range_whose_revision_is_compacted_on_the_way_begins_anew() {
+async fn a_range_restarts_when_its_revision_is_compacted() {
     let server = EtcdServer::start().await;
-    let proxy = Proxy::to(server.client_address()).await;
+    let proxy = TcpFaultProxy::to(server.client_address()).await;
     let store = Arc::new(connect(&proxy.endpoint()).await);
-    let witness = connect(&server.endpoint()).await;
-    fill(&witness, 600).await;
+    let direct_store = connect(&server.endpoint()).await;
+    fill(&direct_store, 600).await;
     proxy.hold_responses();
     let range = tokio::spawn({
         let store = store.clone();
-        async move { store.range(Range::prefix("/a/")).await }
+        async move { store.range(RangeRequest::prefix("/a/")).await }
     });
     proxy.holds_response_with("/a/0000").await;
-    let changed = witness.commit(put("/a/0599", "new")).await.unwrap();
-    witness.compact(changed).await.unwrap();
+    let changed = direct_store.commit(put("/a/0599", "new")).await.unwrap();
+    direct_store.compact(changed).await.unwrap();
     proxy.release_responses().await;
     let page = range.await.unwrap().unwrap();
     assert_eq!((page.revision, page.entries.len()), (changed, 600));
     assert_eq!(page.entries[599].modified, changed);
 }
 
-async fn fill(store: &rhumb_store::etcd::Etcd, count: usize) {
+async fn fill(store: &rhumb_store::etcd::EtcdStore, count: usize) {
     let keys: Vec<String> = (0..count).map(|index| format!("/a/{index:04}")).collect();
     for keys in keys.chunks(100) {
         let all = keys.iter().fold(Transaction::new(), |all, key| {
-            all.put(key.as_str(), "0", Expect::Absent)
+            all.put(key.as_str(), "0", ExpectedRevision::Absent)
         });
         store.commit(all).await.unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_range_is_of_one_revision_while_others_write_and_compact() {
+async fn a_large_range_is_consistent_during_writes_and_compactions() {
     let server = EtcdServer::start().await;
     let store = Arc::new(connect(&server.endpoint()).await);
     fill(&store, 700).await;
-    // The first and the last entry are never on the same page.
-    let both = |value: String| put("/a/0000", &value).put("/a/0699", value, Expect::Any);
+    // The first and the last entry are on different pages.
+    let both = |value: String| put("/a/0000", &value).put("/a/0699", value, ExpectedRevision::Any);
     store.commit(both("0".to_owned())).await.unwrap();
     let writer = tokio::spawn({
         let store = store.clone();
@@ -112,9 +121,9 @@ async fn a_large_range_is_of_one_revision_while_others_write_and_compact() {
     });
     let mut revisions = Vec::new();
     while revisions.len() < 30 {
-        let page = match store.range(Range::prefix("/a/")).await {
+        let page = match store.range(RangeRequest::prefix("/a/")).await {
             Ok(page) => page,
-            // Overtaken by a compaction each time it began anew.
+            // Every retry was overtaken by a compaction.
             Err(Error::Compacted { .. }) => continue,
             Err(error) => panic!("{error}"),
         };
@@ -129,13 +138,13 @@ async fn a_large_range_is_of_one_revision_while_others_write_and_compact() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_entry_is_at_revision_zero() {
+async fn expecting_revision_zero_is_a_conflict() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     for transaction in [
-        Transaction::new().put("/a", "1", Expect::At(Revision::ZERO)),
-        Transaction::new().delete("/a", Expect::At(Revision::ZERO)),
-        Transaction::new().check("/a", Expect::At(Revision::ZERO)),
+        Transaction::new().put("/a", "1", ExpectedRevision::At(Revision::ZERO)),
+        Transaction::new().delete("/a", ExpectedRevision::At(Revision::ZERO)),
+        Transaction::new().check("/a", ExpectedRevision::At(Revision::ZERO)),
     ] {
         let refused = store.commit(transaction).await;
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
@@ -144,7 +153,7 @@ async fn no_entry_is_at_revision_zero() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prefix_longer_than_any_key_is_refused_at_once() {
+async fn a_prefix_longer_than_any_key_is_rejected() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     let longest = "x".repeat(KEY_BYTES_MAX);

@@ -1,6 +1,6 @@
-//! A TCP proxy that loses what it is told to lose.
+//! A TCP proxy that holds back or drops requests and responses on demand.
 //!
-//! gRPC over plain TCP is not compressed, so the keys of a request can be seen in its bytes.
+//! gRPC over plain TCP is not compressed, so the keys of a request are visible in its bytes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,48 +14,48 @@ use tokio::task::AbortHandle;
 use crate::eventually;
 
 #[derive(Debug)]
-pub(crate) struct Proxy {
+pub(crate) struct TcpFaultProxy {
     address: SocketAddr,
-    shared: Arc<Shared>,
-    accepting: AbortHandle,
+    shared: Arc<ProxyState>,
+    accept_task: AbortHandle,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    connections: Mutex<Vec<Connection>>,
-    /// Whether new connections are closed at once.
+struct ProxyState {
+    connections: Mutex<Vec<ProxiedConnection>>,
+    /// New connections are closed at once.
     closed: AtomicBool,
-    /// From a request with this text on, nothing of its connection reaches the client.
+    /// From the first request that contains this text on, no response on its connection reaches the client.
     unanswered: Mutex<Option<String>>,
 }
 
 /// Both directions of one connection.
 #[derive(Debug, Clone)]
-struct Connection {
-    requests: Arc<Lane>,
-    responses: Arc<Lane>,
+struct ProxiedConnection {
+    requests: Arc<ProxyDirection>,
+    responses: Arc<ProxyDirection>,
     request_pump: AbortHandle,
     response_pump: AbortHandle,
 }
 
-/// One direction: what is read is written on, or held.
+/// One direction of a connection: forwards bytes or holds them back.
 #[derive(Debug)]
-struct Lane {
-    holding: AtomicBool,
+struct ProxyDirection {
+    is_holding: AtomicBool,
     held: Mutex<Vec<u8>>,
     writer: tokio::sync::Mutex<OwnedWriteHalf>,
 }
 
-impl Proxy {
-    pub(crate) async fn to(server: SocketAddr) -> Proxy {
+impl TcpFaultProxy {
+    pub(crate) async fn to(server: SocketAddr) -> TcpFaultProxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::<Shared>::default();
-        let accepting = tokio::spawn(accept(listener, server, shared.clone())).abort_handle();
-        Proxy {
+        let shared = Arc::<ProxyState>::default();
+        let accept_task = tokio::spawn(accept(listener, server, shared.clone())).abort_handle();
+        TcpFaultProxy {
             address,
             shared,
-            accepting,
+            accept_task,
         }
     }
 
@@ -67,14 +67,14 @@ impl Proxy {
         format!("https://{}", self.address)
     }
 
-    /// From now on nothing of the present connections reaches the server.
+    /// Holds back all requests on the current connections.
     pub(crate) fn hold_requests(&self) {
         for connection in self.connections() {
-            connection.requests.holding.store(true, Ordering::SeqCst);
+            connection.requests.is_holding.store(true, Ordering::SeqCst);
         }
     }
 
-    /// From now on nothing of the present connections reaches the client.
+    /// Holds back all responses on the current connections.
     pub(crate) fn hold_responses(&self) {
         self.hold_responses_after(0);
     }
@@ -83,15 +83,17 @@ impl Proxy {
         self.connections().len()
     }
 
-    /// The same, but for the oldest connections.
+    /// The same, except on the `oldest` first connections.
     pub(crate) fn hold_responses_after(&self, oldest: usize) {
         for connection in self.connections().into_iter().skip(oldest) {
-            connection.responses.holding.store(true, Ordering::SeqCst);
+            connection
+                .responses
+                .is_holding
+                .store(true, Ordering::SeqCst);
         }
     }
 
-    /// The answer to the first request with this text never reaches the client, nor any after it on the same
-    /// connection.
+    /// Holds back the response to the first request that contains this text, and all later ones on its connection.
     pub(crate) fn hold_response_to(&self, text: &str) {
         *self.shared.unanswered.lock().unwrap() = Some(text.to_owned());
     }
@@ -116,17 +118,20 @@ impl Proxy {
         .await;
     }
 
-    /// What was held reaches the clients after all, and so does what follows.
+    /// Delivers the held responses and stops holding.
     pub(crate) async fn release_responses(&self) {
         for connection in self.connections() {
             let mut client = connection.responses.writer.lock().await;
-            connection.responses.holding.store(false, Ordering::SeqCst);
+            connection
+                .responses
+                .is_holding
+                .store(false, Ordering::SeqCst);
             let held = std::mem::take(&mut *connection.responses.held.lock().unwrap());
             client.write_all(&held).await.unwrap();
         }
     }
 
-    /// Closes all connections. What is held is lost.
+    /// Closes all connections. Held bytes are lost.
     pub(crate) async fn cut(&self) {
         for connection in self.shared.connections.lock().unwrap().drain(..) {
             connection.request_pump.abort();
@@ -134,7 +139,7 @@ impl Proxy {
         }
     }
 
-    /// Closes all connections, and new ones at once until [`Self::open`].
+    /// Closes all connections, and rejects new ones until [`Self::open`].
     pub(crate) async fn close(&self) {
         self.shared.closed.store(true, Ordering::SeqCst);
         self.cut().await;
@@ -144,26 +149,29 @@ impl Proxy {
         self.shared.closed.store(false, Ordering::SeqCst);
     }
 
-    /// Closes the clients' side only; what is held can still be delivered.
-    pub(crate) async fn cut_clients(&self) -> HeldRequests {
+    /// Closes only the client side; held requests can still be delivered.
+    pub(crate) async fn cut_clients(&self) -> DelayedRequests {
         let connections: Vec<_> = self.shared.connections.lock().unwrap().drain(..).collect();
         for connection in &connections {
-            connection.responses.holding.store(true, Ordering::SeqCst);
+            connection
+                .responses
+                .is_holding
+                .store(true, Ordering::SeqCst);
             connection.request_pump.abort();
             let mut client = connection.responses.writer.lock().await;
             let _ = client.shutdown().await;
         }
-        HeldRequests { connections }
+        DelayedRequests { connections }
     }
 
-    fn connections(&self) -> Vec<Connection> {
+    fn connections(&self) -> Vec<ProxiedConnection> {
         self.shared.connections.lock().unwrap().clone()
     }
 }
 
-impl Drop for Proxy {
+impl Drop for TcpFaultProxy {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.accept_task.abort();
         for connection in self.connections() {
             connection.request_pump.abort();
             connection.response_pump.abort();
@@ -171,20 +179,20 @@ impl Drop for Proxy {
     }
 }
 
-/// Requests of clients that have given up, still on their way.
-pub(crate) struct HeldRequests {
-    connections: Vec<Connection>,
+/// Held requests whose clients are already disconnected.
+pub(crate) struct DelayedRequests {
+    connections: Vec<ProxiedConnection>,
 }
 
-impl HeldRequests {
-    /// Delivers them, and waits until the server has answered with a text.
+impl DelayedRequests {
+    /// Delivers the requests, and waits until a response contains the text.
     pub(crate) async fn deliver_until_answered_with(self, text: &str) {
         for connection in &self.connections {
             let held = std::mem::take(&mut *connection.requests.held.lock().unwrap());
             let mut server = connection.requests.writer.lock().await;
             server.write_all(&held).await.unwrap();
         }
-        eventually("the late request is answered", async || {
+        eventually("the delayed request is answered", async || {
             self.connections
                 .iter()
                 .any(|connection| connection.responses.holds(text))
@@ -193,10 +201,10 @@ impl HeldRequests {
     }
 }
 
-impl Lane {
-    fn new(writer: OwnedWriteHalf) -> Arc<Lane> {
-        Arc::new(Lane {
-            holding: AtomicBool::new(false),
+impl ProxyDirection {
+    fn new(writer: OwnedWriteHalf) -> Arc<ProxyDirection> {
+        Arc::new(ProxyDirection {
+            is_holding: AtomicBool::new(false),
             held: Mutex::default(),
             writer: tokio::sync::Mutex::new(writer),
         })
@@ -207,7 +215,7 @@ impl Lane {
     }
 }
 
-async fn accept(listener: TcpListener, server: SocketAddr, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, server: SocketAddr, shared: Arc<ProxyState>) {
     loop {
         let (client, _) = listener.accept().await.unwrap();
         if shared.closed.load(Ordering::SeqCst) {
@@ -218,13 +226,13 @@ async fn accept(listener: TcpListener, server: SocketAddr, shared: Arc<Shared>) 
         };
         let (client_reader, client_writer) = client.into_split();
         let (server_reader, server_writer) = server.into_split();
-        let requests = Lane::new(server_writer);
-        let responses = Lane::new(client_writer);
-        let connection = Connection {
+        let requests = ProxyDirection::new(server_writer);
+        let responses = ProxyDirection::new(client_writer);
+        let connection = ProxiedConnection {
             request_pump: {
                 let (shared, responses) = (shared.clone(), responses.clone());
-                let look = move |bytes: &[u8]| shared.look(bytes, &responses);
-                tokio::spawn(pump(client_reader, requests.clone(), look)).abort_handle()
+                let inspect = move |bytes: &[u8]| shared.check_request(bytes, &responses);
+                tokio::spawn(pump(client_reader, requests.clone(), inspect)).abort_handle()
             },
             response_pump: tokio::spawn(pump(server_reader, responses.clone(), |_| ()))
                 .abort_handle(),
@@ -235,11 +243,11 @@ async fn accept(listener: TcpListener, server: SocketAddr, shared: Arc<Shared>) 
     }
 }
 
-impl Shared {
-    fn look(&self, request: &[u8], responses: &Lane) {
+impl ProxyState {
+    fn check_request(&self, request: &[u8], responses: &ProxyDirection) {
         let mut unanswered = self.unanswered.lock().unwrap();
         if unanswered.take_if(|text| contains(request, text)).is_some() {
-            responses.holding.store(true, Ordering::SeqCst);
+            responses.is_holding.store(true, Ordering::SeqCst);
         }
     }
 }
@@ -250,12 +258,12 @@ fn contains(bytes: &[u8], text: &str) -> bool {
         .any(|window| window == text.as_bytes())
 }
 
-async fn pump(mut from: OwnedReadHalf, to: Arc<Lane>, look: impl Fn(&[u8])) {
+async fn pump(mut from: OwnedReadHalf, to: Arc<ProxyDirection>, inspect: impl Fn(&[u8])) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
-        look(&buffer[..count]);
+        inspect(&buffer[..count]);
         let mut writer = to.writer.lock().await;
-        if to.holding.load(Ordering::SeqCst) {
+        if to.is_holding.load(Ordering::SeqCst) {
             to.held.lock().unwrap().extend_from_slice(&buffer[..count]);
         } else if writer.write_all(&buffer[..count]).await.is_err() {
             break;

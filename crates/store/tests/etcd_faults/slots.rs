@@ -1,12 +1,12 @@
-//! The keys by which transactions are recognised: lost, removed, left behind.
+//! Outcome slots: deleted by others, in doubt, abandoned.
 
 use std::time::Duration;
 
 use etcd_client::{Client, DeleteOptions, GetOptions};
-use rhumb_store::etcd::{Etcd, Options};
-use rhumb_store::{Error, Expect, Revision, Store, Transaction};
+use rhumb_store::etcd::{EtcdOptions, EtcdStore};
+use rhumb_store::{Error, ExpectedRevision, Revision, Store, Transaction};
 
-use crate::cut::Scene;
+use crate::cut::ProxiedStoreFixture;
 use crate::etcd_server::EtcdServer;
 use crate::{connect, eventually, get, put};
 
@@ -29,23 +29,26 @@ async fn remove_slots(client: &mut Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slot_removed_by_somebody_is_made_again() {
-    let scene = Scene::new().await;
-    remove_slots(&mut client(&scene.server).await).await;
-    let revision = scene.store.commit(put("/a", "1")).await.unwrap();
-    assert_eq!(get(&scene.witness, "/a").await.unwrap().modified, revision);
+async fn a_removed_slot_is_created_again() {
+    let fixture = ProxiedStoreFixture::new().await;
+    remove_slots(&mut client(&fixture.server).await).await;
+    let revision = fixture.store.commit(put("/a", "1")).await.unwrap();
+    assert_eq!(
+        get(&fixture.direct_store, "/a").await.unwrap().modified,
+        revision
+    );
 }
 
-/// Nothing is left to tell that it happened, and that it did not must not be said.
-async fn lose_answer_and_slot(scene: Scene) {
-    scene.proxy.hold_response_to("/lost");
-    let commit = scene.commit(Transaction::new().put("/lost", "1", Expect::Absent));
+/// Without the slot the outcome cannot be determined, so neither success nor failure may be reported.
+async fn lose_answer_and_slot(fixture: ProxiedStoreFixture) {
+    fixture.proxy.hold_response_to("/lost");
+    let commit = fixture.commit(Transaction::new().put("/lost", "1", ExpectedRevision::Absent));
     eventually("the transaction is applied", async || {
-        get(&scene.witness, "/lost").await.is_some()
+        get(&fixture.direct_store, "/lost").await.is_some()
     })
     .await;
-    remove_slots(&mut client(&scene.server).await).await;
-    scene.proxy.cut().await;
+    remove_slots(&mut client(&fixture.server).await).await;
+    fixture.proxy.cut().await;
     let result = commit.await.unwrap();
     assert!(
         matches!(result, Err(Error::OutcomeUnknown { .. })),
@@ -54,44 +57,44 @@ async fn lose_answer_and_slot(scene: Scene) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_used_slot_that_is_gone_leaves_the_outcome_unknown() {
-    lose_answer_and_slot(Scene::new().await).await;
+async fn a_missing_used_slot_leaves_the_outcome_unknown() {
+    lose_answer_and_slot(ProxiedStoreFixture::new().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fresh_slot_that_is_gone_leaves_the_outcome_unknown() {
-    lose_answer_and_slot(Scene::without_slots().await).await;
+async fn a_missing_new_slot_leaves_the_outcome_unknown() {
+    lose_answer_and_slot(ProxiedStoreFixture::without_slots().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_lost_on_a_fresh_slot_is_found_out() {
-    let scene = Scene::without_slots().await;
-    scene.proxy.hold_response_to("/first");
-    let commit = scene.commit(Transaction::new().put("/first", "1", Expect::Absent));
+async fn a_lost_response_is_resolved_with_a_new_slot() {
+    let fixture = ProxiedStoreFixture::without_slots().await;
+    fixture.proxy.hold_response_to("/first");
+    let commit = fixture.commit(Transaction::new().put("/first", "1", ExpectedRevision::Absent));
     eventually("the transaction is applied", async || {
-        get(&scene.witness, "/first").await.is_some()
+        get(&fixture.direct_store, "/first").await.is_some()
     })
     .await;
-    scene.proxy.cut().await;
+    fixture.proxy.cut().await;
     let revision = commit.await.unwrap().unwrap();
     assert_eq!(
-        get(&scene.witness, "/first").await.unwrap().modified,
+        get(&fixture.direct_store, "/first").await.unwrap().modified,
         revision
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slot_whose_making_is_in_doubt_is_not_used() {
-    let scene = Scene::without_slots().await;
-    scene.proxy.hold_response_to(SLOTS);
-    let commit = scene.commit(put("/a", "1"));
-    let mut client = client(&scene.server).await;
-    eventually("the slot is made", async || {
+async fn a_slot_with_unknown_creation_is_not_used() {
+    let fixture = ProxiedStoreFixture::without_slots().await;
+    fixture.proxy.hold_response_to(SLOTS);
+    let commit = fixture.commit(put("/a", "1"));
+    let mut client = client(&fixture.server).await;
+    eventually("the slot is created", async || {
         slots(&mut client).await.len() == 1
     })
     .await;
     let doubtful = slots(&mut client).await;
-    scene.proxy.cut().await;
+    fixture.proxy.cut().await;
     let revision = commit.await.unwrap().unwrap();
     let used = client
         .get(SLOTS, Some(GetOptions::new().with_prefix()))
@@ -103,19 +106,19 @@ async fn a_slot_whose_making_is_in_doubt_is_not_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slots_go_with_their_store() {
-    let scene = Scene::new().await;
-    let mut client = client(&scene.server).await;
+async fn closing_the_store_removes_its_slots() {
+    let fixture = ProxiedStoreFixture::new().await;
+    let mut client = client(&fixture.server).await;
     assert_eq!(slots(&mut client).await.len(), 1);
-    scene.store.close().await;
+    fixture.store.close().await;
     assert!(slots(&mut client).await.is_empty());
-    let refused = scene.store.commit(put("/a", "1")).await;
+    let refused = fixture.store.commit(put("/a", "1")).await;
     assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
 }
 
-/// Whatever they hold, and whatever time it is on the machine that wrote them.
+/// Regardless of their value and of the clock of the machine that wrote them.
 #[tokio::test(flavor = "multi_thread")]
-async fn slots_that_do_not_change_are_removed_and_nobody_is_harmed() {
+async fn abandoned_slots_are_removed_without_affecting_others() {
     let server = EtcdServer::start().await;
     let mut client = client(&server).await;
     let dead = format!("{SLOTS}dead/0");
@@ -123,18 +126,18 @@ async fn slots_that_do_not_change_are_removed_and_nobody_is_harmed() {
         .put(dead.as_str(), "99999999999-7", None)
         .await
         .unwrap();
-    let options = Options {
+    let options = EtcdOptions {
         abandoned_after: Duration::from_millis(200),
-        ..Options::new([server.endpoint()])
+        ..EtcdOptions::new([server.endpoint()])
     };
-    let _tidying = Etcd::connect(options).await.unwrap();
+    let _tidying = EtcdStore::connect(options).await.unwrap();
     let store = connect(&server.endpoint()).await;
-    eventually("the dead slot is gone", async || {
+    eventually("the abandoned slot is removed", async || {
         store.commit(put("/a", "1")).await.unwrap();
         !slots(&mut client).await.contains(&dead)
     })
     .await;
-    eventually("the idle slot is gone as well", async || {
+    eventually("the idle slot is removed as well", async || {
         slots(&mut client).await.is_empty()
     })
     .await;
@@ -142,18 +145,18 @@ async fn slots_that_do_not_change_are_removed_and_nobody_is_harmed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_else_writes_or_reads_slots() {
+async fn slots_are_not_accessible_through_the_store() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     let key = format!("{SLOTS}mine");
     for refused in [
         store.commit(put(&key, "1")).await.map(drop),
         store
-            .commit(Transaction::new().delete(key.as_str(), Expect::Any))
+            .commit(Transaction::new().delete(key.as_str(), ExpectedRevision::Any))
             .await
             .map(drop),
         store
-            .commit(Transaction::new().check(key.as_str(), Expect::Absent))
+            .commit(Transaction::new().check(key.as_str(), ExpectedRevision::Absent))
             .await
             .map(drop),
         store.get(&key).await.map(drop),

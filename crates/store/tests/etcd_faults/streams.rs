@@ -1,25 +1,26 @@
-//! Streams of changes over lost connections, compactions and slow readers.
+//! Change streams across lost connections, compactions and slow readers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_store::etcd::{Etcd, Options};
+use rhumb_store::etcd::{EtcdOptions, EtcdStore};
 use rhumb_store::{
-    ChangeEvent, ChangeStream, Error, Expect, Range, Result, Revision, Store, Transaction,
+    ChangeStream, ChangeStreamEvent, Error, ExpectedRevision, RangeRequest, Result, Revision,
+    Store, Transaction,
 };
 
 use crate::etcd_server::EtcdServer;
-use crate::proxy::Proxy;
-use crate::{PATIENCE, connect, get, next_set, put};
+use crate::proxy::TcpFaultProxy;
+use crate::{CONDITION_TIMEOUT, connect, get, next_set, put};
 
 pub(crate) async fn next_error(stream: &mut dyn ChangeStream) -> Error {
-    let next = tokio::time::timeout(PATIENCE, stream.next()).await;
-    next.expect("an answer in time")
-        .expect_err("the stream is over")
+    let next = tokio::time::timeout(CONDITION_TIMEOUT, stream.next()).await;
+    next.expect("event within the timeout")
+        .expect_err("stream must fail")
 }
 
-/// Writes values of some size, each at a revision of its own.
-async fn write(store: &Etcd, key: &str, count: usize, bytes: usize) -> Vec<Revision> {
+/// Writes `count` values of a size, each in its own transaction.
+async fn write(store: &EtcdStore, key: &str, count: usize, bytes: usize) -> Vec<Revision> {
     let mut revisions = Vec::new();
     for _ in 0..count {
         let value = "x".repeat(bytes);
@@ -37,17 +38,17 @@ async fn read(stream: &mut dyn ChangeStream, count: usize) -> Vec<Revision> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_goes_on_over_cuts_without_gap_or_repeat() {
+async fn a_stream_continues_over_disconnects_without_gap_or_repeat() {
     let server = EtcdServer::start().await;
-    let proxy = Proxy::to(server.client_address()).await;
+    let proxy = TcpFaultProxy::to(server.client_address()).await;
     let store = connect(&proxy.endpoint()).await;
-    let witness = connect(&server.endpoint()).await;
+    let direct_store = connect(&server.endpoint()).await;
     let mut stream = store.changes("/a", Revision::ZERO).await.unwrap();
     for _ in 0..5 {
-        let mut written = write(&witness, "/a", 10, 1).await;
+        let mut written = write(&direct_store, "/a", 10, 1).await;
         let mut seen = read(&mut *stream, 5).await;
         proxy.close().await;
-        written.extend(write(&witness, "/a", 10, 1).await);
+        written.extend(write(&direct_store, "/a", 10, 1).await);
         proxy.open();
         seen.extend(read(&mut *stream, 15).await);
         assert_eq!(seen, written);
@@ -55,52 +56,52 @@ async fn a_stream_goes_on_over_cuts_without_gap_or_repeat() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_gone_silent_is_given_up_and_the_stream_goes_on() {
+async fn a_silent_connection_is_replaced_and_the_stream_continues() {
     let probes = ["--grpc-keepalive-min-time", "100ms"];
     let server = EtcdServer::start_with("http", &probes).await;
-    let proxy = Proxy::to(server.client_address()).await;
-    let options = Options {
+    let proxy = TcpFaultProxy::to(server.client_address()).await;
+    let options = EtcdOptions {
         keep_alive_interval: Duration::from_millis(500),
         keep_alive_timeout: Duration::from_millis(500),
-        ..Options::new([proxy.endpoint()])
+        ..EtcdOptions::new([proxy.endpoint()])
     };
-    let store = Etcd::connect(options).await.unwrap();
-    let witness = connect(&server.endpoint()).await;
+    let store = EtcdStore::connect(options).await.unwrap();
+    let direct_store = connect(&server.endpoint()).await;
     let mut stream = store.changes("/a", Revision::ZERO).await.unwrap();
     proxy.hold_requests();
     proxy.hold_responses();
-    let written = write(&witness, "/a", 3, 1).await;
+    let written = write(&direct_store, "/a", 3, 1).await;
     assert_eq!(read(&mut *stream, 3).await, written);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_begins_in_the_future_does_so_over_a_cut_as_well() {
+async fn a_stream_from_a_future_revision_survives_a_disconnect() {
     let server = EtcdServer::start().await;
-    let proxy = Proxy::to(server.client_address()).await;
+    let proxy = TcpFaultProxy::to(server.client_address()).await;
     let store = connect(&proxy.endpoint()).await;
-    let witness = connect(&server.endpoint()).await;
-    // From now on each transaction takes one revision: the slot is there.
-    let now = witness.commit(put("/warm", "x")).await.unwrap();
+    let direct_store = connect(&server.endpoint()).await;
+    // The slot exists now, so each further transaction takes exactly one revision.
+    let now = direct_store.commit(put("/warm", "x")).await.unwrap();
     let after = Revision::new(now.get() + 5);
     let mut stream = store.changes("/a", after).await.unwrap();
-    write(&witness, "/a", 2, 1).await;
+    write(&direct_store, "/a", 2, 1).await;
     proxy.cut().await;
-    let written = write(&witness, "/a", 6, 1).await;
+    let written = write(&direct_store, "/a", 6, 1).await;
     assert_eq!(read(&mut *stream, 3).await, &written[3..]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_compacted_during_a_cut_is_reported_and_ends_the_stream() {
+async fn a_compaction_during_a_disconnect_ends_the_stream() {
     let server = EtcdServer::start().await;
-    let proxy = Proxy::to(server.client_address()).await;
+    let proxy = TcpFaultProxy::to(server.client_address()).await;
     let store = connect(&proxy.endpoint()).await;
-    let witness = connect(&server.endpoint()).await;
+    let direct_store = connect(&server.endpoint()).await;
     let mut stream = store.changes("/a", Revision::ZERO).await.unwrap();
-    let seen = write(&witness, "/a", 1, 1).await[0];
+    let seen = write(&direct_store, "/a", 1, 1).await[0];
     assert_eq!(next_set(&mut *stream).await.revision, seen);
     proxy.close().await;
-    let oldest = write(&witness, "/a", 5, 1).await[4];
-    witness.compact(oldest).await.unwrap();
+    let oldest = write(&direct_store, "/a", 5, 1).await[4];
+    direct_store.compact(oldest).await.unwrap();
     proxy.open();
     match next_error(&mut *stream).await {
         Error::Compacted {
@@ -112,14 +113,14 @@ async fn what_was_compacted_during_a_cut_is_reported_and_ends_the_stream() {
     assert!(matches!(next_error(&mut *stream).await, Error::Closed));
 }
 
-/// etcd itself accepts the first of these, and may have lost the delete.
+/// etcd itself accepts the first of these watches, and may have lost the deletion.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_from_just_before_the_compaction_is_refused() {
+async fn a_stream_from_just_before_the_compaction_is_rejected() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     let written = store.commit(put("/a", "1")).await.unwrap();
     let deleted = store
-        .commit(Transaction::new().delete("/a", Expect::At(written)))
+        .commit(Transaction::new().delete("/a", ExpectedRevision::At(written)))
         .await
         .unwrap();
     store.compact(deleted).await.unwrap();
@@ -132,7 +133,7 @@ async fn a_stream_from_just_before_the_compaction_is_refused() {
             }
             other => panic!("{other:?}"),
         }
-        let refused = store.range(Range::prefix("/").at(before)).await;
+        let refused = store.range(RangeRequest::prefix("/").at(before)).await;
         assert!(
             matches!(refused, Err(Error::Compacted { .. })),
             "{refused:?}"
@@ -144,7 +145,10 @@ async fn a_stream_from_just_before_the_compaction_is_refused() {
     let ahead = Revision::new(written[0].get() + 1);
     for refused in [
         store.compact(ahead).await,
-        store.range(Range::prefix("/").at(ahead)).await.map(drop),
+        store
+            .range(RangeRequest::prefix("/").at(ahead))
+            .await
+            .map(drop),
     ] {
         assert!(
             matches!(refused, Err(Error::FutureRevision { .. })),
@@ -154,7 +158,7 @@ async fn a_stream_from_just_before_the_compaction_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_that_went_back_ends_the_stream() {
+async fn a_revision_rollback_ends_the_stream() {
     let mut server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     let mut stream = store.changes("/a", Revision::ZERO).await.unwrap();
@@ -168,18 +172,18 @@ async fn a_history_that_went_back_ends_the_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stalled_readers_hold_nobody_and_miss_nothing() {
+async fn stalled_readers_do_not_block_others_and_miss_nothing() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
-    let witness = connect(&server.endpoint()).await;
+    let direct_store = connect(&server.endpoint()).await;
     let mut streams = Vec::new();
     for _ in 0..6 {
         streams.push(store.changes("/a", Revision::ZERO).await.unwrap());
     }
-    // More than the windows of the connection and the readers' queues hold.
+    // More data than the HTTP/2 window and the readers' queues hold.
     let mut written = Vec::new();
     for _ in 0..8 {
-        written.extend(write(&witness, "/a", 20, 100_000).await);
+        written.extend(write(&direct_store, "/a", 20, 100_000).await);
         store.commit(put("/b", "while others stall")).await.unwrap();
         get(&store, "/a").await.unwrap();
     }
@@ -188,11 +192,11 @@ async fn stalled_readers_hold_nobody_and_miss_nothing() {
     }
 }
 
-/// What waits for slow readers fills the window of a connection: it must not be that of the calls.
+/// Data for slow readers fills the HTTP/2 window of a connection, which must not be the one used for calls.
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_have_a_connection_of_their_own() {
+async fn streams_use_a_separate_connection() {
     let server = EtcdServer::start().await;
-    let proxy = Proxy::to(server.client_address()).await;
+    let proxy = TcpFaultProxy::to(server.client_address()).await;
     let store = connect(&proxy.endpoint()).await;
     store.commit(put("/a", "1")).await.unwrap();
     let before = proxy.connection_count();
@@ -206,10 +210,10 @@ async fn streams_have_a_connection_of_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_readers_slow_down_nobody_else() {
+async fn slow_readers_do_not_slow_down_others() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
-    let witness = connect(&server.endpoint()).await;
+    let direct_store = connect(&server.endpoint()).await;
     let mut readers = Vec::new();
     for _ in 0..8 {
         let mut stream = store.changes("/big", Revision::ZERO).await.unwrap();
@@ -220,29 +224,29 @@ async fn slow_readers_slow_down_nobody_else() {
             }
         }));
     }
-    write(&witness, "/big", 60, 500_000).await;
-    let begun = Instant::now();
+    write(&direct_store, "/big", 60, 500_000).await;
+    let started = Instant::now();
     for round in 0..100 {
         store.commit(put("/a", &round.to_string())).await.unwrap();
         get(&store, "/a").await.unwrap();
     }
-    let took = begun.elapsed();
+    let took = started.elapsed();
     assert!(took < Duration::from_secs(4), "{took:?}");
     for reader in readers {
         reader.abort();
     }
 }
 
-/// A long history comes in parts, which do not end where transactions do.
+/// A long history arrives in fragments that may split transactions.
 #[tokio::test(flavor = "multi_thread")]
-async fn large_transactions_of_the_past_come_whole() {
+async fn large_past_transactions_are_delivered_as_a_whole() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     let mut written = Vec::new();
     for round in 0..40_usize {
         let transaction = (0..4).fold(Transaction::new(), |all, index| {
             let bytes = 1000 + (round * 37 + index * 101) % 300 * 1000;
-            all.put(format!("/a/{index}"), vec![7; bytes], Expect::Any)
+            all.put(format!("/a/{index}"), vec![7; bytes], ExpectedRevision::Any)
         });
         written.push(store.commit(transaction).await.unwrap());
     }
@@ -256,7 +260,7 @@ async fn large_transactions_of_the_past_come_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_bookkeeping_of_transactions_is_hidden() {
+async fn outcome_slots_are_hidden_from_streams_and_ranges() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     let mut stream = store.changes("", Revision::ZERO).await.unwrap();
@@ -275,7 +279,7 @@ async fn the_bookkeeping_of_transactions_is_hidden() {
         ("/s", 1, &["/s"], false),
     ] {
         let page = store
-            .range(Range::prefix(prefix).limit(limit))
+            .range(RangeRequest::prefix(prefix).limit(limit))
             .await
             .unwrap();
         let keys: Vec<&str> = page.entries.iter().map(|entry| &*entry.key).collect();
@@ -288,7 +292,7 @@ async fn the_bookkeeping_of_transactions_is_hidden() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_range_comes_in_parts_of_one_revision() {
+async fn pages_of_a_large_range_have_one_revision() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     for batch in 0..12 {
@@ -296,14 +300,14 @@ async fn a_large_range_comes_in_parts_of_one_revision() {
             all.put(
                 format!("/a/{batch:02}-{index:02}"),
                 vec![7; 10_000],
-                Expect::Absent,
+                ExpectedRevision::Absent,
             )
         });
         store.commit(all).await.unwrap();
     }
     for limit in [0, 1, 499, 500, 501, 1199, 1200, 1201] {
         let page = store
-            .range(Range::prefix("/a/").limit(limit))
+            .range(RangeRequest::prefix("/a/").limit(limit))
             .await
             .unwrap();
         let expected = if limit == 0 { 1200 } else { limit.min(1200) };
@@ -314,7 +318,7 @@ async fn a_large_range_comes_in_parts_of_one_revision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn progress_is_told_or_the_version_that_cannot() {
+async fn progress_is_reported_or_the_unsupported_version_named() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;
     let mut stream = store.changes("/quiet", Revision::ZERO).await.unwrap();
@@ -323,7 +327,7 @@ async fn progress_is_told_or_the_version_that_cannot() {
         Ok(()) => {
             let next = tokio::time::timeout(Duration::from_secs(10), stream.next()).await;
             match next.unwrap().unwrap() {
-                ChangeEvent::Progress(at) => assert!(at >= revision),
+                ChangeStreamEvent::Progress(at) => assert!(at >= revision),
                 other => panic!("{other:?}"),
             }
         }
@@ -347,13 +351,13 @@ async fn progress_never_overtakes_changes() {
     let mut seen = Vec::new();
     let mut progress = Revision::ZERO;
     while seen.len() < 500 {
-        let next = tokio::time::timeout(PATIENCE, stream.next()).await;
+        let next = tokio::time::timeout(CONDITION_TIMEOUT, stream.next()).await;
         match next.unwrap().unwrap() {
-            ChangeEvent::Changes(set) => {
+            ChangeStreamEvent::Changes(set) => {
                 assert!(set.revision > progress, "{} after {progress}", set.revision);
                 seen.push(set.revision);
             }
-            ChangeEvent::Progress(at) => {
+            ChangeStreamEvent::Progress(at) => {
                 assert!(at >= progress && Some(&at) >= seen.last());
                 progress = at;
             }

@@ -1,4 +1,4 @@
-//! Changes of etcd's users while the store is in use.
+//! Changes of etcd's users and permissions while the store is in use.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,14 +25,14 @@ fn openssl(directory: &Path, arguments: &[&str]) {
         .stderr(Stdio::null())
         .status();
     assert!(
-        status.expect("openssl, to make keys").success(),
+        status.expect("run openssl to create keys").success(),
         "{arguments:?}"
     );
 }
 
-/// Unlike a simple token, a signed one is good only until the next change of any user.
+/// Unlike a simple token, a signed token (JWT) is valid only until the next change of any user.
 #[tokio::test(flavor = "multi_thread")]
-async fn signed_tokens_are_renewed_after_a_change_of_users() {
+async fn signed_tokens_are_renewed_after_a_user_change() {
     let directory = tempfile::tempdir().unwrap();
     openssl(directory.path(), &["genrsa", "-out", "private", "2048"]);
     let public = ["rsa", "-in", "private", "-pubout", "-out", "public"];
@@ -63,7 +63,7 @@ async fn signed_tokens_are_renewed_after_a_change_of_users() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_user_may_not_do_is_refused_for_good() {
+async fn missing_permissions_are_not_retryable() {
     let server = EtcdServer::start().await;
     enable_auth(&server).await;
     let mut root = root(&server).await;

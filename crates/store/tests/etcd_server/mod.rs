@@ -1,8 +1,8 @@
-//! A real etcd server for tests: on loopback ports of its own, with its data in a temporary directory.
+//! A real etcd server for tests, on free loopback ports, with its data in a temporary directory.
 //!
-//! The binary is `etcd` on the `PATH`, or what `RHUMB_TEST_ETCD` names.
+//! The binary is `etcd` on the `PATH`, or the one that `RHUMB_TEST_ETCD` names.
 
-// Each test binary that includes this uses a part of it.
+// Each test binary that includes this module uses only a part of it.
 #![allow(dead_code, unreachable_pub)]
 
 use std::fs::File;
@@ -16,35 +16,35 @@ use tempfile::TempDir;
 /// How long a server may take to become healthy. It takes a fraction of a second on an idle machine.
 const HEALTHY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs until it is dropped.
+/// An etcd process; killed when dropped.
 #[derive(Debug)]
 pub struct EtcdServer {
     child: Option<Child>,
     directory: TempDir,
-    ports: Ports,
+    ports: EtcdPorts,
     scheme: &'static str,
     name: String,
-    /// The members of its cluster, as etcd is told them.
+    /// The value of `--initial-cluster`.
     cluster: String,
     arguments: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Ports {
+struct EtcdPorts {
     client: u16,
     peer: u16,
     health: u16,
 }
 
 impl EtcdServer {
-    /// A healthy server without TLS and authentication.
+    /// Starts a server without TLS and authentication, and waits until it is healthy.
     pub async fn start() -> Self {
         Self::start_with("http", &[]).await
     }
 
-    /// With further arguments; the scheme is that of the clients' endpoint.
+    /// Starts a server with further arguments; `scheme` is that of the client endpoint.
     pub async fn start_with(scheme: &'static str, arguments: &[&str]) -> Self {
-        // Somebody else may take a free port before the server does: then others are tried.
+        // Another process may take a free port before the server does: then retry with other ports.
         for _ in 0..5 {
             let ports = free_ports();
             let cluster = ports.member("test");
@@ -55,22 +55,22 @@ impl EtcdServer {
             let log = server.log();
             assert!(
                 log.contains("address already in use"),
-                "etcd does not start:\n{log}"
+                "etcd failed to start:\n{log}"
             );
         }
-        panic!("etcd finds no free ports");
+        panic!("no free ports for etcd");
     }
 
     fn new(
         name: &str,
         cluster: &str,
-        ports: Ports,
+        ports: EtcdPorts,
         scheme: &'static str,
         arguments: &[&str],
     ) -> Self {
         EtcdServer {
             child: None,
-            directory: tempfile::tempdir().expect("a temporary directory"),
+            directory: tempfile::tempdir().expect("create temporary directory"),
             ports,
             scheme,
             name: name.to_owned(),
@@ -82,15 +82,15 @@ impl EtcdServer {
         }
     }
 
-    /// Three healthy members of one cluster.
+    /// Starts a cluster of three members, and waits until they are healthy.
     pub async fn start_cluster() -> Vec<Self> {
         let names = ["one", "two", "three"];
         for _ in 0..5 {
             let ports = free_ports_for_three();
-            let member = |(name, ports): (&&str, &Ports)| ports.member(name);
+            let member = |(name, ports): (&&str, &EtcdPorts)| ports.member(name);
             let cluster: Vec<String> = names.iter().zip(&ports).map(member).collect();
             let cluster = cluster.join(",");
-            // Votes cross the network, and the machine may be busy.
+            // Longer timeouts than for a single server: elections use the network, and the machine may be busy.
             let arguments = ["--heartbeat-interval", "50", "--election-timeout", "500"];
             let mut members: Vec<Self> = names
                 .iter()
@@ -108,10 +108,10 @@ impl EtcdServer {
                 return members;
             }
         }
-        panic!("the members of the cluster do not start");
+        panic!("the etcd cluster did not become healthy");
     }
 
-    /// It accepts connections, and answers nothing.
+    /// Suspends the process: it still accepts connections, but does not respond.
     pub fn freeze(&self) {
         self.signal("-STOP");
     }
@@ -121,14 +121,14 @@ impl EtcdServer {
     }
 
     fn signal(&self, signal: &str) {
-        let child = self.child.as_ref().expect("a running etcd");
+        let child = self.child.as_ref().expect("etcd is running");
         let sent = Command::new("kill")
             .args([signal, &child.id().to_string()])
             .status();
         assert!(sent.is_ok_and(|status| status.success()), "{signal}");
     }
 
-    /// Where clients connect to.
+    /// The client endpoint.
     pub fn endpoint(&self) -> String {
         format!("{}://127.0.0.1:{}", self.scheme, self.ports.client)
     }
@@ -137,7 +137,7 @@ impl EtcdServer {
         (Ipv4Addr::LOCALHOST, self.ports.client).into()
     }
 
-    /// Ends it as a crash does: with SIGKILL.
+    /// Kills the process with SIGKILL, like a crash.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("etcd can be killed");
@@ -145,49 +145,49 @@ impl EtcdServer {
         }
     }
 
-    /// Ends it in an orderly way.
+    /// Stops the process with SIGTERM.
     pub fn stop(&mut self) {
         if let Some(mut child) = self.child.take() {
             let signalled = Command::new("kill").arg(child.id().to_string()).status();
             assert!(
                 signalled.is_ok_and(|status| status.success()),
-                "etcd can be stopped"
+                "failed to stop etcd"
             );
             child.wait().expect("etcd has ended");
         }
     }
 
-    /// Runs it again after [`Self::kill`] or [`Self::stop`], with the same data and ports.
+    /// Starts the process again after [`Self::kill`] or [`Self::stop`], with the same data and ports.
     pub async fn restart(&mut self) {
         assert!(self.child.is_none(), "etcd is still running");
         assert!(
             self.try_run().await,
-            "etcd does not start again:\n{}",
+            "etcd failed to restart:\n{}",
             self.log()
         );
     }
 
-    /// Loses all its data, as a restore from an old backup loses some. It must not be running.
+    /// Deletes all data, as a restore of an old backup loses some. The process must not be running.
     pub fn lose_data(&self) {
         assert!(self.child.is_none(), "etcd is still running");
         let data = self.directory.path().join("data");
         std::fs::remove_dir_all(data).expect("etcd's data can be removed");
     }
 
-    /// Whether it became healthy.
+    /// Starts the process; returns whether it became healthy.
     async fn try_run(&mut self) -> bool {
         self.child = Some(self.spawn());
         self.becomes_healthy().await
     }
 
     async fn becomes_healthy(&mut self) -> bool {
-        let begun = Instant::now();
+        let started = Instant::now();
         while !self.is_healthy() {
             let ended = self
                 .child
                 .as_mut()
                 .is_none_or(|child| child.try_wait().is_ok_and(|s| s.is_some()));
-            if ended || begun.elapsed() > HEALTHY_TIMEOUT {
+            if ended || started.elapsed() > HEALTHY_TIMEOUT {
                 self.kill();
                 return false;
             }
@@ -202,7 +202,7 @@ impl EtcdServer {
             .create(true)
             .append(true)
             .open(self.directory.path().join("log"))
-            .expect("a log file");
+            .expect("open log file");
         let client = self.endpoint();
         let peer = format!("http://127.0.0.1:{}", self.ports.peer);
         Command::new(binary)
@@ -226,7 +226,7 @@ impl EtcdServer {
                 "--listen-metrics-urls",
                 &format!("http://127.0.0.1:{}", self.ports.health),
             ])
-            // A lone server need not wait for the others' votes.
+            // Short timeouts: a single server elects itself.
             .args(["--heartbeat-interval", "10", "--election-timeout", "100"])
             .args(&self.arguments)
             .stdin(Stdio::null())
@@ -236,7 +236,7 @@ impl EtcdServer {
             .expect("install etcd-server, or set RHUMB_TEST_ETCD to an etcd binary")
     }
 
-    /// Asks where neither TLS nor authentication is needed.
+    /// Queries the health endpoint on the metrics port, which needs neither TLS nor authentication.
     fn is_healthy(&self) -> bool {
         let ask = || {
             let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.ports.health))?;
@@ -257,32 +257,32 @@ impl EtcdServer {
 impl Drop for EtcdServer {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // In a test that has failed already a second panic would hide the first.
+            // Do not panic: in a failed test a second panic would hide the first.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-impl Ports {
-    /// How etcd is told of a member with these.
+impl EtcdPorts {
+    /// The entry of a member in `--initial-cluster`.
     fn member(&self, name: &str) -> String {
         format!("{name}=http://127.0.0.1:{}", self.peer)
     }
 }
 
-/// Three ports that nobody listens on. They are held together, so they differ.
-fn free_ports() -> Ports {
+/// Three distinct free ports: all are bound at the same time.
+fn free_ports() -> EtcdPorts {
     let [ports, ..] = free_ports_for_three();
     ports
 }
 
-fn free_ports_for_three() -> [Ports; 3] {
+fn free_ports_for_three() -> [EtcdPorts; 3] {
     let held: Vec<TcpListener> = (0..9)
-        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port"))
+        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bind a free port"))
         .collect();
-    let port = |index: usize| held[index].local_addr().expect("a bound port").port();
-    [0, 3, 6].map(|first| Ports {
+    let port = |index: usize| held[index].local_addr().expect("local address").port();
+    [0, 3, 6].map(|first| EtcdPorts {
         client: port(first),
         peer: port(first + 1),
         health: port(first + 2),

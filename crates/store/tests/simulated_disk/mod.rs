@@ -1,43 +1,44 @@
-//! A disk that loses what was not synced, tears writes, fills up and fails on demand.
+//! A simulated disk that loses unsynced data, tears writes, fills up and fails on demand.
 //!
-//! Every operation is recorded, so that a test can ask what a crash after any of them would have left.
+//! Every operation is recorded, so that a test can rebuild the disk as a crash after any operation would leave it.
 
-// Each test that includes this uses a part of it.
+// Each test binary that includes this module uses only a part of it.
 #![allow(dead_code)]
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rhumb_store::embedded::{Disk, DiskFile};
-use rhumb_store_conformance::Random;
+use rhumb_store_conformance::SeededRng;
 
 const PAGE_BYTES: usize = 4096;
 
-/// As a kernel reports it.
+/// Linux error numbers.
 const EIO: i32 = 5;
 const EMFILE: i32 = 24;
 
-/// A file, whatever its name.
-type Number = usize;
+/// Identifies a file independently of its name, like an inode number.
+type FileId = usize;
 
 #[derive(Debug, Clone)]
-pub(crate) enum Operation {
+pub(crate) enum DiskOperation {
     Create {
         name: String,
-        file: Number,
+        file: FileId,
     },
     Write {
-        file: Number,
+        file: FileId,
         offset: usize,
         bytes: Vec<u8>,
     },
     SetSize {
-        file: Number,
+        file: FileId,
         size: usize,
     },
     Sync {
-        file: Number,
+        file: FileId,
     },
     Rename {
         from: String,
@@ -48,38 +49,41 @@ pub(crate) enum Operation {
     },
 }
 
-impl Operation {
-    /// Whether it is about names, and durable only once a rename is.
+impl DiskOperation {
+    /// Whether it changes directory entries, and is durable only after the next rename, which syncs the directory.
     fn is_about_names(&self) -> bool {
-        matches!(self, Operation::Create { .. } | Operation::Remove { .. })
+        matches!(
+            self,
+            DiskOperation::Create { .. } | DiskOperation::Remove { .. }
+        )
     }
 
-    fn file(&self) -> Option<Number> {
+    fn file(&self) -> Option<FileId> {
         match self {
-            Operation::Write { file, .. }
-            | Operation::SetSize { file, .. }
-            | Operation::Sync { file } => Some(*file),
+            DiskOperation::Write { file, .. }
+            | DiskOperation::SetSize { file, .. }
+            | DiskOperation::Sync { file } => Some(*file),
             _ => None,
         }
     }
 }
 
-/// What lies on a disk.
+/// The contents of a disk: directory entries and file data.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Image {
-    names: BTreeMap<String, Number>,
-    files: BTreeMap<Number, Vec<u8>>,
+pub(crate) struct DiskImage {
+    names: BTreeMap<String, FileId>,
+    files: BTreeMap<FileId, Vec<u8>>,
 }
 
-impl Image {
-    /// Carries out an operation; of a write only the first `bytes_max` bytes.
-    pub(crate) fn carry_out(&mut self, operation: &Operation, bytes_max: usize) {
+impl DiskImage {
+    /// Applies an operation; of a write only the first `bytes_max` bytes.
+    pub(crate) fn apply(&mut self, operation: &DiskOperation, bytes_max: usize) {
         match operation {
-            Operation::Create { name, file } => {
+            DiskOperation::Create { name, file } => {
                 self.names.insert(name.clone(), *file);
                 self.files.entry(*file).or_default();
             }
-            Operation::Write {
+            DiskOperation::Write {
                 file,
                 offset,
                 bytes,
@@ -92,134 +96,134 @@ impl Image {
                 }
                 content[*offset..end].copy_from_slice(bytes);
             }
-            Operation::SetSize { file, size } => {
+            DiskOperation::SetSize { file, size } => {
                 self.files.entry(*file).or_default().resize(*size, 0);
             }
-            Operation::Rename { from, to } => {
+            DiskOperation::Rename { from, to } => {
                 if let Some(file) = self.names.remove(from) {
                     self.names.insert(to.clone(), file);
                 }
             }
-            Operation::Remove { name } => {
+            DiskOperation::Remove { name } => {
                 self.names.remove(name);
             }
-            Operation::Sync { .. } => {}
+            DiskOperation::Sync { .. } => {}
         }
     }
 
-    /// Carries out an operation; of a write only some sectors, in no order.
-    fn carry_out_in_parts(&mut self, operation: &Operation, random: &mut Random) {
+    /// Applies an operation; of a write only a random subset of its sectors.
+    fn apply_random_sectors(&mut self, operation: &DiskOperation, random: &mut SeededRng) {
         const SECTOR_BYTES: usize = 512;
-        let Operation::Write {
+        let DiskOperation::Write {
             file,
             offset,
             bytes,
         } = operation
         else {
-            return self.carry_out(operation, usize::MAX);
+            return self.apply(operation, usize::MAX);
         };
         let mut start = 0;
         while start < bytes.len() {
             let end = ((offset + start) / SECTOR_BYTES + 1) * SECTOR_BYTES - offset;
             let end = end.min(bytes.len());
             if random.below(3) > 0 {
-                let sector = Operation::Write {
+                let sector = DiskOperation::Write {
                     file: *file,
                     offset: offset + start,
                     bytes: bytes[start..end].to_vec(),
                 };
-                self.carry_out(&sector, usize::MAX);
+                self.apply(&sector, usize::MAX);
             }
             start = end;
         }
     }
 
-    /// How many segments there are.
-    pub(crate) fn segments(&self) -> usize {
+    /// The number of log segments.
+    pub(crate) fn segment_count(&self) -> usize {
         let is_segment = |name: &&String| name.ends_with(".log");
         self.names.keys().filter(is_segment).count()
     }
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// What the operating system shows, synced or not.
-    image: Image,
-    trace: Vec<Operation>,
-    next_file: Number,
+struct SimulatedDiskState {
+    /// The contents as seen by the process, synced or not.
+    image: DiskImage,
+    trace: Vec<DiskOperation>,
+    next_file: FileId,
     pages_max: Option<usize>,
     failing_syncs: bool,
     failing_reads: usize,
-    /// Which of the coming syncs find no room, although all that was written is there.
+    /// The range of upcoming syncs that fail with a full disk, although all data was written.
     full_syncs: std::ops::Range<usize>,
-    /// After this many syncs no write finds room, not even where there was one.
+    /// After this many syncs every write fails with a full disk, even into allocated space.
     syncs_until_full: Option<usize>,
     writes: usize,
-    /// How many of the coming renames happen, and then report that making them durable failed.
+    /// How many upcoming renames take effect but report a failed directory sync.
     failing_renames: usize,
-    /// Only those that put a file in the place of another.
+    /// The same, only for renames that replace another file.
     failing_replacements: usize,
-    /// How many of the coming files cannot be made, as the process has too many open.
+    /// How many upcoming file creations fail with EMFILE.
     failing_creates: usize,
-    /// A file of which a part cannot be read, ever.
+    /// A file and an offset that cannot be read.
     bad_sector: Option<(String, usize)>,
 }
 
-/// A handle; clones are the same disk.
+/// Handle of a simulated disk; clones share the disk.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SimulatedDisk(Arc<Mutex<State>>);
+pub(crate) struct SimulatedDisk(Arc<Mutex<SimulatedDiskState>>);
 
 impl SimulatedDisk {
-    pub(crate) fn with_content(image: Image) -> Self {
-        SimulatedDisk(Arc::new(Mutex::new(State {
+    pub(crate) fn with_image(image: DiskImage) -> Self {
+        SimulatedDisk(Arc::new(Mutex::new(SimulatedDiskState {
             next_file: image.files.keys().last().map_or(0, |last| last + 1),
             image,
-            ..State::default()
+            ..SimulatedDiskState::default()
         })))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, SimulatedDiskState> {
+        self.0.lock()
     }
 
-    /// How many operations there have been.
-    pub(crate) fn position(&self) -> usize {
+    /// The number of operations so far.
+    pub(crate) fn operation_count(&self) -> usize {
         self.state().trace.len()
     }
 
-    pub(crate) fn trace(&self) -> Vec<Operation> {
+    pub(crate) fn trace(&self) -> Vec<DiskOperation> {
         self.state().trace.clone()
     }
 
-    /// Leaves room for this many more pages; `None` for all there is.
-    pub(crate) fn leave_room(&self, pages: Option<usize>) {
+    /// Limits the free space to this many pages; `None` removes the limit.
+    pub(crate) fn limit_free_pages(&self, pages: Option<usize>) {
         let mut state = self.state();
         let used = state.pages();
         state.pages_max = pages.map(|pages| used + pages);
     }
 
-    /// Fails the next reads, as many as this.
+    /// Fails the next `count` reads.
     pub(crate) fn fail_reads(&self, count: usize) {
         self.state().failing_reads = count;
     }
 
-    /// Lets these of the coming syncs report that there is no room.
-    pub(crate) fn fail_syncs_for_lack_of_room(&self, which: std::ops::Range<usize>) {
+    /// Fails this range of the upcoming syncs with a full disk.
+    pub(crate) fn fail_syncs_with_enospc(&self, which: std::ops::Range<usize>) {
         self.state().full_syncs = which;
     }
 
-    /// Lets this many syncs pass, and then refuses every write for lack of room.
-    pub(crate) fn be_full_after_syncs(&self, syncs: Option<usize>) {
+    /// After this many syncs fails every write with a full disk; `None` removes the limit.
+    pub(crate) fn fill_after_syncs(&self, syncs: Option<usize>) {
         self.state().syncs_until_full = syncs;
     }
 
-    /// Lets renames happen and then fail, as if the folder could not be synced for lack of room.
-    pub(crate) fn fail_renames_late(&self, count: usize) {
+    /// Makes the next `count` renames take effect but fail, as if the directory sync found the disk full.
+    pub(crate) fn fail_rename_syncs(&self, count: usize) {
         self.state().failing_renames = count;
     }
 
-    /// The same, but only where a file takes the place of another.
-    pub(crate) fn fail_replacements_late(&self, count: usize) {
+    /// The same, only for renames that replace another file.
+    pub(crate) fn fail_replacing_rename_syncs(&self, count: usize) {
         self.state().failing_replacements = count;
     }
 
@@ -227,7 +231,7 @@ impl SimulatedDisk {
         self.state().failing_creates = count;
     }
 
-    /// From now on a byte of a file cannot be read.
+    /// Makes a byte of a file unreadable.
     pub(crate) fn break_sector(&self, name: &str, offset: usize) {
         self.state().bad_sector = Some((name.to_owned(), offset));
     }
@@ -246,8 +250,8 @@ impl SimulatedDisk {
         self.state().image.names.keys().cloned().collect()
     }
 
-    /// How often somebody has tried to write.
-    pub(crate) fn writes(&self) -> usize {
+    /// The number of attempted writes.
+    pub(crate) fn write_attempts(&self) -> usize {
         self.state().writes
     }
 
@@ -256,13 +260,13 @@ impl SimulatedDisk {
     }
 }
 
-impl State {
-    fn carry_out(&mut self, operation: Operation) {
-        self.image.carry_out(&operation, usize::MAX);
+impl SimulatedDiskState {
+    fn apply(&mut self, operation: DiskOperation) {
+        self.image.apply(&operation, usize::MAX);
         self.trace.push(operation);
     }
 
-    /// How many pages all files take that somebody can open.
+    /// The number of pages used by all linked files.
     fn pages(&self) -> usize {
         let names = self.image.names.values();
         names
@@ -270,8 +274,8 @@ impl State {
             .sum()
     }
 
-    /// How much of a write finds room.
-    fn room(&self, file: Number, offset: usize, bytes: usize) -> usize {
+    /// How many bytes of a write fit on the disk.
+    fn writable_bytes(&self, file: FileId, offset: usize, bytes: usize) -> usize {
         if self.syncs_until_full == Some(0) {
             return 0;
         }
@@ -304,7 +308,7 @@ impl Disk for SimulatedDisk {
         }
         let number = state.next_file;
         state.next_file += 1;
-        state.carry_out(Operation::Create {
+        state.apply(DiskOperation::Create {
             name: name.to_owned(),
             file: number,
         });
@@ -318,7 +322,7 @@ impl Disk for SimulatedDisk {
             return Err(io::ErrorKind::NotFound.into());
         }
         let replaces = state.image.names.contains_key(to);
-        state.carry_out(Operation::Rename {
+        state.apply(DiskOperation::Rename {
             from: from.to_owned(),
             to: to.to_owned(),
         });
@@ -338,7 +342,7 @@ impl Disk for SimulatedDisk {
         if !state.image.names.contains_key(name) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        state.carry_out(Operation::Remove {
+        state.apply(DiskOperation::Remove {
             name: name.to_owned(),
         });
         Ok(())
@@ -348,7 +352,7 @@ impl Disk for SimulatedDisk {
 #[derive(Debug)]
 struct SimulatedFile {
     disk: SimulatedDisk,
-    number: Number,
+    number: FileId,
 }
 
 impl DiskFile for SimulatedFile {
@@ -374,18 +378,18 @@ impl DiskFile for SimulatedFile {
         Ok(())
     }
 
-    /// What finds room is written, also if it is not all of it.
+    /// Writes the part that fits, and fails if that is not all.
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.disk.state();
         state.writes += 1;
         let (file, offset) = (self.number, offset as usize);
-        let room = state.room(file, offset, bytes.len());
-        state.carry_out(Operation::Write {
+        let writable = state.writable_bytes(file, offset, bytes.len());
+        state.apply(DiskOperation::Write {
             file,
             offset,
-            bytes: bytes[..room].to_vec(),
+            bytes: bytes[..writable].to_vec(),
         });
-        if room < bytes.len() {
+        if writable < bytes.len() {
             return Err(io::ErrorKind::StorageFull.into());
         }
         Ok(())
@@ -396,7 +400,7 @@ impl DiskFile for SimulatedFile {
         let file = self.number;
         self.disk
             .state()
-            .carry_out(Operation::SetSize { file, size });
+            .apply(DiskOperation::SetSize { file, size });
         Ok(())
     }
 
@@ -414,28 +418,28 @@ impl DiskFile for SimulatedFile {
         if let Some(syncs) = &mut state.syncs_until_full {
             *syncs = syncs.saturating_sub(1);
         }
-        state.carry_out(Operation::Sync { file: self.number });
+        state.apply(DiskOperation::Sync { file: self.number });
         Ok(())
     }
 }
 
-/// What a crash after `count` operations leaves: all that was synced, and of the rest whatever the disk
-/// had got to, in any order, some of it torn.
-pub(crate) fn after_crash(
-    base: &Image,
-    trace: &[Operation],
+/// A possible disk image after a crash after `count` operations: everything synced, and a random part of the rest,
+/// some of it torn.
+pub(crate) fn image_after_crash(
+    base: &DiskImage,
+    trace: &[DiskOperation],
     count: usize,
-    random: &mut Random,
-) -> Image {
+    random: &mut SeededRng,
+) -> DiskImage {
     let trace = &trace[..count];
     let mut synced = BTreeMap::new();
     let mut names_synced = 0;
     for (position, operation) in trace.iter().enumerate() {
         match operation {
-            Operation::Sync { file } => {
+            DiskOperation::Sync { file } => {
                 synced.insert(*file, position);
             }
-            Operation::Rename { .. } => names_synced = position,
+            DiskOperation::Rename { .. } => names_synced = position,
             _ => {}
         }
     }
@@ -446,11 +450,11 @@ pub(crate) fn after_crash(
             None => !operation.is_about_names() || position < names_synced,
         };
         match random.below(5) {
-            _ if durable => image.carry_out(operation, usize::MAX),
+            _ if durable => image.apply(operation, usize::MAX),
             0 => {}
-            1 => image.carry_out(operation, random.below(PAGE_BYTES)),
-            2 => image.carry_out_in_parts(operation, random),
-            _ => image.carry_out(operation, usize::MAX),
+            1 => image.apply(operation, random.below(PAGE_BYTES)),
+            2 => image.apply_random_sectors(operation, random),
+            _ => image.apply(operation, usize::MAX),
         }
     }
     image

@@ -1,68 +1,70 @@
-//! The process that is killed.
+//! The child process: writes until it is killed.
 
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use rhumb_store::embedded::{Embedded, Options, Retention};
-use rhumb_store::{Expect, Store, Transaction};
+use rhumb_store::embedded::{EmbeddedOptions, EmbeddedStore, RetentionPolicy};
+use rhumb_store::{ExpectedRevision, Store, Transaction};
 
 pub(super) const WRITERS: usize = 16;
 
-/// History is short and segments are small, so that beginning and packing them is interrupted as well.
-pub(super) fn options() -> Options {
-    Options {
-        retention: Retention {
+/// Short history and small segments, so that kills also hit the rolling and packing of segments.
+pub(super) fn options() -> EmbeddedOptions {
+    EmbeddedOptions {
+        retention: RetentionPolicy {
             revisions_max: 3000,
-            ..Retention::default()
+            ..RetentionPolicy::default()
         },
         segment_bytes: 256 * 1024,
-        ..Options::default()
+        ..EmbeddedOptions::default()
     }
 }
 
-pub(super) fn left(writer: usize) -> String {
+pub(super) fn left_key(writer: usize) -> String {
     format!("/left/{writer:02}")
 }
 
-pub(super) fn right(writer: usize) -> String {
+pub(super) fn right_key(writer: usize) -> String {
     format!("/right/{writer:02}")
 }
 
 /// The number at the start of a value.
-pub(super) fn number(value: &[u8]) -> u64 {
+pub(super) fn leading_number(value: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(value);
     let number = text.split(' ').next().and_then(|first| first.parse().ok());
-    number.unwrap_or_else(|| panic!("not a value that was written: {text:?}"))
+    number.unwrap_or_else(|| panic!("unexpected value: {text:?}"))
 }
 
-/// Each writer counts up at two keys, both in one transaction, and says each number once it is durable.
+/// Each writer increments a number at two keys in one transaction, and prints it once the commit is acknowledged.
 pub(super) async fn write_until_killed(directory: &Path) {
-    let store = Embedded::open(directory, options())
+    let store = EmbeddedStore::open(directory, options())
         .await
-        .expect("the store opens");
+        .expect("open store");
     let store = Arc::new(store);
     let writers = (0..WRITERS).map(|writer| tokio::spawn(write(Arc::clone(&store), writer)));
     for writer in writers.collect::<Vec<_>>() {
-        writer.await.expect("a writer goes on until it is killed");
+        writer
+            .await
+            .expect("writers run until the process is killed");
     }
 }
 
-async fn write(store: Arc<Embedded>, writer: usize) {
-    let entry = store.get(&left(writer)).await.expect("a read");
-    let mut count = entry.map_or(0, |entry| number(&entry.value));
+async fn write(store: Arc<EmbeddedStore>, writer: usize) {
+    let entry = store.get(&left_key(writer)).await.expect("read entry");
+    let mut count = entry.map_or(0, |entry| leading_number(&entry.value));
     loop {
         count += 1;
         let filler = "x".repeat((count as usize * 7919 + writer) % 3000);
         let value = format!("{count} {filler}");
         let transaction = Transaction::new()
-            .put(left(writer), value.clone(), Expect::Any)
-            .put(right(writer), value, Expect::Any);
-        let revision = store.commit(transaction).await.expect("a commit");
-        // One line, one write: lines of several writers do not mix, and a killed child leaves whole ones.
+            .put(left_key(writer), value.clone(), ExpectedRevision::Any)
+            .put(right_key(writer), value, ExpectedRevision::Any);
+        let revision = store.commit(transaction).await.expect("commit");
+        // One write per line: lines of several writers do not mix, and a killed child prints only complete lines.
         let line = format!("{writer} {count} {revision}\n");
         std::io::stdout()
             .write_all(line.as_bytes())
-            .expect("somebody listens");
+            .expect("write to stdout");
     }
 }

@@ -1,10 +1,10 @@
-//! Kills a process that writes to an embedded store with SIGKILL, again and again, and looks at what is left.
+//! Repeatedly kills a process that writes to an embedded store with SIGKILL, and verifies the store afterwards.
 //!
-//! The parent starts this program again as a child. The child writes with many writers and says on its
-//! standard output what was acknowledged. The parent kills it at a random moment, also while it recovers
-//! from the kill before, and then holds the store to what the child had said.
+//! The parent starts this program again as a child. The child runs many writers and prints acknowledged commits to its
+//! standard output. The parent kills it at a random time, also during recovery from the previous kill, and then checks
+//! that the store contains everything the child has printed.
 //!
-//! `cargo test` runs 50 rounds; `cargo xtask torture` as many as it is told.
+//! `cargo test` runs 50 rounds; `cargo xtask torture` runs a given number.
 
 mod child;
 mod parent;
@@ -14,45 +14,45 @@ use std::process::ExitCode;
 
 const ROUNDS: usize = 50;
 
-/// What this process is to do.
-enum Part {
+/// The role of this process.
+enum ProcessRole {
     Child(PathBuf),
     Parent {
         rounds: usize,
     },
-    /// `cargo test NAME` runs every test program; the name may mean another one.
-    Nothing,
+    /// Do nothing: `cargo test NAME` runs every test program, and the name may select another test.
+    Skip,
 }
 
-fn part(arguments: impl Iterator<Item = String>) -> Part {
+fn process_role(arguments: impl Iterator<Item = String>) -> ProcessRole {
     let mut rounds = ROUNDS;
     let mut arguments = arguments.peekable();
     while let Some(argument) = arguments.next() {
         match (argument.as_str(), arguments.peek()) {
-            ("--child", Some(directory)) => return Part::Child(directory.into()),
+            ("--child", Some(directory)) => return ProcessRole::Child(directory.into()),
             ("--rounds", Some(count)) => {
                 rounds = count.parse().expect("--rounds takes a number");
                 arguments.next();
             }
-            ("--list", _) => return Part::Nothing,
+            ("--list", _) => return ProcessRole::Skip,
             (name, _) if !name.starts_with('-') && !"torture".contains(name) => {
-                return Part::Nothing;
+                return ProcessRole::Skip;
             }
             _ => {}
         }
     }
-    Part::Parent { rounds }
+    ProcessRole::Parent { rounds }
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match part(std::env::args().skip(1)) {
-        Part::Nothing => ExitCode::SUCCESS,
-        Part::Child(directory) => {
+    match process_role(std::env::args().skip(1)) {
+        ProcessRole::Skip => ExitCode::SUCCESS,
+        ProcessRole::Child(directory) => {
             child::write_until_killed(&directory).await;
             ExitCode::SUCCESS
         }
-        Part::Parent { rounds } => match parent::torture(rounds).await {
+        ProcessRole::Parent { rounds } => match parent::torture(rounds).await {
             Ok(summary) => {
                 println!("{summary}\ntorture: 1 passed, 0 failed");
                 ExitCode::SUCCESS

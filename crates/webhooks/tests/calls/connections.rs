@@ -1,4 +1,4 @@
-//! Connections: which are made, which are used again, and what ends them.
+//! Which connections are opened, reused and closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +7,19 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Response, Version};
 use http_body_util::BodyExt;
-use rhumb_webhooks::{CallError, Client, Target};
+use rhumb_webhooks::{WebhookCallError, WebhookClient, WebhookTarget};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::server::{Authority, Server, full};
-use crate::{Directory, HASTY, by_service, by_url, call, client};
+use crate::server::{FakeWebhookServer, TestCertificateAuthority, full};
+use crate::{FakeServiceResolver, SHORT_TIMEOUT, call, client, service_target, url_target};
 
 #[tokio::test]
-async fn a_request_has_the_headers_and_the_query_of_upstream() {
-    let authority = Authority::new();
-    let server = Server::http(
-        &authority.identity(|_| {}),
-        &["http/1.1"],
-        |request| async {
+async fn request_headers_and_query_match_upstream() {
+    let authority = TestCertificateAuthority::new();
+    let server =
+        FakeWebhookServer::http(&authority.issue(|_| {}), &["http/1.1"], |request| async {
             let (head, body) = request.into_parts();
             let body = body.collect().await.unwrap().to_bytes();
             let header = |name: &str| head.headers[name].to_str().unwrap().to_owned();
@@ -35,14 +33,13 @@ async fn a_request_has_the_headers_and_the_query_of_upstream() {
                 header("user-agent")
             );
             Response::new(full(text))
-        },
-    )
-    .await;
-    let directory = Arc::new(Directory::default());
-    directory.put(&[&server]);
-    let answer = Client::new(directory)
+        })
+        .await;
+    let directory = Arc::new(FakeServiceResolver::default());
+    directory.set_servers(&[&server]);
+    let answer = WebhookClient::new(directory)
         .post(
-            &by_service(&authority.pem()),
+            &service_target(&authority.pem()),
             "body".into(),
             Duration::from_millis(4500),
         )
@@ -55,34 +52,34 @@ async fn a_request_has_the_headers_and_the_query_of_upstream() {
 }
 
 #[tokio::test]
-async fn connections_are_used_again() {
-    let authority = Authority::new();
-    let server = Server::agreeing(&authority.identity(|_| {})).await;
+async fn connections_are_reused() {
+    let authority = TestCertificateAuthority::new();
+    let server = FakeWebhookServer::answering_yes(&authority.issue(|_| {})).await;
     let client = client();
     for _ in 0..5 {
-        // A configuration that is read again is another target, but the same server.
-        let target = by_url(&server, &authority.pem());
+        // A configuration that was parsed again is another target, but the same server.
+        let target = url_target(&server, &authority.pem());
         assert_eq!(call(&client.clone(), &target).await.unwrap(), "yes");
     }
     assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test]
-async fn http1_is_spoken_where_it_can_be_and_http2_with_those_who_speak_nothing_else() {
-    let authority = Authority::new();
+async fn http1_is_preferred_and_http2_used_if_it_is_the_only_protocol() {
+    let authority = TestCertificateAuthority::new();
     for (protocols, version) in [
         (&["h2", "http/1.1"][..], Version::HTTP_11),
         (&["http/1.1"][..], Version::HTTP_11),
         (&[][..], Version::HTTP_11),
         (&["h2"][..], Version::HTTP_2),
     ] {
-        let identity = authority.identity(|_| {});
-        let server = Server::http(&identity, protocols, |request| async move {
+        let identity = authority.issue(|_| {});
+        let server = FakeWebhookServer::http(&identity, protocols, |request| async move {
             Response::new(full(format!("{:?}", request.version())))
         })
         .await;
         let client = client();
-        let target = by_url(&server, &authority.pem());
+        let target = url_target(&server, &authority.pem());
         let version = format!("{version:?}");
         assert_eq!(call(&client, &target).await.unwrap(), version);
         let before = server.connections();
@@ -94,16 +91,16 @@ async fn http1_is_spoken_where_it_can_be_and_http2_with_those_who_speak_nothing_
 }
 
 #[tokio::test]
-async fn calls_share_a_connection_where_that_can_be() {
-    let authority = Authority::new();
-    let identity = authority.identity(|_| {});
-    let server = Server::http(&identity, &["h2"], |_| async {
+async fn http2_calls_share_a_connection() {
+    let authority = TestCertificateAuthority::new();
+    let identity = authority.issue(|_| {});
+    let server = FakeWebhookServer::http(&identity, &["h2"], |_| async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         Response::new(full("yes"))
     })
     .await;
     let client = client();
-    let target = by_url(&server, &authority.pem());
+    let target = url_target(&server, &authority.pem());
     call(&client, &target).await.unwrap();
     let before = server.connections();
     for answer in join_all((0..50).map(|_| call(&client, &target))).await {
@@ -113,53 +110,57 @@ async fn calls_share_a_connection_where_that_can_be() {
 }
 
 #[tokio::test]
-async fn a_service_that_moves_is_found_with_the_next_call() {
-    let authority = Authority::new();
-    let identity = authority.identity(|_| {});
+async fn moved_service_is_resolved_on_the_next_call() {
+    let authority = TestCertificateAuthority::new();
+    let identity = authority.issue(|_| {});
     let (old, new) = (
-        Server::agreeing(&identity).await,
-        Server::agreeing(&identity).await,
+        FakeWebhookServer::answering_yes(&identity).await,
+        FakeWebhookServer::answering_yes(&identity).await,
     );
-    let directory = Arc::new(Directory::default());
-    let client = Client::new(directory.clone());
-    let target = by_service(&authority.pem());
+    let directory = Arc::new(FakeServiceResolver::default());
+    let client = WebhookClient::new(directory.clone());
+    let target = service_target(&authority.pem());
     assert_eq!(
         call(&client, &target).await.unwrap_err().to_string(),
         "Post \"https://hook.ns.svc:443/path?timeout=10s\": service \"hook\" not found"
     );
-    directory.put(&[&old]);
+    directory.set_servers(&[&old]);
     call(&client, &target).await.unwrap();
-    directory.put(&[&new]);
+    directory.set_servers(&[&new]);
     call(&client, &target).await.unwrap();
     assert_eq!((old.connections(), new.connections()), (1, 1));
 }
 
 #[tokio::test]
-async fn of_many_addresses_one_that_answers_is_used() {
-    let authority = Authority::new();
-    let identity = authority.identity(|_| {});
-    let server = Server::agreeing(&identity).await;
-    let gone = Server::agreeing(&identity).await;
-    let directory = Arc::new(Directory::default());
-    directory.put(&[&gone, &server]);
-    // An address that is kept for documentation: nobody is there, and mostly nobody says so.
-    directory.0.lock().unwrap().push(rhumb_webhooks::Address {
-        host: "192.0.2.1".into(),
-        port: 443,
-    });
+async fn first_reachable_address_is_used() {
+    let authority = TestCertificateAuthority::new();
+    let identity = authority.issue(|_| {});
+    let server = FakeWebhookServer::answering_yes(&identity).await;
+    let gone = FakeWebhookServer::answering_yes(&identity).await;
+    let directory = Arc::new(FakeServiceResolver::default());
+    directory.set_servers(&[&gone, &server]);
+    // A documentation address (RFC 5737): connecting to it usually times out.
+    directory
+        .0
+        .lock()
+        .unwrap()
+        .push(rhumb_webhooks::TargetAddress {
+            host: "192.0.2.1".into(),
+            port: 443,
+        });
     drop(gone);
     for _ in 0..3 {
-        let client = Client::new(directory.clone());
-        let answer = call(&client, &by_service(&authority.pem())).await;
+        let client = WebhookClient::new(directory.clone());
+        let answer = call(&client, &service_target(&authority.pem())).await;
         assert_eq!(answer.unwrap(), "yes");
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_closed_while_it_was_idle_is_replaced() {
-    let authority = Authority::new();
-    // Answers once on each connection, and closes it without having said that it would.
-    let server = Server::tls(&authority.identity(|_| {}), |mut stream| async move {
+async fn idle_connection_closed_by_the_server_is_replaced() {
+    let authority = TestCertificateAuthority::new();
+    // Responds once per connection, then closes it without `Connection: close`.
+    let server = FakeWebhookServer::tls(&authority.issue(|_| {}), |mut stream| async move {
         let mut buffer = [0; 4096];
         if matches!(stream.read(&mut buffer).await, Ok(length) if length > 0) {
             let _ = stream
@@ -170,7 +171,7 @@ async fn a_connection_that_the_server_closed_while_it_was_idle_is_replaced() {
     })
     .await;
     let client = client();
-    let target = by_url(&server, &authority.pem());
+    let target = url_target(&server, &authority.pem());
     for _ in 0..20 {
         assert_eq!(call(&client, &target).await.unwrap(), "yes");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -179,11 +180,11 @@ async fn a_connection_that_the_server_closed_while_it_was_idle_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_sent_is_not_sent_again() {
-    let authority = Authority::new();
+async fn sent_requests_are_not_retried() {
+    let authority = TestCertificateAuthority::new();
     let (seen, mut requests) = mpsc::unbounded_channel();
-    // Takes a second request on each connection, and ends it without an answer.
-    let server = Server::tls(&authority.identity(|_| {}), move |mut stream| {
+    // Reads a second request on each connection, then closes it without a response.
+    let server = FakeWebhookServer::tls(&authority.issue(|_| {}), move |mut stream| {
         let seen = seen.clone();
         async move {
             let mut buffer = [0; 4096];
@@ -202,7 +203,7 @@ async fn a_request_that_was_sent_is_not_sent_again() {
     })
     .await;
     let client = client();
-    let target = by_url(&server, &authority.pem());
+    let target = url_target(&server, &authority.pem());
     call(&client, &target).await.unwrap();
     let text = call(&client, &target).await.unwrap_err().to_string();
     assert!(text.ends_with(": EOF"), "{text}");
@@ -215,10 +216,10 @@ async fn a_request_that_was_sent_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_connection_that_nobody_uses_is_closed() {
-    let authority = Authority::new();
+async fn idle_connections_are_closed() {
+    let authority = TestCertificateAuthority::new();
     let (ended, mut ends) = mpsc::unbounded_channel();
-    let server = Server::tls(&authority.identity(|_| {}), move |mut stream| {
+    let server = FakeWebhookServer::tls(&authority.issue(|_| {}), move |mut stream| {
         let ended = ended.clone();
         async move {
             let mut buffer = [0; 4096];
@@ -232,7 +233,7 @@ async fn a_connection_that_nobody_uses_is_closed() {
     })
     .await;
     let client = client();
-    let target = by_url(&server, &authority.pem());
+    let target = url_target(&server, &authority.pem());
     call(&client, &target).await.unwrap();
     call(&client, &target).await.unwrap();
     assert_eq!(server.connections(), 1);
@@ -246,10 +247,10 @@ async fn a_connection_that_nobody_uses_is_closed() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_ends_its_connection() {
-    let authority = Authority::new();
+async fn dropped_call_closes_its_http1_connection() {
+    let authority = TestCertificateAuthority::new();
     let (ended, mut ends) = mpsc::unbounded_channel();
-    let server = Server::tls(&authority.identity(|_| {}), move |mut stream| {
+    let server = FakeWebhookServer::tls(&authority.issue(|_| {}), move |mut stream| {
         let ended = ended.clone();
         async move {
             let mut buffer = [0; 4096];
@@ -258,26 +259,26 @@ async fn a_call_that_is_dropped_ends_its_connection() {
         }
     })
     .await;
-    let target = by_url(&server, &authority.pem());
+    let target = url_target(&server, &authority.pem());
     let client = client();
-    let dropped = tokio::time::timeout(HASTY, call(&client, &target)).await;
+    let dropped = tokio::time::timeout(SHORT_TIMEOUT, call(&client, &target)).await;
     assert!(dropped.is_err());
     let end = tokio::time::timeout(Duration::from_secs(5), ends.recv()).await;
     assert_eq!(end, Ok(Some(())));
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_ends_its_stream_and_no_other() {
-    struct Ended(mpsc::UnboundedSender<()>);
-    impl Drop for Ended {
+async fn dropped_call_resets_only_its_http2_stream() {
+    struct DropNotifier(mpsc::UnboundedSender<()>);
+    impl Drop for DropNotifier {
         fn drop(&mut self) {
             let _ = self.0.send(());
         }
     }
-    let authority = Authority::new();
+    let authority = TestCertificateAuthority::new();
     let (ended, mut ends) = mpsc::unbounded_channel();
-    let server = Server::http(&authority.identity(|_| {}), &["h2"], move |request| {
-        let ended = Ended(ended.clone());
+    let server = FakeWebhookServer::http(&authority.issue(|_| {}), &["h2"], move |request| {
+        let ended = DropNotifier(ended.clone());
         async move {
             let body = request.into_body().collect().await.unwrap().to_bytes();
             if body == "hang" {
@@ -288,22 +289,26 @@ async fn a_call_that_is_dropped_ends_its_stream_and_no_other() {
         }
     })
     .await;
-    let target = by_url(&server, &authority.pem());
+    let target = url_target(&server, &authority.pem());
     let client = client();
     call(&client, &target).await.unwrap();
     let hanging = client.post(&target, "hang".into(), Duration::from_secs(30));
-    assert!(tokio::time::timeout(HASTY, hanging).await.is_err());
+    assert!(tokio::time::timeout(SHORT_TIMEOUT, hanging).await.is_err());
     let end = tokio::time::timeout(Duration::from_secs(5), ends.recv()).await;
     assert_eq!(end, Ok(Some(())));
     call(&client, &target).await.unwrap();
-    // The first was offered HTTP/1.1.
+    // The first connection offered HTTP/1.1 and was rejected.
     assert_eq!(server.connections(), 2);
 }
 
-/// How many calls a server has at once.
-const SHARE: usize = 128;
+/// Maximum number of concurrent calls to one server.
+const MAX_CALLS_PER_SERVER: usize = 128;
 
-fn begin(calls: usize, client: &Client, target: &Target) -> JoinSet<Result<Bytes, CallError>> {
+fn spawn_calls(
+    calls: usize,
+    client: &WebhookClient,
+    target: &WebhookTarget,
+) -> JoinSet<Result<Bytes, WebhookCallError>> {
     (0..calls)
         .map(|_| {
             let (client, target) = (client.clone(), target.clone());
@@ -312,52 +317,59 @@ fn begin(calls: usize, client: &Client, target: &Target) -> JoinSet<Result<Bytes
         .collect()
 }
 
-async fn reached(server: &Server, connections: usize) {
+async fn wait_for_connections(server: &FakeWebhookServer, connections: usize) {
     while server.connections() < connections {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_gets_no_more_than_its_share_of_calls() {
-    let authority = Authority::new();
-    let hung = Server::silent().await;
-    let good = Server::agreeing(&authority.identity(|_| {})).await;
+async fn calls_to_a_hanging_server_are_limited() {
+    let authority = TestCertificateAuthority::new();
+    let hung = FakeWebhookServer::silent().await;
+    let good = FakeWebhookServer::answering_yes(&authority.issue(|_| {})).await;
     let client = client();
-    let mut hanging = begin(SHARE + 50, &client, &by_url(&hung, &authority.pem()));
-    reached(&hung, SHARE).await;
-    let target = by_url(&good, &authority.pem());
+    let mut hanging = spawn_calls(
+        MAX_CALLS_PER_SERVER + 50,
+        &client,
+        &url_target(&hung, &authority.pem()),
+    );
+    wait_for_connections(&hung, MAX_CALLS_PER_SERVER).await;
+    let target = url_target(&good, &authority.pem());
     assert_eq!(call(&client, &target).await.unwrap(), "yes");
-    tokio::time::sleep(HASTY).await;
-    assert_eq!(hung.connections(), SHARE);
+    tokio::time::sleep(SHORT_TIMEOUT).await;
+    assert_eq!(hung.connections(), MAX_CALLS_PER_SERVER);
     assert!(hanging.try_join_next().is_none());
 }
 
 #[tokio::test]
-async fn a_service_that_hangs_gets_no_other_share_by_moving() {
-    let authority = Authority::new();
-    let (first, second) = (Server::silent().await, Server::silent().await);
-    let good = Server::agreeing(&authority.identity(|_| {})).await;
-    let directory = Arc::new(Directory::default());
-    let client = Client::new(directory.clone());
-    let target = by_service(&authority.pem());
+async fn moving_a_hanging_service_does_not_reset_its_limit() {
+    let authority = TestCertificateAuthority::new();
+    let (first, second) = (
+        FakeWebhookServer::silent().await,
+        FakeWebhookServer::silent().await,
+    );
+    let good = FakeWebhookServer::answering_yes(&authority.issue(|_| {})).await;
+    let directory = Arc::new(FakeServiceResolver::default());
+    let client = WebhookClient::new(directory.clone());
+    let target = service_target(&authority.pem());
 
-    directory.put(&[&first]);
-    let hanging = begin(SHARE, &client, &target);
-    reached(&first, SHARE).await;
-    directory.put(&[&second]);
-    let waiting = begin(10, &client, &target);
-    tokio::time::sleep(HASTY).await;
+    directory.set_servers(&[&first]);
+    let hanging = spawn_calls(MAX_CALLS_PER_SERVER, &client, &target);
+    wait_for_connections(&first, MAX_CALLS_PER_SERVER).await;
+    directory.set_servers(&[&second]);
+    let waiting = spawn_calls(10, &client, &target);
+    tokio::time::sleep(SHORT_TIMEOUT).await;
     assert_eq!(second.connections(), 0);
 
-    // A service that is nowhere is not waited for.
-    directory.put(&[]);
-    let nowhere = tokio::time::timeout(HASTY, call(&client, &target)).await;
+    // A Service without addresses fails without waiting for a permit.
+    directory.set_servers(&[]);
+    let nowhere = tokio::time::timeout(SHORT_TIMEOUT, call(&client, &target)).await;
     let text = nowhere.unwrap().unwrap_err().to_string();
     assert!(text.ends_with("service \"hook\" not found"), "{text}");
 
-    // Whoever waited is sent where the service is now.
-    directory.put(&[&good]);
+    // Waiting calls use the Service's current address.
+    directory.set_servers(&[&good]);
     drop(hanging);
     for answer in waiting.join_all().await {
         assert_eq!(answer.unwrap(), "yes");

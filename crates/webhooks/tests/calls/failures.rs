@@ -1,22 +1,22 @@
-//! What is said of servers that cannot be reached, break off or answer nonsense.
+//! Error texts for servers that cannot be reached, close the connection or send invalid responses.
 
 use std::time::{Duration, Instant};
 
 use http::Response;
-use rhumb_webhooks::{CallError, MAX_ANSWER_BYTES, Target};
+use rhumb_webhooks::{MAX_RESPONSE_BYTES, WebhookCallError, WebhookTarget};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::server::{Authority, Server, full};
-use crate::{HASTY, PATIENT, by_url, call, client, failure};
+use crate::server::{FakeWebhookServer, TestCertificateAuthority, full};
+use crate::{LONG_TIMEOUT, SHORT_TIMEOUT, call, call_error, client, url_target};
 
 #[tokio::test]
-async fn nobody_is_there() {
-    let authority = Authority::new();
-    let server = Server::agreeing(&authority.identity(|_| {})).await;
+async fn connection_refused_is_reported() {
+    let authority = TestCertificateAuthority::new();
+    let server = FakeWebhookServer::answering_yes(&authority.issue(|_| {})).await;
     let address = server.address;
-    let target = by_url(&server, &authority.pem());
+    let target = url_target(&server, &authority.pem());
     drop(server);
-    // The port is closed when the runtime has come to dropping the listener.
+    // The port is closed only once the runtime has dropped the listener.
     while tokio::net::TcpStream::connect(address).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -27,14 +27,15 @@ async fn nobody_is_there() {
             "Post \"https://{address}/path?timeout=10s\": dial tcp {address}: connect: connection refused"
         )
     );
-    assert_eq!(error.code(), 503);
+    assert_eq!(error.metrics_code(), 503);
 }
 
 #[tokio::test]
-async fn nobody_has_that_name() {
-    let authority = Authority::new();
+async fn unknown_host_is_reported() {
+    let authority = TestCertificateAuthority::new();
     let bundle = authority.pem();
-    let target = Target::url("https://nobody.invalid/", Some(bundle.as_bytes())).unwrap();
+    let target =
+        WebhookTarget::from_url("https://nobody.invalid/", Some(bundle.as_bytes())).unwrap();
     assert_eq!(
         call(&client(), &target).await.unwrap_err().to_string(),
         "Post \"https://nobody.invalid/?timeout=10s\": dial tcp: lookup nobody.invalid: no such host"
@@ -42,25 +43,25 @@ async fn nobody_has_that_name() {
 }
 
 #[tokio::test]
-async fn the_time_is_over_wherever_the_call_is_then() {
-    let authority = Authority::new();
-    let identity = authority.identity(|_| {});
+async fn timeout_applies_to_every_phase_of_the_call() {
+    let authority = TestCertificateAuthority::new();
+    let identity = authority.issue(|_| {});
     let expect = "Post \"https://SERVER/path?timeout=1s\": context deadline exceeded";
-    let silent = Server::silent().await;
-    let without_head = Server::tls(&identity, |stream| async move {
+    let silent = FakeWebhookServer::silent().await;
+    let without_head = FakeWebhookServer::tls(&identity, |stream| async move {
         let _stream = stream;
         std::future::pending::<()>().await;
     })
     .await;
-    let without_end = Server::tls(&identity, |mut stream| async move {
+    let without_end = FakeWebhookServer::tls(&identity, |mut stream| async move {
         let _ = stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nye")
             .await;
         std::future::pending::<()>().await;
     })
     .await;
-    // Every byte comes soon after the one before it, but the answer never ends.
-    let dripping = Server::tls(&identity, |mut stream| async move {
+    // Each byte comes soon after the previous one, but the response never ends.
+    let dripping = FakeWebhookServer::tls(&identity, |mut stream| async move {
         let _ = stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
             .await;
@@ -72,34 +73,37 @@ async fn the_time_is_over_wherever_the_call_is_then() {
     .await;
     for server in [silent, without_head, without_end, dripping] {
         let began = Instant::now();
-        assert_eq!(failure(&server, &authority.pem(), HASTY).await, expect);
-        assert!((HASTY..HASTY * 10).contains(&began.elapsed()));
+        assert_eq!(
+            call_error(&server, &authority.pem(), SHORT_TIMEOUT).await,
+            expect
+        );
+        assert!((SHORT_TIMEOUT..SHORT_TIMEOUT * 10).contains(&began.elapsed()));
     }
 }
 
 #[tokio::test]
-async fn what_breaks_off_or_is_not_http_is_told_apart() {
-    let authority = Authority::new();
-    let identity = authority.identity(|_| {});
-    let not_tls = Server::tcp(|mut connection| async move {
+async fn aborted_and_non_http_responses_have_distinct_errors() {
+    let authority = TestCertificateAuthority::new();
+    let identity = authority.issue(|_| {});
+    let not_tls = FakeWebhookServer::tcp(|mut connection| async move {
         let _ = connection.write_all(b"220 mail.example ESMTP\r\n").await;
         let _ = connection.read(&mut [0; 4096]).await;
     })
     .await;
-    let closes_in_tls = Server::tcp(|mut connection| async move {
+    let closes_in_tls = FakeWebhookServer::tcp(|mut connection| async move {
         let _ = connection.read(&mut [0; 4096]).await;
     })
     .await;
-    let resets_in_tls = Server::tcp(|mut connection| async move {
+    let resets_in_tls = FakeWebhookServer::tcp(|mut connection| async move {
         let _ = connection.read(&mut [0; 1]).await;
     })
     .await;
-    let closes = Server::tls(&identity, |mut stream| async move {
+    let closes = FakeWebhookServer::tls(&identity, |mut stream| async move {
         let _ = stream.read(&mut [0; 4096]).await;
         let _ = stream.shutdown().await;
     })
     .await;
-    let not_http = Server::tls(&identity, |mut stream| async move {
+    let not_http = FakeWebhookServer::tls(&identity, |mut stream| async move {
         let _ = stream.read(&mut [0; 4096]).await;
         let _ = stream.write_all(b"220 mail.example ESMTP\r\n\r\n").await;
         let _ = stream.shutdown().await;
@@ -119,16 +123,16 @@ async fn what_breaks_off_or_is_not_http_is_told_apart() {
         ),
     ] {
         assert_eq!(
-            failure(&server, &authority.pem(), PATIENT).await,
+            call_error(&server, &authority.pem(), LONG_TIMEOUT).await,
             format!("Post \"https://SERVER/path?timeout=10s\": {expect}")
         );
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_no_answer() {
-    let authority = Authority::new();
-    let server = Server::tls(&authority.identity(|_| {}), |mut stream| async move {
+async fn truncated_response_is_an_error() {
+    let authority = TestCertificateAuthority::new();
+    let server = FakeWebhookServer::tls(&authority.issue(|_| {}), |mut stream| async move {
         let _ = stream.read(&mut [0; 4096]).await;
         let _ = stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nye")
@@ -137,45 +141,45 @@ async fn an_answer_that_breaks_off_is_no_answer() {
     })
     .await;
     assert_eq!(
-        failure(&server, &authority.pem(), PATIENT).await,
+        call_error(&server, &authority.pem(), LONG_TIMEOUT).await,
         "unexpected error when reading response body. Please retry. Original error: EOF"
     );
 }
 
 #[tokio::test]
-async fn answers_that_are_too_long_or_empty_are_refused() {
-    let authority = Authority::new();
+async fn oversized_and_empty_responses_are_rejected() {
+    let authority = TestCertificateAuthority::new();
     let of_length = |length: usize| {
-        let identity = authority.identity(|_| {});
+        let identity = authority.issue(|_| {});
         async move {
-            Server::http(&identity, &[], move |_| async move {
+            FakeWebhookServer::http(&identity, &[], move |_| async move {
                 Response::new(full(vec![b'y'; length]))
             })
             .await
         }
     };
-    let longest = of_length(MAX_ANSWER_BYTES).await;
-    let target = by_url(&longest, &authority.pem());
+    let longest = of_length(MAX_RESPONSE_BYTES).await;
+    let target = url_target(&longest, &authority.pem());
     assert_eq!(
         call(&client(), &target).await.unwrap().len(),
-        MAX_ANSWER_BYTES
+        MAX_RESPONSE_BYTES
     );
-    let too_long = of_length(MAX_ANSWER_BYTES + 1).await;
+    let too_long = of_length(MAX_RESPONSE_BYTES + 1).await;
     assert_eq!(
-        failure(&too_long, &authority.pem(), PATIENT).await,
+        call_error(&too_long, &authority.pem(), LONG_TIMEOUT).await,
         "the response body is longer than 7340032 bytes"
     );
     let empty = of_length(0).await;
     assert_eq!(
-        failure(&empty, &authority.pem(), PATIENT).await,
+        call_error(&empty, &authority.pem(), LONG_TIMEOUT).await,
         "0-length response with status code: 200 and content type: application/json"
     );
 }
 
 #[tokio::test]
-async fn an_endless_answer_is_not_kept() {
-    let authority = Authority::new();
-    let server = Server::tls(&authority.identity(|_| {}), |mut stream| async move {
+async fn endless_response_is_not_buffered() {
+    let authority = TestCertificateAuthority::new();
+    let server = FakeWebhookServer::tls(&authority.issue(|_| {}), |mut stream| async move {
         let _ = stream.read(&mut [0; 4096]).await;
         let mut chunk = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
         while stream.write_all(&chunk).await.is_ok() {
@@ -184,19 +188,19 @@ async fn an_endless_answer_is_not_kept() {
     })
     .await;
     assert_eq!(
-        failure(&server, &authority.pem(), PATIENT).await,
+        call_error(&server, &authority.pem(), LONG_TIMEOUT).await,
         "the response body is longer than 7340032 bytes"
     );
 }
 
 #[tokio::test]
 async fn redirects_are_not_followed() {
-    let authority = Authority::new();
-    let identity = authority.identity(|_| {});
-    let inside = Server::agreeing(&identity).await;
+    let authority = TestCertificateAuthority::new();
+    let identity = authority.issue(|_| {});
+    let inside = FakeWebhookServer::answering_yes(&identity).await;
     for code in [301, 302, 303, 307, 308] {
         let location = inside.url();
-        let server = Server::http(&identity, &[], move |_| {
+        let server = FakeWebhookServer::http(&identity, &[], move |_| {
             let answer = Response::builder()
                 .status(code)
                 .header("location", &location);
@@ -206,7 +210,7 @@ async fn redirects_are_not_followed() {
         .await;
         let location = inside.url();
         assert_eq!(
-            failure(&server, &authority.pem(), PATIENT).await,
+            call_error(&server, &authority.pem(), LONG_TIMEOUT).await,
             format!(
                 "the server responded with a redirect ({code}) to \"{location}\", and redirects are not followed"
             )
@@ -216,7 +220,7 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn answers_other_than_success_are_told_as_upstream_tells_them() {
+async fn error_statuses_have_upstreams_texts() {
     let status = r#"{"kind":"Status","status":"Failure","message":"no such hook","code":418}"#;
     let cases = [
         (201, "text/plain", "yes", "", 0),
@@ -265,26 +269,26 @@ async fn answers_other_than_success_are_told_as_upstream_tells_them() {
             418,
         ),
     ];
-    let authority = Authority::new();
-    let identity = authority.identity(|_| {});
+    let authority = TestCertificateAuthority::new();
+    let identity = authority.issue(|_| {});
     for (code, media, body, text, seen_code) in cases {
-        let server = Server::http(&identity, &[], move |_| async move {
+        let server = FakeWebhookServer::http(&identity, &[], move |_| async move {
             let answer = Response::builder()
                 .status(code)
                 .header("content-type", media);
             answer.body(full(body)).unwrap()
         })
         .await;
-        let outcome = call(&client(), &by_url(&server, &authority.pem())).await;
+        let outcome = call(&client(), &url_target(&server, &authority.pem())).await;
         if text.is_empty() {
             assert_eq!(outcome.unwrap(), body);
             continue;
         }
         let error = outcome.unwrap_err();
         assert_eq!(
-            (error.to_string(), error.code()),
+            (error.to_string(), error.metrics_code()),
             (text.to_owned(), seen_code)
         );
-        assert!(matches!(error, CallError::Answer { .. }));
+        assert!(matches!(error, WebhookCallError::ErrorResponse { .. }));
     }
 }

@@ -1,4 +1,4 @@
-//! Calls to real servers over real TLS.
+//! Integration tests: webhook calls to local servers over TLS.
 
 mod connections;
 mod failures;
@@ -9,28 +9,30 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rhumb_webhooks::{Address, CallError, Client, Resolver, Service, Target};
+use rhumb_webhooks::{
+    ServiceResolver, TargetAddress, TargetService, WebhookCallError, WebhookClient, WebhookTarget,
+};
 
-use server::Server;
+use server::FakeWebhookServer;
 
-/// Long enough for what should work, also on a busy machine.
-const PATIENT: Duration = Duration::from_secs(10);
-/// Long enough for a server to be slow, short enough to wait for.
-const HASTY: Duration = Duration::from_millis(400);
+/// Timeout for calls that should succeed, also on a busy machine.
+const LONG_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout for calls that should time out.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// Where the one service is, as the test last said.
+/// Resolves every Service to the addresses set by the test.
 #[derive(Default)]
-struct Directory(Mutex<Vec<Address>>);
+struct FakeServiceResolver(Mutex<Vec<TargetAddress>>);
 
-impl Directory {
-    fn put(&self, servers: &[&Server]) {
-        let addresses = servers.iter().map(|server| at(server.address.port()));
+impl FakeServiceResolver {
+    fn set_servers(&self, servers: &[&FakeWebhookServer]) {
+        let addresses = servers.iter().map(|server| loopback(server.address.port()));
         *self.0.lock().unwrap() = addresses.collect();
     }
 }
 
-impl Resolver for Directory {
-    fn resolve(&self, service: &Service) -> Result<Vec<Address>, String> {
+impl ServiceResolver for FakeServiceResolver {
+    fn resolve(&self, service: &TargetService) -> Result<Vec<TargetAddress>, String> {
         let addresses = self.0.lock().unwrap().clone();
         if addresses.is_empty() {
             return Err(format!("service {:?} not found", service.name));
@@ -39,37 +41,37 @@ impl Resolver for Directory {
     }
 }
 
-fn at(port: u16) -> Address {
-    Address {
+fn loopback(port: u16) -> TargetAddress {
+    TargetAddress {
         host: "127.0.0.1".into(),
         port,
     }
 }
 
-fn client() -> Client {
-    Client::new(Arc::new(Directory::default()))
+fn client() -> WebhookClient {
+    WebhookClient::new(Arc::new(FakeServiceResolver::default()))
 }
 
-fn by_url(server: &Server, ca_bundle: &str) -> Target {
-    Target::url(&server.url(), Some(ca_bundle.as_bytes())).unwrap()
+fn url_target(server: &FakeWebhookServer, ca_bundle: &str) -> WebhookTarget {
+    WebhookTarget::from_url(&server.url(), Some(ca_bundle.as_bytes())).unwrap()
 }
 
-fn by_service(ca_bundle: &str) -> Target {
-    let service = Service {
+fn service_target(ca_bundle: &str) -> WebhookTarget {
+    let service = TargetService {
         namespace: "ns".into(),
         name: "hook".into(),
         port: 443,
     };
-    Target::service(service, Some("/path"), Some(ca_bundle.as_bytes())).unwrap()
+    WebhookTarget::from_service(service, Some("/path"), Some(ca_bundle.as_bytes())).unwrap()
 }
 
-async fn call(client: &Client, target: &Target) -> Result<Bytes, CallError> {
-    client.post(target, "{}".into(), PATIENT).await
+async fn call(client: &WebhookClient, target: &WebhookTarget) -> Result<Bytes, WebhookCallError> {
+    client.post(target, "{}".into(), LONG_TIMEOUT).await
 }
 
-/// The error of a call to a server by its URL, with the server's address as `SERVER`.
-async fn failure(server: &Server, ca_bundle: &str, timeout: Duration) -> String {
-    let target = by_url(server, ca_bundle);
+/// The error text of a call by URL, with the server's address replaced by `SERVER`.
+async fn call_error(server: &FakeWebhookServer, ca_bundle: &str, timeout: Duration) -> String {
+    let target = url_target(server, ca_bundle);
     let outcome = client().post(&target, "{}".into(), timeout).await;
     let text = outcome.unwrap_err().to_string();
     text.replace(&server.address.to_string(), "SERVER")

@@ -1,4 +1,4 @@
-//! Webhook servers on the loopback device, good and bad, with certificates of their own.
+//! Fake webhook servers on the loopback interface, well-behaved and broken ones, with generated certificates.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -21,37 +21,42 @@ use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// Every server has this name, and is at this address.
+/// The names and addresses in every server certificate.
 pub(crate) const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "hook.ns.svc"];
 
-/// Signs the certificates of servers.
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+/// A CA that signs server certificates.
+pub(crate) struct TestCertificateAuthority(CertifiedIssuer<'static, KeyPair>);
 
-/// What a server shows: a certificate and its key.
-pub(crate) struct Identity {
+/// A server certificate and its private key.
+pub(crate) struct TestServerCertificate {
     pub(crate) pem: String,
     certificate: CertificateDer<'static>,
     key: KeyPair,
 }
 
-impl Authority {
-    pub(crate) fn new() -> Authority {
+impl TestCertificateAuthority {
+    pub(crate) fn new() -> TestCertificateAuthority {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+        TestCertificateAuthority(
+            CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap(),
+        )
     }
 
     pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }
 
-    /// A certificate for all [`NAMES`], after `change`.
-    pub(crate) fn identity(&self, change: impl FnOnce(&mut CertificateParams)) -> Identity {
+    /// Issues a certificate for all [`NAMES`], modified by `change`.
+    pub(crate) fn issue(
+        &self,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> TestServerCertificate {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(NAMES.map(String::from)).unwrap();
         change(&mut params);
         let certificate = params.signed_by(&key, &self.0).unwrap();
-        Identity {
+        TestServerCertificate {
             pem: certificate.pem(),
             certificate: certificate.der().clone(),
             key,
@@ -59,15 +64,17 @@ impl Authority {
     }
 }
 
-impl Identity {
-    /// A certificate that only itself vouches for, of the form that openssl makes.
-    pub(crate) fn self_signed(change: impl FnOnce(&mut CertificateParams)) -> Identity {
+impl TestServerCertificate {
+    /// A self-signed certificate of the form that openssl makes.
+    pub(crate) fn self_signed(
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> TestServerCertificate {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(NAMES.map(String::from)).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         change(&mut params);
         let certificate = params.self_signed(&key).unwrap();
-        Identity {
+        TestServerCertificate {
             pem: certificate.pem(),
             certificate: certificate.der().clone(),
             key,
@@ -91,22 +98,22 @@ impl Identity {
     }
 }
 
-/// A server; dropping it closes its port and all of its connections.
-pub(crate) struct Server {
+/// A fake server. Dropping it closes its port and all its connections.
+pub(crate) struct FakeWebhookServer {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
-    accepting: AbortHandle,
+    accept_task: AbortHandle,
 }
 
-pub(crate) type Body = BoxBody<Bytes, Infallible>;
+pub(crate) type FakeResponseBody = BoxBody<Bytes, Infallible>;
 
-pub(crate) fn full(text: impl Into<Bytes>) -> Body {
+pub(crate) fn full(text: impl Into<Bytes>) -> FakeResponseBody {
     Full::new(text.into()).boxed()
 }
 
-impl Server {
-    /// Does `serve` with every connection, as it comes.
-    pub(crate) async fn tcp<F, S>(serve: S) -> Server
+impl FakeWebhookServer {
+    /// Calls `serve` with each accepted TCP connection.
+    pub(crate) async fn tcp<F, S>(serve: S) -> FakeWebhookServer
     where
         S: Fn(TcpStream) -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
@@ -123,30 +130,30 @@ impl Server {
                 serving.spawn(serve(connection));
             }
         });
-        Server {
+        FakeWebhookServer {
             address,
             connections,
-            accepting: accepting.abort_handle(),
+            accept_task: accepting.abort_handle(),
         }
     }
 
-    /// Takes connections and never says a word.
-    pub(crate) async fn silent() -> Server {
-        Server::tcp(|connection| async move {
+    /// Accepts connections and never sends anything.
+    pub(crate) async fn silent() -> FakeWebhookServer {
+        FakeWebhookServer::tcp(|connection| async move {
             let _connection = connection;
             std::future::pending::<()>().await;
         })
         .await
     }
 
-    /// Does `serve` with every connection once TLS stands on it.
-    pub(crate) async fn tls<F, S>(identity: &Identity, serve: S) -> Server
+    /// Calls `serve` with each connection after the TLS handshake.
+    pub(crate) async fn tls<F, S>(identity: &TestServerCertificate, serve: S) -> FakeWebhookServer
     where
         S: Fn(TlsStream<TcpStream>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
         let acceptor = identity.acceptor(&[]);
-        Server::tcp(move |connection| {
+        FakeWebhookServer::tcp(move |connection| {
             let (acceptor, serve) = (acceptor.clone(), serve.clone());
             async move {
                 if let Ok(stream) = acceptor.accept(connection).await {
@@ -157,14 +164,18 @@ impl Server {
         .await
     }
 
-    /// Answers requests over one of `protocols`.
-    pub(crate) async fn http<F, A>(identity: &Identity, protocols: &[&str], answer: A) -> Server
+    /// Serves HTTP over one of `protocols` (ALPN).
+    pub(crate) async fn http<F, A>(
+        identity: &TestServerCertificate,
+        protocols: &[&str],
+        answer: A,
+    ) -> FakeWebhookServer
     where
         A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output = Response<Body>> + Send + 'static,
+        F: Future<Output = Response<FakeResponseBody>> + Send + 'static,
     {
         let acceptor = identity.acceptor(protocols);
-        Server::tcp(move |connection| {
+        FakeWebhookServer::tcp(move |connection| {
             let (acceptor, answer) = (acceptor.clone(), answer.clone());
             async move {
                 let Ok(stream) = acceptor.accept(connection).await else {
@@ -182,23 +193,23 @@ impl Server {
         .await
     }
 
-    /// Says "yes" to everything.
-    pub(crate) async fn agreeing(identity: &Identity) -> Server {
-        Server::http(identity, &[], |_| async { Response::new(full("yes")) }).await
+    /// Responds "yes" to every request.
+    pub(crate) async fn answering_yes(identity: &TestServerCertificate) -> FakeWebhookServer {
+        FakeWebhookServer::http(identity, &[], |_| async { Response::new(full("yes")) }).await
     }
 
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// A URL by which only the machine itself would call it.
+    /// The server's URL on the loopback address.
     pub(crate) fn url(&self) -> String {
         format!("https://127.0.0.1:{}/path", self.address.port())
     }
 }
 
-impl Drop for Server {
+impl Drop for FakeWebhookServer {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.accept_task.abort();
     }
 }

@@ -1,12 +1,12 @@
-//! What is too much or too long.
+//! Limits: long warnings and exhausted budgets.
 
 use serde_json::json;
 
-use super::{World, rules, webhook, webhooks};
-use crate::critical::{Budget, CriticalResources};
+use super::{TestCluster, rules, webhook, webhooks};
+use crate::critical::{CriticalResources, ProbeBudget};
 
 #[test]
-fn a_long_list_still_makes_a_short_text() {
+fn warnings_for_long_lists_are_short() {
     let rules: Vec<String> = (0..64)
         .map(|n| {
             format!(
@@ -19,15 +19,15 @@ fn a_long_list_still_makes_a_short_text() {
         "{{apiVersion: admission.rhumb/v1, kind: CriticalResources, rules: [{}]}}",
         rules.join(", ")
     );
-    let critical = CriticalResources::parse(&file).expect("a list");
-    let world = World::new();
-    let told = critical.advice(
+    let critical = CriticalResources::parse(&file).expect("a valid critical resources file");
+    let fixture = TestCluster::new();
+    let texts = critical.warnings(
         &webhooks(json!([webhook(json!({}))]), true),
-        &world.cluster(),
+        &fixture.inventory(),
         true,
     );
     assert_eq!(
-        told,
+        texts,
         [
             "webhook \"w.example.com\" with failurePolicy Fail can stop 64 kinds of critical requests; \
           leave them out by excludeResourceRules"
@@ -36,9 +36,9 @@ fn a_long_list_still_makes_a_short_text() {
 }
 
 #[test]
-fn what_was_not_looked_at_is_not_called_harmless() {
+fn unprobed_webhooks_are_reported() {
     let critical = CriticalResources::default();
-    let world = World::new();
+    let fixture = TestCluster::new();
     let named = |name: &str, of: &str| {
         let name = format!("{name}.example.com");
         webhook(json!({"name": name, "rules": rules("", "UPDATE", of)}))
@@ -48,26 +48,26 @@ fn what_was_not_looked_at_is_not_called_harmless() {
         named("b", "configmaps"),
         named("c", "nodes")
     ]);
-    let told = |probes: usize| {
-        let mut budget = Budget {
+    let texts = |probes: usize| {
+        let mut budget = ProbeBudget {
             probes,
-            ..Budget::default()
+            ..ProbeBudget::default()
         };
         let hooks = webhooks(list.clone(), true);
-        critical.advice_within(&mut budget, &hooks, &world.cluster(), true)
+        critical.warnings_within(&mut budget, &hooks, &fixture.inventory(), true)
     };
-    let needed = (0..1_000).find(|&probes| told(probes) == told(1_000));
-    let needed = needed.expect("a thousand is enough");
-    assert!(told(needed)[0].starts_with("webhook \"c.example.com\""));
-    assert_eq!(told(needed).len(), 1);
-    let rest = "with failurePolicy Fail may stop more of what the cluster depends on: there is too much of it to \
-                look at everything";
+    let needed = (0..1_000).find(|&probes| texts(probes) == texts(1_000));
+    let needed = needed.expect("1000 probes are enough");
+    assert!(texts(needed)[0].starts_with("webhook \"c.example.com\""));
+    assert_eq!(texts(needed).len(), 1);
+    let rest = "with failurePolicy Fail may stop more of what the cluster depends on: the check is incomplete because \
+                there are too many cases";
     assert_eq!(
-        told(needed - 1).last(),
+        texts(needed - 1).last(),
         Some(&format!("webhook \"c.example.com\" {rest}"))
     );
     assert_eq!(
-        told(0),
+        texts(0),
         [format!(
             "webhooks \"a.example.com\", \"b.example.com\", \"c.example.com\" {rest}"
         )]
@@ -75,9 +75,9 @@ fn what_was_not_looked_at_is_not_called_harmless() {
 }
 
 #[test]
-fn namespaces_are_listed_only_for_what_is_in_them() {
-    let world = World::new();
-    let cluster = world.cluster();
+fn namespaces_are_probed_only_for_namespaced_resources() {
+    let fixture = TestCluster::new();
+    let cluster = fixture.inventory();
     for (rule, want) in [
         ("resources: [nodes]", 0),
         ("resources: [pods]", 1 + cluster.namespaces.len()),
@@ -87,8 +87,8 @@ fn namespaces_are_listed_only_for_what_is_in_them() {
         let file = format!(
             "{{apiVersion: admission.rhumb/v1, kind: CriticalResources, rules: [{{{rule}}}]}}"
         );
-        let critical = CriticalResources::parse(&file).expect("a list");
-        let targets = critical.targets(&cluster);
+        let critical = CriticalResources::parse(&file).expect("a valid critical resources file");
+        let targets = critical.coverage(&cluster);
         assert_eq!(targets[0].namespaces.len(), want, "{rule}");
     }
 }

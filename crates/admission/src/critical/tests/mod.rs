@@ -1,57 +1,60 @@
+//! Tests of critical resources: what is intercepted, and the warnings.
+
 mod limits;
-mod own;
+mod webhook_namespace;
 
 use std::collections::BTreeMap;
 
 use rhumb_meta::{GroupVersionKind, GroupVersionResource};
 use serde_json::{Value, json};
 
-use super::{Cluster, CriticalResources, Known, Namespace};
-use crate::criteria::Reading;
-use crate::facts::{Names, Operation};
-use crate::webhook::{Webhook, webhooks_of};
+use super::{ClusterInventory, ClusterNamespace, CriticalResources, WritableResource};
+use crate::criteria::CriteriaParseOptions;
+use crate::match_attributes::{Operation, ResourceAndKind};
+use crate::webhook::{Webhook, parse_webhooks};
 
 const WRITES: [Operation; 3] = [Operation::Create, Operation::Update, Operation::Delete];
 
-fn names(group: &'static str, version: &'static str, resource: &'static str) -> Names {
-    Names {
+fn names(group: &'static str, version: &'static str, resource: &'static str) -> ResourceAndKind {
+    ResourceAndKind {
         resource: GroupVersionResource::new(group, version, resource),
         kind: GroupVersionKind::new(group, version, resource),
     }
 }
 
-/// All that the built-in rules are about, and a few that they are not.
-struct World {
-    resources: Vec<Resource>,
-    namespaces: Vec<Namespace>,
+/// A cluster with all resources that the built-in rules cover, and a few that they do not.
+struct TestCluster {
+    resources: Vec<TestResource>,
+    namespaces: Vec<ClusterNamespace>,
 }
 
-struct Resource {
-    names: Names,
-    equivalents: Vec<Names>,
+struct TestResource {
+    names: ResourceAndKind,
+    equivalents: Vec<ResourceAndKind>,
     subresource: &'static str,
     is_namespaced: bool,
     operations: Vec<Operation>,
 }
 
-impl World {
-    fn new() -> World {
-        let asked = vec![Operation::Create];
+impl TestCluster {
+    fn new() -> TestCluster {
+        let create = vec![Operation::Create];
         let all = WRITES.to_vec();
-        let plain = |group, resource, sub, is_namespaced, operations: &Vec<Operation>| Resource {
-            names: names(group, "v1", resource),
-            equivalents: Vec::new(),
-            subresource: sub,
-            is_namespaced,
-            operations: operations.clone(),
-        };
+        let plain =
+            |group, resource, sub, is_namespaced, operations: &Vec<Operation>| TestResource {
+                names: names(group, "v1", resource),
+                equivalents: Vec::new(),
+                subresource: sub,
+                is_namespaced,
+                operations: operations.clone(),
+            };
         let (old, new) = (
             names("", "v1", "events"),
             names("events.k8s.io", "v1", "events"),
         );
         let reviews = "authorization.k8s.io";
         let requests = "certificates.k8s.io";
-        World {
+        TestCluster {
             resources: vec![
                 plain("coordination.k8s.io", "leases", "", true, &all),
                 plain("", "pods", "", true, &all),
@@ -60,36 +63,36 @@ impl World {
                 plain("", "namespaces", "", false, &all),
                 plain("", "nodes", "", false, &all),
                 plain("", "nodes", "status", false, &all),
-                plain("authentication.k8s.io", "tokenreviews", "", false, &asked),
-                plain(reviews, "subjectaccessreviews", "", false, &asked),
-                plain(reviews, "localsubjectaccessreviews", "", true, &asked),
+                plain("authentication.k8s.io", "tokenreviews", "", false, &create),
+                plain(reviews, "subjectaccessreviews", "", false, &create),
+                plain(reviews, "localsubjectaccessreviews", "", true, &create),
                 plain(requests, "certificatesigningrequests", "", false, &all),
-                Resource {
+                TestResource {
                     equivalents: vec![new],
                     ..plain("", "events", "", true, &all)
                 },
-                Resource {
+                TestResource {
                     equivalents: vec![old],
                     ..plain("events.k8s.io", "events", "", true, &all)
                 },
             ],
             namespaces: vec![
-                Namespace::named("kube-system"),
-                Namespace {
+                ClusterNamespace::named("kube-system"),
+                ClusterNamespace {
                     labels: BTreeMap::from([("tier".to_owned(), "base".to_owned())]),
-                    ..Namespace::named("base")
+                    ..ClusterNamespace::named("base")
                 },
-                Namespace::named("shop"),
+                ClusterNamespace::named("shop"),
             ],
         }
     }
 
-    fn cluster(&self) -> Cluster<'_> {
-        Cluster {
+    fn inventory(&self) -> ClusterInventory<'_> {
+        ClusterInventory {
             resources: self
                 .resources
                 .iter()
-                .map(|it| Known {
+                .map(|it| WritableResource {
                     names: &it.names,
                     equivalents: &it.equivalents,
                     subresource: it.subresource,
@@ -104,8 +107,13 @@ impl World {
 
 fn webhooks(list: Value, exclusions: bool) -> Vec<Webhook> {
     let configuration = json!({"metadata": {"name": "c"}, "webhooks": list});
-    let configuration = configuration.as_object().expect("an object");
-    webhooks_of(configuration, Reading { exclusions })
+    let configuration = configuration.as_object().expect("a JSON object");
+    parse_webhooks(
+        configuration,
+        CriteriaParseOptions {
+            exclusion_rules: exclusions,
+        },
+    )
 }
 
 fn webhook(changes: Value) -> Value {
@@ -114,7 +122,7 @@ fn webhook(changes: Value) -> Value {
         "failurePolicy": "Fail",
         "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}],
     });
-    for (field, value) in changes.as_object().expect("an object") {
+    for (field, value) in changes.as_object().expect("a JSON object") {
         webhook[field] = value.clone();
     }
     webhook
@@ -124,13 +132,13 @@ fn rules(group: &str, operation: &str, resource: &str) -> Value {
     json!([{"apiGroups": [group], "apiVersions": ["v1"], "operations": [operation], "resources": [resource]}])
 }
 
-/// The names of the rules of which a webhook sees something.
-fn intercepted(critical: &CriticalResources, changes: Value) -> String {
-    let world = World::new();
+/// The names of the rules that a webhook intercepts.
+fn intercepted_names(critical: &CriticalResources, changes: Value) -> String {
+    let fixture = TestCluster::new();
     let webhooks = webhooks(json!([webhook(changes)]), true);
-    let mut budget = super::Budget::default();
-    let cluster = world.cluster();
-    let found = super::intercepted(&critical.targets(&cluster), &webhooks[0], &mut budget);
+    let mut budget = super::ProbeBudget::default();
+    let cluster = fixture.inventory();
+    let found = super::intercepted_rules(&critical.coverage(&cluster), &webhooks[0], &mut budget);
     let names: Vec<&str> = found.iter().map(|rule| rule.name()).collect();
     names.join("; ")
 }
@@ -143,7 +151,7 @@ const ALL: &str = "leases of nodes and of the control plane; pods in kube-system
                    access reviews; certificate signing requests";
 
 #[test]
-fn what_a_webhook_sees_of_the_built_in_list() {
+fn built_in_rules_are_matched_against_webhooks() {
     let leases = "leases of nodes and of the control plane";
     let outside = "nodes; token reviews; access reviews; certificate signing requests";
     let table = [
@@ -161,7 +169,7 @@ fn what_a_webhook_sees_of_the_built_in_list() {
         ),
         (json!({"rules": rules("", "CONNECT", "pods/exec")}), ""),
         (json!({"rules": rules("", "UPDATE", "nodes/*")}), "nodes"),
-        // Reviews can only be made: nobody could ever see one that is changed.
+        // Reviews can only be created: an UPDATE rule never matches.
         (
             json!({"rules": rules("authentication.k8s.io", "UPDATE", "*")}),
             "",
@@ -196,7 +204,7 @@ fn what_a_webhook_sees_of_the_built_in_list() {
             json!({"objectSelector": {"matchExpressions": [{"key": "unchecked", "operator": "DoesNotExist"}]}}),
             ALL,
         ),
-        // By conditions, as far as they can be judged without the request.
+        // By conditions, as far as they can be evaluated without the request.
         (
             condition("request.resource.group != 'coordination.k8s.io'"),
             "pods in kube-system; nodes; token reviews; access reviews; certificate signing requests",
@@ -211,7 +219,7 @@ fn what_a_webhook_sees_of_the_built_in_list() {
         ),
         (condition("false"), ""),
         (condition("nonsense"), ALL),
-        // By exclusions.
+        // By exclusion rules.
         (
             json!({
                 "rules": rules("*", "*", "leases"),
@@ -231,7 +239,7 @@ fn what_a_webhook_sees_of_the_built_in_list() {
             }),
             "",
         ),
-        // Only some of them are left out.
+        // Exclusion rules that exclude only some of the writes.
         (
             json!({
                 "rules": rules("*", "*", "leases"),
@@ -254,16 +262,16 @@ fn what_a_webhook_sees_of_the_built_in_list() {
         ),
     ];
     for (changes, want) in table {
-        let got = intercepted(&CriticalResources::default(), changes.clone());
-        assert_eq!(got, want, "{changes}");
+        let actual = intercepted_names(&CriticalResources::default(), changes.clone());
+        assert_eq!(actual, want, "{changes}");
     }
 }
 
 #[test]
-fn what_a_webhook_sees_of_an_operators_list() {
+fn configured_rules_are_matched_against_webhooks() {
     let name_of = |label: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": label}});
     let table = [
-        // Stars stand for what there is.
+        // Wildcards match existing resources.
         (
             "apiGroups: ['']",
             json!({"rules": rules("", "*", "configmaps")}),
@@ -300,7 +308,7 @@ fn what_a_webhook_sees_of_an_operators_list() {
             true,
         ),
         ("apiVersions: [v2], resources: [pods]", json!({}), false),
-        // Namespaces by name, by label, or any, also one that does not exist yet.
+        // Namespaces by name, by label, or any, including ones that do not exist yet.
         (
             "resources: [pods], namespaces: [shop]",
             json!({"namespaceSelector": name_of("shop")}),
@@ -352,7 +360,7 @@ fn what_a_webhook_sees_of_an_operators_list() {
             json!({"excludeResourceRules": [{"resources": ["nodes"], "resourceNames": ["first"]}]}),
             true,
         ),
-        // Namespaces themselves, which are in themselves.
+        // Namespaces themselves, which count as being in themselves.
         (
             "resources: [namespaces], resourceNames: [shop]",
             json!({"namespaceSelector": name_of("shop")}),
@@ -368,7 +376,7 @@ fn what_a_webhook_sees_of_an_operators_list() {
             condition("request.namespace == 'shop'"),
             true,
         ),
-        // What is the same by another name is seen unless the webhook wants exact names.
+        // Equivalent resources match unless the webhook's `matchPolicy` is `Exact`.
         (
             "apiGroups: [''], resources: [events]",
             json!({"rules": rules("events.k8s.io", "*", "events")}),
@@ -386,28 +394,28 @@ fn what_a_webhook_sees_of_an_operators_list() {
         );
         let critical =
             CriticalResources::parse(&file).unwrap_or_else(|error| panic!("{rule}: {error}"));
-        let got = !intercepted(&critical, changes.clone()).is_empty();
-        assert_eq!(got, want, "{rule} {changes}");
+        let actual = !intercepted_names(&critical, changes.clone()).is_empty();
+        assert_eq!(actual, want, "{rule} {changes}");
     }
 }
 
 #[test]
-fn advice_can_be_pasted_and_then_there_is_none() {
+fn suggested_rules_remove_the_warning() {
     let critical = CriticalResources::default();
-    let world = World::new();
-    let advice = |list: Value| critical.advice(&webhooks(list, true), &world.cluster(), true);
-    let told = advice(json!([webhook(json!({}))]));
-    assert_eq!(told.len(), 1);
-    let (problem, rules) = told[0]
+    let fixture = TestCluster::new();
+    let advice = |list: Value| critical.warnings(&webhooks(list, true), &fixture.inventory(), true);
+    let texts = advice(json!([webhook(json!({}))]));
+    assert_eq!(texts.len(), 1);
+    let (problem, rules) = texts[0]
         .split_once("add excludeResourceRules: ")
-        .expect("a remedy");
+        .expect("the warning suggests exclusion rules");
     assert!(
         problem.starts_with(
             "webhook \"w.example.com\" with failurePolicy Fail can stop what the cluster depends on: leases of nodes"
         ),
         "{problem}"
     );
-    let rules: Value = serde_json::from_str(rules).expect("JSON");
+    let rules: Value = serde_json::from_str(rules).expect("valid JSON");
     assert_eq!(rules.as_array().map(Vec::len), Some(6));
     let mended = webhook(json!({"excludeResourceRules": rules}));
     assert_eq!(advice(json!([mended])), [""; 0]);
@@ -418,39 +426,39 @@ fn advice_can_be_pasted_and_then_there_is_none() {
 }
 
 #[test]
-fn what_several_webhooks_have_in_common_is_said_once() {
+fn common_findings_of_webhooks_are_merged() {
     let critical = CriticalResources::default();
-    let world = World::new();
+    let fixture = TestCluster::new();
     let mut list: Vec<Value> = (0..7)
         .map(|n| webhook(json!({"name": format!("w{n}.example.com")})))
         .collect();
     list.push(webhook(
         json!({"name": "pods.example.com", "rules": rules("", "CREATE", "pods")}),
     ));
-    let told = critical.advice(&webhooks(json!(list), true), &world.cluster(), true);
-    assert_eq!(told.len(), 2);
+    let texts = critical.warnings(&webhooks(json!(list), true), &fixture.inventory(), true);
+    assert_eq!(texts.len(), 2);
     assert!(
-        told[0].contains("\"w4.example.com\" and 2 more with"),
+        texts[0].contains("\"w4.example.com\" and 2 more with"),
         "{}",
-        told[0]
+        texts[0]
     );
     assert_eq!(
-        told[1],
+        texts[1],
         "webhook \"pods.example.com\" with failurePolicy Fail can stop what the cluster depends on: pods in \
          kube-system (the webhook itself may need them to run); to leave them out, add excludeResourceRules: \
          [{\"apiGroups\":[\"\"],\"resources\":[\"pods\",\"pods/binding\",\"pods/status\"],\
          \"namespaces\":[\"kube-system\"]}]"
     );
-    let bytes: usize = told.iter().map(String::len).sum();
+    let bytes: usize = texts.iter().map(String::len).sum();
     assert!(
         bytes < 4096,
-        "{bytes} bytes do not fit into the headers of an answer"
+        "{bytes} bytes do not fit into the headers of a response"
     );
 }
 
 #[test]
-fn nothing_is_suggested_that_the_server_would_drop() {
-    let world = World::new();
+fn exclusion_rules_are_not_suggested_while_the_gate_is_off() {
+    let fixture = TestCluster::new();
     let hooks = webhooks(
         json!([webhook(json!({
             "excludeResourceRules": [{"resources": ["*/*"], "apiGroups": [""]}],
@@ -458,22 +466,22 @@ fn nothing_is_suggested_that_the_server_would_drop() {
         }))]),
         false,
     );
-    let told = CriticalResources::default().advice(&hooks, &world.cluster(), false);
-    assert_eq!(told.len(), 1);
+    let texts = CriticalResources::default().warnings(&hooks, &fixture.inventory(), false);
+    assert_eq!(texts.len(), 1);
     assert!(
-        told[0].contains("pods in kube-system"),
-        "rules that are not read leave out nothing: {}",
-        told[0]
+        texts[0].contains("pods in kube-system"),
+        "rules that are ignored exclude nothing: {}",
+        texts[0]
     );
     assert!(
-        told[0].contains("unless matchConditions leave them out"),
+        texts[0].contains("unless matchConditions leave them out"),
         "{}",
-        told[0]
+        texts[0]
     );
     assert!(
-        told[0].ends_with("or set failurePolicy: Ignore"),
+        texts[0].ends_with("or set failurePolicy: Ignore"),
         "{}",
-        told[0]
+        texts[0]
     );
-    assert!(!told[0].contains("excludeResourceRules"), "{}", told[0]);
+    assert!(!texts[0].contains("excludeResourceRules"), "{}", texts[0]);
 }

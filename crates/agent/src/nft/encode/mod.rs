@@ -1,19 +1,21 @@
-//! Commands as messages for the kernel.
+//! Encodes commands as nftables netlink messages, and decodes notifications.
 //!
-//! The numbers are those of the kernel's `nf_tables.h`, and of the program `nft` where it keeps something in the kernel
-//! for itself: with these it shows rules as it would its own.
+//! The constants are from the kernel's `nf_tables.h`, and from `nft` for the user data that it stores in the kernel:
+//! with it, `nft list` displays the rules like its own.
 
 mod rules;
 mod sets;
 
-use super::command::Command;
+use super::command::NftCommand;
 use super::names::ChainName;
-use crate::netlink::{APPEND, Batch, CREATE, Message, NFTABLES, Request, Writer};
+use crate::netlink::{
+    APPEND, CREATE, NFTABLES, NetlinkBatch, NetlinkGetRequest, NetlinkMessage, NetlinkWriter,
+};
 
-/// The family of tables that see packets of both.
+/// NFPROTO_INET: tables that see IPv4 and IPv6 packets.
 const INET: u8 = 1;
 
-/// What a message asks for.
+/// Message types (NFT_MSG_*).
 mod message {
     pub(super) const NEW_TABLE: u8 = 0;
     pub(super) const GET_TABLE: u8 = 1;
@@ -27,7 +29,7 @@ mod message {
     pub(super) const NEW_ELEMENTS: u8 = 12;
     pub(super) const GET_ELEMENTS: u8 = 13;
     pub(super) const DELETE_ELEMENTS: u8 = 14;
-    /// A transaction is done.
+    /// Notification: end of a transaction.
     pub(super) const NEW_GENERATION: u8 = 15;
 }
 
@@ -44,64 +46,64 @@ mod chain {
     pub(super) const POLICY: u16 = 5;
     pub(super) const TYPE: u16 = 7;
     pub(super) const USERDATA: u16 = 12;
-    /// Within the hook.
+    /// Attributes nested in HOOK, and their values.
     pub(super) const HOOK_NUMBER: u16 = 1;
     pub(super) const HOOK_PRIORITY: u16 = 2;
     pub(super) const FORWARD: u32 = 2;
     pub(super) const ACCEPT: u32 = 1;
-    /// Within what nft keeps: a type, a length and a text.
+    /// User data of nft: type, length and text.
     pub(super) const COMMENT: u8 = 0;
 }
 
-/// Writes a batch about one table.
+/// Encodes commands for one table into a batch.
 #[derive(Debug)]
-pub(super) struct Encoder<'a> {
+pub(super) struct BatchEncoder<'a> {
     table: &'a str,
-    batch: Batch,
-    /// By which a set without a name is known in this batch.
-    anonymous: u32,
+    batch: NetlinkBatch,
+    /// The last id that was given to a set of this batch; rules refer to anonymous sets by id.
+    last_set_id: u32,
 }
 
-impl<'a> Encoder<'a> {
-    pub(super) fn new(table: &'a str) -> Encoder<'a> {
-        Encoder {
+impl<'a> BatchEncoder<'a> {
+    pub(super) fn new(table: &'a str) -> BatchEncoder<'a> {
+        BatchEncoder {
             table,
-            batch: Batch::new(INET),
-            anonymous: 0,
+            batch: NetlinkBatch::new(INET),
+            last_set_id: 0,
         }
     }
 
-    /// How many messages there are.
+    /// The number of messages so far.
     pub(super) fn count(&self) -> u32 {
         self.batch.count()
     }
 
-    pub(super) fn finish(self) -> Batch {
+    pub(super) fn finish(self) -> NetlinkBatch {
         self.batch
     }
 
-    pub(super) fn command(&mut self, command: &Command) {
+    pub(super) fn command(&mut self, command: &NftCommand) {
         match command {
-            Command::AddTable => self.table(message::NEW_TABLE, CREATE),
-            Command::DeleteTable => self.table(message::DELETE_TABLE, 0),
-            Command::AddChain { chain, comment } => self.add_chain(*chain, comment.as_deref()),
-            Command::AddHook { chain, priority } => self.add_hook(*chain, *priority),
-            Command::DeleteChain(chain) => self.chain(message::DELETE_CHAIN, 0, *chain, |_| {}),
-            Command::FlushChain(chain) => {
+            NftCommand::AddTable => self.table(message::NEW_TABLE, CREATE),
+            NftCommand::DeleteTable => self.table(message::DELETE_TABLE, 0),
+            NftCommand::AddChain { chain, comment } => self.add_chain(*chain, comment.as_deref()),
+            NftCommand::AddBaseChain { chain, priority } => self.add_hook(*chain, *priority),
+            NftCommand::DeleteChain(chain) => self.chain(message::DELETE_CHAIN, 0, *chain, |_| {}),
+            NftCommand::FlushChain(chain) => {
                 let table = self.table;
                 self.batch.message(message::DELETE_RULE, 0, |writer| {
                     writer.text(rules::TABLE, table);
                     writer.text(rules::CHAIN, chain);
                 });
             }
-            Command::AddRule(chain, rule) => self.add_rule(*chain, rule),
-            Command::AddSet(set, of) => self.add_set(*set, of),
-            Command::DeleteSet(set) | Command::DeleteMap(set) => self.delete_set(*set),
-            Command::FlushSet(set) => self.flush_set(*set),
-            Command::AddElements(set, elements) => {
+            NftCommand::AddRule(chain, rule) => self.add_rule(*chain, rule),
+            NftCommand::AddSet(set, of) => self.add_set(*set, of),
+            NftCommand::DeleteSet(set) | NftCommand::DeleteMap(set) => self.delete_set(*set),
+            NftCommand::FlushSet(set) => self.flush_set(*set),
+            NftCommand::AddElements(set, elements) => {
                 self.elements(message::NEW_ELEMENTS, CREATE, set, None, elements);
             }
-            Command::DeleteElements(set, elements) => {
+            NftCommand::DeleteElements(set, elements) => {
                 self.elements(message::DELETE_ELEMENTS, 0, set, None, elements);
             }
         }
@@ -113,7 +115,13 @@ impl<'a> Encoder<'a> {
             .message(kind, flags, |writer| writer.text(table::NAME, name));
     }
 
-    fn chain(&mut self, kind: u8, flags: u16, chain: ChainName, more: impl FnOnce(&mut Writer)) {
+    fn chain(
+        &mut self,
+        kind: u8,
+        flags: u16,
+        chain: ChainName,
+        more: impl FnOnce(&mut NetlinkWriter),
+    ) {
         let table = self.table;
         self.batch.message(kind, flags, |writer| {
             writer.text(chain::TABLE, table);
@@ -128,7 +136,7 @@ impl<'a> Encoder<'a> {
                 return;
             };
             writer.value(chain::USERDATA, |bytes| {
-                // A name that is too long for this is no comment.
+                // Cannot overflow: comments have at most 127 characters.
                 let length = u8::try_from(comment.len() + 1).unwrap_or(u8::MAX);
                 bytes.extend([chain::COMMENT, length]);
                 bytes.extend(comment.as_bytes());
@@ -148,7 +156,7 @@ impl<'a> Encoder<'a> {
         });
     }
 
-    fn rule(&mut self, chain: ChainName, body: impl FnOnce(&mut Writer)) {
+    fn rule(&mut self, chain: ChainName, body: impl FnOnce(&mut NetlinkWriter)) {
         let table = self.table;
         self.batch
             .message(message::NEW_RULE, CREATE | APPEND, |writer| {
@@ -159,45 +167,45 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Whether there is such a table.
-pub(super) fn ask_for_table(name: &str) -> Request {
-    Request::one(message::GET_TABLE, INET, |writer| {
+/// A query for the table.
+pub(super) fn get_table_request(name: &str) -> NetlinkGetRequest {
+    NetlinkGetRequest::get(message::GET_TABLE, INET, |writer| {
         writer.text(table::NAME, name);
     })
 }
 
-/// The group that is told of what happens to tables, as a bit.
-pub(super) const GROUP: u32 = 1 << 6;
+/// The multicast group of nftables notifications, as a bit mask.
+pub(super) const NFTABLES_MULTICAST_GROUP: u32 = 1 << 6;
 
-/// What has happened, as far as it matters.
+/// What a notification says about the agent's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
-    /// All that the transaction has done has been told.
-    Done,
-    /// The table that is asked about was deleted.
+pub(super) enum TableEvent {
+    /// End of a transaction.
+    TransactionDone,
+    /// The table was deleted.
     Deleted,
-    /// Something in it is other than before.
+    /// Something in the table changed.
     Changed,
-    /// It is about something else.
-    Elsewhere,
+    /// It is about another table or subsystem.
+    Unrelated,
 }
 
-/// Each message about an object begins with the name of its table.
-pub(super) fn event(message: &Message<'_>, table: &str) -> Event {
+/// Classifies a notification. Each notification about an object begins with the name of its table.
+pub(super) fn classify_event(message: &NetlinkMessage<'_>, table: &str) -> TableEvent {
     let [kind, subsystem] = message.kind.to_le_bytes();
     if subsystem != NFTABLES {
-        return Event::Elsewhere;
+        return TableEvent::Unrelated;
     }
     if kind == message::NEW_GENERATION {
-        return Event::Done;
+        return TableEvent::TransactionDone;
     }
     let name = message.attributes().find(table::NAME);
     let name = name.and_then(|name| name.strip_suffix(&[0]));
     match message.family() == Some(INET) && name == Some(table.as_bytes()) {
-        false => Event::Elsewhere,
-        true if kind == message::DELETE_TABLE => Event::Deleted,
-        true => Event::Changed,
+        false => TableEvent::Unrelated,
+        true if kind == message::DELETE_TABLE => TableEvent::Deleted,
+        true => TableEvent::Changed,
     }
 }
 
-pub(super) use sets::{ask_for_elements, first_key};
+pub(super) use sets::{dump_elements_request, first_key};

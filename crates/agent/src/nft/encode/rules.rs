@@ -1,13 +1,15 @@
-//! Rules, as expressions that put what a packet is like into registers and look at it there.
+//! Encodes rules as nftables expressions, which load packet fields into registers and compare them.
 
-use rhumb_netpol::Family;
+use rhumb_netpol::IpFamily;
 
-use super::Encoder;
-use super::sets::{self, Anonymous, octets};
-use crate::netlink::Writer;
-use crate::nft::expressions::{End, Field, Fields, Match, Rule, Side, Verdict};
+use super::BatchEncoder;
+use super::sets::{self, AnonymousSetRef, octets};
+use crate::netlink::NetlinkWriter;
 use crate::nft::names::{ChainName, SetName};
-use crate::nft::rules::family;
+use crate::nft::policy_rule_matches::family;
+use crate::nft::rule_expressions::{
+    ConcatenatedFields, NftRule, NftVerdict, PacketField, PacketMatch, PacketSide, VerdictStatement,
+};
 
 /// Attributes of rules.
 pub(super) const TABLE: u16 = 1;
@@ -17,7 +19,7 @@ const EXPRESSION: u16 = 1;
 const EXPRESSION_NAME: u16 = 1;
 const EXPRESSION_DATA: u16 = 2;
 
-/// Attributes of what is compared with, or becomes of a packet.
+/// Attributes of data: comparison values and verdicts.
 pub(super) const DATA_VALUE: u16 = 1;
 const DATA_VERDICT: u16 = 2;
 const VERDICT_CODE: u16 = 1;
@@ -30,27 +32,28 @@ pub(super) const LOOKUP_SET_ID: u16 = 4;
 const LOOKUP_FLAGS: u16 = 5;
 const LOOKUP_INVERTED: u32 = 1;
 
-/// The register of verdicts, and the first of those for values, which have four bytes each.
+/// The verdict register, and the first of the data registers, which have four bytes each.
 const VERDICT: u32 = 0;
 const FIRST: u32 = 8;
 
-/// Where in a packet something begins.
+/// Payload bases: the header from which an offset counts.
 const NETWORK: u32 = 1;
 const TRANSPORT: u32 = 2;
 
 pub(super) const ICMP: u8 = 1;
 pub(super) const ICMP6: u8 = 58;
 
-/// What can be looked up that is in no header.
+/// Keys of the `meta` expression.
 #[derive(Debug, Clone, Copy)]
-enum Meta {
+enum MetaKey {
     Family = 15,
     Protocol = 16,
-    PacketType = 19,
+    LinkPacketType = 19,
 }
 
+/// Keys of the `ct` expression.
 #[derive(Debug, Clone, Copy)]
-enum Conntrack {
+enum ConntrackKey {
     State = 0,
     Direction = 1,
 }
@@ -58,101 +61,104 @@ enum Conntrack {
 const RELATED: u32 = 4;
 const REPLY: u8 = 1;
 
+/// Operators of the `cmp` expression.
 #[derive(Debug, Clone, Copy)]
-enum Comparison {
+enum CmpOperator {
     Equal = 0,
     NotEqual = 1,
     AtMost = 3,
     AtLeast = 5,
 }
 
-pub(super) fn family_number(of: Family) -> u8 {
+pub(super) fn family_number(of: IpFamily) -> u8 {
     match of {
-        Family::V4 => 2,
-        Family::V6 => 10,
+        IpFamily::V4 => 2,
+        IpFamily::V6 => 10,
     }
 }
 
-impl Encoder<'_> {
-    /// Sets that belong to the rule come before it.
-    pub(super) fn add_rule(&mut self, chain: ChainName, rule: &Rule) {
-        let sets: Vec<Option<Anonymous>> = rule
+impl BatchEncoder<'_> {
+    /// Adds the anonymous sets of the rule, then the rule.
+    pub(super) fn add_rule(&mut self, chain: ChainName, rule: &NftRule) {
+        let sets: Vec<Option<AnonymousSetRef>> = rule
             .matches
             .iter()
             .map(|condition| match condition {
-                Match::Among(fields, elements) => Some(self.add_anonymous(*fields, elements)),
+                PacketMatch::InAnonymousSet(fields, elements) => {
+                    Some(self.add_anonymous(*fields, elements))
+                }
                 _ => None,
             })
             .collect();
         self.rule(chain, |writer| {
             writer.nested(EXPRESSIONS, |writer| {
-                let mut expressions = Expressions {
+                let mut expressions = RuleExpressionEncoder {
                     writer,
                     family: None,
                 };
                 for (condition, set) in rule.matches.iter().zip(sets) {
                     expressions.condition(condition, set);
                 }
-                expressions.end(rule.end);
+                expressions.end(rule.verdict);
             });
         });
     }
 }
 
-/// The expressions of one rule.
-struct Expressions<'a> {
-    writer: &'a mut Writer,
-    /// Of packets that have come so far in the rule: where fields are depends on it.
-    family: Option<Family>,
+/// Writes the expressions of one rule.
+struct RuleExpressionEncoder<'a> {
+    writer: &'a mut NetlinkWriter,
+    /// The family that the rule has already matched; the offsets of fields depend on it.
+    family: Option<IpFamily>,
 }
 
-impl Expressions<'_> {
-    fn condition(&mut self, condition: &Match, set: Option<Anonymous>) {
+impl RuleExpressionEncoder<'_> {
+    fn condition(&mut self, condition: &PacketMatch, set: Option<AnonymousSetRef>) {
         match condition {
-            Match::Family(family) => self.require_family(*family),
-            Match::Protocol(of) => self.require_protocol(sets::protocol(*of)),
-            Match::Address(side, first, last) => {
-                self.load(Field::Address(family(*first), *side), FIRST);
+            PacketMatch::Family(family) => self.require_family(*family),
+            PacketMatch::Protocol(of) => self.require_protocol(sets::protocol(*of)),
+            PacketMatch::Address(side, first, last) => {
+                self.load(PacketField::Address(family(*first), *side), FIRST);
                 self.between(&octets(*first), &octets(*last));
             }
-            Match::Port(side, first, last) => {
-                self.load(Field::Port(*side), FIRST);
+            PacketMatch::Port(side, first, last) => {
+                self.load(PacketField::Port(*side), FIRST);
                 self.between(&first.to_be_bytes(), &last.to_be_bytes());
             }
-            Match::HopLimit(limit) => {
-                self.require_family(Family::V6);
+            PacketMatch::HopLimit(limit) => {
+                self.require_family(IpFamily::V6);
                 self.payload(NETWORK, 7, 1, FIRST);
-                self.compare(Comparison::Equal, &[*limit]);
+                self.compare(CmpOperator::Equal, &[*limit]);
             }
-            Match::Icmp6(first, last) => {
+            PacketMatch::Icmp6(first, last) => {
                 self.require_protocol(ICMP6);
                 self.payload(TRANSPORT, 0, 1, FIRST);
                 self.between(&[*first], &[*last]);
             }
-            Match::Reply => {
-                self.conntrack(Conntrack::Direction);
-                self.compare(Comparison::Equal, &[REPLY]);
+            PacketMatch::Reply => {
+                self.conntrack(ConntrackKey::Direction);
+                self.compare(CmpOperator::Equal, &[REPLY]);
             }
-            Match::Related => {
-                self.conntrack(Conntrack::State);
+            PacketMatch::Related => {
+                self.conntrack(ConntrackKey::State);
                 self.mask(RELATED);
-                self.compare(Comparison::NotEqual, &0_u32.to_ne_bytes());
+                self.compare(CmpOperator::NotEqual, &0_u32.to_ne_bytes());
             }
-            Match::In(fields, name) => self.look_up(*fields, *name, 0),
-            Match::NotIn(fields, name) => self.look_up(*fields, *name, LOOKUP_INVERTED),
-            Match::Among(fields, _) => {
+            PacketMatch::InSet(fields, name) => self.look_up(*fields, *name, 0),
+            PacketMatch::NotInSet(fields, name) => self.look_up(*fields, *name, LOOKUP_INVERTED),
+            PacketMatch::InAnonymousSet(fields, _) => {
                 self.load_all(*fields);
                 self.expression("lookup", |writer| {
-                    set.into_iter().for_each(|set| set.name(writer));
+                    set.into_iter().for_each(|set| set.write_reference(writer));
                     writer.number(LOOKUP_SOURCE, FIRST);
                 });
             }
         }
     }
 
-    fn end(&mut self, end: End) {
+    fn end(&mut self, end: VerdictStatement) {
         match end {
-            End::Mapped(field, map) => {
+            VerdictStatement::VerdictMap(field, map) => {
                 self.load(field, FIRST);
                 self.expression("lookup", |writer| {
                     writer.text(LOOKUP_SET, map);
@@ -160,14 +166,14 @@ impl Expressions<'_> {
                     writer.number(LOOKUP_TARGET, VERDICT);
                 });
             }
-            End::Always(of) => self.expression("immediate", |writer| {
+            VerdictStatement::Immediate(of) => self.expression("immediate", |writer| {
                 writer.number(1, VERDICT);
                 writer.nested(2, |writer| verdict(writer, of));
             }),
         }
     }
 
-    fn look_up(&mut self, fields: Fields, set: SetName, flags: u32) {
+    fn look_up(&mut self, fields: ConcatenatedFields, set: SetName, flags: u32) {
         self.load_all(fields);
         self.expression("lookup", |writer| {
             writer.text(LOOKUP_SET, set);
@@ -178,9 +184,9 @@ impl Expressions<'_> {
         });
     }
 
-    /// One after the other, each from a register of its own on.
-    fn load_all(&mut self, fields: Fields) {
-        // What a field needs of a packet must not be looked up between them.
+    /// Loads the fields into consecutive registers.
+    fn load_all(&mut self, fields: ConcatenatedFields) {
+        // Matches that a field requires use the first register, so they must come before all loads.
         for field in fields.iter() {
             self.prepare(field);
         }
@@ -191,58 +197,62 @@ impl Expressions<'_> {
         }
     }
 
-    fn prepare(&mut self, field: Field) {
-        if let Field::Address(family, _) = field {
+    fn prepare(&mut self, field: PacketField) {
+        if let PacketField::Address(family, _) = field {
             self.assume_family(family);
         }
     }
 
-    fn load(&mut self, field: Field, register: u32) {
+    fn load(&mut self, field: PacketField, register: u32) {
         self.prepare(field);
         match field {
-            Field::PacketType => self.meta(Meta::PacketType, register),
-            Field::Family => self.meta(Meta::Family, register),
-            Field::Protocol => self.meta(Meta::Protocol, register),
-            Field::Address(Family::V4, Side::Source) => self.payload(NETWORK, 12, 4, register),
-            Field::Address(Family::V4, Side::Destination) => {
+            PacketField::LinkPacketType => self.meta(MetaKey::LinkPacketType, register),
+            PacketField::Family => self.meta(MetaKey::Family, register),
+            PacketField::Protocol => self.meta(MetaKey::Protocol, register),
+            PacketField::Address(IpFamily::V4, PacketSide::Source) => {
+                self.payload(NETWORK, 12, 4, register);
+            }
+            PacketField::Address(IpFamily::V4, PacketSide::Destination) => {
                 self.payload(NETWORK, 16, 4, register);
             }
-            Field::Address(Family::V6, Side::Source) => self.payload(NETWORK, 8, 16, register),
-            Field::Address(Family::V6, Side::Destination) => {
+            PacketField::Address(IpFamily::V6, PacketSide::Source) => {
+                self.payload(NETWORK, 8, 16, register);
+            }
+            PacketField::Address(IpFamily::V6, PacketSide::Destination) => {
                 self.payload(NETWORK, 24, 16, register);
             }
-            Field::Port(Side::Source) => self.payload(TRANSPORT, 0, 2, register),
-            Field::Port(Side::Destination) => self.payload(TRANSPORT, 2, 2, register),
+            PacketField::Port(PacketSide::Source) => self.payload(TRANSPORT, 0, 2, register),
+            PacketField::Port(PacketSide::Destination) => self.payload(TRANSPORT, 2, 2, register),
         }
     }
 
-    /// Only packets of that family have such a field.
-    fn assume_family(&mut self, family: Family) {
+    /// Matches the family unless the rule already has.
+    fn assume_family(&mut self, family: IpFamily) {
         if self.family != Some(family) {
             self.require_family(family);
         }
     }
 
-    fn require_family(&mut self, family: Family) {
-        self.meta(Meta::Family, FIRST);
-        self.compare(Comparison::Equal, &[family_number(family)]);
+    fn require_family(&mut self, family: IpFamily) {
+        self.meta(MetaKey::Family, FIRST);
+        self.compare(CmpOperator::Equal, &[family_number(family)]);
         self.family = Some(family);
     }
 
     fn require_protocol(&mut self, number: u8) {
-        self.meta(Meta::Protocol, FIRST);
-        self.compare(Comparison::Equal, &[number]);
+        self.meta(MetaKey::Protocol, FIRST);
+        self.compare(CmpOperator::Equal, &[number]);
     }
 
     fn between(&mut self, first: &[u8], last: &[u8]) {
         if first == last {
-            return self.compare(Comparison::Equal, first);
+            return self.compare(CmpOperator::Equal, first);
         }
-        self.compare(Comparison::AtLeast, first);
-        self.compare(Comparison::AtMost, last);
+        self.compare(CmpOperator::AtLeast, first);
+        self.compare(CmpOperator::AtMost, last);
     }
 
-    fn compare(&mut self, how: Comparison, with: &[u8]) {
+    fn compare(&mut self, how: CmpOperator, with: &[u8]) {
         self.expression("cmp", |writer| {
             writer.number(1, FIRST);
             writer.number(2, how as u32);
@@ -250,14 +260,14 @@ impl Expressions<'_> {
         });
     }
 
-    fn meta(&mut self, key: Meta, register: u32) {
+    fn meta(&mut self, key: MetaKey, register: u32) {
         self.expression("meta", |writer| {
             writer.number(1, register);
             writer.number(2, key as u32);
         });
     }
 
-    fn conntrack(&mut self, key: Conntrack) {
+    fn conntrack(&mut self, key: ConntrackKey) {
         self.expression("ct", |writer| {
             writer.number(1, FIRST);
             writer.number(2, key as u32);
@@ -273,7 +283,7 @@ impl Expressions<'_> {
         });
     }
 
-    /// Leaves these bits of the register.
+    /// Clears all other bits of the register.
     fn mask(&mut self, bits: u32) {
         self.expression("bitwise", |writer| {
             writer.number(1, FIRST);
@@ -287,7 +297,7 @@ impl Expressions<'_> {
         });
     }
 
-    fn expression(&mut self, name: &str, body: impl FnOnce(&mut Writer)) {
+    fn expression(&mut self, name: &str, body: impl FnOnce(&mut NetlinkWriter)) {
         self.writer.nested(EXPRESSION, |writer| {
             writer.text(EXPRESSION_NAME, name);
             writer.nested(EXPRESSION_DATA, body);
@@ -295,12 +305,12 @@ impl Expressions<'_> {
     }
 }
 
-pub(super) fn verdict(writer: &mut Writer, of: Verdict) {
+pub(super) fn verdict(writer: &mut NetlinkWriter, of: NftVerdict) {
     let (code, chain) = match of {
-        Verdict::Drop => (0, None),
-        Verdict::Accept => (1, None),
-        Verdict::Jump(chain) => (-3_i32, Some(chain)),
-        Verdict::Goto(chain) => (-4, Some(chain)),
+        NftVerdict::Drop => (0, None),
+        NftVerdict::Accept => (1, None),
+        NftVerdict::Jump(chain) => (-3_i32, Some(chain)),
+        NftVerdict::Goto(chain) => (-4, Some(chain)),
     };
     writer.nested(DATA_VERDICT, |writer| {
         writer.number(VERDICT_CODE, code.cast_unsigned());

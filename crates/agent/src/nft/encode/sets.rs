@@ -1,18 +1,18 @@
-//! Sets, maps and their elements.
+//! Encodes sets, maps and their elements.
 
 use std::fmt::Display;
 use std::net::IpAddr;
 
-use rhumb_netpol::{Family, Protocol};
+use rhumb_netpol::{IpFamily, Protocol};
 
-use super::{Encoder, INET, message, rules};
-use crate::netlink::{CREATE, Messages, Request, Writer};
-use crate::nft::elements::{Element, Kind, PacketType, SetType};
-use crate::nft::expressions::{Field, Fields, Verdict};
+use super::{BatchEncoder, INET, message, rules};
+use crate::netlink::{CREATE, NetlinkGetRequest, NetlinkMessages, NetlinkWriter};
 use crate::nft::names::{ChainName, SetName};
-use crate::nft::rules::family;
+use crate::nft::policy_rule_matches::family;
+use crate::nft::rule_expressions::{ConcatenatedFields, NftVerdict, PacketField};
+use crate::nft::set_elements::{LinkPacketType, NftDataType, NftSetElement, NftSetType};
 
-/// Attributes of sets.
+/// Attributes and flags of sets.
 mod set {
     pub(super) const TABLE: u16 = 1;
     pub(super) const NAME: u16 = 2;
@@ -24,10 +24,10 @@ mod set {
     pub(super) const DESCRIPTION: u16 = 9;
     pub(super) const ID: u16 = 10;
     pub(super) const USERDATA: u16 = 13;
-    /// Within the description.
+    /// Nested in DESCRIPTION.
     pub(super) const SIZE: u16 = 1;
     pub(super) const FIELDS: u16 = 2;
-    /// Each of the fields, and its only attribute.
+    /// Each field, and its only attribute.
     pub(super) const FIELD: u16 = 1;
     pub(super) const FIELD_LENGTH: u16 = 1;
 
@@ -54,11 +54,11 @@ mod list {
     pub(super) const USERDATA: u16 = 6;
     pub(super) const KEY_END: u16 = 10;
 
-    /// The first that is no longer in a range.
+    /// The element is the exclusive end of a range.
     pub(super) const INTERVAL_END: u32 = 1;
 }
 
-/// What nft keeps with sets and elements: types, each with a length of 4 and a number in the order of this machine.
+/// User data that nft stores with sets and elements: type, length 4, and a u32 in native byte order.
 mod kept {
     pub(super) const KEY_ORDER: u8 = 0;
     pub(super) const DATA_ORDER: u8 = 1;
@@ -68,7 +68,7 @@ mod kept {
     pub(super) const NO_ORDER: u32 = 0;
     pub(super) const ORDER_OF_MACHINE: u32 = 1;
     pub(super) const GREATEST_FIRST: u32 = 2;
-    /// A range that has no end.
+    /// A range without an end element.
     pub(super) const OPEN: u32 = 1;
 
     pub(super) fn number(bytes: &mut Vec<u8>, kind: u8, number: u32) {
@@ -77,64 +77,71 @@ mod kept {
     }
 }
 
-/// The name of a set without one, in which the kernel puts a number.
+/// Name template of anonymous sets; the kernel inserts a number.
 const ANONYMOUS: &str = "__set%d";
-/// How many bytes of elements a message has at most, about: an attribute cannot have more than 65,535.
+/// Approximate limit of element bytes per message: an attribute has at most 65,535 bytes.
 const ELEMENTS_BYTES_MAX: usize = 60_000;
-/// How nft counts up kinds of fields in one number.
+/// Bits per field in nft's type number of a concatenation.
 const KIND_BITS: u32 = 6;
 
-impl Kind {
-    /// As nft numbers them.
+impl NftDataType {
+    /// nft's number of the type.
     fn number(self) -> u32 {
         match self {
-            Kind::Family => 2,
-            Kind::V4 => 7,
-            Kind::V6 => 8,
-            Kind::Protocol => 12,
-            Kind::Port => 13,
-            Kind::Mark => 19,
-            Kind::PacketType => 31,
+            NftDataType::Family => 2,
+            NftDataType::V4 => 7,
+            NftDataType::V6 => 8,
+            NftDataType::Protocol => 12,
+            NftDataType::Port => 13,
+            NftDataType::Mark => 19,
+            NftDataType::LinkPacketType => 31,
         }
     }
 
     pub(super) fn bytes(self) -> u32 {
         match self {
-            Kind::Family | Kind::Protocol | Kind::PacketType => 1,
-            Kind::Port => 2,
-            Kind::V4 | Kind::Mark => 4,
-            Kind::V6 => 16,
+            NftDataType::Family | NftDataType::Protocol | NftDataType::LinkPacketType => 1,
+            NftDataType::Port => 2,
+            NftDataType::V4 | NftDataType::Mark => 4,
+            NftDataType::V6 => 16,
         }
     }
 
     fn order(self) -> u32 {
         match self {
-            Kind::V4 | Kind::V6 | Kind::Port => kept::GREATEST_FIRST,
-            Kind::Family | Kind::Protocol | Kind::PacketType | Kind::Mark => kept::ORDER_OF_MACHINE,
+            NftDataType::V4 | NftDataType::V6 | NftDataType::Port => kept::GREATEST_FIRST,
+            NftDataType::Family
+            | NftDataType::Protocol
+            | NftDataType::LinkPacketType
+            | NftDataType::Mark => kept::ORDER_OF_MACHINE,
         }
     }
 }
 
-impl Encoder<'_> {
-    pub(super) fn add_set(&mut self, name: SetName, of: &SetType) {
+impl BatchEncoder<'_> {
+    pub(super) fn add_set(&mut self, name: SetName, of: &NftSetType) {
         let table = self.table;
-        // The kernel wants an identifier, though the name is enough for us.
+        // The kernel requires an id, though commands refer to the set by name.
         let id = self.next_id();
         self.batch.message(message::NEW_SET, CREATE, |writer| {
             writer.text(set::TABLE, table);
             writer.text(set::NAME, name);
-            describe(writer, of, 0);
+            write_set_attributes(writer, of, 0);
             writer.number(set::ID, id);
-            keep(writer, of, false);
+            write_userdata(writer, of, false);
         });
     }
 
-    /// A set of a rule that is to come, with all its elements; by what the rule knows it.
-    pub(super) fn add_anonymous(&mut self, fields: Fields, elements: &[Element]) -> Anonymous {
-        let key: Vec<Kind> = fields.iter().map(Field::kind).collect();
-        let of = SetType {
+    /// Adds an anonymous set with its elements for a rule that follows.
+    pub(super) fn add_anonymous(
+        &mut self,
+        fields: ConcatenatedFields,
+        elements: &[NftSetElement],
+    ) -> AnonymousSetRef {
+        let key: Vec<NftDataType> = fields.iter().map(PacketField::kind).collect();
+        let of = NftSetType {
             is_interval: key.len() > 1,
-            ..SetType::of(&key)
+            ..NftSetType::of(&key)
         };
         let table = self.table;
         let id = self.next_id();
@@ -142,7 +149,7 @@ impl Encoder<'_> {
             writer.text(set::TABLE, table);
             writer.text(set::NAME, ANONYMOUS);
             let concatenated = if of.is_interval { set::CONCATENATED } else { 0 };
-            describe(writer, &of, set::ANONYMOUS | set::CONSTANT | concatenated);
+            write_set_attributes(writer, &of, set::ANONYMOUS | set::CONSTANT | concatenated);
             writer.number(set::ID, id);
             writer.nested(set::DESCRIPTION, |writer| {
                 writer.number(set::SIZE, u32::try_from(elements.len()).unwrap_or(u32::MAX));
@@ -150,7 +157,7 @@ impl Encoder<'_> {
                     writer.nested(set::FIELDS, |writer| field_lengths(writer, &of));
                 }
             });
-            keep(writer, &of, of.is_interval);
+            write_userdata(writer, &of, of.is_interval);
         });
         self.elements(
             message::NEW_ELEMENTS,
@@ -159,12 +166,12 @@ impl Encoder<'_> {
             Some(id),
             elements,
         );
-        Anonymous(id)
+        AnonymousSetRef(id)
     }
 
     fn next_id(&mut self) -> u32 {
-        self.anonymous += 1;
-        self.anonymous
+        self.last_set_id += 1;
+        self.last_set_id
     }
 
     pub(super) fn delete_set(&mut self, name: SetName) {
@@ -175,7 +182,7 @@ impl Encoder<'_> {
         });
     }
 
-    /// Elements that are deleted without being named are all.
+    /// A delete message without elements deletes all elements.
     pub(super) fn flush_set(&mut self, name: SetName) {
         let table = self.table;
         self.batch.message(message::DELETE_ELEMENTS, 0, |writer| {
@@ -184,14 +191,14 @@ impl Encoder<'_> {
         });
     }
 
-    /// As many messages as it takes.
+    /// Adds or deletes elements, in as many messages as needed.
     pub(super) fn elements(
         &mut self,
         kind: u8,
         flags: u16,
         name: &impl Display,
         id: Option<u32>,
-        elements: &[Element],
+        elements: &[NftSetElement],
     ) {
         let table = self.table;
         let mut rest = elements.iter().peekable();
@@ -217,18 +224,18 @@ impl Encoder<'_> {
     }
 }
 
-/// By what a rule knows a set that was made for it.
+/// Refers to an anonymous set of the same batch.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Anonymous(u32);
+pub(super) struct AnonymousSetRef(u32);
 
-impl Anonymous {
-    pub(super) fn name(self, writer: &mut Writer) {
+impl AnonymousSetRef {
+    pub(super) fn write_reference(self, writer: &mut NetlinkWriter) {
         writer.text(rules::LOOKUP_SET, ANONYMOUS);
         writer.number(rules::LOOKUP_SET_ID, self.0);
     }
 }
 
-fn describe(writer: &mut Writer, of: &SetType, more: u32) {
+fn write_set_attributes(writer: &mut NetlinkWriter, of: &NftSetType, more: u32) {
     let interval = if of.is_interval { set::INTERVAL } else { 0 };
     let map = if of.is_map { set::MAP } else { 0 };
     writer.number(set::FLAGS, more | interval | map);
@@ -246,12 +253,12 @@ fn describe(writer: &mut Writer, of: &SetType, more: u32) {
     }
 }
 
-/// Each field of a concatenation begins at a multiple of four bytes.
+/// Fields of a concatenation are padded to multiples of four bytes.
 fn padded(bytes: u32) -> u32 {
     bytes.next_multiple_of(4)
 }
 
-fn field_lengths(writer: &mut Writer, of: &SetType) {
+fn field_lengths(writer: &mut NetlinkWriter, of: &NftSetType) {
     for kind in &of.key {
         writer.nested(set::FIELD, |writer| {
             writer.number(set::FIELD_LENGTH, kind.bytes());
@@ -259,8 +266,8 @@ fn field_lengths(writer: &mut Writer, of: &SetType) {
     }
 }
 
-/// What nft needs to show the set.
-fn keep(writer: &mut Writer, of: &SetType, is_merged: bool) {
+/// User data that `nft list` needs to display the set.
+fn write_userdata(writer: &mut NetlinkWriter, of: &NftSetType, is_merged: bool) {
     writer.value(set::USERDATA, |bytes| {
         let order = match of.key.as_slice() {
             [one] => one.order(),
@@ -276,10 +283,10 @@ fn keep(writer: &mut Writer, of: &SetType, is_merged: bool) {
     });
 }
 
-fn write_element(writer: &mut Writer, element: &Element, is_first: bool) {
+fn write_element(writer: &mut NetlinkWriter, element: &NftSetElement, is_first: bool) {
     match element {
-        Element::Range(first, last) => write_range(writer, *first, *last, is_first),
-        Element::Goto(address, chain) => write_goto(writer, *address, *chain),
+        NftSetElement::Range(first, last) => write_range(writer, *first, *last, is_first),
+        NftSetElement::Goto(address, chain) => write_goto(writer, *address, *chain),
         _ => writer.nested(list::ELEMENT, |writer| {
             let (first, last) = keys(element);
             key(writer, list::KEY, &first);
@@ -290,13 +297,13 @@ fn write_element(writer: &mut Writer, element: &Element, is_first: bool) {
     }
 }
 
-fn key(writer: &mut Writer, kind: u16, value: &[u8]) {
+fn key(writer: &mut NetlinkWriter, kind: u16, value: &[u8]) {
     writer.nested(kind, |writer| writer.bytes(rules::DATA_VALUE, value));
 }
 
-/// The kernel has ranges as places where they begin and end, and there is always one where everything begins.
-fn write_range(writer: &mut Writer, first: IpAddr, last: IpAddr, is_first: bool) {
-    let mut place = |address: IpAddr, is_end: bool, is_open: bool| {
+/// Interval sets are stored as start and end elements, and begin with an end element at the lowest address.
+fn write_range(writer: &mut NetlinkWriter, first: IpAddr, last: IpAddr, is_first: bool) {
+    let mut boundary = |address: IpAddr, is_end: bool, is_open: bool| {
         writer.nested(list::ELEMENT, |writer| {
             if is_end {
                 writer.number(list::FLAGS, list::INTERVAL_END);
@@ -311,24 +318,24 @@ fn write_range(writer: &mut Writer, first: IpAddr, last: IpAddr, is_first: bool)
     };
     let lowest = lowest(family(first));
     if is_first && first != lowest {
-        place(lowest, true, false);
+        boundary(lowest, true, false);
     }
-    let end = following(last);
-    place(first, false, end.is_none());
+    let end = next_address(last);
+    boundary(first, false, end.is_none());
     if let Some(end) = end {
-        place(end, true, false);
+        boundary(end, true, false);
     }
 }
 
-fn lowest(of: Family) -> IpAddr {
+fn lowest(of: IpFamily) -> IpAddr {
     match of {
-        Family::V4 => IpAddr::V4(0.into()),
-        Family::V6 => IpAddr::V6(0.into()),
+        IpFamily::V4 => IpAddr::V4(0.into()),
+        IpFamily::V6 => IpAddr::V6(0.into()),
     }
 }
 
-/// None comes after the last.
-fn following(address: IpAddr) -> Option<IpAddr> {
+/// `None` after the highest address.
+fn next_address(address: IpAddr) -> Option<IpAddr> {
     match address {
         IpAddr::V4(address) => {
             let next = address.to_bits().checked_add(1)?;
@@ -341,17 +348,17 @@ fn following(address: IpAddr) -> Option<IpAddr> {
     }
 }
 
-fn write_goto(writer: &mut Writer, address: IpAddr, chain: ChainName) {
+fn write_goto(writer: &mut NetlinkWriter, address: IpAddr, chain: ChainName) {
     writer.nested(list::ELEMENT, |writer| {
         key(writer, list::KEY, &octets(address));
         writer.nested(list::DATA, |writer| {
-            rules::verdict(writer, Verdict::Goto(chain));
+            rules::verdict(writer, NftVerdict::Goto(chain));
         });
     });
 }
 
-/// The key of an element; of a range, both its ends.
-fn keys(element: &Element) -> (Vec<u8>, Option<Vec<u8>>) {
+/// The key of an element; for a range, its first and last key.
+fn keys(element: &NftSetElement) -> (Vec<u8>, Option<Vec<u8>>) {
     let join = |fields: &[&[u8]]| {
         let mut bytes = Vec::with_capacity(32);
         for field in fields {
@@ -361,28 +368,28 @@ fn keys(element: &Element) -> (Vec<u8>, Option<Vec<u8>>) {
         bytes
     };
     match element {
-        Element::Mark(mark) => (mark.to_ne_bytes().to_vec(), None),
-        Element::PacketType(PacketType::Broadcast) => (vec![1], None),
-        Element::PacketType(PacketType::Multicast) => (vec![2], None),
-        Element::Icmp(Family::V4) => (vec![rules::ICMP], None),
-        Element::Icmp(Family::V6) => (vec![rules::ICMP6], None),
-        Element::Address(address) | Element::Range(address, _) | Element::Goto(address, _) => {
-            (octets(*address), None)
-        }
-        Element::Oneself(address) => {
+        NftSetElement::Mark(mark) => (mark.to_ne_bytes().to_vec(), None),
+        NftSetElement::LinkPacketType(LinkPacketType::Broadcast) => (vec![1], None),
+        NftSetElement::LinkPacketType(LinkPacketType::Multicast) => (vec![2], None),
+        NftSetElement::Icmp(IpFamily::V4) => (vec![rules::ICMP], None),
+        NftSetElement::Icmp(IpFamily::V6) => (vec![rules::ICMP6], None),
+        NftSetElement::Address(address)
+        | NftSetElement::Range(address, _)
+        | NftSetElement::Goto(address, _) => (octets(*address), None),
+        NftSetElement::SelfPair(address) => {
             let address = octets(*address);
             (join(&[&address, &address]), None)
         }
-        Element::Port(address, of, port) => {
+        NftSetElement::Port(address, of, port) => {
             let (address, of) = (octets(*address), protocol(*of));
             (join(&[&address, &[of], &port.to_be_bytes()]), None)
         }
-        Element::OfFamily(first, last) => {
+        NftSetElement::FamilyRange(first, last) => {
             let of = [rules::family_number(family(*first))];
             let key = |address| join(&[&of, &octets(address)]);
             (key(*first), Some(key(*last)))
         }
-        Element::OfProtocol(of, first, last) => {
+        NftSetElement::ProtocolPorts(of, first, last) => {
             let of = [protocol(*of)];
             let key = |port: u16| join(&[&of, &port.to_be_bytes()]);
             (key(*first), Some(key(*last)))
@@ -405,20 +412,20 @@ pub(super) fn protocol(of: Protocol) -> u8 {
     }
 }
 
-/// What a set has in it.
-pub(in crate::nft) fn ask_for_elements(table: &str, name: SetName) -> Request {
-    Request::all(message::GET_ELEMENTS, INET, |writer| {
+/// A query for the elements of a set.
+pub(in crate::nft) fn dump_elements_request(table: &str, name: SetName) -> NetlinkGetRequest {
+    NetlinkGetRequest::dump(message::GET_ELEMENTS, INET, |writer| {
         writer.text(list::TABLE, table);
         writer.text(list::SET, name);
     })
 }
 
-/// The key of the first element in an answer, if there is one.
+/// The key of the first element in a response, if there is one.
 pub(in crate::nft) fn first_key(answer: &[u8]) -> Option<&[u8]> {
-    let mut all = Messages(answer);
+    let mut all = NetlinkMessages(answer);
     all.find_map(|message| {
-        let elements = message.attributes().within(list::ELEMENTS)?;
-        let key = elements.within(list::ELEMENT)?.within(list::KEY)?;
+        let elements = message.attributes().nested(list::ELEMENTS)?;
+        let key = elements.nested(list::ELEMENT)?.nested(list::KEY)?;
         key.find(rules::DATA_VALUE)
     })
 }

@@ -1,39 +1,39 @@
-//! Commands in the words of nft, for a small program and for each kind of change.
+//! The nft commands for a small ruleset and for each kind of delta.
 
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use rhumb_netpol::program::{
-    Chain, ChainId, Changes, Element, GroupId, Peer, Ports, Program, Redirection, Rule, Set, SetId,
-    SetKind,
+use rhumb_netpol::ruleset::{
+    AllowRule, DispatchChange, IpSet, IpSetElement, IpSetId, IpSetKind, NodeRuleset, PeerMatch,
+    PolicyChain, PolicyChainId, PolicyGroupId, PortMatch, RulesetDelta,
 };
-use rhumb_netpol::{Direction, Family, Name, Protocol};
+use rhumb_netpol::{Direction, IpFamily, NamespacedName, Protocol};
 
-use super::{Held, Marker, Table};
+use super::{NftTable, PodCidrRanges, TableMarker};
 
-const CLIENTS: SetId = SetId {
+const CLIENTS: IpSetId = IpSetId {
     number: 1,
-    family: Family::V4,
+    family: IpFamily::V4,
 };
-const WEB: SetId = SetId {
+const WEB: IpSetId = IpSetId {
     number: 2,
-    family: Family::V6,
+    family: IpFamily::V6,
 };
-const IN: ChainId = ChainId {
+const IN: PolicyChainId = PolicyChainId {
     number: 7,
     direction: Direction::Ingress,
 };
-const OUT: ChainId = ChainId {
+const OUT: PolicyChainId = PolicyChainId {
     number: 7,
     direction: Direction::Egress,
 };
-const GROUP_IN: GroupId = GroupId {
+const GROUP_IN: PolicyGroupId = PolicyGroupId {
     number: 3,
     direction: Direction::Ingress,
 };
-const GROUP_OUT: GroupId = GroupId {
+const GROUP_OUT: PolicyGroupId = PolicyGroupId {
     number: 4,
     direction: Direction::Egress,
 };
@@ -42,63 +42,63 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-fn table() -> Table {
-    Table::new("t").unwrap()
+fn table() -> NftTable {
+    NftTable::new("t").unwrap()
 }
 
-fn address(text: &str) -> Element {
-    Element {
+fn address(text: &str) -> IpSetElement {
+    IpSetElement {
         address: ip(text),
         port: None,
     }
 }
 
-fn port(text: &str, protocol: Protocol, port: u16) -> Element {
-    Element {
+fn port(text: &str, protocol: Protocol, port: u16) -> IpSetElement {
+    IpSetElement {
         address: ip(text),
         port: Some((protocol, port)),
     }
 }
 
-fn rule(family: Option<Family>, peer: Peer, ports: Ports) -> Rule {
-    Rule {
+fn rule(family: Option<IpFamily>, peer: PeerMatch, ports: PortMatch) -> AllowRule {
+    AllowRule {
         family,
         peer,
         ports,
     }
 }
 
-fn small() -> Program {
-    let policy = Name::new("shop", "web");
+fn small() -> NodeRuleset {
+    let policy = NamespacedName::new("shop", "web");
     let incoming = vec![
         rule(
-            Some(Family::V4),
-            Peer::In(CLIENTS),
-            Ports::Ranges(Protocol::Tcp, vec![(80, 80), (8000, 8100)]),
+            Some(IpFamily::V4),
+            PeerMatch::InSet(CLIENTS),
+            PortMatch::Ranges(Protocol::Tcp, vec![(80, 80), (8000, 8100)]),
         ),
-        rule(Some(Family::V6), Peer::Anyone, Ports::In(WEB)),
+        rule(Some(IpFamily::V6), PeerMatch::Any, PortMatch::InSet(WEB)),
     ];
     let outgoing = vec![rule(
-        Some(Family::V4),
-        Peer::Ranges(vec![
+        Some(IpFamily::V4),
+        PeerMatch::Ranges(vec![
             (ip("10.0.0.0"), ip("10.0.0.9")),
             (ip("192.0.2.1"), ip("192.0.2.1")),
         ]),
-        Ports::Any,
+        PortMatch::Any,
     )];
-    Program {
+    NodeRuleset {
         sets: BTreeMap::from([
             (
                 CLIENTS,
-                Set {
-                    kind: SetKind::Addresses,
+                IpSet {
+                    kind: IpSetKind::Addresses,
                     elements: BTreeSet::from([address("10.1.0.2"), address("10.1.0.3")]),
                 },
             ),
             (
                 WEB,
-                Set {
-                    kind: SetKind::Ports,
+                IpSet {
+                    kind: IpSetKind::Ports,
                     elements: BTreeSet::from([port("fd00::2", Protocol::Sctp, 80)]),
                 },
             ),
@@ -106,14 +106,14 @@ fn small() -> Program {
         chains: BTreeMap::from([
             (
                 IN,
-                Chain {
+                PolicyChain {
                     policy: policy.clone(),
                     rules: incoming,
                 },
             ),
             (
                 OUT,
-                Chain {
+                PolicyChain {
                     policy,
                     rules: outgoing,
                 },
@@ -125,30 +125,30 @@ fn small() -> Program {
             ((Direction::Ingress, ip("fd00::2")), GROUP_IN),
             ((Direction::Egress, ip("10.1.0.2")), GROUP_OUT),
         ]),
-        known: BTreeSet::from([ip("10.1.0.2"), ip("10.1.0.9"), ip("fd00::2")]),
+        known_addresses: BTreeSet::from([ip("10.1.0.2"), ip("10.1.0.9"), ip("fd00::2")]),
     }
 }
 
 #[test]
-fn a_small_program_as_a_whole() {
-    let held = Held::of(["10.1.0.0/24"]);
-    let script = table().whole(&small(), &held, Marker::of(0x2a_0002));
+fn small_ruleset_script() {
+    let held = PodCidrRanges::from_cidrs(["10.1.0.0/24"]);
+    let script = table().replacement_script(&small(), &held, TableMarker::of(0x2a_0002));
     assert_eq!(script.to_string(), include_str!("small.nft"));
 }
 
 #[test]
-fn each_change_is_one_or_a_few_lines() {
-    check(Changes::default(), "");
+fn each_change_needs_few_commands() {
+    check(RulesetDelta::default(), "");
     check(
-        Changes {
-            new_sets: BTreeMap::from([(CLIENTS, SetKind::Addresses), (WEB, SetKind::Ports)]),
-            ..Changes::default()
+        RulesetDelta {
+            new_sets: BTreeMap::from([(CLIENTS, IpSetKind::Addresses), (WEB, IpSetKind::Ports)]),
+            ..RulesetDelta::default()
         },
         "add set inet t s1-4 { type ipv4_addr; }
          add set inet t s2-6 { type ipv6_addr . inet_proto . inet_service; }",
     );
     check(
-        Changes {
+        RulesetDelta {
             added_elements: BTreeMap::from([(
                 WEB,
                 vec![
@@ -157,15 +157,15 @@ fn each_change_is_one_or_a_few_lines() {
                 ],
             )]),
             removed_elements: BTreeMap::from([(CLIENTS, vec![address("10.1.0.7")])]),
-            ..Changes::default()
+            ..RulesetDelta::default()
         },
         "delete element inet t s1-4 { 10.1.0.7 }
          add element inet t s2-6 { fd00::3 . udp . 53, fd00::4 . tcp . 53 }",
     );
     check(
-        Changes {
+        RulesetDelta {
             chains: BTreeMap::from([(OUT, small().chains[&OUT].clone())]),
-            ..Changes::default()
+            ..RulesetDelta::default()
         },
         "add chain inet t p7-out { comment \"shop/web\"; }
          add chain inet t p7-out-re { comment \"shop/web\"; }
@@ -177,9 +177,9 @@ fn each_change_is_one_or_a_few_lines() {
          add rule inet t p7-out-re ip saddr 192.0.2.1 accept",
     );
     check(
-        Changes {
+        RulesetDelta {
             groups: BTreeMap::from([(GROUP_IN, vec![IN])]),
-            ..Changes::default()
+            ..RulesetDelta::default()
         },
         "add chain inet t g3-in
          add chain inet t g3-in-re
@@ -190,21 +190,21 @@ fn each_change_is_one_or_a_few_lines() {
          add rule inet t g3-in-re drop",
     );
     check(
-        Changes {
-            known_added: BTreeSet::from([ip("fd00::9"), ip("10.1.0.8")]),
-            known_removed: BTreeSet::from([ip("10.1.0.7")]),
-            ..Changes::default()
+        RulesetDelta {
+            known_addresses_added: BTreeSet::from([ip("fd00::9"), ip("10.1.0.8")]),
+            known_addresses_removed: BTreeSet::from([ip("10.1.0.7")]),
+            ..RulesetDelta::default()
         },
         "delete element inet t known4 { 10.1.0.7 }
          add element inet t known4 { 10.1.0.8 }
          add element inet t known6 { fd00::9 }",
     );
     check(
-        Changes {
+        RulesetDelta {
             removed_groups: vec![GROUP_OUT],
             removed_chains: vec![OUT],
             removed_sets: vec![CLIENTS],
-            ..Changes::default()
+            ..RulesetDelta::default()
         },
         "delete chain inet t g4-out
          delete chain inet t g4-out-re
@@ -215,9 +215,9 @@ fn each_change_is_one_or_a_few_lines() {
 }
 
 #[test]
-fn an_address_may_reach_itself_while_it_is_isolated_in_any_direction() {
-    // In the program afterwards, 10.1.0.2 is isolated in both directions, fd00::2 for ingress, and no others.
-    let other = GroupId {
+fn isolated_addresses_may_reach_themselves() {
+    // In the resulting ruleset, 10.1.0.2 is isolated in both directions, fd00::2 for ingress, and no other address.
+    let other = PolicyGroupId {
         number: 9,
         ..GROUP_IN
     };
@@ -260,15 +260,15 @@ fn an_address_may_reach_itself_while_it_is_isolated_in_any_direction() {
 }
 
 #[test]
-fn what_is_no_pods_address_passes_only_where_nobody_is_isolated() {
-    let nobody = Program::default();
-    let mut somebody = Program::default();
+fn non_pod_addresses_pass_only_while_no_pod_is_isolated() {
+    let nobody = NodeRuleset::default();
+    let mut somebody = NodeRuleset::default();
     let key = (Direction::Ingress, ip("10.1.0.2"));
     somebody.dispatch.insert(key, GROUP_IN);
     let come = redirect(&[(Direction::Ingress, "10.1.0.2", moved(None, Some(GROUP_IN)))]);
     let gone = redirect(&[(Direction::Ingress, "10.1.0.2", moved(Some(GROUP_IN), None))]);
     let other = redirect(&[(Direction::Ingress, "10.1.0.9", moved(None, Some(GROUP_IN)))]);
-    let lines = |changes: &Changes, program: &Program| -> Vec<String> {
+    let lines = |changes: &RulesetDelta, program: &NodeRuleset| -> Vec<String> {
         let script = update(changes, program, None);
         let about = script.lines().filter(|line| line.contains("nobodys"));
         about.map(str::to_owned).collect()
@@ -283,8 +283,9 @@ fn what_is_no_pods_address_passes_only_where_nobody_is_isolated() {
     let flushed = ["nobodys", "nobodys4", "nobodys6"].map(|set| format!("flush set inet t {set}"));
     assert_eq!(lines(&gone, &nobody), flushed);
     assert_eq!(lines(&other, &somebody), Vec::<String>::new());
-    let has_all = |program: &Program| {
-        let script = table().whole(program, &Held::default(), Marker::of(1));
+    let has_all = |program: &NodeRuleset| {
+        let script =
+            table().replacement_script(program, &PodCidrRanges::default(), TableMarker::of(1));
         let script = script.to_string();
         added.map(|line| script.lines().any(|it| it == line))
     };
@@ -293,10 +294,10 @@ fn what_is_no_pods_address_passes_only_where_nobody_is_isolated() {
 }
 
 #[test]
-fn the_blocks_of_a_node_are_replaced_at_once() {
-    let held = Held::of(["10.2.0.0/24", "fd00:2::/64"]);
+fn node_cidrs_are_replaced_in_one_batch() {
+    let held = PodCidrRanges::from_cidrs(["10.2.0.0/24", "fd00:2::/64"]);
     assert_eq!(
-        update(&Changes::default(), &small(), Some(&held)),
+        update(&RulesetDelta::default(), &small(), Some(&held)),
         "flush set inet t held4\n\
          add element inet t held4 { 10.2.0.0-10.2.0.255 }\n\
          flush set inet t held6\n\
@@ -305,54 +306,55 @@ fn the_blocks_of_a_node_are_replaced_at_once() {
 }
 
 #[test]
-fn many_elements_take_several_messages_that_are_one_command() {
+fn many_elements_are_split_into_messages_of_one_command() {
     let elements = |count: u32| {
         let addresses = (0..count).map(|at| std::net::Ipv4Addr::from(0x0a00_0000 + at));
-        let elements = addresses.map(|address| Element {
+        let elements = addresses.map(|address| IpSetElement {
             address: address.into(),
             port: None,
         });
         BTreeMap::from([(CLIENTS, elements.collect())])
     };
     for (count, messages) in [(1, 1), (3_000, 1), (10_000, 3), (100_000, 27)] {
-        let changes = Changes {
+        let changes = RulesetDelta {
             added_elements: elements(count),
-            known_added: BTreeSet::from([ip("fd00::9")]),
-            ..Changes::default()
+            known_addresses_added: BTreeSet::from([ip("fd00::9")]),
+            ..RulesetDelta::default()
         };
-        let script = table().update(Marker::of(1), &changes, &small(), None);
+        let script = table().update_script(TableMarker::of(1), &changes, &small(), None);
         let (_, ends) = script.encode();
-        // The marker is looked at first, and a known address comes last.
+        // The marker is checked first, and a known address is added last.
         assert_eq!(ends, [1, 2, 2 + messages, 3 + messages], "{count}");
     }
 }
 
-fn moved(before: Option<GroupId>, after: Option<GroupId>) -> Redirection {
-    Redirection { before, after }
+fn moved(before: Option<PolicyGroupId>, after: Option<PolicyGroupId>) -> DispatchChange {
+    DispatchChange { before, after }
 }
 
-fn redirect(of: &[(Direction, &str, Redirection)]) -> Changes {
+fn redirect(of: &[(Direction, &str, DispatchChange)]) -> RulesetDelta {
     let all = of.iter();
-    Changes {
+    RulesetDelta {
         dispatch: all
             .map(|(direction, address, moved)| ((*direction, ip(address)), *moved))
             .collect(),
-        ..Changes::default()
+        ..RulesetDelta::default()
     }
 }
 
-/// What an update does after it has made sure that the table is the one that it is for.
-fn update(changes: &Changes, program: &Program, held: Option<&Held>) -> String {
-    let marker = Marker::of(0x2a_0002);
-    let script = table().update(marker, changes, program, held);
+/// The commands of an update after the marker check.
+fn update(changes: &RulesetDelta, program: &NodeRuleset, held: Option<&PodCidrRanges>) -> String {
+    let marker = TableMarker::of(0x2a_0002);
+    let script = table().update_script(marker, changes, program, held);
     let script = script.to_string();
     let guard =
         "delete element inet t marker { 0x2a0002 }\nadd element inet t marker { 0x2a0002 }\n";
     let rest = script.strip_prefix(guard);
-    rest.expect("a look at the marker").to_owned()
+    rest.expect("the script begins with the marker check")
+        .to_owned()
 }
 
-fn check(changes: Changes, lines: &str) {
+fn check(changes: RulesetDelta, lines: &str) {
     let script = update(&changes, &small(), None);
     let shown: Vec<&str> = script.lines().collect();
     let expected: Vec<&str> = lines.lines().map(str::trim).collect();
@@ -360,22 +362,22 @@ fn check(changes: Changes, lines: &str) {
 }
 
 #[test]
-fn names_of_policies_are_comments_where_nft_takes_them() {
+fn policy_names_are_comments_where_nft_allows_them() {
     use super::names::comment;
-    let name = |length: usize| Name::new("a".repeat(63), "b".repeat(length - 64));
+    let name = |length: usize| NamespacedName::new("a".repeat(63), "b".repeat(length - 64));
     assert_eq!(
-        comment(&Name::new("shop", "web")).as_deref(),
+        comment(&NamespacedName::new("shop", "web")).as_deref(),
         Some("shop/web")
     );
     assert_eq!(comment(&name(127)).map(|it| it.len()), Some(127));
     assert_eq!(comment(&name(128)), None);
     for odd in ["a\"b", "a\\b", "a b", "a\nb", "ä"] {
-        assert_eq!(comment(&Name::new("shop", odd)), None, "{odd:?}");
+        assert_eq!(comment(&NamespacedName::new("shop", odd)), None, "{odd:?}");
     }
 }
 
 #[test]
-fn tables_have_names_that_nft_takes() {
+fn invalid_table_names_are_rejected() {
     for (name, is_fine) in [
         ("rhumb", true),
         ("rhumb-node_2", true),
@@ -386,6 +388,6 @@ fn tables_have_names_that_nft_takes() {
         ("a;b", false),
         (&"a".repeat(65), false),
     ] {
-        assert_eq!(Table::new(name).is_ok(), is_fine, "{name:?}");
+        assert_eq!(NftTable::new(name).is_ok(), is_fine, "{name:?}");
     }
 }

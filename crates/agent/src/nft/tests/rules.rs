@@ -1,15 +1,19 @@
-//! Rules of policies as rules of the kernel.
+//! Translation of policy rules to nftables matches.
 
-use rhumb_netpol::program::{Peer, Ports, Rule};
-use rhumb_netpol::{Direction, Family, Protocol};
+use rhumb_netpol::ruleset::{AllowRule, PeerMatch, PortMatch};
+use rhumb_netpol::{Direction, IpFamily, Protocol};
 
-use super::super::names::Way;
-use super::super::rules::matches;
+use super::super::names::ConntrackDirection;
+use super::super::policy_rule_matches::rule_matches;
 use super::{CLIENTS, WEB, ip, rule};
 
-/// In the words of nft.
-fn rows(rule: &Rule, direction: Direction, way: Way) -> Vec<String> {
-    let rows = matches(rule, direction, way).into_iter();
+/// The matches in nft syntax.
+fn rows(
+    rule: &AllowRule,
+    direction: Direction,
+    conntrack_direction: ConntrackDirection,
+) -> Vec<String> {
+    let rows = rule_matches(rule, direction, conntrack_direction).into_iter();
     rows.map(|row| {
         let words: Vec<String> = row.iter().map(ToString::to_string).collect();
         words.join(" ")
@@ -18,113 +22,113 @@ fn rows(rule: &Rule, direction: Direction, way: Way) -> Vec<String> {
 }
 
 #[test]
-fn every_rule_has_a_form_for_each_direction_and_way() {
+fn every_rule_is_rendered_for_each_direction_and_conntrack_direction() {
+    use ConntrackDirection::{Original, Reply};
     use Direction::{Egress, Ingress};
-    use Way::{Back, There};
-    let v4 = Some(Family::V4);
-    let block = |first: &str, last: &str| Peer::Ranges(vec![(ip(first), ip(last))]);
-    let tcp_80 = || Ports::Ranges(Protocol::Tcp, vec![(80, 80)]);
-    for (rule, direction, way, expected) in [
+    let v4 = Some(IpFamily::V4);
+    let block = |first: &str, last: &str| PeerMatch::Ranges(vec![(ip(first), ip(last))]);
+    let tcp_80 = || PortMatch::Ranges(Protocol::Tcp, vec![(80, 80)]);
+    for (rule, direction, conntrack_direction, expected) in [
         (
-            rule(None, Peer::Anyone, Ports::Any),
+            rule(None, PeerMatch::Any, PortMatch::Any),
             Ingress,
-            There,
+            Original,
             vec![""],
         ),
         (
-            rule(v4, Peer::Anyone, Ports::Any),
+            rule(v4, PeerMatch::Any, PortMatch::Any),
             Ingress,
-            There,
+            Original,
             vec!["meta nfproto ipv4"],
         ),
         (
-            rule(None, Peer::Anyone, Ports::All(Protocol::Sctp)),
+            rule(None, PeerMatch::Any, PortMatch::AllPortsOf(Protocol::Sctp)),
             Egress,
-            There,
+            Original,
             vec!["meta l4proto sctp"],
         ),
         (
-            rule(None, Peer::Anyone, tcp_80()),
+            rule(None, PeerMatch::Any, tcp_80()),
             Egress,
-            Back,
+            Reply,
             vec!["meta l4proto tcp th sport 80"],
         ),
         (
-            rule(v4, Peer::In(CLIENTS), tcp_80()),
+            rule(v4, PeerMatch::InSet(CLIENTS), tcp_80()),
             Ingress,
-            There,
+            Original,
             vec!["ip saddr @s1-4 meta l4proto tcp th dport 80"],
         ),
         (
-            rule(v4, Peer::In(CLIENTS), tcp_80()),
+            rule(v4, PeerMatch::InSet(CLIENTS), tcp_80()),
             Ingress,
-            Back,
+            Reply,
             vec!["ip daddr @s1-4 meta l4proto tcp th sport 80"],
         ),
         (
-            rule(v4, Peer::In(CLIENTS), tcp_80()),
+            rule(v4, PeerMatch::InSet(CLIENTS), tcp_80()),
             Egress,
-            There,
+            Original,
             vec!["ip daddr @s1-4 meta l4proto tcp th dport 80"],
         ),
         (
-            rule(v4, Peer::In(CLIENTS), tcp_80()),
+            rule(v4, PeerMatch::InSet(CLIENTS), tcp_80()),
             Egress,
-            Back,
+            Reply,
             vec!["ip saddr @s1-4 meta l4proto tcp th sport 80"],
         ),
-        // Ports are the destination's, whoever the peer is.
+        // Ports are those of the destination, whichever side the peer is on.
         (
-            rule(Some(Family::V6), Peer::Anyone, Ports::In(WEB)),
+            rule(Some(IpFamily::V6), PeerMatch::Any, PortMatch::InSet(WEB)),
             Ingress,
-            There,
+            Original,
             vec!["ip6 daddr . meta l4proto . th dport @s2-6"],
         ),
         (
-            rule(Some(Family::V6), Peer::Anyone, Ports::In(WEB)),
+            rule(Some(IpFamily::V6), PeerMatch::Any, PortMatch::InSet(WEB)),
             Ingress,
-            Back,
+            Reply,
             vec!["ip6 saddr . meta l4proto . th sport @s2-6"],
         ),
         (
-            rule(Some(Family::V6), Peer::Anyone, Ports::In(WEB)),
+            rule(Some(IpFamily::V6), PeerMatch::Any, PortMatch::InSet(WEB)),
             Egress,
-            There,
+            Original,
             vec!["ip6 daddr . meta l4proto . th dport @s2-6"],
         ),
         (
-            rule(v4, block("0.0.0.0", "255.255.255.255"), Ports::Any),
+            rule(v4, block("0.0.0.0", "255.255.255.255"), PortMatch::Any),
             Ingress,
-            There,
+            Original,
             vec!["meta nfproto ipv4"],
         ),
         (
             rule(
-                Some(Family::V6),
+                Some(IpFamily::V6),
                 block("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
                 tcp_80(),
             ),
             Ingress,
-            There,
+            Original,
             vec!["meta nfproto ipv6 meta l4proto tcp th dport 80"],
         ),
         (
-            rule(v4, block("10.0.0.0", "10.0.0.3"), Ports::Any),
+            rule(v4, block("10.0.0.0", "10.0.0.3"), PortMatch::Any),
             Egress,
-            Back,
+            Reply,
             vec!["ip saddr 10.0.0.0-10.0.0.3"],
         ),
         (
             rule(
                 v4,
-                Peer::Ranges(vec![
+                PeerMatch::Ranges(vec![
                     (ip("10.0.0.1"), ip("10.0.0.1")),
                     (ip("10.0.0.3"), ip("10.0.0.4")),
                 ]),
-                Ports::Ranges(Protocol::Udp, vec![(1, 2), (4, 4)]),
+                PortMatch::Ranges(Protocol::Udp, vec![(1, 2), (4, 4)]),
             ),
             Ingress,
-            There,
+            Original,
             vec![
                 "ip saddr 10.0.0.1 meta l4proto udp th dport 1-2",
                 "ip saddr 10.0.0.1 meta l4proto udp th dport 4",
@@ -132,24 +136,28 @@ fn every_rule_has_a_form_for_each_direction_and_way() {
                 "ip saddr 10.0.0.3-10.0.0.4 meta l4proto udp th dport 4",
             ],
         ),
-        // Nothing is in no range.
+        // Empty ranges match nothing.
         (
-            rule(v4, Peer::Ranges(vec![]), Ports::Any),
+            rule(v4, PeerMatch::Ranges(vec![]), PortMatch::Any),
             Ingress,
-            There,
+            Original,
             vec![],
         ),
         (
-            rule(None, Peer::Anyone, Ports::Ranges(Protocol::Tcp, vec![])),
+            rule(
+                None,
+                PeerMatch::Any,
+                PortMatch::Ranges(Protocol::Tcp, vec![]),
+            ),
             Ingress,
-            There,
+            Original,
             vec![],
         ),
     ] {
         assert_eq!(
-            rows(&rule, direction, way),
+            rows(&rule, direction, conntrack_direction),
             expected,
-            "{rule:?} {direction:?} {way:?}"
+            "{rule:?} {direction:?} {conntrack_direction:?}"
         );
     }
 }
@@ -159,10 +167,10 @@ fn many_ranges_become_one_set() {
     let addresses = |count: u8| {
         let ranges =
             (0..count).map(|at| (ip(&format!("10.0.{at}.0")), ip(&format!("10.0.{at}.9"))));
-        Peer::Ranges(ranges.collect())
+        PeerMatch::Ranges(ranges.collect())
     };
     let ports = |count: u16| {
-        Ports::Ranges(
+        PortMatch::Ranges(
             Protocol::Tcp,
             (0..count).map(|at| (10 * at, 10 * at + 1)).collect(),
         )
@@ -174,11 +182,11 @@ fn many_ranges_become_one_set() {
         (addresses(1), ports(17), 1, false, true),
         (addresses(17), ports(1), 1, true, true),
         (addresses(17), ports(2), 1, true, true),
-        (addresses(17), Ports::Any, 1, true, false),
-        (Peer::In(CLIENTS), ports(17), 1, false, true),
+        (addresses(17), PortMatch::Any, 1, true, false),
+        (PeerMatch::InSet(CLIENTS), ports(17), 1, false, true),
     ] {
-        let rule = rule(Some(Family::V4), addresses, ports);
-        let made = rows(&rule, Direction::Ingress, Way::There);
+        let rule = rule(Some(IpFamily::V4), addresses, ports);
+        let made = rows(&rule, Direction::Ingress, ConntrackDirection::Original);
         assert_eq!(made.len(), count, "{rule:?}");
         let has = |text: &str| made.iter().all(|row| row.contains(text));
         assert_eq!(

@@ -1,14 +1,14 @@
-//! Services.
+//! Defaults of services.
 
 use serde_json::{Value, json};
 
-use crate::{Object, View, fields};
+use crate::{FieldView, JsonObject, fields};
 
 const AFFINITY_SECONDS: i64 = 10800;
 
-pub(super) fn fill(service: &mut Object) {
+pub(super) fn fill(service: &mut JsonObject) {
     fill_affinity(service);
-    fields::fill(service, "spec.type", "ClusterIP");
+    fields::set_if_empty(service, "spec.type", "ClusterIP");
     for port in fields::objects_mut(service, "spec.ports") {
         fill_port(port);
     }
@@ -20,14 +20,14 @@ pub(super) fn fill(service: &mut Object) {
         _ => false,
     };
     if is_external {
-        fields::fill(service, "spec.externalTrafficPolicy", "Cluster");
+        fields::set_if_empty(service, "spec.externalTrafficPolicy", "Cluster");
     }
     let is_known = matches!(kind.as_str(), "NodePort" | "LoadBalancer" | "ClusterIP");
     if is_known && fields::get(service, "spec.internalTrafficPolicy").is_none() {
         fields::set(service, "spec.internalTrafficPolicy", "Cluster");
     }
     if kind == "LoadBalancer" {
-        fields::fill(service, "spec.allocateLoadBalancerNodePorts", true);
+        fields::set_if_empty(service, "spec.allocateLoadBalancerNodePorts", true);
         for point in fields::objects_mut(service, "status.loadBalancer.ingress") {
             if !fields::str(point, "ip").is_empty() && fields::get(point, "ipMode").is_none() {
                 fields::set(point, "ipMode", "VIP");
@@ -36,8 +36,8 @@ pub(super) fn fill(service: &mut Object) {
     }
 }
 
-fn fill_affinity(service: &mut Object) {
-    fields::fill(service, "spec.sessionAffinity", "None");
+fn fill_affinity(service: &mut JsonObject) {
+    fields::set_if_empty(service, "spec.sessionAffinity", "None");
     let config = "spec.sessionAffinityConfig";
     match fields::str(service, "spec.sessionAffinity") {
         "None" => {
@@ -54,14 +54,14 @@ fn fill_affinity(service: &mut Object) {
     }
 }
 
-/// A port that is not aimed at another is aimed at the same.
-fn fill_port(port: &mut Object) {
-    fields::fill(port, "protocol", "TCP");
-    let is_aimed = match View::root(port).field("targetPort").value() {
+/// `targetPort` defaults to `port`.
+fn fill_port(port: &mut JsonObject) {
+    fields::set_if_empty(port, "protocol", "TCP");
+    let has_target = match FieldView::root(port).field("targetPort").value() {
         None => false,
         Some(target) => *target != json!(0) && *target != json!(""),
     };
-    if !is_aimed {
+    if !has_target {
         let number = port.get("port").cloned().unwrap_or(Value::from(0));
         port.insert("targetPort".to_owned(), number);
     }

@@ -1,16 +1,16 @@
 use serde_json::{Value, json};
 
-use crate::Gates;
-use crate::gates::Feature;
+use crate::FeatureGates;
+use crate::feature_gates::Feature;
 
-/// Fills one object of a type in the core group, or of a full type name.
+/// Applies the defaults of a core type, or of a fully qualified type name.
 fn check(type_name: &str, given: Value, want: Value) {
     let full = if type_name.contains('.') {
         format!("io.k8s.api.{type_name}")
     } else {
         format!("io.k8s.api.core.v1.{type_name}")
     };
-    let (_, fill) = super::TYPES
+    let (_, fill) = super::DEFAULTERS
         .iter()
         .find(|(name, _)| *name == full)
         .expect(&full);
@@ -20,7 +20,7 @@ fn check(type_name: &str, given: Value, want: Value) {
 }
 
 #[test]
-fn namespaces_carry_their_name() {
+fn namespaces_get_the_name_label() {
     let labelled =
         |name: &str, labels: Value| json!({"metadata": {"name": name, "labels": labels}});
     check(
@@ -33,16 +33,17 @@ fn namespaces_carry_their_name() {
 }
 
 #[test]
-fn the_label_of_namespaces_has_a_gate() {
-    let off = Gates::default().with(Feature::NamespaceDefaultLabelName, false);
-    let has_label =
-        |gates: &Gates| super::super::by_type_for(gates).any(|(name, _)| name == super::NAMESPACE);
-    assert!(has_label(&Gates::default()));
+fn namespace_name_label_depends_on_the_gate() {
+    let off = FeatureGates::default().with(Feature::NamespaceDefaultLabelName, false);
+    let has_label = |gates: &FeatureGates| {
+        super::super::enabled_by_type(gates).any(|(name, _)| name == super::NAMESPACE)
+    };
+    assert!(has_label(&FeatureGates::default()));
     assert!(!has_label(&off));
 }
 
 #[test]
-fn secrets_take_text() {
+fn secret_string_data_is_encoded() {
     check(
         "Secret",
         json!({"data": {"a": "eA==", "b": "eA=="}, "stringData": {"b": "yz", "c": ""}}),
@@ -52,7 +53,7 @@ fn secrets_take_text() {
 }
 
 #[test]
-fn limits_of_containers_follow_from_each_other() {
+fn container_limit_range_defaults_are_derived() {
     check(
         "LimitRangeItem",
         json!({"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1", "memory": "1"},
@@ -65,7 +66,7 @@ fn limits_of_containers_follow_from_each_other() {
 }
 
 #[test]
-fn amounts_are_no_finer_than_thousandths() {
+fn quantities_are_rounded_up_to_milli() {
     let fine = json!({"a": "999999u", "b": "1", "c": "0.5m", "d": "100n"});
     let round = json!({"a": "1", "b": "1", "c": "1m", "d": "1m"});
     for (name, list) in [
@@ -92,7 +93,7 @@ fn amounts_are_no_finer_than_thousandths() {
 }
 
 #[test]
-fn services_are_filled_by_their_type() {
+fn services_are_defaulted_by_type() {
     let plain =
         json!({"sessionAffinity": "None", "type": "ClusterIP", "internalTrafficPolicy": "Cluster"});
     check("Service", json!({}), json!({"spec": plain}));
@@ -115,7 +116,7 @@ fn services_are_filled_by_their_type() {
 }
 
 #[test]
-fn policies_say_what_they_are_about() {
+fn policy_types_are_defaulted() {
     let policy = |spec: Value| json!({"spec": spec});
     check(
         "networking.v1.NetworkPolicy",
@@ -132,7 +133,7 @@ fn policies_say_what_they_are_about() {
 }
 
 #[test]
-fn bindings_are_within_their_group() {
+fn rbac_api_groups_are_defaulted() {
     let group = "rbac.authorization.k8s.io";
     check(
         "rbac.v1.RoleBinding",
@@ -149,7 +150,7 @@ fn bindings_are_within_their_group() {
 }
 
 #[test]
-fn absent_is_not_empty_where_it_matters() {
+fn only_absent_fields_are_defaulted() {
     check(
         "discovery.v1.EndpointPort",
         json!({}),
@@ -160,7 +161,7 @@ fn absent_is_not_empty_where_it_matters() {
 }
 
 #[test]
-fn storage_is_filled() {
+fn storage_objects_are_defaulted() {
     check(
         "PersistentVolume",
         json!({}),

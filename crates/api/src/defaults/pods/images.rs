@@ -1,9 +1,9 @@
-//! Names of images, as far as the default of a pull policy needs them.
+//! Image reference parsing, for the default of `imagePullPolicy`.
 
 const NAME_MAX_BYTES: usize = 255;
 const TAG_MAX_BYTES: usize = 128;
 
-/// The newest image is always asked for; one that has a tag or digest is kept.
+/// `Always` for the tag `latest`, `IfNotPresent` for any other tag or a digest.
 pub(super) fn pull_policy(image: &str) -> &'static str {
     if is_latest(image) {
         "Always"
@@ -12,7 +12,7 @@ pub(super) fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// Whether it is a valid name whose tag is `latest`, which it also is when it has neither tag nor digest.
+/// Whether it is a valid reference with the tag `latest`, which is implied without tag and digest.
 fn is_latest(image: &str) -> bool {
     let (rest, digest) = match image.split_once('@') {
         Some((rest, digest)) => (rest, Some(digest)),
@@ -51,7 +51,7 @@ fn is_name(name: &str) -> bool {
     path.split('/').all(is_component)
 }
 
-/// Whether the first part of a name says where the image is, rather than being part of its path.
+/// Whether the first component of a name is a registry domain rather than part of the path.
 fn is_domain_like(first: &str) -> bool {
     first.contains(['.', ':'])
         || first == "localhost"
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_image_is_always_pulled() {
+    fn latest_images_have_pull_policy_always() {
         let digest = format!("sha256:{}", "a".repeat(64));
         let table = [
             ("nginx".to_owned(), "Always"),
@@ -155,7 +155,7 @@ mod tests {
             (format!("nginx@{digest}"), "IfNotPresent"),
             (format!("nginx:latest@{digest}"), "Always"),
             ("nginx:latest@sha256:abc".to_owned(), "IfNotPresent"),
-            // No names of images.
+            // Invalid image references.
             (String::new(), "IfNotPresent"),
             ("Nginx".to_owned(), "IfNotPresent"),
             ("a b".to_owned(), "IfNotPresent"),

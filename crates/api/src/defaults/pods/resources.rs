@@ -1,20 +1,22 @@
-//! What containers ask for, of what, and no finer than thousandths.
+//! Defaults of resource requests and limits, and rounding of quantities to milli precision.
 
 use rhumb_meta::Quantity;
 use serde_json::{Value, json};
 
-use crate::Object;
-use crate::pods::resources::{Aggregate, is_huge_page, is_overcommit_allowed, is_pod_level};
+use crate::JsonObject;
+use crate::pods::resources::{
+    AggregatedContainerResources, is_huge_page, is_overcommit_allowed, is_pod_level,
+};
 
 const MILLI: i32 = -3;
 
-pub(in crate::defaults) fn round(requirements: &mut Object) {
+pub(in crate::defaults) fn round(requirements: &mut JsonObject) {
     round_list(requirements, "limits");
     round_list(requirements, "requests");
 }
 
-/// Rounds up what is finer than a thousandth.
-pub(in crate::defaults) fn round_list(object: &mut Object, name: &str) {
+/// Rounds quantities up to milli precision.
+pub(in crate::defaults) fn round_list(object: &mut JsonObject, name: &str) {
     let Some(Value::Object(list)) = object.get_mut(name) else {
         return;
     };
@@ -29,8 +31,8 @@ pub(in crate::defaults) fn round_list(object: &mut Object, name: &str) {
     }
 }
 
-/// A container that limits a resource asks for as much of it, unless it says otherwise.
-pub(super) fn requests_from_limits(container: &mut Object) {
+/// Defaults the requests of a container to its limits.
+pub(super) fn requests_from_limits(container: &mut JsonObject) {
     let Some(Value::Object(resources)) = container.get_mut("resources") else {
         return;
     };
@@ -44,7 +46,7 @@ pub(super) fn requests_from_limits(container: &mut Object) {
     add_missing(resources, "requests", missing.collect());
 }
 
-fn add_missing(resources: &mut Object, list: &str, amounts: Object) {
+fn add_missing(resources: &mut JsonObject, list: &str, amounts: JsonObject) {
     if amounts.is_empty() {
         return;
     }
@@ -59,8 +61,8 @@ fn add_missing(resources: &mut Object, list: &str, amounts: Object) {
     }
 }
 
-/// What the pod as a whole asks for, where it limits something.
-pub(super) fn pod_level(spec: &mut Object) {
+/// Defaults the pod-level requests and limits, if the pod sets any pod-level resources.
+pub(super) fn pod_level(spec: &mut JsonObject) {
     let Some(Value::Object(resources)) = spec.get("resources") else {
         return;
     };
@@ -72,7 +74,7 @@ pub(super) fn pod_level(spec: &mut Object) {
         return;
     }
     let huge_pages = huge_page_limits(spec, resources);
-    let requests = Aggregate::of(spec, "requests").into_amounts();
+    let requests = AggregatedContainerResources::from_spec(spec, "requests").into_resource_list();
     let Some(Value::Object(resources)) = spec.get_mut("resources") else {
         return;
     };
@@ -89,10 +91,10 @@ pub(super) fn pod_level(spec: &mut Object) {
     add_missing(resources, "requests", limited.collect());
 }
 
-/// The huge pages that containers limit and the pod says nothing of.
-fn huge_page_limits(spec: &Object, resources: &Object) -> Object {
+/// The huge page limits of the containers for which the pod has no pod-level request.
+fn huge_page_limits(spec: &JsonObject, resources: &JsonObject) -> JsonObject {
     let requested = resources.get("requests").and_then(Value::as_object);
-    let limits = Aggregate::of(spec, "limits").into_amounts();
+    let limits = AggregatedContainerResources::from_spec(spec, "limits").into_resource_list();
     limits
         .into_iter()
         .filter(|(name, _)| {

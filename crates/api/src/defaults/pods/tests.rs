@@ -2,14 +2,14 @@ use serde_json::json;
 
 use super::*;
 
-fn fill(kind: &str) -> Fill {
+fn fill(kind: &str) -> DefaultingFn {
     let suffix = format!(".{kind}");
-    let found = TYPES.iter().find(|(name, _)| name.ends_with(&suffix));
+    let found = DEFAULTERS.iter().find(|(name, _)| name.ends_with(&suffix));
     found.expect(kind).1
 }
 
 #[test]
-fn what_is_left_out_is_filled_in() {
+fn absent_pod_fields_are_defaulted() {
     let table = [
         (
             "PodSpec",
@@ -132,7 +132,7 @@ fn what_is_left_out_is_filled_in() {
 }
 
 #[test]
-fn a_pod_asks_for_what_it_limits() {
+fn requests_default_to_limits() {
     let table = [
         (
             json!({"containers": [{"resources": {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}}]}),

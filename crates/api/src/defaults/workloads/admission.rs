@@ -1,37 +1,37 @@
-//! Webhooks and admission policies.
+//! Defaults of admission webhooks and admission policies.
 
 use serde_json::json;
 
-use crate::{Object, edit};
+use crate::{JsonObject, object_edit};
 
-pub(super) fn webhook(webhook: &mut Object) {
-    edit::default(webhook, "failurePolicy", "Fail");
-    matching(webhook);
-    edit::default(webhook, "timeoutSeconds", 10);
+pub(super) fn webhook(webhook: &mut JsonObject) {
+    object_edit::set_default(webhook, "failurePolicy", "Fail");
+    match_resources(webhook);
+    object_edit::set_default(webhook, "timeoutSeconds", 10);
 }
 
-pub(super) fn mutating_webhook(object: &mut Object) {
+pub(super) fn mutating_webhook(object: &mut JsonObject) {
     webhook(object);
-    edit::default(object, "reinvocationPolicy", "Never");
+    object_edit::set_default(object, "reinvocationPolicy", "Never");
 }
 
-/// What webhooks and policies say alike of the requests they want to see.
-pub(super) fn matching(object: &mut Object) {
-    edit::default(object, "matchPolicy", "Equivalent");
-    edit::default(object, "namespaceSelector", json!({}));
-    edit::default(object, "objectSelector", json!({}));
+/// The match criteria that webhooks and policies have in common.
+pub(super) fn match_resources(object: &mut JsonObject) {
+    object_edit::set_default(object, "matchPolicy", "Equivalent");
+    object_edit::set_default(object, "namespaceSelector", json!({}));
+    object_edit::set_default(object, "objectSelector", json!({}));
 }
 
-pub(super) fn rule(rule: &mut Object) {
-    edit::default(rule, "scope", "*");
+pub(super) fn rule(rule: &mut JsonObject) {
+    object_edit::set_default(rule, "scope", "*");
 }
 
-pub(super) fn service_reference(service: &mut Object) {
-    edit::default(service, "port", 443);
+pub(super) fn service_reference(service: &mut JsonObject) {
+    object_edit::set_default(service, "port", 443);
 }
 
-pub(super) fn policy(object: &mut Object) {
-    edit::within(object, &["spec"], |spec| {
-        edit::default(spec, "failurePolicy", "Fail");
+pub(super) fn policy(object: &mut JsonObject) {
+    object_edit::edit_child(object, &["spec"], |spec| {
+        object_edit::set_default(spec, "failurePolicy", "Fail");
     });
 }

@@ -1,15 +1,15 @@
-//! Which requests webhooks and policies want to see: rules, selectors and conditions.
+//! Validation of what webhooks and policies match: resource rules, selectors and match conditions.
 
 use std::collections::HashSet;
 
 use rhumb_meta::field::{Error, ErrorList};
-use rhumb_meta::labels::ValidationOptions;
+use rhumb_meta::labels::LabelSelectorValidationOptions;
 use rhumb_meta::validation;
 
-use super::exclusion;
-use super::expressions;
-use crate::View;
-use crate::workloads::checks;
+use super::exclude_rules;
+use super::policy_expressions;
+use crate::FieldView;
+use crate::validation_helpers::checks;
 
 const CONDITIONS_MAX: usize = 64;
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -17,25 +17,29 @@ pub(super) const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
 pub(super) const MATCH_POLICIES: &[&str] = &["Equivalent", "Exact"];
 pub(super) const REINVOCATION_POLICIES: &[&str] = &["IfNeeded", "Never"];
 
-/// A list of rules, each with the operations it is about.
-pub(super) fn validate_rules(rules: &View<'_>, errors: &mut ErrorList) {
+/// Validates a list of rules with operations (`RuleWithOperations`).
+pub(super) fn validate_rules(rules: &FieldView<'_>, errors: &mut ErrorList) {
     for rule in rules.items() {
-        validate_rule(&rule, Empty::IsMissing, errors);
+        validate_rule(&rule, EmptyRuleField::Rejected, errors);
     }
 }
 
-/// What a rule means that has no groups, versions, operations or resources.
+/// Meaning of an empty list of groups, versions, operations or resources in a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Empty {
-    IsMissing,
-    IsAll,
+pub(super) enum EmptyRuleField {
+    Rejected,
+    MatchesAll,
 }
 
-/// A rule that has names of objects too.
-pub(super) fn validate_named_rule(rule: &View<'_>, empty: Empty, errors: &mut ErrorList) {
+/// Validates a rule that may also list `resourceNames` (`NamedRuleWithOperations`).
+pub(super) fn validate_named_rule(
+    rule: &FieldView<'_>,
+    empty: EmptyRuleField,
+    errors: &mut ErrorList,
+) {
     let mut seen = HashSet::new();
     for name in rule.field("resourceNames").items() {
-        checks::problems(&name, validation::path_segment_name(name.str()), errors);
+        checks::push_problems(&name, validation::path_segment_name(name.str()), errors);
         if !seen.insert(name.str().to_owned()) {
             errors.push(Error::duplicate(name.path(), name.str()));
         }
@@ -43,7 +47,7 @@ pub(super) fn validate_named_rule(rule: &View<'_>, empty: Empty, errors: &mut Er
     validate_rule(rule, empty, errors);
 }
 
-fn validate_rule(rule: &View<'_>, empty: Empty, errors: &mut ErrorList) {
+fn validate_rule(rule: &FieldView<'_>, empty: EmptyRuleField, errors: &mut ErrorList) {
     let operations = rule.field("operations");
     validate_wildcard(&operations, "operations", empty, errors);
     for operation in operations.items() {
@@ -52,7 +56,7 @@ fn validate_rule(rule: &View<'_>, empty: Empty, errors: &mut ErrorList) {
     validate_wildcard(&rule.field("apiGroups"), "API groups", empty, errors);
     let versions = rule.field("apiVersions");
     validate_wildcard(&versions, "API versions", empty, errors);
-    for version in versions.items().filter(View::is_empty) {
+    for version in versions.items().filter(FieldView::is_empty) {
         version.required(errors, "");
     }
     validate_resources(&rule.field("resources"), empty, errors);
@@ -63,9 +67,14 @@ fn validate_rule(rule: &View<'_>, empty: Empty, errors: &mut ErrorList) {
     );
 }
 
-/// A list in which a star stands alone.
-fn validate_wildcard(list: &View<'_>, what: &str, empty: Empty, errors: &mut ErrorList) {
-    if list.is_empty() && empty == Empty::IsMissing {
+/// Validates a list in which `*` must be the only item.
+fn validate_wildcard(
+    list: &FieldView<'_>,
+    what: &str,
+    empty: EmptyRuleField,
+    errors: &mut ErrorList,
+) {
+    if list.is_empty() && empty == EmptyRuleField::Rejected {
         list.required(errors, "");
     }
     if list.len() > 1 && list.items().any(|item| item.str() == "*") {
@@ -74,9 +83,9 @@ fn validate_wildcard(list: &View<'_>, what: &str, empty: Empty, errors: &mut Err
     }
 }
 
-/// `pods`, `pods/log`, `pods/*`, `*/scale`, `*` or `*/*`: none that another has in it already.
-fn validate_resources(resources: &View<'_>, empty: Empty, errors: &mut ErrorList) {
-    if resources.is_empty() && empty == Empty::IsMissing {
+/// Validates `pods`, `pods/log`, `pods/*`, `*/scale`, `*` or `*/*`; none may be covered by another item.
+fn validate_resources(resources: &FieldView<'_>, empty: EmptyRuleField, errors: &mut ErrorList) {
+    if resources.is_empty() && empty == EmptyRuleField::Rejected {
         resources.required(errors, "");
     }
     let mut all_of_resource = HashSet::new();
@@ -120,10 +129,10 @@ fn validate_resources(resources: &View<'_>, empty: Empty, errors: &mut ErrorList
     }
 }
 
-/// The `matchConstraints` of a policy, and the `matchResources` of a binding.
+/// Validates the `matchConstraints` of a policy or the `matchResources` of a binding.
 pub(super) fn validate_match_resources(
-    matching: &View<'_>,
-    context: exclusion::Context<'_>,
+    matching: &FieldView<'_>,
+    context: exclude_rules::ExclusionValidationContext<'_>,
     errors: &mut ErrorList,
 ) {
     if !matching.exists() {
@@ -135,16 +144,16 @@ pub(super) fn validate_match_resources(
         if !selector.exists() {
             selector.required(errors, "");
         }
-        checks::validate_selector(&selector, ValidationOptions::default(), errors);
+        checks::validate_selector(&selector, LabelSelectorValidationOptions::default(), errors);
     }
     for rule in matching.field("resourceRules").items() {
-        validate_named_rule(&rule, Empty::IsMissing, errors);
+        validate_named_rule(&rule, EmptyRuleField::Rejected, errors);
     }
-    exclusion::validate_of_matching(matching, context, errors);
+    exclude_rules::validate_match_resources_rules(matching, context, errors);
 }
 
-/// What a mutating policy may be about: there is nothing to change in what is deleted.
-pub(super) fn validate_mutating_operations(matching: &View<'_>, errors: &mut ErrorList) {
+/// Rejects operations that a mutating policy cannot match: a deleted object cannot be mutated.
+pub(super) fn validate_mutating_operations(matching: &FieldView<'_>, errors: &mut ErrorList) {
     let rules = matching.field("resourceRules");
     let place = rules.path().child("operations");
     for rule in rules.items() {
@@ -158,7 +167,7 @@ pub(super) fn validate_mutating_operations(matching: &View<'_>, errors: &mut Err
     }
 }
 
-pub(super) fn one_of_required(field: &View<'_>, supported: &[&str], errors: &mut ErrorList) {
+pub(super) fn one_of_required(field: &FieldView<'_>, supported: &[&str], errors: &mut ErrorList) {
     if field.exists() {
         checks::one_of(field, supported, errors);
     } else {
@@ -166,8 +175,12 @@ pub(super) fn one_of_required(field: &View<'_>, supported: &[&str], errors: &mut
     }
 }
 
-/// Conditions in CEL.
-pub(super) fn validate_conditions(conditions: &View<'_>, has_params: bool, errors: &mut ErrorList) {
+/// Validates CEL match conditions.
+pub(super) fn validate_match_conditions(
+    conditions: &FieldView<'_>,
+    has_params: bool,
+    errors: &mut ErrorList,
+) {
     if conditions.len() > CONDITIONS_MAX {
         let count = Some(conditions.len());
         errors.push(Error::too_many(conditions.path(), count, CONDITIONS_MAX));
@@ -178,22 +191,22 @@ pub(super) fn validate_conditions(conditions: &View<'_>, has_params: bool, error
         if expression.str().trim().is_empty() {
             expression.required(errors, "");
         } else {
-            expressions::check_condition(&expression, has_params, errors);
+            policy_expressions::check_match_condition(&expression, has_params, errors);
         }
         let name = condition.field("name");
         if name.is_empty() {
             name.required(errors, "");
             continue;
         }
-        checks::problems(&name, validation::qualified_name(name.str()), errors);
+        checks::push_problems(&name, validation::qualified_name(name.str()), errors);
         if !seen.insert(name.str().to_owned()) {
             errors.push(Error::duplicate(name.path(), name.str()));
         }
     }
 }
 
-/// Names that are kept for configurations that come from files.
-pub(super) fn warn_of_name(object: &View<'_>, warnings: &mut Vec<String>) {
+/// Warns of names that are reserved for configurations loaded from files.
+pub(super) fn warn_of_reserved_name(object: &FieldView<'_>, warnings: &mut Vec<String>) {
     let metadata = object.field("metadata");
     if metadata.field("name").str().ends_with(".static.k8s.io") {
         warnings.push(

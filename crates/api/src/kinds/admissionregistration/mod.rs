@@ -1,14 +1,14 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `admissionregistration.k8s.io`, one module each.
 
-mod exclusion;
+mod admission_policies;
+mod exclude_rules;
 #[cfg(test)]
-mod exclusion_tests;
-mod expressions;
+mod exclude_rules_tests;
 mod matching;
 mod mutating_admission_policy;
 mod mutating_admission_policy_binding;
 mod mutating_webhook_configuration;
-mod policies;
+mod policy_expressions;
 #[cfg(test)]
 mod policy_tests;
 #[cfg(test)]
@@ -20,7 +20,7 @@ mod webhooks;
 
 use crate::Kind;
 
-pub use exclusion::exclusion_rule_problems;
+pub use exclude_rules::exclusion_rule_problems;
 
 pub(super) fn kinds() -> Vec<Kind> {
     vec![

@@ -1,47 +1,55 @@
-//! MutatingAdmissionPolicy.
+//! Declares `MutatingAdmissionPolicy` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/admissionregistration/validation`.
 
-use rhumb_expressions::Want;
+use rhumb_expressions::ReturnTypes;
 use rhumb_meta::field::{Error, ErrorList};
 
-use super::expressions::Compiler;
-use super::policies::PolicyRules;
-use super::{exclusion, matching, policies};
-use crate::workloads::checks;
-use crate::{Generation, Kind, Request, Scope, View};
+use super::admission_policies::AdmissionPolicyStrategy;
+use super::policy_expressions::PolicyExpressionCompiler;
+use super::{admission_policies, exclude_rules, matching};
+use crate::validation_helpers::checks;
+use crate::{FieldView, GenerationPolicy, Kind, ResourceScope, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "admissionregistration.k8s.io",
         "v1",
         "MutatingAdmissionPolicy",
         "mutatingadmissionpolicies",
         "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
     )
-    .any_finalizers()
+    .allow_any_finalizer()
     .category("api-extensions")
-    .generation(Generation::Of(&["spec"]))
-    .updates_need_version()
-    .rules(PolicyRules {
-        matching: policies::CONSTRAINTS,
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
+    .requires_resource_version()
+    .strategy(AdmissionPolicyStrategy {
+        matching: admission_policies::MATCH_CONSTRAINTS,
         validate,
         validate_status: |_, _| {},
     })
 }
 
 fn validate(
-    object: &View<'_>,
-    old: Option<&View<'_>>,
-    request: &Request<'_>,
+    object: &FieldView<'_>,
+    old: Option<&FieldView<'_>>,
+    request: &StrategyContext<'_>,
     errors: &mut ErrorList,
 ) {
     let spec = object.field("spec");
-    let context = exclusion::Context::new(old, policies::CONSTRAINTS, request);
-    policies::validate_head(&spec, context, errors);
-    matching::validate_mutating_operations(&spec.field(policies::CONSTRAINTS), errors);
-    policies::validate_conditions(&spec, old, errors);
-    let mut compiler = Compiler::mutating(&spec);
-    policies::validate_variables(&spec.field("variables"), &mut compiler, errors);
+    let context = exclude_rules::ExclusionValidationContext::new(
+        old,
+        admission_policies::MATCH_CONSTRAINTS,
+        request,
+    );
+    admission_policies::validate_common_policy_fields(&spec, context, errors);
+    matching::validate_mutating_operations(
+        &spec.field(admission_policies::MATCH_CONSTRAINTS),
+        errors,
+    );
+    admission_policies::validate_conditions(&spec, old, errors);
+    let mut compiler = PolicyExpressionCompiler::for_mutating_policy(&spec);
+    admission_policies::validate_variables(&spec.field("variables"), &mut compiler, errors);
     let mutations = spec.field("mutations");
     if mutations.is_empty() {
         mutations.required(errors, "mutations must contain at least one item");
@@ -57,13 +65,21 @@ fn validate(
     }
 }
 
-/// The patch of its type, and no other.
-fn validate_mutation(mutation: &View<'_>, compiler: &Compiler, errors: &mut ErrorList) {
+/// Requires the patch that `patchType` names, and no other.
+fn validate_mutation(
+    mutation: &FieldView<'_>,
+    compiler: &PolicyExpressionCompiler,
+    errors: &mut ErrorList,
+) {
     let patch = mutation.field("patchType");
-    let (wanted, other, want) = match patch.str() {
+    let (wanted, other, return_types) = match patch.str() {
         "" => return patch.required(errors, ""),
-        "JSONPatch" => ("jsonPatch", "applyConfiguration", Want::Patches),
-        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Want::Object),
+        "JSONPatch" => (
+            "jsonPatch",
+            "applyConfiguration",
+            ReturnTypes::JsonPatchList,
+        ),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", ReturnTypes::Object),
         _ => return patch.not_supported(errors, &["ApplyConfiguration", "JSONPatch"]),
     };
     let field = mutation.field(wanted);
@@ -74,7 +90,7 @@ fn validate_mutation(mutation: &View<'_>, compiler: &Compiler, errors: &mut Erro
     } else if expression.str().trim().is_empty() {
         expression.required(errors, "");
     } else {
-        compiler.check_trimmed(&expression, want, errors);
+        compiler.check_trimmed(&expression, return_types, errors);
     }
     let surplus = mutation.field(other);
     if surplus.exists() {

@@ -1,20 +1,21 @@
-//! MutatingWebhookConfiguration.
+//! Declares `MutatingWebhookConfiguration` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/admissionregistration/validation`.
 
-use super::webhooks::Webhooks;
-use crate::{Generation, Kind, Scope};
+use super::webhooks::WebhookConfigurationStrategy;
+use crate::{GenerationPolicy, Kind, ResourceScope};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "admissionregistration.k8s.io",
         "v1",
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
         "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration",
     )
-    .any_finalizers()
+    .allow_any_finalizer()
     .category("api-extensions")
-    .generation(Generation::Of(&["webhooks"]))
-    .updates_need_version()
-    .rules(Webhooks)
+    .generation(GenerationPolicy::ChangesTo(&["webhooks"]))
+    .requires_resource_version()
+    .strategy(WebhookConfigurationStrategy)
 }

@@ -1,4 +1,4 @@
-//! The words in which admission policies and their bindings are refused.
+//! Tests of the validation errors of admission policies and their bindings.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{
     mutating_admission_policy, mutating_admission_policy_binding, validating_admission_policy,
     validating_admission_policy_binding,
 };
-use crate::workloads::testing::{check_create, check_status_update, with};
+use crate::validation_helpers::testing::{check_create, check_status_update, with};
 
 fn rule() -> Value {
     json!({
@@ -40,7 +40,7 @@ fn policy() -> Value {
 }
 
 #[test]
-fn validating_policies_are_checked() {
+fn validating_policies_are_validated() {
     let check = |path: &str, value: Value, expect: &[&str]| {
         let object = with(&policy(), path, value);
         check_create(&validating_admission_policy::kind(), &object, expect);
@@ -118,7 +118,7 @@ fn validating_policies_are_checked() {
 }
 
 #[test]
-fn mutating_policies_are_checked() {
+fn mutating_policies_are_validated() {
     let check = |path: &str, value: Value, expect: &[&str]| {
         let object = with(&policy(), path, value);
         check_create(&mutating_admission_policy::kind(), &object, expect);
@@ -154,7 +154,7 @@ fn mutating_policies_are_checked() {
 }
 
 #[test]
-fn bindings_are_checked() {
+fn policy_bindings_are_validated() {
     let binding = json!({"spec": {
         "policyName": "p",
         "validationActions": ["Deny"],
@@ -213,7 +213,7 @@ fn bindings_are_checked() {
 }
 
 #[test]
-fn the_status_of_a_policy_has_conditions_of_the_common_form() {
+fn policy_status_conditions_are_validated() {
     let kind = validating_admission_policy::kind();
     let condition = json!({"type": "Ready", "status": "Maybe", "observedGeneration": -1});
     check_status_update(
@@ -231,7 +231,7 @@ fn the_status_of_a_policy_has_conditions_of_the_common_form() {
 }
 
 #[test]
-fn expressions_that_do_not_compile_are_refused() {
+fn expressions_that_do_not_compile_are_rejected() {
     let undeclared = |path: &str| {
         format!(
             "{path}: Invalid value: \"nope\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')\n | nope\n | ^"
@@ -286,7 +286,7 @@ fn expressions_that_do_not_compile_are_refused() {
 }
 
 #[test]
-fn expressions_may_use_what_was_declared_before_them() {
+fn expressions_may_use_variables_declared_earlier() {
     let object = with(
         &policy(),
         "spec.variables",

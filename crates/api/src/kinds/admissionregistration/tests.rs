@@ -1,11 +1,11 @@
-//! The words in which webhooks are refused.
+//! Tests of the validation errors of webhook configurations.
 
 use serde_json::{Value, json};
 
 use super::{
     mutating_webhook_configuration, validating_admission_policy, validating_webhook_configuration,
 };
-use crate::workloads::testing::{check_create, check_update, warnings, with};
+use crate::validation_helpers::testing::{check_create, check_update, warnings, with};
 
 fn rule() -> Value {
     json!({
@@ -42,7 +42,7 @@ fn check_webhook(path: &str, value: Value, expect: &[&str]) {
 }
 
 #[test]
-fn webhooks_have_a_name_a_place_and_a_promise() {
+fn webhook_name_side_effects_and_versions_are_required() {
     check_webhook("timeoutSeconds", json!(30), &[]);
     check_webhook("name", Value::Null, &["webhooks[0].name: Required value"]);
     check_webhook(
@@ -95,7 +95,7 @@ fn webhooks_have_a_name_a_place_and_a_promise() {
 }
 
 #[test]
-fn reviews_are_in_a_version_that_is_known() {
+fn review_versions_include_a_known_one() {
     let check = |versions: Value, expect: &[&str]| {
         check_webhook("admissionReviewVersions", versions, expect);
     };
@@ -122,7 +122,7 @@ fn reviews_are_in_a_version_that_is_known() {
 }
 
 #[test]
-fn a_webhook_is_at_an_address_or_a_service() {
+fn client_config_has_either_url_or_service() {
     let check = |config: Value, expect: &[&str]| check_webhook("clientConfig", config, expect);
     let at = "webhooks[0].clientConfig";
     check(
@@ -180,7 +180,7 @@ fn a_webhook_is_at_an_address_or_a_service() {
 }
 
 #[test]
-fn rules_say_what_they_are_about_and_no_more() {
+fn webhook_rules_are_validated() {
     let check = |name: &str, value: Value, expect: &[&str]| {
         let expect: Vec<String> = expect
             .iter()
@@ -246,7 +246,7 @@ fn rules_say_what_they_are_about_and_no_more() {
 }
 
 #[test]
-fn conditions_have_names_and_expressions() {
+fn match_conditions_are_validated() {
     let check = |conditions: Value, expect: &[&str]| {
         check_webhook("matchConditions", conditions, expect);
     };
@@ -270,7 +270,7 @@ fn conditions_have_names_and_expressions() {
 }
 
 #[test]
-fn an_old_configuration_keeps_what_a_new_one_could_not_have() {
+fn existing_invalid_fields_are_accepted_on_update() {
     let kind = validating_webhook_configuration::kind();
     let hook = configuration()["webhooks"][0].clone();
     let twice = with(&configuration(), "webhooks", json!([hook, hook]));
@@ -287,7 +287,7 @@ fn an_old_configuration_keeps_what_a_new_one_could_not_have() {
 }
 
 #[test]
-fn reserved_names_are_warned_of() {
+fn reserved_names_cause_a_warning() {
     let object = json!({"metadata": {"name": "a.static.k8s.io"}});
     let expect = "metadata.name: names ending with \".static.k8s.io\" are reserved for static manifest-based \
                   configurations and cannot be managed via the API";

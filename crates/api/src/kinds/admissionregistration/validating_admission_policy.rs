@@ -1,44 +1,45 @@
-//! ValidatingAdmissionPolicy.
+//! Declares `ValidatingAdmissionPolicy` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/admissionregistration/validation`.
 
 use std::collections::HashSet;
 
-use rhumb_expressions::Want;
+use rhumb_expressions::ReturnTypes;
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
-use super::expressions::Compiler;
-use super::policies::PolicyRules;
-use super::{exclusion, policies};
-use crate::workloads::{checks, conditions};
-use crate::{Generation, Kind, Request, Scope, View};
+use super::admission_policies::AdmissionPolicyStrategy;
+use super::policy_expressions::PolicyExpressionCompiler;
+use super::{admission_policies, exclude_rules};
+use crate::validation_helpers::{checks, conditions};
+use crate::{FieldView, GenerationPolicy, Kind, ResourceScope, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "admissionregistration.k8s.io",
         "v1",
         "ValidatingAdmissionPolicy",
         "validatingadmissionpolicies",
         "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
     )
-    .any_finalizers()
+    .allow_any_finalizer()
     .category("api-extensions")
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .status()
-    .status_keeps(crate::kind::ALL_OF_METADATA)
-    .updates_need_version()
-    .rules(PolicyRules {
-        matching: policies::CONSTRAINTS,
+    .status_update_preserves(crate::kind::USER_METADATA_FIELDS)
+    .requires_resource_version()
+    .strategy(AdmissionPolicyStrategy {
+        matching: admission_policies::MATCH_CONSTRAINTS,
         validate,
         validate_status,
     })
 }
 
 const AUDIT_ANNOTATIONS_MAX: usize = 20;
-/// Less than a value may have, since expressions that join texts make longer ones.
+/// Lower than the limit of a value, because expressions that concatenate strings produce longer values.
 const VALUE_EXPRESSION_MAX_BYTES: usize = 5 * 1024;
 
-fn validate_status(object: &View<'_>, errors: &mut ErrorList) {
+fn validate_status(object: &FieldView<'_>, errors: &mut ErrorList) {
     let status = object.field("status");
     let checking = status.field("typeChecking");
     for warning in checking.field("expressionWarnings").items() {
@@ -53,17 +54,21 @@ fn validate_status(object: &View<'_>, errors: &mut ErrorList) {
 }
 
 fn validate(
-    object: &View<'_>,
-    old: Option<&View<'_>>,
-    request: &Request<'_>,
+    object: &FieldView<'_>,
+    old: Option<&FieldView<'_>>,
+    request: &StrategyContext<'_>,
     errors: &mut ErrorList,
 ) {
     let spec = object.field("spec");
-    let context = exclusion::Context::new(old, policies::CONSTRAINTS, request);
-    policies::validate_head(&spec, context, errors);
-    policies::validate_conditions(&spec, old, errors);
-    let mut compiler = Compiler::validating(&spec);
-    policies::validate_variables(&spec.field("variables"), &mut compiler, errors);
+    let context = exclude_rules::ExclusionValidationContext::new(
+        old,
+        admission_policies::MATCH_CONSTRAINTS,
+        request,
+    );
+    admission_policies::validate_common_policy_fields(&spec, context, errors);
+    admission_policies::validate_conditions(&spec, old, errors);
+    let mut compiler = PolicyExpressionCompiler::for_validating_policy(&spec);
+    admission_policies::validate_variables(&spec.field("variables"), &mut compiler, errors);
     let validations = spec.field("validations");
     let annotations = spec.field("auditAnnotations");
     if validations.is_empty() && annotations.is_empty() {
@@ -80,15 +85,19 @@ fn validate(
     validate_annotations(&annotations, name.str(), &compiler, errors);
 }
 
-fn validate_validation(item: &View<'_>, compiler: &Compiler, errors: &mut ErrorList) {
+fn validate_validation(
+    item: &FieldView<'_>,
+    compiler: &PolicyExpressionCompiler,
+    errors: &mut ErrorList,
+) {
     let expression = item.field("expression");
     if expression.str().trim().is_empty() {
         expression.required(errors, "expression is not specified");
     } else {
-        compiler.check(&expression, Want::Bool, errors);
+        compiler.check(&expression, ReturnTypes::Bool, errors);
     }
     let message_expression = item.field("messageExpression");
-    let is_blank = |field: &View<'_>| !field.is_empty() && field.str().trim().is_empty();
+    let is_blank = |field: &FieldView<'_>| !field.is_empty() && field.str().trim().is_empty();
     if is_blank(&message_expression) {
         checks::invalid_text(
             &message_expression,
@@ -109,11 +118,11 @@ fn validate_validation(item: &View<'_>, compiler: &Compiler, errors: &mut ErrorL
     checks::one_of(&item.field("reason"), &reasons, errors);
 }
 
-/// The keys get the name of the policy in front.
+/// Validates audit annotations. Their keys are prefixed with the name of the policy.
 fn validate_annotations(
-    annotations: &View<'_>,
+    annotations: &FieldView<'_>,
     policy: &str,
-    compiler: &Compiler,
+    compiler: &PolicyExpressionCompiler,
     errors: &mut ErrorList,
 ) {
     if annotations.len() > AUDIT_ANNOTATIONS_MAX {
@@ -139,7 +148,7 @@ fn validate_annotations(
             let detail = format!("must not exceed {VALUE_EXPRESSION_MAX_BYTES} bytes in length");
             value.required(errors, detail);
         } else {
-            compiler.check_trimmed(&value, Want::StringOrNull, errors);
+            compiler.check_trimmed(&value, ReturnTypes::StringOrNull, errors);
         }
         if !keys.insert(key.str().to_owned()) {
             errors.push(Error::duplicate(key.path(), key.str()));

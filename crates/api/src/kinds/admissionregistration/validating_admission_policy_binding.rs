@@ -1,47 +1,52 @@
-//! ValidatingAdmissionPolicyBinding.
+//! Declares `ValidatingAdmissionPolicyBinding` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/admissionregistration/validation`.
 
 use std::collections::HashSet;
 
 use rhumb_meta::field::ErrorList;
 
-use super::policies::PolicyRules;
-use super::{exclusion, policies};
-use crate::workloads::checks;
-use crate::{Generation, Kind, Request, Scope, View};
+use super::admission_policies::AdmissionPolicyStrategy;
+use super::{admission_policies, exclude_rules};
+use crate::validation_helpers::checks;
+use crate::{FieldView, GenerationPolicy, Kind, ResourceScope, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "admissionregistration.k8s.io",
         "v1",
         "ValidatingAdmissionPolicyBinding",
         "validatingadmissionpolicybindings",
         "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
     )
-    .any_finalizers()
+    .allow_any_finalizer()
     .category("api-extensions")
-    .generation(Generation::Of(&["spec"]))
-    .updates_need_version()
-    .rules(PolicyRules {
-        matching: policies::RESOURCES,
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
+    .requires_resource_version()
+    .strategy(AdmissionPolicyStrategy {
+        matching: admission_policies::MATCH_RESOURCES,
         validate,
         validate_status: |_, _| {},
     })
 }
 
 fn validate(
-    object: &View<'_>,
-    old: Option<&View<'_>>,
-    request: &Request<'_>,
+    object: &FieldView<'_>,
+    old: Option<&FieldView<'_>>,
+    request: &StrategyContext<'_>,
     errors: &mut ErrorList,
 ) {
     let spec = object.field("spec");
-    let context = exclusion::Context::new(old, policies::RESOURCES, request);
-    policies::validate_binding(&spec, context, errors);
+    let context = exclude_rules::ExclusionValidationContext::new(
+        old,
+        admission_policies::MATCH_RESOURCES,
+        request,
+    );
+    admission_policies::validate_common_binding_fields(&spec, context, errors);
     validate_actions(&spec.field("validationActions"), errors);
 }
 
-fn validate_actions(actions: &View<'_>, errors: &mut ErrorList) {
+fn validate_actions(actions: &FieldView<'_>, errors: &mut ErrorList) {
     let mut seen = HashSet::new();
     for action in actions.items() {
         checks::one_of(&action, &["Audit", "Deny", "Warn"], errors);

@@ -1,20 +1,21 @@
-//! ValidatingWebhookConfiguration.
+//! Declares `ValidatingWebhookConfiguration` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/admissionregistration/validation`.
 
-use super::webhooks::Webhooks;
-use crate::{Generation, Kind, Scope};
+use super::webhooks::WebhookConfigurationStrategy;
+use crate::{GenerationPolicy, Kind, ResourceScope};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "admissionregistration.k8s.io",
         "v1",
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
         "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
     )
-    .any_finalizers()
+    .allow_any_finalizer()
     .category("api-extensions")
-    .generation(Generation::Of(&["webhooks"]))
-    .updates_need_version()
-    .rules(Webhooks)
+    .generation(GenerationPolicy::ChangesTo(&["webhooks"]))
+    .requires_resource_version()
+    .strategy(WebhookConfigurationStrategy)
 }

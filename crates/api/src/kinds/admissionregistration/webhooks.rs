@@ -1,88 +1,114 @@
-//! The webhooks of both configurations.
+//! Strategy and validation of both webhook configurations.
 
 use std::collections::HashSet;
 
 use rhumb_meta::field::{Error, ErrorList};
-use rhumb_meta::labels::ValidationOptions;
+use rhumb_meta::labels::LabelSelectorValidationOptions;
 use rhumb_meta::validation;
 
-use super::{exclusion, matching};
-use crate::workloads::{checks, webhook};
-use crate::{Object, Request, Rules, View};
+use super::{exclude_rules, matching};
+use crate::validation_helpers::{checks, webhook};
+use crate::{FieldView, JsonObject, ResourceStrategy, StrategyContext};
 
-/// The versions of reviews that this server sends.
+/// Versions of `AdmissionReview` that this server sends.
 const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
 const NO_SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun", "Some", "Unknown"];
 
-/// The rules of a configuration. That of mutating webhooks has one field more, which the other never has.
+/// Strategy of both webhook configurations. Only mutating webhooks have `reinvocationPolicy`; the schema drops it
+/// elsewhere.
 #[derive(Debug)]
-pub(super) struct Webhooks;
+pub(super) struct WebhookConfigurationStrategy;
 
-/// What an existing configuration may keep although a new one could not have it.
+/// Ratcheting: invalid values that an update may keep because the old configuration has them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tolerance {
-    side_effects: bool,
-    unknown_versions: bool,
-    repeated_names: bool,
-    same_conditions: bool,
-    selectors: ValidationOptions,
+struct WebhookValidationOptions {
+    allow_side_effects: bool,
+    allow_unknown_review_versions: bool,
+    allow_duplicate_names: bool,
+    skip_match_conditions: bool,
+    selectors: LabelSelectorValidationOptions,
 }
 
-impl Rules for Webhooks {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        exclusion::drop_from_webhooks(object, None, request);
+impl ResourceStrategy for WebhookConfigurationStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
+        exclude_rules::drop_disabled_webhook_rules(object, None, request);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        exclusion::drop_from_webhooks(object, Some(old), request);
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        exclude_rules::drop_disabled_webhook_rules(object, Some(old), request);
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        validate(&object.field("webhooks"), Tolerance::default(), errors);
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        validate(
+            &object.field("webhooks"),
+            WebhookValidationOptions::default(),
+            errors,
+        );
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (webhooks, old) = (object.field("webhooks"), old.field("webhooks"));
-        validate(&webhooks, Tolerance::of(&webhooks, &old), errors);
+        validate(
+            &webhooks,
+            WebhookValidationOptions::for_update_of(&webhooks, &old),
+            errors,
+        );
     }
 
-    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
-        matching::warn_of_name(object, warnings);
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        _: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
+        matching::warn_of_reserved_name(object, warnings);
     }
 }
 
-impl Tolerance {
-    fn of(webhooks: &View<'_>, old: &View<'_>) -> Tolerance {
+impl WebhookValidationOptions {
+    fn for_update_of(webhooks: &FieldView<'_>, old: &FieldView<'_>) -> WebhookValidationOptions {
         let mut names = HashSet::new();
-        let mut repeated_names = false;
+        let mut allow_duplicate_names = false;
         for webhook in old.items() {
-            repeated_names |= !names.insert(webhook.field("name").str().to_owned());
+            allow_duplicate_names |= !names.insert(webhook.field("name").str().to_owned());
         }
-        Tolerance {
-            side_effects: old
+        WebhookValidationOptions {
+            allow_side_effects: old
                 .items()
                 .any(|webhook| !NO_SIDE_EFFECTS.contains(&webhook.field("sideEffects").str())),
-            unknown_versions: old
+            allow_unknown_review_versions: old
                 .items()
                 .any(|webhook| has_only_unknown_versions(&webhook)),
-            repeated_names,
-            same_conditions: has_same_conditions(webhooks, old),
-            selectors: ValidationOptions {
-                allow_invalid_label_value: old.items().any(|webhook| has_wrong_selector(&webhook)),
-                ..ValidationOptions::default()
+            allow_duplicate_names,
+            skip_match_conditions: has_same_conditions(webhooks, old),
+            selectors: LabelSelectorValidationOptions {
+                allow_invalid_label_value: old
+                    .items()
+                    .any(|webhook| has_invalid_selector(&webhook)),
+                ..LabelSelectorValidationOptions::default()
             },
         }
     }
 }
 
-fn has_only_unknown_versions(webhook: &View<'_>) -> bool {
+fn has_only_unknown_versions(webhook: &FieldView<'_>) -> bool {
     let versions = webhook.field("admissionReviewVersions");
     !versions.is_empty()
         && !versions
@@ -90,9 +116,9 @@ fn has_only_unknown_versions(webhook: &View<'_>) -> bool {
             .any(|version| REVIEW_VERSIONS.contains(&version.str()))
 }
 
-fn has_same_conditions(webhooks: &View<'_>, old: &View<'_>) -> bool {
-    let same = |(ours, theirs): (View<'_>, View<'_>)| {
-        checks::same(
+fn has_same_conditions(webhooks: &FieldView<'_>, old: &FieldView<'_>) -> bool {
+    let same = |(ours, theirs): (FieldView<'_>, FieldView<'_>)| {
+        checks::semantically_equal(
             &ours.field("matchConditions"),
             &theirs.field("matchConditions"),
         )
@@ -100,39 +126,47 @@ fn has_same_conditions(webhooks: &View<'_>, old: &View<'_>) -> bool {
     webhooks.len() == old.len() && webhooks.items().zip(old.items()).all(same)
 }
 
-fn has_wrong_selector(webhook: &View<'_>) -> bool {
+fn has_invalid_selector(webhook: &FieldView<'_>) -> bool {
     let mut errors = ErrorList::new();
     for name in ["namespaceSelector", "objectSelector"] {
         let selector = webhook.field(name);
-        checks::validate_selector(&selector, ValidationOptions::default(), &mut errors);
+        checks::validate_selector(
+            &selector,
+            LabelSelectorValidationOptions::default(),
+            &mut errors,
+        );
     }
     !errors.is_empty()
 }
 
-fn validate(webhooks: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
+fn validate(webhooks: &FieldView<'_>, options: WebhookValidationOptions, errors: &mut ErrorList) {
     let mut names = HashSet::new();
     for webhook in webhooks.items() {
-        validate_webhook(&webhook, tolerance, errors);
-        validate_versions(&webhook.field("admissionReviewVersions"), tolerance, errors);
+        validate_webhook(&webhook, options, errors);
+        validate_versions(&webhook.field("admissionReviewVersions"), options, errors);
         let name = webhook.field("name");
         let is_new = name.is_empty() || names.insert(name.str().to_owned());
-        if !is_new && !tolerance.repeated_names {
+        if !is_new && !options.allow_duplicate_names {
             errors.push(Error::duplicate(name.path(), name.str()));
         }
     }
 }
 
-fn validate_webhook(hook: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
+fn validate_webhook(
+    hook: &FieldView<'_>,
+    options: WebhookValidationOptions,
+    errors: &mut ErrorList,
+) {
     validate_name(&hook.field("name"), errors);
     matching::validate_rules(&hook.field("rules"), errors);
-    exclusion::validate_of_webhook(hook, errors);
+    exclude_rules::validate_webhook_rules(hook, errors);
     checks::one_of(
         &hook.field("failurePolicy"),
         matching::FAILURE_POLICIES,
         errors,
     );
     checks::one_of(&hook.field("matchPolicy"), matching::MATCH_POLICIES, errors);
-    validate_side_effects(&hook.field("sideEffects"), tolerance, errors);
+    validate_side_effects(&hook.field("sideEffects"), options, errors);
     let timeout = hook.field("timeoutSeconds");
     if timeout
         .int()
@@ -141,18 +175,18 @@ fn validate_webhook(hook: &View<'_>, tolerance: Tolerance, errors: &mut ErrorLis
         timeout.invalid(errors, "the timeout value must be between 1 and 30 seconds");
     }
     for name in ["namespaceSelector", "objectSelector"] {
-        checks::validate_selector(&hook.field(name), tolerance.selectors, errors);
+        checks::validate_selector(&hook.field(name), options.selectors, errors);
     }
     let reinvocation = hook.field("reinvocationPolicy");
     checks::one_of(&reinvocation, matching::REINVOCATION_POLICIES, errors);
     webhook::validate_client_config(&hook.field("clientConfig"), errors);
-    if !tolerance.same_conditions {
-        matching::validate_conditions(&hook.field("matchConditions"), false, errors);
+    if !options.skip_match_conditions {
+        matching::validate_match_conditions(&hook.field("matchConditions"), false, errors);
     }
 }
 
-/// A name in a domain of the owner's.
-fn validate_name(name: &View<'_>, errors: &mut ErrorList) {
+/// Validates a fully qualified name, with at least three segments.
+fn validate_name(name: &FieldView<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
         name.required(errors, "");
         return;
@@ -166,8 +200,12 @@ fn validate_name(name: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_side_effects(effects: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
-    let supported = if tolerance.side_effects {
+fn validate_side_effects(
+    effects: &FieldView<'_>,
+    options: WebhookValidationOptions,
+    errors: &mut ErrorList,
+) {
+    let supported = if options.allow_side_effects {
         SIDE_EFFECTS
     } else {
         NO_SIDE_EFFECTS
@@ -182,7 +220,11 @@ fn validate_side_effects(effects: &View<'_>, tolerance: Tolerance, errors: &mut 
     }
 }
 
-fn validate_versions(versions: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
+fn validate_versions(
+    versions: &FieldView<'_>,
+    options: WebhookValidationOptions,
+    errors: &mut ErrorList,
+) {
     let accepted = REVIEW_VERSIONS.join(", ");
     if versions.is_empty() {
         versions.required(errors, format!("must specify one of {accepted}"));
@@ -194,12 +236,12 @@ fn validate_versions(versions: &View<'_>, tolerance: Tolerance, errors: &mut Err
             checks::invalid_text(&version, errors, "duplicate version");
             continue;
         }
-        checks::problems(&version, validation::dns1035_label(version.str()), errors);
+        checks::push_problems(&version, validation::dns1035_label(version.str()), errors);
     }
     let has_accepted = REVIEW_VERSIONS
         .iter()
         .any(|version| seen.contains(*version));
-    if !has_accepted && !tolerance.unknown_versions {
+    if !has_accepted && !options.allow_unknown_review_versions {
         versions.invalid(errors, format!("must include at least one of {accepted}"));
     }
 }

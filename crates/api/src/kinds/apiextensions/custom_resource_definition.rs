@@ -1,4 +1,5 @@
-//! CustomResourceDefinition.
+//! Declares `CustomResourceDefinition` and its strategy: preparation, validation and warnings, as in
+//! upstream's `apiextensions-apiserver` `pkg/apis/apiextensions/validation`.
 
 use std::collections::HashSet;
 
@@ -7,45 +8,53 @@ use rhumb_meta::validation;
 use serde_json::{Value, json};
 
 use super::versions;
-use crate::workloads::url::Url;
-use crate::workloads::{checks, webhook};
-use crate::{Generation, Kind, Object, Request, Rules, Scope, View, edit, fields};
+use crate::validation_helpers::url::GoUrl;
+use crate::validation_helpers::{checks, webhook};
+use crate::{
+    FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    StrategyContext, fields, object_edit,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "apiextensions.k8s.io",
         "v1",
         "CustomResourceDefinition",
         "customresourcedefinitions",
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
     )
-    .any_finalizers()
-    .short(&["crd", "crds"])
+    .allow_any_finalizer()
+    .short_names(&["crd", "crds"])
     .category("api-extensions")
     .storage("apiextensions.k8s.io/customresourcedefinitions")
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .status()
-    .updates_need_version()
-    .rules(CustomResourceDefinition)
+    .requires_resource_version()
+    .strategy(CustomResourceDefinitionStrategy)
 }
 
-const APPROVAL: &str = "api-approved.kubernetes.io";
+const API_APPROVED_ANNOTATION: &str = "api-approved.kubernetes.io";
 const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
 
 #[derive(Debug)]
-struct CustomResourceDefinition;
+struct CustomResourceDefinitionStrategy;
 
-impl Rules for CustomResourceDefinition {
-    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
-        remember_stored_version(object);
+impl ResourceStrategy for CustomResourceDefinitionStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, _: &StrategyContext<'_>) {
+        add_stored_version(object);
     }
 
-    fn prepare_update(&self, object: &mut Object, _: &Object, _: &Request<'_>) {
-        remember_stored_version(object);
+    fn prepare_update(&self, object: &mut JsonObject, _: &JsonObject, _: &StrategyContext<'_>) {
+        add_stored_version(object);
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let (metadata, spec) = (object.field("metadata"), object.field("spec"));
         let names = spec.field("names");
         let name = metadata.field("name");
@@ -59,14 +68,14 @@ impl Rules for CustomResourceDefinition {
             checks::invalid_text(&name, errors, detail);
         }
         validate_spec(&spec, true, errors);
-        validate_rest(object, None, errors);
+        validate_outside_spec(object, None, errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old_spec) = (object.field("spec"), old.field("spec"));
@@ -85,14 +94,14 @@ impl Rules for CustomResourceDefinition {
         }
         checks::immutable(&spec.field("group"), &old_spec.field("group"), errors);
         checks::immutable(&names.field("plural"), &old_names.field("plural"), errors);
-        validate_rest(object, Some(old), errors);
+        validate_outside_spec(object, Some(old), errors);
     }
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let status = object.field("status");
@@ -100,11 +109,11 @@ impl Rules for CustomResourceDefinition {
     }
 }
 
-/// What was ever stored stays known, until a migration has rewritten it all.
-fn remember_stored_version(object: &mut Object) {
+/// Adds the storage version to `status.storedVersions`, which keeps every version ever stored until a migration.
+fn add_stored_version(object: &mut JsonObject) {
     let stored = fields::objects_mut(object, "spec.versions")
         .find(|version| version.get("storage") == Some(&Value::Bool(true)))
-        .map(|version| edit::text(version, "name").to_owned());
+        .map(|version| object_edit::text(version, "name").to_owned());
     let Some(stored) = stored else {
         return;
     };
@@ -112,29 +121,33 @@ fn remember_stored_version(object: &mut Object) {
     if !versions.contains(&json!(stored)) {
         versions.push(json!(stored));
     }
-    edit::within(object, &["status"], |status| {
+    object_edit::edit_child(object, &["status"], |status| {
         status.insert("storedVersions".to_owned(), Value::Array(versions));
     });
 }
 
-fn is_established(object: &View<'_>) -> bool {
+fn is_established(object: &FieldView<'_>) -> bool {
     let status = object.field("status");
     status.field("conditions").items().any(|condition| {
         condition.field("type").str() == "Established" && condition.field("status").str() == "True"
     })
 }
 
-fn has_known_version(versions: &View<'_>) -> bool {
+fn has_known_version(versions: &FieldView<'_>) -> bool {
     versions
         .items()
         .any(|version| REVIEW_VERSIONS.contains(&version.str()))
 }
 
-/// What is checked beside the spec. `old` is there in an update.
-fn validate_rest(object: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
+/// Validates stored versions and API approval. `old` is given on update.
+fn validate_outside_spec(
+    object: &FieldView<'_>,
+    old: Option<&FieldView<'_>>,
+    errors: &mut ErrorList,
+) {
     let (spec, status) = (object.field("spec"), object.field("status"));
     validate_names(&status.field("acceptedNames"), errors);
-    validate_stored(
+    validate_stored_versions(
         &status.field("storedVersions"),
         &spec.field("versions"),
         errors,
@@ -154,7 +167,11 @@ fn validate_rest(object: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorLi
     }
 }
 
-fn validate_stored(stored: &View<'_>, versions: &View<'_>, errors: &mut ErrorList) {
+fn validate_stored_versions(
+    stored: &FieldView<'_>,
+    versions: &FieldView<'_>,
+    errors: &mut ErrorList,
+) {
     if stored.is_empty() {
         stored.invalid(errors, "must have at least one stored version");
         return;
@@ -187,31 +204,33 @@ fn validate_stored(stored: &View<'_>, versions: &View<'_>, errors: &mut ErrorLis
     }
 }
 
-/// How far the owners of a protected group have agreed.
+/// State of the API approval that a CRD of a protected group (`*.k8s.io`) needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Approval {
+enum ApiApprovalState {
     Missing,
     Bypassed,
     Approved,
-    Wrong,
+    Invalid,
 }
 
-impl Approval {
-    fn of(object: &View<'_>) -> Approval {
+impl ApiApprovalState {
+    fn of_crd(object: &FieldView<'_>) -> ApiApprovalState {
         let metadata = object.field("metadata");
         let annotations = metadata.field("annotations");
-        match annotations.key(APPROVAL).str() {
-            "" => Approval::Missing,
-            text if text.starts_with("unapproved") => Approval::Bypassed,
-            text => match Url::parse(text) {
-                Ok(url) if !url.host.is_empty() && !url.scheme.is_empty() => Approval::Approved,
-                _ => Approval::Wrong,
+        match annotations.key(API_APPROVED_ANNOTATION).str() {
+            "" => ApiApprovalState::Missing,
+            text if text.starts_with("unapproved") => ApiApprovalState::Bypassed,
+            text => match GoUrl::parse(text) {
+                Ok(url) if !url.host.is_empty() && !url.scheme.is_empty() => {
+                    ApiApprovalState::Approved
+                }
+                _ => ApiApprovalState::Invalid,
             },
         }
     }
 }
 
-fn validate_approval(object: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
+fn validate_approval(object: &FieldView<'_>, old: Option<&FieldView<'_>>, errors: &mut ErrorList) {
     let spec = object.field("spec");
     let group = spec.field("group");
     let is_of = |domain: &str| {
@@ -221,27 +240,30 @@ fn validate_approval(object: &View<'_>, old: Option<&View<'_>>, errors: &mut Err
                 .strip_suffix(domain)
                 .is_some_and(|rest| rest.ends_with('.'))
     };
-    let approval = Approval::of(object);
-    if !(is_of("k8s.io") || is_of("kubernetes.io")) || old.map(Approval::of) == Some(approval) {
+    let approval = ApiApprovalState::of_crd(object);
+    if !(is_of("k8s.io") || is_of("kubernetes.io"))
+        || old.map(ApiApprovalState::of_crd) == Some(approval)
+    {
         return;
     }
     let metadata = object.field("metadata");
     let annotations = metadata.field("annotations");
-    let annotation = annotations.key(APPROVAL);
+    let annotation = annotations.key(API_APPROVED_ANNOTATION);
     let see = "see https://github.com/kubernetes/enhancements/pull/1111";
-    let must = format!("protected groups must have approval annotation \"{APPROVAL}\"");
+    let must =
+        format!("protected groups must have approval annotation \"{API_APPROVED_ANNOTATION}\"");
     match approval {
-        Approval::Missing => annotation.required(errors, format!("{must}, {see}")),
-        Approval::Wrong => checks::invalid_text(
+        ApiApprovalState::Missing => annotation.required(errors, format!("{must}, {see}")),
+        ApiApprovalState::Invalid => checks::invalid_text(
             &annotation,
             errors,
             format!("{must} with either a URL or a reason starting with \"unapproved\", {see}"),
         ),
-        Approval::Bypassed | Approval::Approved => {}
+        ApiApprovalState::Bypassed | ApiApprovalState::Approved => {}
     }
 }
 
-fn validate_spec(spec: &View<'_>, needs_known_version: bool, errors: &mut ErrorList) {
+fn validate_spec(spec: &FieldView<'_>, needs_known_version: bool, errors: &mut ErrorList) {
     let group = spec.field("group");
     let problems = validation::dns1123_subdomain(group.str());
     if group.is_empty() {
@@ -270,8 +292,8 @@ fn validate_spec(spec: &View<'_>, needs_known_version: bool, errors: &mut ErrorL
     validate_conversion(&spec.field("conversion"), needs_known_version, errors);
 }
 
-fn validate_names(names: &View<'_>, errors: &mut ErrorList) {
-    let check = |field: &View<'_>, intro: &str, errors: &mut ErrorList| {
+fn validate_names(names: &FieldView<'_>, errors: &mut ErrorList) {
+    let check = |field: &FieldView<'_>, intro: &str, errors: &mut ErrorList| {
         let lowered = field.str().to_lowercase();
         let text = if intro.is_empty() {
             field.str()
@@ -308,8 +330,12 @@ fn validate_names(names: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream's errors name the fields of a webhook as its internal type does.
-fn validate_conversion(conversion: &View<'_>, needs_known_version: bool, errors: &mut ErrorList) {
+/// Upstream's errors name the webhook fields as its internal type does.
+fn validate_conversion(
+    conversion: &FieldView<'_>,
+    needs_known_version: bool,
+    errors: &mut ErrorList,
+) {
     if !conversion.exists() {
         return;
     }
@@ -324,12 +350,12 @@ fn validate_conversion(conversion: &View<'_>, needs_known_version: bool, errors:
         hook.field("clientConfig"),
         hook.field("conversionReviewVersions"),
     );
-    let config = View::at(
+    let config = FieldView::at(
         config.value(),
         conversion.path().child("webhookClientConfig"),
     );
     let place = conversion.path().child("conversionReviewVersions");
-    let versions = View::at(versions.value(), place);
+    let versions = FieldView::at(versions.value(), place);
     if strategy.str() == "Webhook" {
         if config.exists() {
             webhook::validate_client_config(&config, errors);
@@ -348,7 +374,7 @@ fn validate_conversion(conversion: &View<'_>, needs_known_version: bool, errors:
     }
 }
 
-fn validate_review_versions(versions: &View<'_>, needs_known: bool, errors: &mut ErrorList) {
+fn validate_review_versions(versions: &FieldView<'_>, needs_known: bool, errors: &mut ErrorList) {
     if versions.is_empty() {
         versions.required(errors, "");
         return;

@@ -1,4 +1,4 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `apiextensions.k8s.io`, one module each.
 
 mod custom_resource_definition;
 #[cfg(test)]

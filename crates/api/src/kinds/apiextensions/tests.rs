@@ -1,9 +1,9 @@
-//! The words in which definitions of custom kinds are refused.
+//! Tests of the validation errors of custom resource definitions.
 
 use serde_json::{Value, json};
 
 use super::custom_resource_definition;
-use crate::workloads::testing::{check_create, check_update, created, updated, with};
+use crate::validation_helpers::testing::{check_create, check_update, created, updated, with};
 
 fn definition() -> Value {
     json!({
@@ -27,7 +27,7 @@ fn stored(object: &Value) -> Value {
 }
 
 #[test]
-fn names_are_filled_in_and_the_stored_version_is_remembered() {
+fn names_are_defaulted_and_stored_versions_recorded() {
     let object = stored(&definition());
     assert_eq!(
         object["spec"]["names"],
@@ -49,7 +49,7 @@ fn names_are_filled_in_and_the_stored_version_is_remembered() {
 }
 
 #[test]
-fn definitions_are_checked() {
+fn custom_resource_definitions_are_validated() {
     let check = |path: &str, value: Value, expect: &[&str]| {
         let object = with(&definition(), path, value);
         check_create(&custom_resource_definition::kind(), &object, expect);
@@ -113,7 +113,7 @@ fn definitions_are_checked() {
 }
 
 #[test]
-fn protected_groups_need_an_approval() {
+fn protected_groups_require_the_approval_annotation() {
     let object = with(&definition(), "spec.group", json!("boats.k8s.io"));
     let object = with(&object, "metadata.name", json!("boats.boats.k8s.io"));
     let kind = custom_resource_definition::kind();
@@ -138,7 +138,7 @@ fn protected_groups_need_an_approval() {
 }
 
 #[test]
-fn what_stands_for_stored_objects_stays() {
+fn stored_versions_and_established_scope_are_immutable() {
     let kind = custom_resource_definition::kind();
     let old = stored(&definition());
     let changed = with(&old, "spec.versions.0.name", json!("v2"));

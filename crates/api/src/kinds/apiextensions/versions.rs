@@ -1,13 +1,13 @@
-//! The versions of a custom kind. What is the same in all of them upstream keeps in one place, and names there
-//! in errors.
+//! Validation of the `versions` of a custom resource definition. Upstream's internal type hoists values that are
+//! equal in all versions to the top level, and errors use that path.
 
 use std::collections::HashSet;
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
-use crate::View;
-use crate::workloads::checks;
+use crate::FieldView;
+use crate::validation_helpers::checks;
 
 const WARNING_MAX_BYTES: usize = 256;
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
@@ -22,7 +22,7 @@ const COLUMN_FORMATS: &[&str] = &[
     "password",
 ];
 
-pub(super) fn validate(versions: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn validate(versions: &FieldView<'_>, errors: &mut ErrorList) {
     for version in versions.items() {
         let schema = version.field("schema");
         let root = schema.field("openAPIV3Schema");
@@ -67,8 +67,8 @@ pub(super) fn validate(versions: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What all versions have alike, at the places upstream names.
-pub(super) fn validate_shared(spec: &View<'_>, errors: &mut ErrorList) {
+/// Validates values that are equal in all versions, at the top-level paths that upstream reports.
+pub(super) fn validate_shared(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let versions = spec.field("versions");
     let shared = |name: &str| {
         let mut parts = versions
@@ -81,13 +81,13 @@ pub(super) fn validate_shared(spec: &View<'_>, errors: &mut ErrorList) {
     };
     let subresources = shared("subresources");
     let place = spec.path().child("subresources");
-    validate_subresources(&View::at(subresources.as_ref(), place), errors);
+    validate_subresources(&FieldView::at(subresources.as_ref(), place), errors);
     let columns = shared("additionalPrinterColumns");
     let place = spec.path().child("additionalPrinterColumns");
-    validate_columns(&View::at(columns.as_ref(), place), errors);
+    validate_columns(&FieldView::at(columns.as_ref(), place), errors);
 }
 
-fn validate_deprecation(version: &View<'_>, errors: &mut ErrorList) {
+fn validate_deprecation(version: &FieldView<'_>, errors: &mut ErrorList) {
     let warning = version.field("deprecationWarning");
     let Some(text) = warning.opt_str() else {
         return;
@@ -113,7 +113,7 @@ fn validate_deprecation(version: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_subresources(subresources: &View<'_>, errors: &mut ErrorList) {
+fn validate_subresources(subresources: &FieldView<'_>, errors: &mut ErrorList) {
     let scale = subresources.field("scale");
     if !scale.exists() {
         return;
@@ -152,8 +152,8 @@ fn validate_subresources(subresources: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Whether it is refused.
-fn validate_json_path(path: &View<'_>, errors: &mut ErrorList) -> bool {
+/// Returns whether the path is invalid.
+fn validate_json_path(path: &FieldView<'_>, errors: &mut ErrorList) -> bool {
     let is_wrong = !path.str().starts_with('.');
     if is_wrong {
         checks::invalid_text(path, errors, "must be a simple json path starting with .");
@@ -161,7 +161,7 @@ fn validate_json_path(path: &View<'_>, errors: &mut ErrorList) -> bool {
     is_wrong
 }
 
-fn validate_columns(columns: &View<'_>, errors: &mut ErrorList) {
+fn validate_columns(columns: &FieldView<'_>, errors: &mut ErrorList) {
     for column in columns.items() {
         let name = column.field("name");
         if name.is_empty() {
@@ -180,12 +180,12 @@ fn validate_columns(columns: &View<'_>, errors: &mut ErrorList) {
             checks::invalid_text(&format, errors, formats);
         }
         let path = column.field("jsonPath");
-        // Upstream names the field as an older version spelled it.
+        // Upstream uses the field name of v1beta1.
         let place = column.path().child("JSONPath");
         if path.is_empty() {
             errors.push(Error::required(&place, ""));
         } else {
-            validate_json_path(&View::at(path.value(), place), errors);
+            validate_json_path(&FieldView::at(path.value(), place), errors);
         }
     }
 }

@@ -1,40 +1,44 @@
-//! APIService.
+//! Declares `APIService` and its strategy: preparation, validation and warnings, as in
+//! upstream's `kube-aggregator` `pkg/apis/apiregistration/validation`.
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::{gotext, validation};
 use serde_json::json;
 
-use crate::workloads::checks;
-use crate::{Kind, NameRule, Object, Request, Rules, Scope, View, edit, fields};
+use crate::validation_helpers::checks;
+use crate::{
+    FieldView, JsonObject, Kind, NameRule, ResourceScope, ResourceStrategy, StrategyContext,
+    fields, object_edit,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "apiregistration.k8s.io",
         "v1",
         "APIService",
         "apiservices",
         "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService",
     )
-    .any_finalizers()
+    .allow_any_finalizer()
     .category("api-extensions")
     .storage("apiregistration.k8s.io/apiservices")
     .status()
-    .status_keeps(crate::kind::ALL_OF_METADATA)
+    .status_update_preserves(crate::kind::USER_METADATA_FIELDS)
     .names(NameRule::PathSegment)
-    .updates_need_version()
-    .rules(ApiService)
+    .requires_resource_version()
+    .strategy(ApiServiceStrategy)
 }
 
 const GROUP_PRIORITY_MAX: i64 = 20_000;
 const VERSION_PRIORITY_MAX: i64 = 1000;
 
 #[derive(Debug)]
-struct ApiService;
+struct ApiServiceStrategy;
 
-impl Rules for ApiService {
-    /// What this server answers itself is there at once.
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+impl ResourceStrategy for ApiServiceStrategy {
+    /// Marks a local APIService (without a service reference) as available.
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
         if fields::get(object, "spec.service").is_some() {
             return;
         }
@@ -45,20 +49,25 @@ impl Rules for ApiService {
             "reason": "Local",
             "message": "Local APIServices are always available",
         });
-        edit::within(object, &["status"], |status| {
+        object_edit::edit_child(object, &["status"], |status| {
             status.insert("conditions".to_owned(), json!([condition]));
         });
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate(object, errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate(object, errors);
@@ -66,9 +75,9 @@ impl Rules for ApiService {
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let status = object.field("status");
@@ -82,7 +91,7 @@ impl Rules for ApiService {
     }
 }
 
-fn validate(object: &View<'_>, errors: &mut ErrorList) {
+fn validate(object: &FieldView<'_>, errors: &mut ErrorList) {
     let (metadata, spec) = (object.field("metadata"), object.field("spec"));
     let (name, group, version) = (
         metadata.field("name"),
@@ -100,9 +109,9 @@ fn validate(object: &View<'_>, errors: &mut ErrorList) {
         group.required(errors, detail);
     }
     if !group.is_empty() {
-        checks::problems(&group, validation::dns1123_subdomain(group.str()), errors);
+        checks::push_problems(&group, validation::dns1123_subdomain(group.str()), errors);
     }
-    checks::problems(&version, validation::dns1035_label(version.str()), errors);
+    checks::push_problems(&version, validation::dns1035_label(version.str()), errors);
     let priorities = [
         ("groupPriorityMinimum", GROUP_PRIORITY_MAX),
         ("versionPriority", VERSION_PRIORITY_MAX),
@@ -118,12 +127,12 @@ fn validate(object: &View<'_>, errors: &mut ErrorList) {
     validate_service(&spec, errors);
 }
 
-fn validate_service(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_service(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let (service, bundle) = (spec.field("service"), spec.field("caBundle"));
     let insecure = spec.field("insecureSkipTLSVerify");
     if !service.exists() {
         if !bundle.is_empty() {
-            let value = format!("{} bytes", fields::decoded_len(bundle.str()));
+            let value = format!("{} bytes", fields::base64_decoded_len(bundle.str()));
             let detail = "local APIServices may not have a caBundle";
             errors.push(Error::invalid(bundle.path(), value, detail));
         }
@@ -155,7 +164,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::kind;
-    use crate::workloads::testing::{check_create, created, with};
+    use crate::validation_helpers::testing::{check_create, created, with};
 
     fn service() -> Value {
         json!({
@@ -171,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_checked() {
+    fn api_services_are_validated() {
         let check = |path: &str, value: Value, expect: &[&str]| {
             check_create(&kind(), &with(&service(), path, value), expect);
         };
@@ -208,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_local_is_available() {
+    fn local_api_service_is_available() {
         let local = with(&service(), "spec.service", Value::Null);
         let conditions = &created(&kind(), &local)["status"]["conditions"];
         assert_eq!(conditions[0]["reason"], "Local");

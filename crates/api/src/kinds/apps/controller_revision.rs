@@ -1,28 +1,34 @@
-//! ControllerRevision.
+//! Declares `ControllerRevision` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/apps/validation`.
 
 use rhumb_meta::field::ErrorList;
 use serde_json::Value;
 
-use crate::workloads::checks;
-use crate::{Kind, Request, Rules, Scope, View};
+use crate::validation_helpers::checks;
+use crate::{FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "apps",
         "v1",
         "ControllerRevision",
         "controllerrevisions",
         "io.k8s.api.apps.v1.ControllerRevision",
     )
-    .rules(ControllerRevision)
+    .strategy(ControllerRevisionStrategy)
 }
 
 #[derive(Debug)]
-struct ControllerRevision;
+struct ControllerRevisionStrategy;
 
-impl Rules for ControllerRevision {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for ControllerRevisionStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         checks::nonnegative(&object.field("revision"), errors);
         let data = object.field("data");
         match data.value() {
@@ -34,9 +40,9 @@ impl Rules for ControllerRevision {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         checks::nonnegative(&object.field("revision"), errors);

@@ -1,13 +1,13 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `apps`, one module each.
 
 mod controller_revision;
 mod daemon_set;
 mod deployment;
 mod replica_set;
 mod stateful_set;
-mod template;
 #[cfg(test)]
 mod tests;
+mod workload_validation;
 
 use crate::Kind;
 

@@ -1,49 +1,62 @@
-//! ReplicaSet.
+//! Declares `ReplicaSet` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/apps/validation`.
 
 use rhumb_meta::field::ErrorList;
 
-use super::template;
-use crate::workloads::checks;
-use crate::{Generation, Kind, Object, Request, Rules, Scope, View};
+use super::workload_validation;
+use crate::validation_helpers::checks;
+use crate::{
+    FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy, StrategyContext,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "apps",
         "v1",
         "ReplicaSet",
         "replicasets",
         "io.k8s.api.apps.v1.ReplicaSet",
     )
-    .short(&["rs"])
+    .short_names(&["rs"])
     .category("all")
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .scale("spec.replicas", "status.replicas", "spec.selector")
     .status()
-    .rules(ReplicaSet)
+    .strategy(ReplicaSetStrategy)
 }
 
 #[derive(Debug)]
-struct ReplicaSet;
+struct ReplicaSetStrategy;
 
-impl Rules for ReplicaSet {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        crate::workloads::template::drop_unserved_fields(object, None, request);
+impl ResourceStrategy for ReplicaSetStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
+        crate::validation_helpers::template::drop_disabled_fields(object, None, request);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        crate::workloads::template::drop_unserved_fields(object, Some(old), request);
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        crate::validation_helpers::template::drop_disabled_fields(object, Some(old), request);
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_spec(&object.field("spec"), None, errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old) = (object.field("spec"), old.field("spec"));
@@ -53,28 +66,33 @@ impl Rules for ReplicaSet {
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate_status(&object.field("status"), errors);
     }
 
-    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         if old.is_none() {
-            crate::workloads::template::warn_of_name(object, warnings);
+            crate::validation_helpers::template::warn_non_dns_label_name(object, warnings);
         }
-        crate::workloads::template::warn(object, old, warnings);
+        crate::validation_helpers::template::warn(object, old, warnings);
     }
 }
 
-fn validate_spec(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
+fn validate_spec(spec: &FieldView<'_>, old: Option<&FieldView<'_>>, errors: &mut ErrorList) {
     checks::all_nonnegative(spec, &["replicas", "minReadySeconds"], errors);
-    template::validate_for_replica_set(spec, old, errors);
+    workload_validation::validate_for_replica_set(spec, old, errors);
 }
 
-fn validate_status(status: &View<'_>, errors: &mut ErrorList) {
+fn validate_status(status: &FieldView<'_>, errors: &mut ErrorList) {
     let counters = [
         "replicas",
         "fullyLabeledReplicas",
@@ -86,9 +104,9 @@ fn validate_status(status: &View<'_>, errors: &mut ErrorList) {
     checks::all_nonnegative(status, &counters, errors);
     let parts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
     let detail = "cannot be greater than status.replicas";
-    template::at_most(status, &parts, "replicas", detail, errors);
+    workload_validation::validate_counter_at_most(status, &parts, "replicas", detail, errors);
     let detail = "cannot be greater than readyReplicas";
-    template::at_most(
+    workload_validation::validate_counter_at_most(
         status,
         &["availableReplicas"],
         "readyReplicas",

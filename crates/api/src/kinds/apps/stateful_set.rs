@@ -1,36 +1,40 @@
-//! StatefulSet.
+//! Declares `StatefulSet` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/apps/validation`.
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::{gotext, validation};
 use serde_json::{Value, json};
 
-use super::template;
-use crate::gates::Feature;
+use super::workload_validation;
+use crate::feature_gates::Feature;
 use crate::kinds::core::persistent_volume_claim;
 use crate::selectors;
-use crate::workloads::checks;
-use crate::{Generation, Kind, NameRule, Object, Request, Rules, Scope, View, edit, fields};
+use crate::validation_helpers::checks;
+use crate::{
+    FieldView, GenerationPolicy, JsonObject, Kind, NameRule, ResourceScope, ResourceStrategy,
+    StrategyContext, fields, object_edit,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "apps",
         "v1",
         "StatefulSet",
         "statefulsets",
         "io.k8s.api.apps.v1.StatefulSet",
     )
-    .short(&["sts"])
+    .short_names(&["sts"])
     .category("all")
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .scale("spec.replicas", "status.replicas", "spec.selector")
     .status()
     .names(NameRule::DnsLabel)
-    .rules(StatefulSet)
+    .strategy(StatefulSetStrategy)
 }
 
-/// What may change in a spec.
-const MUTABLE: &[&str] = &[
+/// Spec fields that may be updated.
+const MUTABLE_SPEC_FIELDS: &[&str] = &[
     "replicas",
     "ordinals",
     "template",
@@ -41,57 +45,72 @@ const MUTABLE: &[&str] = &[
 ];
 
 #[derive(Debug)]
-struct StatefulSet;
+struct StatefulSetStrategy;
 
-/// What an existing object may keep although a new one could not have it.
+/// Ratcheting: invalid values that an update may keep because the old object has them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tolerance {
-    /// Neither it nor the claims can change.
-    service_name: bool,
-    template: bool,
+struct StatefulSetValidationOptions {
+    /// Set on update: the field is immutable.
+    allow_invalid_service_name: bool,
+    skip_template_validation: bool,
 }
 
-impl Rules for StatefulSet {
-    /// Claim templates say what they are.
-    fn default(&self, object: &mut Object) {
+impl ResourceStrategy for StatefulSetStrategy {
+    /// Sets `apiVersion` and `kind` of the claim templates.
+    fn apply_defaults(&self, object: &mut JsonObject) {
         for claim in fields::objects_mut(object, "spec.volumeClaimTemplates") {
             claim.insert("apiVersion".to_owned(), "v1".into());
             claim.insert("kind".to_owned(), "PersistentVolumeClaim".into());
         }
     }
 
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        crate::workloads::template::drop_unserved_fields(object, None, request);
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
+        crate::validation_helpers::template::drop_disabled_fields(object, None, request);
         prepare_max_unavailable(object, None, request);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        crate::workloads::template::drop_unserved_fields(object, Some(old), request);
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        crate::validation_helpers::template::drop_disabled_fields(object, Some(old), request);
         prepare_max_unavailable(object, Some(old), request);
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        validate_spec(&object.field("spec"), None, Tolerance::default(), errors);
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        validate_spec(
+            &object.field("spec"),
+            None,
+            StatefulSetValidationOptions::default(),
+            errors,
+        );
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old) = (object.field("spec"), old.field("spec"));
-        let mut tolerance = Tolerance {
-            service_name: true,
-            template: false,
+        let mut options = StatefulSetValidationOptions {
+            allow_invalid_service_name: true,
+            skip_template_validation: false,
         };
-        // A template that was stored under weaker rules may stay as it is.
+        // An unchanged template is not validated again: older versions had weaker validation.
         let mut old_errors = ErrorList::new();
-        validate_spec(&old, Some(&old), tolerance, &mut old_errors);
-        tolerance.template = !old_errors.is_empty();
-        validate_spec(&spec, Some(&old), tolerance, errors);
-        if !is_same_otherwise(&spec, &old) {
+        validate_spec(&old, Some(&old), options, &mut old_errors);
+        options.skip_template_validation = !old_errors.is_empty();
+        validate_spec(&spec, Some(&old), options, errors);
+        if !immutable_fields_unchanged(&spec, &old) {
             spec.forbidden(
                 errors,
                 "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
@@ -103,17 +122,22 @@ impl Rules for StatefulSet {
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate_status(&object.field("status"), errors);
-        template::validate_collision_count(object, old, errors);
+        workload_validation::validate_collision_count(object, old, errors);
     }
 
-    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
-        crate::workloads::template::warn(object, old, warnings);
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
+        crate::validation_helpers::template::warn(object, old, warnings);
         let spec = object.field("spec");
         let limit = spec.field("revisionHistoryLimit").int();
         if limit.is_some_and(|limit| limit < 0) {
@@ -126,39 +150,43 @@ impl Rules for StatefulSet {
     }
 }
 
-/// One pod at a time where the feature is on and nothing else is said; dropped where it is off, unless the old
-/// object has it.
-fn prepare_max_unavailable(object: &mut Object, old: Option<&Object>, request: &Request<'_>) {
+/// Defaults `maxUnavailable` to 1 if the feature is enabled; drops it if the feature is disabled and the old object
+/// does not use it.
+fn prepare_max_unavailable(
+    object: &mut JsonObject,
+    old: Option<&JsonObject>,
+    request: &StrategyContext<'_>,
+) {
     let strategy = ["spec", "updateStrategy"];
-    let is_rolling = edit::find(object, &strategy)
-        .is_some_and(|strategy| edit::text(strategy, "type") == "RollingUpdate");
+    let is_rolling = object_edit::find_object(object, &strategy)
+        .is_some_and(|strategy| object_edit::text(strategy, "type") == "RollingUpdate");
     let path = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
-    let is_in_use = old.is_some_and(|old| edit::get(old, &path).is_some());
-    let Some(rolling) = edit::find(object, &path[..3]) else {
+    let is_in_use = old.is_some_and(|old| object_edit::get(old, &path).is_some());
+    let Some(rolling) = object_edit::find_object(object, &path[..3]) else {
         return;
     };
     if request.gates.enabled(Feature::MaxUnavailableStatefulSet) {
         if is_rolling {
-            edit::default(rolling, "maxUnavailable", 1);
+            object_edit::set_default(rolling, "maxUnavailable", 1);
         }
     } else if !is_in_use {
         rolling.remove("maxUnavailable");
     }
 }
 
-fn is_same_otherwise(spec: &View<'_>, old: &View<'_>) -> bool {
-    let others = |spec: &View<'_>| {
+fn immutable_fields_unchanged(spec: &FieldView<'_>, old: &FieldView<'_>) -> bool {
+    let others = |spec: &FieldView<'_>| {
         let mut others = spec.object().cloned().unwrap_or_default();
-        others.retain(|name, _| !MUTABLE.contains(&name.as_str()));
+        others.retain(|name, _| !MUTABLE_SPEC_FIELDS.contains(&name.as_str()));
         Value::Object(others)
     };
-    checks::same_values(Some(&others(spec)), Some(&others(old)))
+    checks::semantically_equal_values(Some(&others(spec)), Some(&others(old)))
 }
 
 fn validate_spec(
-    spec: &View<'_>,
-    old: Option<&View<'_>>,
-    tolerance: Tolerance,
+    spec: &FieldView<'_>,
+    old: Option<&FieldView<'_>>,
+    options: StatefulSetValidationOptions,
     errors: &mut ErrorList,
 ) {
     let management = spec.field("podManagementPolicy");
@@ -168,48 +196,48 @@ fn validate_spec(
         _ => management.invalid(errors, "must be 'OrderedReady' or 'Parallel'"),
     }
     validate_strategy(&spec.field("updateStrategy"), errors);
-    validate_retention(&spec.field("persistentVolumeClaimRetentionPolicy"), errors);
-    if !tolerance.service_name {
+    validate_claim_retention(&spec.field("persistentVolumeClaimRetentionPolicy"), errors);
+    if !options.allow_invalid_service_name {
         for claim in spec.field("volumeClaimTemplates").items() {
-            let options = selectors::Options::default();
-            persistent_volume_claim::validate_spec(&claim.field("spec"), options, errors);
+            let selector_options = selectors::Options::default();
+            persistent_volume_claim::validate_spec(&claim.field("spec"), selector_options, errors);
         }
     }
     checks::all_nonnegative(spec, &["replicas", "minReadySeconds"], errors);
     checks::nonnegative(&spec.field("ordinals").field("start"), errors);
     let service = spec.field("serviceName");
-    if !tolerance.service_name && !service.is_empty() {
-        checks::problems(&service, validation::dns1123_label(service.str()), errors);
+    if !options.allow_invalid_service_name && !service.is_empty() {
+        checks::push_problems(&service, validation::dns1123_label(service.str()), errors);
     }
-    validate_selector_and_template(spec, old, tolerance, errors);
+    validate_selector_and_template(spec, old, options, errors);
 }
 
 fn validate_selector_and_template(
-    spec: &View<'_>,
-    old: Option<&View<'_>>,
-    tolerance: Tolerance,
+    spec: &FieldView<'_>,
+    old: Option<&FieldView<'_>>,
+    options: StatefulSetValidationOptions,
     errors: &mut ErrorList,
 ) {
     let field = spec.field("selector");
     let template = spec.field("template");
-    template::validate_selector(&field, "statefulset", errors);
+    workload_validation::validate_selector(&field, "statefulset", errors);
     match checks::selector(&field) {
         None => field.invalid(errors, ""),
         Some(selector) => {
-            template::validate_labels(&selector, &template, errors);
-            if !tolerance.template {
+            workload_validation::validate_labels(&selector, &template, errors);
+            if !options.skip_template_validation {
                 let effective = effective_template(spec, &template);
-                let effective = View::at(Some(&effective), *template.path());
+                let effective = FieldView::at(Some(&effective), *template.path());
                 let old = old.map(|old| old.field("template"));
-                crate::workloads::template::validate(&effective, old.as_ref(), errors);
+                crate::validation_helpers::template::validate(&effective, old.as_ref(), errors);
             }
         }
     }
-    template::validate_runs_forever(&template, "StatefulSet", errors);
+    workload_validation::validate_restart_always(&template, "StatefulSet", errors);
 }
 
-/// The template with the host names and volumes that the controller gives to every pod.
-fn effective_template(spec: &View<'_>, template: &View<'_>) -> Value {
+/// Returns the template with the host name and volumes that the controller adds to every pod.
+fn effective_template(spec: &FieldView<'_>, template: &FieldView<'_>) -> Value {
     let mut template = template.value().cloned().unwrap_or(json!({}));
     let Some(pod) = template.get_mut("spec").and_then(Value::as_object_mut) else {
         return template;
@@ -239,12 +267,12 @@ fn effective_template(spec: &View<'_>, template: &View<'_>) -> Value {
     template
 }
 
-fn validate_strategy(strategy: &View<'_>, errors: &mut ErrorList) {
+fn validate_strategy(strategy: &FieldView<'_>, errors: &mut ErrorList) {
     let rolling = strategy.field("rollingUpdate");
     match strategy.field("type").str() {
         "" => strategy.required(errors, ""),
         "OnDelete" if rolling.exists() => {
-            let value = BadValue::Rendered(internal_rolling_update(&rolling));
+            let value = BadValue::Rendered(go_rolling_update(&rolling));
             let detail = "only allowed for updateStrategy 'RollingUpdate'";
             errors.push(Error::invalid(rolling.path(), value, detail));
         }
@@ -252,9 +280,9 @@ fn validate_strategy(strategy: &View<'_>, errors: &mut ErrorList) {
         "RollingUpdate" if rolling.exists() => validate_rolling_update(&rolling, errors),
         "RollingUpdate" => {}
         other => {
-            let value = checks::go_struct(&[
+            let value = checks::go_struct_json(&[
                 ("Type", gotext::json(other)),
-                ("RollingUpdate", internal_rolling_update(&rolling)),
+                ("RollingUpdate", go_rolling_update(&rolling)),
             ]);
             let detail = "must be 'RollingUpdate' or 'OnDelete'";
             errors.push(Error::invalid(
@@ -266,20 +294,20 @@ fn validate_strategy(strategy: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream shows its internal type, whose fields are named as in Go.
-fn internal_rolling_update(rolling: &View<'_>) -> String {
+/// Renders the value as upstream's internal Go type.
+fn go_rolling_update(rolling: &FieldView<'_>) -> String {
     if !rolling.exists() {
         return "null".to_owned();
     }
     let partition = rolling.field("partition").int().unwrap_or(0);
     let unavailable = checks::json_text(&rolling.field("maxUnavailable"));
-    checks::go_struct(&[
+    checks::go_struct_json(&[
         ("Partition", partition.to_string()),
         ("MaxUnavailable", unavailable),
     ])
 }
 
-fn validate_rolling_update(rolling: &View<'_>, errors: &mut ErrorList) {
+fn validate_rolling_update(rolling: &FieldView<'_>, errors: &mut ErrorList) {
     checks::nonnegative(&rolling.field("partition"), errors);
     let unavailable = rolling.field("maxUnavailable");
     if unavailable.exists() {
@@ -291,7 +319,7 @@ fn validate_rolling_update(rolling: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_retention(policy: &View<'_>, errors: &mut ErrorList) {
+fn validate_claim_retention(policy: &FieldView<'_>, errors: &mut ErrorList) {
     if !policy.exists() {
         return;
     }
@@ -303,7 +331,7 @@ fn validate_retention(policy: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_status(status: &View<'_>, errors: &mut ErrorList) {
+fn validate_status(status: &FieldView<'_>, errors: &mut ErrorList) {
     let counters = [
         "replicas",
         "readyReplicas",
@@ -321,9 +349,9 @@ fn validate_status(status: &View<'_>, errors: &mut ErrorList) {
         "availableReplicas",
     ];
     let detail = "cannot be greater than status.replicas";
-    template::at_most(status, &parts, "replicas", detail, errors);
+    workload_validation::validate_counter_at_most(status, &parts, "replicas", detail, errors);
     let detail = "cannot be greater than status.readyReplicas";
-    template::at_most(
+    workload_validation::validate_counter_at_most(
         status,
         &["availableReplicas"],
         "readyReplicas",

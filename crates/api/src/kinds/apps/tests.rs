@@ -1,9 +1,9 @@
-//! The words in which workloads are refused.
+//! Tests of the validation errors of workloads.
 
 use serde_json::{Value, json};
 
 use super::{controller_revision, daemon_set, deployment, replica_set, stateful_set};
-use crate::workloads::testing::{
+use crate::validation_helpers::testing::{
     check_create, check_status_update, check_update, created, defaulted, updated, warnings, with,
 };
 
@@ -35,7 +35,7 @@ fn workload() -> Value {
 }
 
 #[test]
-fn deployments_are_checked_when_they_are_made() {
+fn deployments_are_validated_on_create() {
     let check = |path: &str, value: Value, expect: &[&str]| {
         check_create(&deployment::kind(), &with(&workload(), path, value), expect);
     };
@@ -116,7 +116,7 @@ fn deployments_are_checked_when_they_are_made() {
 }
 
 #[test]
-fn a_selector_never_changes() {
+fn selector_is_immutable() {
     let changed = with(
         &with(&workload(), "spec.selector.matchLabels.app", json!("db")),
         "spec.template.metadata.labels.app",
@@ -131,7 +131,7 @@ fn a_selector_never_changes() {
 }
 
 #[test]
-fn the_parts_of_a_status_are_no_more_than_the_whole() {
+fn status_replica_counts_do_not_exceed_replicas() {
     let kind = deployment::kind();
     let status = json!({"status": {"replicas": 1, "readyReplicas": 2, "availableReplicas": -1}});
     check_status_update(
@@ -160,7 +160,7 @@ fn the_parts_of_a_status_are_no_more_than_the_whole() {
 }
 
 #[test]
-fn names_that_pods_cannot_have_are_warned_of() {
+fn names_invalid_for_pods_cause_a_warning() {
     let object = json!({"metadata": {"name": "a.b"}});
     let expect = "metadata.name: this is used in Pod names and hostnames, which can result in surprising \
                   behavior; a DNS label is recommended: [must not contain dots]";
@@ -169,7 +169,7 @@ fn names_that_pods_cannot_have_are_warned_of() {
 }
 
 #[test]
-fn a_changed_annotation_is_a_new_generation_of_a_deployment() {
+fn annotation_change_increments_deployment_generation() {
     let kind = deployment::kind();
     let old = with(&workload(), "metadata.generation", json!(4));
     let generation =
@@ -180,7 +180,7 @@ fn a_changed_annotation_is_a_new_generation_of_a_deployment() {
 }
 
 #[test]
-fn what_is_wrong_with_a_template_is_found() {
+fn pod_templates_are_validated() {
     let object = with(&workload(), "spec.template.spec.containers", json!([]));
     for kind in [
         deployment::kind(),
@@ -197,10 +197,10 @@ fn what_is_wrong_with_a_template_is_found() {
 }
 
 #[test]
-fn daemon_sets_count_the_changes_of_their_template() {
+fn daemon_set_template_generation_counts_template_changes() {
     let kind = daemon_set::kind();
     let name = "deprecated.daemonset.template.generation";
-    let generation = |object: crate::Object| object["metadata"]["annotations"][name].clone();
+    let generation = |object: crate::JsonObject| object["metadata"]["annotations"][name].clone();
     assert_eq!(generation(created(&kind, &workload())), "1");
 
     let old = with(&workload(), "metadata.annotations", json!({name: "4"}));
@@ -210,7 +210,7 @@ fn daemon_sets_count_the_changes_of_their_template() {
 }
 
 #[test]
-fn daemon_sets_roll_one_way_or_the_other() {
+fn daemon_set_update_strategy_is_validated() {
     let check = |strategy: Value, expect: &[&str]| {
         let object = with(&workload(), "spec.updateStrategy", strategy);
         check_create(&daemon_set::kind(), &object, expect);
@@ -231,7 +231,7 @@ fn daemon_sets_roll_one_way_or_the_other() {
 }
 
 #[test]
-fn stateful_sets_are_checked_when_they_are_made() {
+fn stateful_sets_are_validated_on_create() {
     let check = |path: &str, value: Value, expect: &[&str]| {
         let object = with(&workload(), path, value);
         check_create(&stateful_set::kind(), &object, expect);
@@ -271,7 +271,7 @@ fn stateful_sets_are_checked_when_they_are_made() {
 }
 
 #[test]
-fn the_claims_of_a_stateful_set_are_checked_once() {
+fn volume_claim_templates_are_validated_on_create_only() {
     let kind = stateful_set::kind();
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
     let object = with(&workload(), "spec.volumeClaimTemplates", json!([claim]));
@@ -281,7 +281,7 @@ fn the_claims_of_a_stateful_set_are_checked_once() {
 }
 
 #[test]
-fn templates_are_warned_of() {
+fn pod_template_warnings_are_returned() {
     let note = "scheduler.alpha.kubernetes.io/critical-pod";
     let object = with(
         &workload(),
@@ -302,7 +302,7 @@ fn templates_are_warned_of() {
 }
 
 #[test]
-fn little_of_a_stateful_set_may_change() {
+fn only_some_stateful_set_fields_are_mutable() {
     let kind = stateful_set::kind();
     for name in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
         let changed = with(&workload(), &format!("spec.{name}"), json!(7));
@@ -318,7 +318,7 @@ fn little_of_a_stateful_set_may_change() {
 }
 
 #[test]
-fn what_is_left_out_of_a_spec_is_filled_in() {
+fn workload_specs_are_defaulted() {
     let spec = |kind, object: &Value| defaulted(&kind, object)["spec"].clone();
     assert_eq!(
         spec(deployment::kind(), &json!({})),
@@ -352,7 +352,7 @@ fn what_is_left_out_of_a_spec_is_filled_in() {
 }
 
 #[test]
-fn a_revision_holds_an_object_and_keeps_it() {
+fn controller_revision_data_is_required_and_immutable() {
     let kind = controller_revision::kind();
     check_create(&kind, &json!({"revision": 1, "data": {"a": 1}}), &[]);
     check_create(

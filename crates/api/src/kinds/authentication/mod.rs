@@ -1,4 +1,4 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `authentication.k8s.io`, one module each.
 
 mod self_subject_review;
 mod token_review;

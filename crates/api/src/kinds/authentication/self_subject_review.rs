@@ -1,10 +1,10 @@
-//! SelfSubjectReview.
+//! Declares `SelfSubjectReview`, which has no strategy of its own.
 
-use crate::{Kind, Scope, Verb};
+use crate::{Kind, ResourceScope, Verb};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "authentication.k8s.io",
         "v1",
         "SelfSubjectReview",

@@ -1,10 +1,10 @@
-//! LocalSubjectAccessReview.
+//! Declares `LocalSubjectAccessReview`, which has no strategy of its own.
 
-use crate::{Kind, Scope, Verb};
+use crate::{Kind, ResourceScope, Verb};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "authorization.k8s.io",
         "v1",
         "LocalSubjectAccessReview",

@@ -1,4 +1,4 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `authorization.k8s.io`, one module each.
 
 mod local_subject_access_review;
 mod self_subject_access_review;

@@ -1,10 +1,10 @@
-//! SelfSubjectAccessReview.
+//! Declares `SelfSubjectAccessReview`, which has no strategy of its own.
 
-use crate::{Kind, Scope, Verb};
+use crate::{Kind, ResourceScope, Verb};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "authorization.k8s.io",
         "v1",
         "SelfSubjectAccessReview",

@@ -1,42 +1,43 @@
-//! HorizontalPodAutoscaler.
+//! Declares `HorizontalPodAutoscaler` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/autoscaling/validation`.
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
-use super::conversion;
-use crate::gates::Feature;
-use crate::kind::Conversion;
+use super::v1_conversion;
+use crate::feature_gates::Feature;
+use crate::kind::VersionConversion;
 use crate::resource_names;
-use crate::workloads::checks;
-use crate::{Kind, Request, Rules, Scope, View};
+use crate::validation_helpers::checks;
+use crate::{FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "autoscaling",
         "v2",
         "HorizontalPodAutoscaler",
         "horizontalpodautoscalers",
         "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
     )
-    .short(&["hpa"])
+    .short_names(&["hpa"])
     .category("all")
     .status()
-    .also(
+    .also_served_in(
         "v1",
         "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler",
-        Conversion {
-            to_stored: conversion::to_v2,
-            from_stored: conversion::from_v2,
+        VersionConversion {
+            to_stored: v1_conversion::to_v2,
+            from_stored: v1_conversion::from_v2,
         },
     )
-    .rules(HorizontalPodAutoscaler)
+    .strategy(HorizontalPodAutoscalerStrategy)
 }
 
 const STABILIZATION_SECONDS_MAX: i64 = 3600;
 const PERIOD_SECONDS_MAX: i64 = 1800;
 
-/// The sources of metrics, in the order in which the first is looked for.
+/// Metric sources, in the order in which upstream looks for the first one.
 const SOURCES: &[&str] = &[
     "object",
     "external",
@@ -53,45 +54,58 @@ const TYPES: &[&str] = &[
 ];
 
 #[derive(Debug)]
-struct HorizontalPodAutoscaler;
+struct HorizontalPodAutoscalerStrategy;
 
-/// How strictly references to other objects are checked.
+/// How strictly the `apiVersion` of an object reference is validated.
 #[derive(Debug, Clone, Copy)]
-enum References {
-    WithGroup,
-    WithAnyGroup,
+enum ReferenceApiVersionCheck {
+    GroupRequired,
+    GroupOptional,
     Unchecked,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Options {
-    replicas_min: i64,
-    target: References,
-    objects: References,
+struct HpaValidationOptions {
+    min_replicas_floor: i64,
+    target_check: ReferenceApiVersionCheck,
+    object_metric_check: ReferenceApiVersionCheck,
 }
 
-impl Rules for HorizontalPodAutoscaler {
-    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for HorizontalPodAutoscalerStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        request: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let spec = object.field("spec");
-        validate_spec(&spec, Options::of(&spec, None, request), errors);
+        validate_spec(
+            &spec,
+            HpaValidationOptions::for_write(&spec, None, request),
+            errors,
+        );
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old) = (object.field("spec"), old.field("spec"));
-        validate_spec(&spec, Options::of(&spec, Some(&old), request), errors);
+        validate_spec(
+            &spec,
+            HpaValidationOptions::for_write(&spec, Some(&old), request),
+            errors,
+        );
     }
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let counters = ["currentReplicas", "desiredReplicas"];
@@ -99,8 +113,12 @@ impl Rules for HorizontalPodAutoscaler {
     }
 }
 
-impl Options {
-    fn of(spec: &View<'_>, old: Option<&View<'_>>, request: &Request<'_>) -> Options {
+impl HpaValidationOptions {
+    fn for_write(
+        spec: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        request: &StrategyContext<'_>,
+    ) -> HpaValidationOptions {
         let had_none = old.is_some_and(|old| old.field("minReplicas").int() == Some(0));
         let may_have_none = had_none || request.gates.enabled(Feature::HPAScaleToZero);
         let target = spec.field("scaleTargetRef");
@@ -110,37 +128,37 @@ impl Options {
                 .iter()
                 .all(|name| target.field(name).str() == old.field(name).str())
         });
-        Options {
-            replicas_min: i64::from(!may_have_none),
-            target: match target.field("kind").str() {
-                _ if is_same_target => References::Unchecked,
-                // The only kind without a group that can be scaled.
-                "ReplicationController" => References::WithAnyGroup,
-                _ => References::WithGroup,
+        HpaValidationOptions {
+            min_replicas_floor: i64::from(!may_have_none),
+            target_check: match target.field("kind").str() {
+                _ if is_same_target => ReferenceApiVersionCheck::Unchecked,
+                // The only scalable kind of the core group.
+                "ReplicationController" => ReferenceApiVersionCheck::GroupOptional,
+                _ => ReferenceApiVersionCheck::GroupRequired,
             },
-            objects: if old.is_some_and(has_wrong_object) {
-                References::Unchecked
+            object_metric_check: if old.is_some_and(has_invalid_object_metric) {
+                ReferenceApiVersionCheck::Unchecked
             } else {
-                References::WithAnyGroup
+                ReferenceApiVersionCheck::GroupOptional
             },
         }
     }
 }
 
-fn has_wrong_object(spec: &View<'_>) -> bool {
+fn has_invalid_object_metric(spec: &FieldView<'_>) -> bool {
     spec.field("metrics").items().any(|metric| {
         let object = metric.field("object");
         let described = object.field("describedObject");
         let version = described.field("apiVersion");
         metric.field("type").str() == "Object"
             && object.exists()
-            && version_problem(version.str(), References::WithAnyGroup).is_some()
+            && version_problem(version.str(), ReferenceApiVersionCheck::GroupOptional).is_some()
     })
 }
 
-fn validate_spec(spec: &View<'_>, options: Options, errors: &mut ErrorList) {
+fn validate_spec(spec: &FieldView<'_>, options: HpaValidationOptions, errors: &mut ErrorList) {
     let (least, most) = (spec.field("minReplicas"), spec.field("maxReplicas"));
-    let min = options.replicas_min;
+    let min = options.min_replicas_floor;
     if least.int().is_some_and(|value| value < min) {
         least.invalid(errors, format!("must be greater than or equal to {min}"));
     }
@@ -154,21 +172,25 @@ fn validate_spec(spec: &View<'_>, options: Options, errors: &mut ErrorList) {
         let detail = "must be greater than or equal to `minReplicas`";
         errors.push(Error::invalid(most.path(), count, detail));
     }
-    validate_reference(&spec.field("scaleTargetRef"), options.target, errors);
-    validate_metrics(spec, options.objects, errors);
+    validate_reference(&spec.field("scaleTargetRef"), options.target_check, errors);
+    validate_metrics(spec, options.object_metric_check, errors);
     let behavior = spec.field("behavior");
     for direction in ["scaleUp", "scaleDown"] {
         validate_scaling(&behavior.field(direction), errors);
     }
 }
 
-fn validate_reference(reference: &View<'_>, strictness: References, errors: &mut ErrorList) {
+fn validate_reference(
+    reference: &FieldView<'_>,
+    strictness: ReferenceApiVersionCheck,
+    errors: &mut ErrorList,
+) {
     for name in ["kind", "name"] {
         let field = reference.field(name);
         if field.is_empty() {
             field.required(errors, "");
         } else {
-            checks::problems(&field, validation::path_segment_name(field.str()), errors);
+            checks::push_problems(&field, validation::path_segment_name(field.str()), errors);
         }
     }
     let version = reference.field("apiVersion");
@@ -177,19 +199,23 @@ fn validate_reference(reference: &View<'_>, strictness: References, errors: &mut
     }
 }
 
-fn version_problem(version: &str, strictness: References) -> Option<String> {
+fn version_problem(version: &str, strictness: ReferenceApiVersionCheck) -> Option<String> {
     let slashes = version.matches('/').count();
     match strictness {
-        References::Unchecked => None,
+        ReferenceApiVersionCheck::Unchecked => None,
         _ if slashes > 1 => Some(format!("unexpected GroupVersion string: {version}")),
-        References::WithGroup if slashes == 0 || version.starts_with('/') => {
+        ReferenceApiVersionCheck::GroupRequired if slashes == 0 || version.starts_with('/') => {
             Some("apiVersion must specify API group".to_owned())
         }
         _ => None,
     }
 }
 
-fn validate_metrics(spec: &View<'_>, references: References, errors: &mut ErrorList) {
+fn validate_metrics(
+    spec: &FieldView<'_>,
+    references: ReferenceApiVersionCheck,
+    errors: &mut ErrorList,
+) {
     let metrics = spec.field("metrics");
     let mut can_scale_to_zero = false;
     for metric in metrics.items() {
@@ -204,7 +230,11 @@ fn validate_metrics(spec: &View<'_>, references: References, errors: &mut ErrorL
     }
 }
 
-fn validate_metric(metric: &View<'_>, references: References, errors: &mut ErrorList) {
+fn validate_metric(
+    metric: &FieldView<'_>,
+    references: ReferenceApiVersionCheck,
+    errors: &mut ErrorList,
+) {
     let kind = metric.field("type");
     if kind.is_empty() {
         kind.required(errors, "must specify a metric source type");
@@ -241,7 +271,12 @@ fn validate_metric(metric: &View<'_>, references: References, errors: &mut Error
     }
 }
 
-fn validate_source(name: &str, source: &View<'_>, references: References, errors: &mut ErrorList) {
+fn validate_source(
+    name: &str,
+    source: &FieldView<'_>,
+    references: ReferenceApiVersionCheck,
+    errors: &mut ErrorList,
+) {
     let target = source.field("target");
     match name {
         "object" => {
@@ -252,19 +287,19 @@ fn validate_source(name: &str, source: &View<'_>, references: References, errors
         _ => validate_resource(name, source, errors),
     }
     validate_target(&target, errors);
-    validate_target_of(name, &target, errors);
+    validate_target_for_source(name, &target, errors);
 }
 
-fn validate_identifier(metric: &View<'_>, errors: &mut ErrorList) {
+fn validate_identifier(metric: &FieldView<'_>, errors: &mut ErrorList) {
     let name = metric.field("name");
     if name.is_empty() {
         name.required(errors, "must specify a metric name");
     } else {
-        checks::problems(&name, validation::path_segment_name(name.str()), errors);
+        checks::push_problems(&name, validation::path_segment_name(name.str()), errors);
     }
 }
 
-fn validate_resource(source_name: &str, source: &View<'_>, errors: &mut ErrorList) {
+fn validate_resource(source_name: &str, source: &FieldView<'_>, errors: &mut ErrorList) {
     let name = source.field("name");
     if name.is_empty() {
         name.required(errors, "must specify a resource name");
@@ -278,7 +313,7 @@ fn validate_resource(source_name: &str, source: &View<'_>, errors: &mut ErrorLis
     if container.is_empty() {
         container.required(errors, "must specify a container");
     } else {
-        checks::problems(
+        checks::push_problems(
             &container,
             validation::dns1123_label(container.str()),
             errors,
@@ -286,7 +321,7 @@ fn validate_resource(source_name: &str, source: &View<'_>, errors: &mut ErrorLis
     }
 }
 
-fn validate_target(target: &View<'_>, errors: &mut ErrorList) {
+fn validate_target(target: &FieldView<'_>, errors: &mut ErrorList) {
     let kind = target.field("type");
     if kind.is_empty() {
         kind.required(errors, "must specify a metric target type");
@@ -307,8 +342,8 @@ fn validate_target(target: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What the target of each source must say, and what not together.
-fn validate_target_of(source: &str, target: &View<'_>, errors: &mut ErrorList) {
+/// Validates which values the target of each source requires, and which exclude each other.
+fn validate_target_for_source(source: &str, target: &FieldView<'_>, errors: &mut ErrorList) {
     let value = target.field("value");
     let average = target.field("averageValue");
     let utilization = target.field("averageUtilization");
@@ -342,7 +377,7 @@ fn validate_target_of(source: &str, target: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_scaling(rules: &View<'_>, errors: &mut ErrorList) {
+fn validate_scaling(rules: &FieldView<'_>, errors: &mut ErrorList) {
     if !rules.exists() {
         return;
     }
@@ -375,7 +410,7 @@ fn validate_scaling(rules: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_policy(policy: &View<'_>, errors: &mut ErrorList) {
+fn validate_policy(policy: &FieldView<'_>, errors: &mut ErrorList) {
     let kind = policy.field("type");
     if !["Percent", "Pods"].contains(&kind.str()) {
         checks::not_supported_text(&kind, &["Percent", "Pods"], errors);

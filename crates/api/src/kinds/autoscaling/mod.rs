@@ -1,10 +1,10 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `autoscaling`, one module each.
 
-mod conversion;
 mod horizontal_pod_autoscaler;
-mod metrics;
 #[cfg(test)]
 mod tests;
+mod v1_conversion;
+mod v1_metrics;
 
 use crate::Kind;
 

@@ -1,10 +1,10 @@
-//! The words in which autoscalers are refused, and the way to the old version and back.
+//! Tests of the validation errors of autoscalers and of the round trip through v1.
 
 use serde_json::{Value, json};
 
-use super::{conversion, horizontal_pod_autoscaler};
-use crate::Object;
-use crate::workloads::testing::{check_create, check_update, defaulted, with};
+use super::{horizontal_pod_autoscaler, v1_conversion};
+use crate::JsonObject;
+use crate::validation_helpers::testing::{check_create, check_update, defaulted, with};
 
 fn autoscaler() -> Value {
     json!({
@@ -17,7 +17,7 @@ fn autoscaler() -> Value {
 }
 
 #[test]
-fn autoscalers_are_checked() {
+fn autoscalers_are_validated() {
     let check = |path: &str, value: Value, expect: &[&str]| {
         let object = with(&autoscaler(), path, value);
         check_create(&horizontal_pod_autoscaler::kind(), &object, expect);
@@ -79,13 +79,13 @@ fn autoscalers_are_checked() {
 }
 
 #[test]
-fn an_old_target_without_a_group_may_stay() {
+fn existing_scale_target_without_a_group_is_accepted() {
     let old = with(&autoscaler(), "spec.scaleTargetRef.apiVersion", json!("v1"));
     check_update(&horizontal_pod_autoscaler::kind(), &old, &old, &[]);
 }
 
 #[test]
-fn an_autoscaler_wants_most_of_the_cpu() {
+fn cpu_metric_and_behavior_are_defaulted() {
     let object = with(&autoscaler(), "spec.behavior", json!({}));
     let spec = &defaulted(&horizontal_pod_autoscaler::kind(), &object)["spec"];
     assert_eq!(spec["minReplicas"], 1);
@@ -99,12 +99,12 @@ fn an_autoscaler_wants_most_of_the_cpu() {
     );
 }
 
-fn object(value: Value) -> Object {
+fn object(value: Value) -> JsonObject {
     value.as_object().expect("an object").clone()
 }
 
 #[test]
-fn nothing_is_lost_on_the_way_to_the_old_version_and_back() {
+fn conversion_to_v1_and_back_is_lossless() {
     let metric = |kind: &str, name: &str, source: Value| json!({"type": kind, name: source});
     let stored = object(json!({
         "apiVersion": "autoscaling/v2",
@@ -144,7 +144,7 @@ fn nothing_is_lost_on_the_way_to_the_old_version_and_back() {
         },
     }));
     let mut converted = stored.clone();
-    conversion::from_v2(&mut converted);
+    v1_conversion::from_v2(&mut converted);
     assert_eq!(converted["apiVersion"], "autoscaling/v1");
     assert_eq!(
         converted["spec"],
@@ -159,19 +159,19 @@ fn nothing_is_lost_on_the_way_to_the_old_version_and_back() {
         "{\"ScaleUp\":null,\"ScaleDown\":{\"StabilizationWindowSeconds\":null,\"SelectPolicy\":\"Min\",\
          \"Policies\":[{\"Type\":\"Pods\",\"Value\":1,\"PeriodSeconds\":60}],\"Tolerance\":null}}"
     );
-    conversion::to_v2(&mut converted);
+    v1_conversion::to_v2(&mut converted);
     assert_eq!(Value::Object(converted), Value::Object(stored));
 }
 
 #[test]
-fn the_old_version_asks_for_cpu() {
+fn v1_target_cpu_utilization_becomes_a_v2_metric() {
     let table = [
         (json!({"targetCPUUtilizationPercentage": 50}), 50),
         (json!({}), 80),
     ];
     for (spec, expect) in table {
         let mut converted = object(json!({"spec": spec}));
-        conversion::to_v2(&mut converted);
+        v1_conversion::to_v2(&mut converted);
         let metrics = &converted["spec"]["metrics"];
         assert_eq!(
             metrics[0]["resource"]["target"]["averageUtilization"],
@@ -181,13 +181,13 @@ fn the_old_version_asks_for_cpu() {
 }
 
 #[test]
-fn an_annotation_that_is_no_json_is_passed_over() {
+fn v1_annotation_with_invalid_json_is_ignored() {
     let annotations = json!({
         "autoscaling.alpha.kubernetes.io/metrics": "[",
         "autoscaling.alpha.kubernetes.io/behavior": "7",
     });
     let mut converted = object(json!({"metadata": {"annotations": annotations}, "spec": {}}));
-    conversion::to_v2(&mut converted);
+    v1_conversion::to_v2(&mut converted);
     assert_eq!(converted["metadata"], json!({}));
     assert!(converted["spec"]["behavior"].is_null());
 }

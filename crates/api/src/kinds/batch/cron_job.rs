@@ -1,45 +1,59 @@
-//! CronJob.
+//! Declares `CronJob` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/batch/validation`.
 
 use rhumb_meta::field::ErrorList;
 
-use super::{job_spec, schedule, time_zone};
-use crate::workloads::{checks, template};
-use crate::{Generation, Kind, Object, Request, Rules, Scope, View, pods};
+use super::{cron_schedule, job_spec, time_zone};
+use crate::validation_helpers::{checks, template};
+use crate::{
+    FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    StrategyContext, pods,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "batch",
         "v1",
         "CronJob",
         "cronjobs",
         "io.k8s.api.batch.v1.CronJob",
     )
-    .short(&["cj"])
+    .short_names(&["cj"])
     .category("all")
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .status()
-    .rules(CronJob)
+    .strategy(CronJobStrategy)
 }
 
-/// What is left for the name: the jobs have eleven characters more, and are names of hosts.
+/// Maximum length of the name: job names add 11 characters, and must be valid host names (63).
 const NAME_MAX_BYTES: usize = 52;
 
 const POD_SPEC: &[&str] = &["spec", "jobTemplate", "spec", "template", "spec"];
 
 #[derive(Debug)]
-struct CronJob;
+struct CronJobStrategy;
 
-impl Rules for CronJob {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        pods::drop_from_template(object, None, POD_SPEC, request.gates);
+impl ResourceStrategy for CronJobStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
+        pods::drop_disabled_template_fields(object, None, POD_SPEC, request.gates);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        pods::drop_from_template(object, Some(old), POD_SPEC, request.gates);
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        pods::drop_disabled_template_fields(object, Some(old), POD_SPEC, request.gates);
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_spec(&object.field("spec"), None, errors);
         let metadata = object.field("metadata");
         let name = metadata.field("name");
@@ -51,27 +65,32 @@ impl Rules for CronJob {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate_spec(&object.field("spec"), Some(&old.field("spec")), errors);
     }
 
-    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         let spec = object.field("spec");
         let jobs = spec.field("jobTemplate");
         let Some(old) = old else {
-            template::warn_of_name(object, warnings);
+            template::warn_non_dns_label_name(object, warnings);
             job_spec::warnings(&jobs.field("spec"), warnings);
             return;
         };
-        if !checks::same(&spec, &old.field("spec")) {
+        if !checks::semantically_equal(&spec, &old.field("spec")) {
             job_spec::warnings(&jobs.field("spec"), warnings);
         }
         if spec.field("schedule").str().contains("TZ") {
-            // The path is upstream's.
+            // The path is as upstream reports it.
             warnings.push(
                 "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
                  https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
@@ -81,11 +100,11 @@ impl Rules for CronJob {
     }
 }
 
-fn validate_spec(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
+fn validate_spec(spec: &FieldView<'_>, old: Option<&FieldView<'_>>, errors: &mut ErrorList) {
     validate_schedule(spec, old, errors);
     checks::nonnegative(&spec.field("startingDeadlineSeconds"), errors);
     let zone = spec.field("timeZone");
-    if old.is_none_or(|old| !checks::same(&zone, &old.field("timeZone"))) {
+    if old.is_none_or(|old| !checks::semantically_equal(&zone, &old.field("timeZone"))) {
         time_zone::validate(&zone, errors);
     }
     let concurrency = spec.field("concurrencyPolicy");
@@ -100,13 +119,13 @@ fn validate_spec(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList
     checks::all_nonnegative(spec, &limits, errors);
 }
 
-fn validate_schedule(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
+fn validate_schedule(spec: &FieldView<'_>, old: Option<&FieldView<'_>>, errors: &mut ErrorList) {
     let field = spec.field("schedule");
     if field.is_empty() {
         field.required(errors, "");
         return;
     }
-    if let Err(error) = schedule::check(field.str()) {
+    if let Err(error) = cron_schedule::validate_schedule(field.str()) {
         checks::invalid_text(&field, errors, error);
     }
     if !field.str().contains("TZ") {
@@ -122,7 +141,11 @@ fn validate_schedule(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut Error
     }
 }
 
-fn validate_job_template(jobs: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
+fn validate_job_template(
+    jobs: &FieldView<'_>,
+    old: Option<&FieldView<'_>>,
+    errors: &mut ErrorList,
+) {
     let spec = jobs.field("spec");
     let old = old.map(|old| old.field("spec"));
     job_spec::validate(&spec, old.as_ref(), errors);

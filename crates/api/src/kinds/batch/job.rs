@@ -1,20 +1,21 @@
-//! Job.
+//! Declares `Job` and its strategy: preparation, validation and warnings, as in upstream's `pkg/apis/batch/validation`.
 
 use rhumb_meta::field::{Error, ErrorList};
-use rhumb_meta::labels::ValidationOptions;
+use rhumb_meta::labels::LabelSelectorValidationOptions;
 use rhumb_meta::validation;
 use serde_json::{Value, json};
 
 use super::{job_spec, job_status};
-use crate::workloads::checks::{self, LabelsOf};
-use crate::workloads::template;
+use crate::validation_helpers::checks::{self, JsonLabels};
+use crate::validation_helpers::template;
 use crate::{
-    Generation, Kind, Object, Request, Rules, Scope, Selectable, Selected, View, edit, fields,
+    FieldSource, FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    SelectableField, StrategyContext, fields, object_edit,
 };
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "batch",
         "v1",
         "Job",
@@ -22,57 +23,67 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.batch.v1.Job",
     )
     .orphans_dependents()
-    .warns_of_orphans("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning")
+    .orphan_warning("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning")
     .category("all")
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .status()
-    .selectable(&[Selectable {
+    .selectable(&[SelectableField {
         name: "status.successful",
-        value: Selected::Count("status.succeeded"),
+        value: FieldSource::IntAt("status.succeeded"),
     }])
-    .rules(Job)
+    .strategy(JobStrategy)
 }
 
-const NAME: &str = "batch.kubernetes.io/job-name";
-const UID: &str = "batch.kubernetes.io/controller-uid";
-const LEGACY_NAME: &str = "job-name";
-const LEGACY_UID: &str = "controller-uid";
+const JOB_NAME_LABEL: &str = "batch.kubernetes.io/job-name";
+const CONTROLLER_UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
+const LEGACY_JOB_NAME_LABEL: &str = "job-name";
+const LEGACY_CONTROLLER_UID_LABEL: &str = "controller-uid";
 const TEMPLATE_LABELS: &[&str] = &["spec", "template", "metadata", "labels"];
 
 #[derive(Debug)]
-struct Job;
+struct JobStrategy;
 
-impl Rules for Job {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        template::drop_unserved_fields(object, None, request);
-        let is_manual = edit::get(object, &["spec", "manualSelector"]) == Some(&json!(true));
+impl ResourceStrategy for JobStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
+        template::drop_disabled_fields(object, None, request);
+        let is_manual = object_edit::get(object, &["spec", "manualSelector"]) == Some(&json!(true));
         if !is_manual {
             generate_selector(object);
         }
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        template::drop_unserved_fields(object, Some(old), request);
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        template::drop_disabled_fields(object, Some(old), request);
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_generated_selector(object, true, errors);
         let spec = object.field("spec");
         job_spec::validate(&spec, None, errors);
-        validate_selector(&spec, ValidationOptions::default(), errors);
+        validate_selector(&spec, LabelSelectorValidationOptions::default(), errors);
         validate_host_names(object, errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old_spec) = (object.field("spec"), old.field("spec"));
         validate_generated_selector(object, has_prefixed_labels(&old_spec), errors);
-        // Upstream checks the spec twice, and says twice what is wrong with it.
+        // Upstream validates the spec twice and reports its errors twice.
         let mut spec_errors = ErrorList::new();
         job_spec::validate(&spec, Some(&old_spec), &mut spec_errors);
         let options = checks::selector_options(Some(&old_spec.field("selector")));
@@ -85,22 +96,27 @@ impl Rules for Job {
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         job_status::validate(object, old, errors);
     }
 
-    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         let spec = object.field("spec");
         match old {
             None => {
-                template::warn_of_name(object, warnings);
+                template::warn_non_dns_label_name(object, warnings);
                 job_spec::warnings(&spec, warnings);
             }
-            Some(old) if !checks::same(&spec, &old.field("spec")) => {
+            Some(old) if !checks::semantically_equal(&spec, &old.field("spec")) => {
                 job_spec::warnings(&spec, warnings);
             }
             Some(_) => {}
@@ -108,48 +124,49 @@ impl Rules for Job {
     }
 }
 
-/// Marks the pods of the job with its name and its uid, and selects them by the uid. What the user has set is
-/// kept, and refused later if it does not fit.
-fn generate_selector(object: &mut Object) {
+/// Labels the pods of the job with its name and uid, and selects them by the uid. Values set by the user are kept;
+/// validation rejects them if they differ.
+fn generate_selector(object: &mut JsonObject) {
     let text = |name| {
-        let value = edit::get(object, &["metadata", name]).and_then(Value::as_str);
+        let value = object_edit::get(object, &["metadata", name]).and_then(Value::as_str);
         value.unwrap_or_default().to_owned()
     };
     let (name, uid) = (text("name"), text("uid"));
     let has_own_labels = !has_labels_of_template(object);
-    edit::within(object, TEMPLATE_LABELS, |labels| {
+    object_edit::edit_child(object, TEMPLATE_LABELS, |labels| {
         for (key, value) in [
-            (LEGACY_NAME, &name),
-            (NAME, &name),
-            (LEGACY_UID, &uid),
-            (UID, &uid),
+            (LEGACY_JOB_NAME_LABEL, &name),
+            (JOB_NAME_LABEL, &name),
+            (LEGACY_CONTROLLER_UID_LABEL, &uid),
+            (CONTROLLER_UID_LABEL, &uid),
         ] {
-            edit::default(labels, key, value.as_str());
+            object_edit::set_default(labels, key, value.as_str());
         }
     });
-    edit::within(object, &["spec", "selector", "matchLabels"], |labels| {
-        edit::default(labels, UID, uid);
+    object_edit::edit_child(object, &["spec", "selector", "matchLabels"], |labels| {
+        object_edit::set_default(labels, CONTROLLER_UID_LABEL, uid);
     });
-    // Upstream has one set of labels for both where a job has none of its own.
-    if !has_own_labels && let Some(labels) = edit::get(object, TEMPLATE_LABELS).cloned() {
+    // Upstream shares the label map of the template with a job that has no labels.
+    if !has_own_labels && let Some(labels) = object_edit::get(object, TEMPLATE_LABELS).cloned() {
         fields::set(object, "metadata.labels", labels);
     }
 }
 
-fn has_labels_of_template(object: &Object) -> bool {
-    let labels = |path: &[&str]| edit::get(object, path).filter(|labels| *labels != &json!({}));
+fn has_labels_of_template(object: &JsonObject) -> bool {
+    let labels =
+        |path: &[&str]| object_edit::get(object, path).filter(|labels| *labels != &json!({}));
     labels(&["metadata", "labels"]) == labels(TEMPLATE_LABELS)
 }
 
-/// Jobs that are older than the labels with a prefix have only those without.
-fn has_prefixed_labels(spec: &View<'_>) -> bool {
+/// Returns whether the job has the prefixed labels; older jobs have only the unprefixed ones.
+fn has_prefixed_labels(spec: &FieldView<'_>) -> bool {
     let template = spec.field("template");
     let metadata = template.field("metadata");
     let labels = metadata.field("labels");
-    labels.key(NAME).exists() && labels.key(UID).exists()
+    labels.key(JOB_NAME_LABEL).exists() && labels.key(CONTROLLER_UID_LABEL).exists()
 }
 
-fn validate_generated_selector(object: &View<'_>, has_prefixes: bool, errors: &mut ErrorList) {
+fn validate_generated_selector(object: &FieldView<'_>, has_prefixes: bool, errors: &mut ErrorList) {
     let (metadata, spec) = (object.field("metadata"), object.field("spec"));
     let selector = spec.field("selector");
     if spec.field("manualSelector").is_true() || !selector.exists() {
@@ -159,9 +176,15 @@ fn validate_generated_selector(object: &View<'_>, has_prefixes: bool, errors: &m
     if uid.is_empty() {
         uid.required(errors, "");
     }
-    let mut expected = vec![(LEGACY_UID, uid.str()), (LEGACY_NAME, name.str())];
+    let mut expected = vec![
+        (LEGACY_CONTROLLER_UID_LABEL, uid.str()),
+        (LEGACY_JOB_NAME_LABEL, name.str()),
+    ];
     if has_prefixes {
-        expected.extend([(UID, uid.str()), (NAME, name.str())]);
+        expected.extend([
+            (CONTROLLER_UID_LABEL, uid.str()),
+            (JOB_NAME_LABEL, name.str()),
+        ]);
     }
     let template = spec.field("template");
     let metadata = template.field("metadata");
@@ -175,7 +198,7 @@ fn validate_generated_selector(object: &View<'_>, has_prefixes: bool, errors: &m
     }
 }
 
-fn validate_label(labels: &View<'_>, key: &str, value: &str, errors: &mut ErrorList) {
+fn validate_label(labels: &FieldView<'_>, key: &str, value: &str, errors: &mut ErrorList) {
     let label = labels.key(key);
     let detail = format!("must be '{value}'");
     if !label.exists() {
@@ -185,7 +208,11 @@ fn validate_label(labels: &View<'_>, key: &str, value: &str, errors: &mut ErrorL
     }
 }
 
-fn validate_selector(spec: &View<'_>, options: ValidationOptions, errors: &mut ErrorList) {
+fn validate_selector(
+    spec: &FieldView<'_>,
+    options: LabelSelectorValidationOptions,
+    errors: &mut ErrorList,
+) {
     let field = spec.field("selector");
     if !field.exists() {
         field.required(errors, "");
@@ -195,14 +222,14 @@ fn validate_selector(spec: &View<'_>, options: ValidationOptions, errors: &mut E
     let metadata = template.field("metadata");
     let labels = metadata.field("labels");
     let is_own =
-        |selector: rhumb_meta::labels::Selector| selector.matches(&LabelsOf(labels.object()));
+        |selector: rhumb_meta::labels::Selector| selector.matches(&JsonLabels(labels.object()));
     if !checks::selector(&field).is_none_or(is_own) {
         labels.invalid(errors, "`selector` does not match template `labels`");
     }
 }
 
-/// The pods of an indexed job have its name and their index as host name.
-fn validate_host_names(object: &View<'_>, errors: &mut ErrorList) {
+/// Validates the host names of the pods of an indexed job: the name of the job and the index.
+fn validate_host_names(object: &FieldView<'_>, errors: &mut ErrorList) {
     let (metadata, spec) = (object.field("metadata"), object.field("spec"));
     let completions = spec.field("completions").int().unwrap_or(0);
     if !job_spec::is_indexed(&spec) || completions <= 0 {
@@ -216,7 +243,7 @@ fn validate_host_names(object: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_changes(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+fn validate_changes(spec: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let old_spec = old.field("spec");
     validate_completions(spec, &old_spec, errors);
     checks::immutable(&spec.field("selector"), &old_spec.field("selector"), errors);
@@ -233,23 +260,23 @@ fn validate_changes(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An indexed job may grow and shrink, if it runs all of its pods at once.
-fn validate_completions(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+/// Allows an indexed job to change `completions` together with `parallelism` (elastic indexed job).
+fn validate_completions(spec: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let completions = spec.field("completions");
     let before = old.field("completions");
     if !job_spec::is_indexed(spec) {
         checks::immutable(&completions, &before, errors);
     } else if completions.exists()
-        && !checks::same(&completions, &before)
-        && !checks::same(&completions, &spec.field("parallelism"))
+        && !checks::semantically_equal(&completions, &before)
+        && !checks::semantically_equal(&completions, &spec.field("parallelism"))
     {
         let detail = "can only be modified in tandem with spec.parallelism";
         completions.invalid(errors, detail);
     }
 }
 
-/// Pods may be placed and sized otherwise as long as the job is suspended and has none.
-fn validate_template_change(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+/// Allows changes of scheduling directives and resources while the job is suspended and has no pods.
+fn validate_template_change(spec: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let (old_spec, old_status) = (old.field("spec"), old.field("status"));
     let template = spec.field("template");
     let before = old_spec.field("template");
@@ -263,25 +290,25 @@ fn validate_template_change(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorL
     let mut allowed = before.field("spec").value().cloned().unwrap_or_default();
     let wanted = template.field("spec");
     if let (Value::Object(allowed), Some(wanted)) = (&mut allowed, wanted.object()) {
-        allow_scheduling(allowed, wanted);
-        allow_resources(allowed, wanted);
+        copy_mutable_scheduling_fields(allowed, wanted);
+        copy_container_resources(allowed, wanted);
     }
-    if !checks::same_values(wanted.value(), Some(&allowed)) {
+    if !checks::semantically_equal_values(wanted.value(), Some(&allowed)) {
         wanted.invalid(errors, "field is immutable");
     }
 }
 
-fn allow_scheduling(pod: &mut Object, wanted: &Object) {
+fn copy_mutable_scheduling_fields(pod: &mut JsonObject, wanted: &JsonObject) {
     for name in ["nodeSelector", "tolerations", "schedulingGates"] {
-        fields::keep(pod, wanted, name);
+        fields::restore_from(pod, wanted, name);
     }
     let affinity = wanted.get("affinity").and_then(Value::as_object);
     match affinity {
-        Some(affinity) => edit::within(pod, &["affinity"], |pod| {
-            fields::keep(pod, affinity, "nodeAffinity");
+        Some(affinity) => object_edit::edit_child(pod, &["affinity"], |pod| {
+            fields::restore_from(pod, affinity, "nodeAffinity");
         }),
         None => {
-            if let Some(affinity) = edit::find(pod, &["affinity"]) {
+            if let Some(affinity) = object_edit::find_object(pod, &["affinity"]) {
                 affinity.remove("nodeAffinity");
                 if affinity.is_empty() {
                     pod.remove("affinity");
@@ -291,7 +318,7 @@ fn allow_scheduling(pod: &mut Object, wanted: &Object) {
     }
 }
 
-fn allow_resources(pod: &mut Object, wanted: &Object) {
+fn copy_container_resources(pod: &mut JsonObject, wanted: &JsonObject) {
     for list in ["containers", "initContainers"] {
         let wanted = wanted.get(list).and_then(Value::as_array);
         let count = fields::objects_mut(pod, list).count();
@@ -302,7 +329,7 @@ fn allow_resources(pod: &mut Object, wanted: &Object) {
             if let Value::Object(wanted) = wanted
                 && container.get("name") == wanted.get("name")
             {
-                fields::keep(container, wanted, "resources");
+                fields::restore_from(container, wanted, "resources");
             }
         }
     }

@@ -1,26 +1,26 @@
-//! The spec of a job, as it stands in a job and in the template of a cron job.
+//! Validation of a job spec, in a job or in the template of a cron job.
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::{gotext, validation};
 
-use super::policies;
-use crate::workloads::{checks, template};
-use crate::{View, pods};
+use super::job_policies;
+use crate::validation_helpers::{checks, template};
+use crate::{FieldView, pods};
 
 const INDEXED_PARALLELISM_MAX: i64 = 100_000;
 const INDEXED_FAILURES_MAX: i64 = 100_000;
-/// Jobs with more completions than this have lower limits.
+/// Above this number of completions, lower limits apply.
 pub(super) const COMPLETIONS_SOFT_MAX: i64 = 100_000;
-const PARALLELISM_OF_MANY_MAX: i64 = 10_000;
-const FAILURES_OF_MANY_MAX: i64 = 10_000;
+const PARALLELISM_MAX_ABOVE_SOFT_LIMIT: i64 = 10_000;
+const FAILURES_MAX_ABOVE_SOFT_LIMIT: i64 = 10_000;
 const MANAGED_BY_MAX_BYTES: usize = 63;
 
-pub(super) fn is_indexed(spec: &View<'_>) -> bool {
+pub(super) fn is_indexed(spec: &FieldView<'_>) -> bool {
     spec.field("completionMode").str() == "Indexed"
 }
 
-/// Everything but the selector, which a cron job has none of.
-pub(super) fn validate(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
+/// Validates everything but the selector, which the job template of a cron job does not have.
+pub(super) fn validate(spec: &FieldView<'_>, old: Option<&FieldView<'_>>, errors: &mut ErrorList) {
     let counters = [
         "parallelism",
         "completions",
@@ -37,16 +37,16 @@ pub(super) fn validate(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut Err
     }
     validate_managed_by(&spec.field("managedBy"), errors);
     validate_completion_mode(spec, errors);
-    policies::validate_failure(spec, errors);
-    policies::validate_success(spec, errors);
-    validate_replacement(spec, errors);
+    job_policies::validate_pod_failure_policy(spec, errors);
+    job_policies::validate_success_policy(spec, errors);
+    validate_pod_replacement_policy(spec, errors);
     let pods = spec.field("template");
     let old = old.map(|old| old.field("template"));
     template::validate(&pods, old.as_ref(), errors);
     validate_restart_policy(spec, &pods, errors);
 }
 
-fn validate_managed_by(manager: &View<'_>, errors: &mut ErrorList) {
+fn validate_managed_by(manager: &FieldView<'_>, errors: &mut ErrorList) {
     let Some(name) = manager.opt_str() else {
         return;
     };
@@ -56,8 +56,8 @@ fn validate_managed_by(manager: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A name such as `acme.io/foo`.
-fn validate_domain_prefixed_path(field: &View<'_>, name: &str, errors: &mut ErrorList) {
+/// Validates a name such as `acme.io/foo`.
+fn validate_domain_prefixed_path(field: &FieldView<'_>, name: &str, errors: &mut ErrorList) {
     if name.is_empty() {
         field.required(errors, "");
         return;
@@ -82,7 +82,7 @@ fn validate_domain_prefixed_path(field: &View<'_>, name: &str, errors: &mut Erro
     }
 }
 
-fn validate_completion_mode(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_completion_mode(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let mode = spec.field("completionMode");
     checks::one_of(&mode, &["NonIndexed", "Indexed"], errors);
     match mode.opt_str() {
@@ -99,7 +99,7 @@ fn validate_completion_mode(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_indexed(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_indexed(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let completions = spec.field("completions");
     let parallelism = spec.field("parallelism");
     let failures = spec.field("maxFailedIndexes");
@@ -130,18 +130,28 @@ fn validate_indexed(spec: &View<'_>, errors: &mut ErrorList) {
                 format!("must be specified when completions is above {COMPLETIONS_SOFT_MAX}");
             failures.required(errors, detail);
         }
-        at_most(&parallelism, PARALLELISM_OF_MANY_MAX, errors, of_many);
-        at_most(&failures, FAILURES_OF_MANY_MAX, errors, of_many);
+        at_most(
+            &parallelism,
+            PARALLELISM_MAX_ABOVE_SOFT_LIMIT,
+            errors,
+            of_many,
+        );
+        at_most(&failures, FAILURES_MAX_ABOVE_SOFT_LIMIT, errors, of_many);
     }
 }
 
-fn at_most(field: &View<'_>, max: i64, errors: &mut ErrorList, detail: impl Fn(i64) -> String) {
+fn at_most(
+    field: &FieldView<'_>,
+    max: i64,
+    errors: &mut ErrorList,
+    detail: impl Fn(i64) -> String,
+) {
     if field.int().is_some_and(|value| value > max) {
         field.invalid(errors, detail(max));
     }
 }
 
-fn validate_replacement(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_pod_replacement_policy(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let supported: &[&str] = if spec.field("podFailurePolicy").exists() {
         &["Failed"]
     } else {
@@ -150,7 +160,7 @@ fn validate_replacement(spec: &View<'_>, errors: &mut ErrorList) {
     checks::one_of(&spec.field("podReplacementPolicy"), supported, errors);
 }
 
-fn validate_restart_policy(spec: &View<'_>, pods: &View<'_>, errors: &mut ErrorList) {
+fn validate_restart_policy(spec: &FieldView<'_>, pods: &FieldView<'_>, errors: &mut ErrorList) {
     let pod = pods.field("spec");
     let restart = pod.field("restartPolicy");
     match restart.str() {
@@ -169,12 +179,12 @@ fn validate_restart_policy(spec: &View<'_>, pods: &View<'_>, errors: &mut ErrorL
     }
 }
 
-/// What to say of a new or changed spec.
-pub(super) fn warnings(spec: &View<'_>, warnings: &mut Vec<String>) {
+/// Adds the warnings for a new or changed spec.
+pub(super) fn warnings(spec: &FieldView<'_>, warnings: &mut Vec<String>) {
     let is_above = |name: &str, limit| spec.field(name).int().is_some_and(|value| value > limit);
     if is_indexed(spec)
         && is_above("completions", COMPLETIONS_SOFT_MAX)
-        && is_above("parallelism", PARALLELISM_OF_MANY_MAX)
+        && is_above("parallelism", PARALLELISM_MAX_ABOVE_SOFT_LIMIT)
     {
         warnings.push(format!(
             "{}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than \

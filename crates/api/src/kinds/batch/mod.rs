@@ -1,12 +1,12 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `batch`, one module each.
 
+mod completion_indexes;
 mod cron_job;
-mod indexes;
+mod cron_schedule;
 mod job;
+mod job_policies;
 mod job_spec;
 mod job_status;
-mod policies;
-mod schedule;
 #[cfg(test)]
 mod tests;
 mod time_zone;

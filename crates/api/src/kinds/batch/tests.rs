@@ -1,9 +1,9 @@
-//! The words in which jobs and cron jobs are refused.
+//! Tests of the validation errors of jobs and cron jobs.
 
 use serde_json::{Value, json};
 
 use super::{cron_job, job};
-use crate::workloads::testing::{
+use crate::validation_helpers::testing::{
     check_create, check_status_update, check_update, created, warnings, with,
 };
 
@@ -41,13 +41,13 @@ fn a_cron_job() -> Value {
     })
 }
 
-/// A job as it was stored.
+/// A stored job.
 fn stored(object: &Value) -> Value {
     Value::Object(created(&job::kind(), object))
 }
 
 #[test]
-fn a_job_selects_its_pods_by_its_uid() {
+fn job_selector_is_generated_from_its_uid() {
     let job = stored(&a_job());
     let labels = &job["spec"]["template"]["metadata"]["labels"];
     assert_eq!(
@@ -70,7 +70,7 @@ fn a_job_selects_its_pods_by_its_uid() {
 }
 
 #[test]
-fn labels_of_the_wrong_job_are_refused() {
+fn labels_of_another_job_are_rejected() {
     let object = with(
         &a_job(),
         "spec.template.metadata.labels",
@@ -93,7 +93,7 @@ fn labels_of_the_wrong_job_are_refused() {
 }
 
 #[test]
-fn jobs_are_checked_when_they_are_made() {
+fn jobs_are_validated_on_create() {
     let check = |path: &str, value: Value, expect: &[&str]| {
         check_create(&job::kind(), &with(&a_job(), path, value), expect);
     };
@@ -139,7 +139,7 @@ fn jobs_are_checked_when_they_are_made() {
 }
 
 #[test]
-fn indexed_jobs_have_limits_of_their_own() {
+fn indexed_jobs_have_additional_limits() {
     let indexed = with(&a_job(), "spec.completionMode", json!("Indexed"));
     let check = |spec: Value, expect: &[&str]| {
         let mut object = indexed.clone();
@@ -189,7 +189,7 @@ fn indexed_jobs_have_limits_of_their_own() {
 }
 
 #[test]
-fn rules_of_a_failure_policy_are_checked() {
+fn pod_failure_policy_rules_are_validated() {
     let check = |rule: Value, expect: &[&str]| {
         let policy = json!({"rules": [rule]});
         let object = with(&a_job(), "spec.podFailurePolicy", policy);
@@ -236,7 +236,7 @@ fn rules_of_a_failure_policy_are_checked() {
 }
 
 #[test]
-fn little_of_a_job_may_change() {
+fn only_some_job_fields_are_mutable() {
     let old = stored(&a_job());
     let check = |old: &Value, path: &str, value: Value, expect: &[&str]| {
         check_update(&job::kind(), &with(old, path, value), old, expect);
@@ -273,7 +273,7 @@ fn little_of_a_job_may_change() {
 }
 
 #[test]
-fn an_indexed_job_grows_in_tandem() {
+fn completions_change_only_in_tandem_with_parallelism() {
     let old = with(&a_job(), "spec.completionMode", json!("Indexed"));
     let old = stored(&with(&old, "spec.completions", json!(2)));
     let grown = with(&old, "spec.completions", json!(3));
@@ -285,7 +285,7 @@ fn an_indexed_job_grows_in_tandem() {
 }
 
 #[test]
-fn the_status_of_a_job_makes_sense() {
+fn job_status_is_validated() {
     let check = |old: Value, status: Value, expect: &[&str]| {
         let spec = json!({"completions": 3, "parallelism": 1});
         let object = |status: Value| json!({"spec": spec, "status": status});
@@ -340,7 +340,7 @@ fn the_status_of_a_job_makes_sense() {
 }
 
 #[test]
-fn cron_jobs_are_checked_when_they_are_made() {
+fn cron_jobs_are_validated_on_create() {
     let check = |path: &str, value: Value, expect: &[&str]| {
         check_create(&cron_job::kind(), &with(&a_cron_job(), path, value), expect);
     };
@@ -400,7 +400,7 @@ fn cron_jobs_are_checked_when_they_are_made() {
 }
 
 #[test]
-fn a_zone_in_a_schedule_may_stay_where_it_is() {
+fn existing_time_zone_in_schedule_is_accepted() {
     let old = with(&a_cron_job(), "spec.schedule", json!("TZ=UTC 0 * * * *"));
     check_update(&cron_job::kind(), &old, &old, &[]);
     let both = with(&old, "spec.timeZone", json!("Europe/Berlin"));
@@ -410,7 +410,7 @@ fn a_zone_in_a_schedule_may_stay_where_it_is() {
 }
 
 #[test]
-fn very_wide_jobs_are_warned_of() {
+fn jobs_with_many_indexes_cause_a_warning() {
     let spec = json!({"completionMode": "Indexed", "completions": 100_001, "parallelism": 10_001});
     let object = json!({"metadata": {"name": "wide"}, "spec": spec});
     let expect = "spec: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher \

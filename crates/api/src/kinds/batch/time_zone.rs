@@ -1,20 +1,20 @@
-//! The names of time zones.
+//! Validation of the time zone of a cron job.
 
 use rhumb_meta::field::ErrorList;
 
-use crate::View;
+use crate::FieldView;
 
-/// Every name of the IANA database.
+/// All names of the IANA time zone database.
 const NAMES: &str = include_str!("time_zones.txt");
 
-/// The longest part of a name.
-const PART_MAX_BYTES: usize = 14;
+/// Maximum length of one path segment of a name.
+const SEGMENT_MAX_BYTES: usize = 14;
 
 pub(super) fn is_known(name: &str) -> bool {
     matches!(name, "" | "UTC" | "Local") || NAMES.split_ascii_whitespace().any(|zone| zone == name)
 }
 
-pub(super) fn validate(zone: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn validate(zone: &FieldView<'_>, errors: &mut ErrorList) {
     let Some(name) = zone.opt_str() else {
         return;
     };
@@ -23,7 +23,7 @@ pub(super) fn validate(zone: &View<'_>, errors: &mut ErrorList) {
         return;
     }
     let unknown = || format!("unknown time zone {name}");
-    if !name.split('/').all(is_part) {
+    if !name.split('/').all(is_valid_segment) {
         zone.invalid(errors, unknown());
         return;
     }
@@ -38,11 +38,11 @@ pub(super) fn validate(zone: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn is_part(part: &str) -> bool {
+fn is_valid_segment(part: &str) -> bool {
     let is_allowed =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'+');
     !matches!(part, "" | "." | "..")
         && !part.starts_with('-')
-        && part.len() <= PART_MAX_BYTES
+        && part.len() <= SEGMENT_MAX_BYTES
         && part.bytes().all(is_allowed)
 }

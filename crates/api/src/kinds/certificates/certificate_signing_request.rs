@@ -1,24 +1,25 @@
-//! CertificateSigningRequest.
+//! Declares `CertificateSigningRequest` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/certificates/validation`.
 
 use rhumb_meta::field::ErrorList;
 use serde_json::{Value, json};
 
-use super::validation::{self, Path};
+use super::validation::{self, CsrUpdateTarget};
 use crate::{
-    Kind, NameRule, Object, Request, Rules, Scope, Selectable, Selected, SubresourceKind, Verb,
-    View, edit, fields,
+    FieldSource, FieldView, JsonObject, Kind, NameRule, ResourceScope, ResourceStrategy,
+    SelectableField, StrategyContext, SubresourceKind, Verb, fields, object_edit,
 };
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "certificates.k8s.io",
         "v1",
         "CertificateSigningRequest",
         "certificatesigningrequests",
         "io.k8s.api.certificates.v1.CertificateSigningRequest",
     )
-    .short(&["csr"])
+    .short_names(&["csr"])
     .subresource(
         "approval",
         SubresourceKind::Approval,
@@ -26,20 +27,20 @@ pub(super) fn kind() -> Kind {
     )
     .status()
     .names(NameRule::PathSegment)
-    .selectable(&[Selectable {
+    .selectable(&[SelectableField {
         name: "spec.signerName",
-        value: Selected::Text("spec.signerName"),
+        value: FieldSource::StringAt("spec.signerName"),
     }])
-    .rules(CertificateSigningRequest)
+    .strategy(CertificateSigningRequestStrategy)
 }
 
 #[derive(Debug)]
-struct CertificateSigningRequest;
+struct CertificateSigningRequestStrategy;
 
-impl Rules for CertificateSigningRequest {
-    /// Who asks is not for the one who asks to say.
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        edit::within(object, &["spec"], |spec| {
+impl ResourceStrategy for CertificateSigningRequestStrategy {
+    /// Sets the requester (user name, uid, groups, extra) from the request; clients cannot choose it.
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
+        object_edit::edit_child(object, &["spec"], |spec| {
             for name in ["username", "uid", "groups", "extra"] {
                 spec.remove(name);
             }
@@ -58,58 +59,68 @@ impl Rules for CertificateSigningRequest {
         });
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
-        fields::keep(object, old, "spec");
-        fields::keep(object, old, "status");
+    fn prepare_update(&self, object: &mut JsonObject, old: &JsonObject, _: &StrategyContext<'_>) {
+        fields::restore_from(object, old, "spec");
+        fields::restore_from(object, old, "status");
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validation::validate(object, None, errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
-        validation::validate_update(object, old, Path::Object, errors);
+        validation::validate_update(object, old, CsrUpdateTarget::Object, errors);
     }
 
-    fn prepare_status_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+    fn prepare_status_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
         for kind in ["Approved", "Denied"] {
-            keep_conditions(object, old, kind);
+            restore_conditions(object, old, kind);
         }
-        stamp_conditions(object, old, request);
+        set_condition_times(object, old, request);
     }
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
-        validation::validate_update(object, old, Path::Status, errors);
+        validation::validate_update(object, old, CsrUpdateTarget::Status, errors);
     }
 
-    /// An approval is about the conditions alone.
+    /// An update of `approval` changes only the conditions.
     fn prepare_subresource(
         &self,
         subresource: &str,
-        object: &mut Object,
-        old: &Object,
-        request: &Request<'_>,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
     ) {
         if subresource != "approval" {
             return;
         }
-        stamp_conditions(object, old, request);
+        set_condition_times(object, old, request);
         let conditions = fields::get(object, "status.conditions").cloned();
-        fields::keep(object, old, "spec");
-        fields::keep(object, old, "status");
-        edit::within(object, &["status"], |status| match conditions {
+        fields::restore_from(object, old, "spec");
+        fields::restore_from(object, old, "status");
+        object_edit::edit_child(object, &["status"], |status| match conditions {
             Some(conditions) => {
                 status.insert("conditions".to_owned(), conditions);
             }
@@ -122,30 +133,30 @@ impl Rules for CertificateSigningRequest {
     fn validate_subresource(
         &self,
         subresource: &str,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         if subresource == "approval" {
-            validation::validate_update(object, old, Path::Approval, errors);
+            validation::validate_update(object, old, CsrUpdateTarget::Approval, errors);
         }
     }
 }
 
-fn is_of(condition: &Object, kind: &str) -> bool {
-    edit::text(condition, "type") == kind
+fn has_type(condition: &JsonObject, kind: &str) -> bool {
+    object_edit::text(condition, "type") == kind
 }
 
-/// Gives conditions of this type back what they were, if there are still as many.
-fn keep_conditions(object: &mut Object, old: &Object, kind: &str) {
-    let before: Vec<&Object> = fields::items(old, "status.conditions")
+/// Restores the old conditions of this type, if their number is unchanged.
+fn restore_conditions(object: &mut JsonObject, old: &JsonObject, kind: &str) {
+    let before: Vec<&JsonObject> = fields::items(old, "status.conditions")
         .iter()
         .filter_map(Value::as_object)
-        .filter(|condition| is_of(condition, kind))
+        .filter(|condition| has_type(condition, kind))
         .collect();
     let now = fields::objects_mut(object, "status.conditions");
-    let now: Vec<&mut Object> = now.filter(|condition| is_of(condition, kind)).collect();
+    let now: Vec<&mut JsonObject> = now.filter(|condition| has_type(condition, kind)).collect();
     if now.len() == before.len() {
         for (condition, before) in now.into_iter().zip(before) {
             *condition = before.clone();
@@ -153,21 +164,21 @@ fn keep_conditions(object: &mut Object, old: &Object, kind: &str) {
     }
 }
 
-/// Says when each condition was written, and since when it is what it is.
-fn stamp_conditions(object: &mut Object, old: &Object, request: &Request<'_>) {
+/// Sets `lastUpdateTime` and `lastTransitionTime` of the conditions.
+fn set_condition_times(object: &mut JsonObject, old: &JsonObject, request: &StrategyContext<'_>) {
     let now = request.now.rfc3339().to_string();
     let before = fields::items(old, "status.conditions");
     for condition in fields::objects_mut(object, "status.conditions") {
-        edit::default_text(condition, "lastUpdateTime", &now);
+        object_edit::set_default_string(condition, "lastUpdateTime", &now);
         let since = before.iter().filter_map(Value::as_object).find(|before| {
             ["type", "status"]
                 .iter()
-                .all(|name| edit::text(before, name) == edit::text(condition, name))
-                && !edit::text(before, "lastTransitionTime").is_empty()
+                .all(|name| object_edit::text(before, name) == object_edit::text(condition, name))
+                && !object_edit::text(before, "lastTransitionTime").is_empty()
         });
         let since = since.map_or(now.as_str(), |before| {
-            edit::text(before, "lastTransitionTime")
+            object_edit::text(before, "lastTransitionTime")
         });
-        edit::default_text(condition, "lastTransitionTime", since);
+        object_edit::set_default_string(condition, "lastTransitionTime", since);
     }
 }

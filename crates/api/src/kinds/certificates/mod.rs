@@ -1,4 +1,4 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `certificates.k8s.io`, one module each.
 
 mod certificate_signing_request;
 #[cfg(test)]

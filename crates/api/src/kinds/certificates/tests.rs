@@ -1,11 +1,11 @@
-//! The words in which requests for certificates are refused.
+//! Tests of the validation errors of certificate signing requests.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::certificate_signing_request;
-use crate::workloads::testing::{
+use crate::validation_helpers::testing::{
     approved, check_approval, check_create, check_status_update, check_update, created, with,
 };
 
@@ -27,7 +27,7 @@ fn request() -> Value {
 }
 
 #[test]
-fn requests_are_checked_when_they_are_made() {
+fn signing_requests_are_validated_on_create() {
     let check = |path: &str, value: Value, expect: &[&str]| {
         let object = with(&request(), path, value);
         check_create(&certificate_signing_request::kind(), &object, expect);
@@ -80,7 +80,7 @@ fn requests_are_checked_when_they_are_made() {
 }
 
 #[test]
-fn who_asks_is_said_by_the_server() {
+fn requester_identity_is_set_by_the_server() {
     let object = with(&request(), "spec.username", json!("admin"));
     let object = with(&object, "spec.groups", json!(["system:masters"]));
     let spec = &created(&certificate_signing_request::kind(), &object)["spec"];
@@ -89,7 +89,7 @@ fn who_asks_is_said_by_the_server() {
 }
 
 #[test]
-fn a_plain_update_changes_nothing_but_metadata() {
+fn update_changes_only_metadata() {
     let changed = with(&request(), "spec.signerName", json!("other.com/signer"));
     check_update(
         &certificate_signing_request::kind(),
@@ -104,7 +104,7 @@ fn with_conditions(conditions: Value) -> Value {
 }
 
 #[test]
-fn only_an_approval_approves() {
+fn approval_requires_the_approval_subresource() {
     let kind = certificate_signing_request::kind();
     let approval = with_conditions(json!([{"type": "Approved", "status": "True"}]));
     check_approval(&kind, &approval, &request(), &[]);
@@ -141,7 +141,7 @@ fn only_an_approval_approves() {
 }
 
 #[test]
-fn an_approval_is_about_conditions_alone_and_is_dated() {
+fn approval_changes_only_conditions_and_sets_their_times() {
     let object = with_conditions(json!([{"type": "Approved", "status": "True"}]));
     let object = with(&object, "status.certificate", json!("AQID"));
     let object = with(&object, "spec.signerName", json!("other.com/signer"));
@@ -158,7 +158,7 @@ fn an_approval_is_about_conditions_alone_and_is_dated() {
 }
 
 #[test]
-fn a_certificate_is_set_once_through_the_status() {
+fn certificate_is_set_once_through_status() {
     let kind = certificate_signing_request::kind();
     let issued = |text: &str| with(&request(), "status", json!({"certificate": text}));
     let good = issued(&armored("CERTIFICATE"));

@@ -1,4 +1,4 @@
-//! What is right and wrong with requests for certificates.
+//! Validation of certificate signing requests.
 
 use std::collections::HashSet;
 
@@ -7,12 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::{gotext, validation};
 
-use crate::View;
-use crate::workloads::{checks, pem};
+use crate::FieldView;
+use crate::validation_helpers::{checks, pem};
 
 const EXPIRATION_SECONDS_MIN: i64 = 600;
 const DOMAIN_MAX_BYTES: usize = 253;
-/// A domain, a slash, and a path that can hold a DNS label, a dot and a DNS subdomain.
+/// A domain, a slash, and a path that fits a DNS label, a dot and a DNS subdomain.
 const SIGNER_MAX_BYTES: usize = DOMAIN_MAX_BYTES + 1 + 253 + 1 + 63;
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 
@@ -42,28 +42,28 @@ const USAGES: &[&str] = &[
     "timestamping",
 ];
 
-/// Through which path an update comes: each may change another part.
+/// Endpoint that receives the update; each one may change other fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Path {
+pub(super) enum CsrUpdateTarget {
     Object,
     Status,
     Approval,
 }
 
-/// What an existing request may keep although a new one could not have it.
+/// Ratcheting: invalid values that an update may keep because the old object has them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tolerance {
-    both_decisions: bool,
-    legacy_signer: bool,
-    repeated_conditions: bool,
-    nameless_conditions: bool,
-    any_certificate: bool,
-    repeated_usages: bool,
-    unknown_usages: bool,
+struct CsrValidationOptions {
+    allow_both_approved_and_denied: bool,
+    allow_legacy_signer: bool,
+    allow_duplicate_conditions: bool,
+    allow_empty_condition_type: bool,
+    allow_arbitrary_certificate: bool,
+    allow_duplicate_usages: bool,
+    allow_unknown_usages: bool,
 }
 
-impl Tolerance {
-    fn of(object: &View<'_>, old: &View<'_>) -> Tolerance {
+impl CsrValidationOptions {
+    fn for_update_of(object: &FieldView<'_>, old: &FieldView<'_>) -> CsrValidationOptions {
         let (spec, status) = (old.field("spec"), old.field("status"));
         let (usages, conditions) = (spec.field("usages"), status.field("conditions"));
         let types: Vec<String> = conditions
@@ -74,33 +74,40 @@ impl Tolerance {
         let has = |kind: &str| types.iter().any(|name| name == kind);
         let certificate = status.field("certificate");
         let is_same = object.field("status").field("certificate").str() == certificate.str();
-        Tolerance {
-            both_decisions: has("Approved") && has("Denied"),
-            legacy_signer: spec.field("signerName").str() == LEGACY_SIGNER,
-            repeated_conditions: has_repeats(&types),
-            nameless_conditions: has(""),
-            any_certificate: is_same || certificate_problem(certificate.str()).is_some(),
-            repeated_usages: has_repeats(&usages),
-            unknown_usages: usages.iter().any(|usage| !USAGES.contains(&usage.as_str())),
+        CsrValidationOptions {
+            allow_both_approved_and_denied: has("Approved") && has("Denied"),
+            allow_legacy_signer: spec.field("signerName").str() == LEGACY_SIGNER,
+            allow_duplicate_conditions: has_duplicates(&types),
+            allow_empty_condition_type: has(""),
+            allow_arbitrary_certificate: is_same
+                || certificate_problem(certificate.str()).is_some(),
+            allow_duplicate_usages: has_duplicates(&usages),
+            allow_unknown_usages: usages.iter().any(|usage| !USAGES.contains(&usage.as_str())),
         }
     }
 }
 
-fn has_repeats(texts: &[String]) -> bool {
+fn has_duplicates(texts: &[String]) -> bool {
     let distinct: HashSet<&String> = texts.iter().collect();
     distinct.len() < texts.len()
 }
 
-/// `old` is there in an update.
-pub(super) fn validate(object: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
-    let tolerance = old.map_or_else(Tolerance::default, |old| Tolerance::of(object, old));
+/// Validates the whole object. `old` is given on update.
+pub(super) fn validate(
+    object: &FieldView<'_>,
+    old: Option<&FieldView<'_>>,
+    errors: &mut ErrorList,
+) {
+    let options = old.map_or_else(CsrValidationOptions::default, |old| {
+        CsrValidationOptions::for_update_of(object, old)
+    });
     let (spec, status) = (object.field("spec"), object.field("status"));
     let request = spec.field("request");
-    if !is_request(request.str()) {
+    if !is_pem_certificate_request(request.str()) {
         request.invalid(errors, "PEM block type must be CERTIFICATE REQUEST");
     }
-    validate_usages(&spec.field("usages"), tolerance, errors);
-    validate_signer(&spec.field("signerName"), tolerance, errors);
+    validate_usages(&spec.field("usages"), options, errors);
+    validate_signer(&spec.field("signerName"), options, errors);
     let expiration = spec.field("expirationSeconds");
     if expiration
         .int()
@@ -111,10 +118,10 @@ pub(super) fn validate(object: &View<'_>, old: Option<&View<'_>>, errors: &mut E
             "may not specify a duration less than 600 seconds (10 minutes)",
         );
     }
-    validate_conditions(&status.field("conditions"), tolerance, errors);
+    validate_conditions(&status.field("conditions"), options, errors);
     let certificate = status.field("certificate");
     if let Some(problem) = certificate_problem(certificate.str())
-        && !tolerance.any_certificate
+        && !options.allow_arbitrary_certificate
     {
         let value = "<certificate data>";
         errors.push(Error::invalid(certificate.path(), value, problem));
@@ -122,26 +129,26 @@ pub(super) fn validate(object: &View<'_>, old: Option<&View<'_>>, errors: &mut E
 }
 
 pub(super) fn validate_update(
-    object: &View<'_>,
-    old: &View<'_>,
-    path: Path,
+    object: &FieldView<'_>,
+    old: &FieldView<'_>,
+    path: CsrUpdateTarget,
     errors: &mut ErrorList,
 ) {
     validate(object, Some(old), errors);
     let (status, old) = (object.field("status"), old.field("status"));
     let conditions = status.field("conditions");
     for kind in ["Approved", "Denied", "Failed"] {
-        if count(&conditions, kind) < count(&old.field("conditions"), kind) {
+        if count_conditions(&conditions, kind) < count_conditions(&old.field("conditions"), kind) {
             let detail = format!("updates may not remove a condition of type \"{kind}\"");
             conditions.forbidden(errors, detail);
         }
     }
-    if path != Path::Approval {
-        validate_no_decision(&conditions, &old.field("conditions"), errors);
+    if path != CsrUpdateTarget::Approval {
+        validate_no_approval_change(&conditions, &old.field("conditions"), errors);
     }
     let (certificate, before) = (status.field("certificate"), old.field("certificate"));
     if certificate.str() != before.str() {
-        if path != Path::Status {
+        if path != CsrUpdateTarget::Status {
             certificate.forbidden(errors, "updates may not set certificate content");
         } else if !before.is_empty() {
             let detail = "updates may not modify existing certificate content";
@@ -150,23 +157,30 @@ pub(super) fn validate_update(
     }
 }
 
-fn count(conditions: &View<'_>, kind: &str) -> usize {
+fn count_conditions(conditions: &FieldView<'_>, kind: &str) -> usize {
     let conditions = conditions.items();
     conditions
         .filter(|condition| condition.field("type").str() == kind)
         .count()
 }
 
-/// Only an approval may approve or deny.
-fn validate_no_decision(conditions: &View<'_>, before: &View<'_>, errors: &mut ErrorList) {
+/// Rejects a change of the Approved and Denied conditions outside the `approval` subresource.
+fn validate_no_approval_change(
+    conditions: &FieldView<'_>,
+    before: &FieldView<'_>,
+    errors: &mut ErrorList,
+) {
     for kind in ["Approved", "Denied"] {
-        let of = |condition: &View<'_>| condition.field("type").str() == kind;
-        let (now, old) = (count(conditions, kind), count(before, kind));
+        let of = |condition: &FieldView<'_>| condition.field("type").str() == kind;
+        let (now, old) = (
+            count_conditions(conditions, kind),
+            count_conditions(before, kind),
+        );
         let is_same = || {
             let pairs = conditions.items().filter(of).zip(before.items().filter(of));
             pairs
                 .into_iter()
-                .all(|(ours, theirs)| checks::same(&ours, &theirs))
+                .all(|(ours, theirs)| checks::semantically_equal(&ours, &theirs))
         };
         if now > old {
             let detail = format!("updates may not add a condition of type \"{kind}\"");
@@ -178,13 +192,13 @@ fn validate_no_decision(conditions: &View<'_>, before: &View<'_>, errors: &mut E
     }
 }
 
-fn is_request(base64: &str) -> bool {
-    let text = decoded(base64);
+fn is_pem_certificate_request(base64: &str) -> bool {
+    let text = decode_base64(base64);
     let first = pem::blocks(&text).into_iter().next();
     first.is_some_and(|block| block.label == "CERTIFICATE REQUEST")
 }
 
-fn decoded(base64: &str) -> String {
+fn decode_base64(base64: &str) -> String {
     let bytes = STANDARD.decode(base64).unwrap_or_default();
     String::from_utf8(bytes).unwrap_or_default()
 }
@@ -193,7 +207,7 @@ fn certificate_problem(base64: &str) -> Option<String> {
     if base64.is_empty() {
         return None;
     }
-    let text = decoded(base64);
+    let text = decode_base64(base64);
     let blocks = pem::blocks(&text);
     if blocks.is_empty() {
         return Some("must contain at least one CERTIFICATE PEM block".to_owned());
@@ -215,26 +229,26 @@ fn certificate_problem(base64: &str) -> Option<String> {
     })
 }
 
-fn validate_usages(usages: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
+fn validate_usages(usages: &FieldView<'_>, options: CsrValidationOptions, errors: &mut ErrorList) {
     if usages.is_empty() {
         usages.required(errors, "");
     }
-    if !tolerance.unknown_usages {
+    if !options.allow_unknown_usages {
         for usage in usages.items() {
             checks::one_of(&usage, USAGES, errors);
         }
     }
     let mut seen = HashSet::new();
     for usage in usages.items() {
-        if !seen.insert(usage.str().to_owned()) && !tolerance.repeated_usages {
+        if !seen.insert(usage.str().to_owned()) && !options.allow_duplicate_usages {
             usage.duplicate(errors);
         }
     }
 }
 
-fn validate_signer(field: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
+fn validate_signer(field: &FieldView<'_>, options: CsrValidationOptions, errors: &mut ErrorList) {
     let name = field.str();
-    if name == LEGACY_SIGNER && !tolerance.legacy_signer {
+    if name == LEGACY_SIGNER && !options.allow_legacy_signer {
         let detail = "the legacy signerName is not allowed via this API version";
         checks::invalid_text(field, errors, detail);
         return;
@@ -264,11 +278,11 @@ fn validate_signer(field: &View<'_>, tolerance: Tolerance, errors: &mut ErrorLis
     }
 }
 
-/// The first part between dots that is wrong; further ones would read the same.
+/// Reports only the first invalid dot-separated segment, because further errors would read the same.
 fn validate_labels(
-    field: &View<'_>,
+    field: &FieldView<'_>,
     part: &str,
-    check: fn(&str) -> validation::Problems,
+    check: fn(&str) -> validation::ValidationProblems,
     errors: &mut ErrorList,
 ) {
     let wrong = part.split('.').find(|label| !check(label).is_empty());
@@ -281,15 +295,19 @@ fn validate_labels(
     }
 }
 
-fn validate_conditions(conditions: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
+fn validate_conditions(
+    conditions: &FieldView<'_>,
+    options: CsrValidationOptions,
+    errors: &mut ErrorList,
+) {
     let mut seen = HashSet::new();
     for condition in conditions.items() {
         let kind = condition.field("type");
-        if kind.is_empty() && !tolerance.nameless_conditions {
+        if kind.is_empty() && !options.allow_empty_condition_type {
             kind.required(errors, "");
         }
         let status = condition.field("status");
-        // A decision is made or not made, but never made to be false.
+        // Approved, Denied and Failed may only be True.
         let allowed: &[&str] = match kind.str() {
             "Approved" | "Denied" | "Failed" => &["True"],
             _ => &["False", "True", "Unknown"],
@@ -304,11 +322,11 @@ fn validate_conditions(conditions: &View<'_>, tolerance: Tolerance, errors: &mut
             "Denied" => "Approved",
             _ => "",
         };
-        if !tolerance.both_decisions && !other.is_empty() && seen.contains(other) {
+        if !options.allow_both_approved_and_denied && !other.is_empty() && seen.contains(other) {
             let detail = "Approved and Denied conditions are mutually exclusive";
             errors.push(Error::invalid(conditions.path(), kind.bad_value(), detail));
         }
-        if !seen.insert(kind.str().to_owned()) && !tolerance.repeated_conditions {
+        if !seen.insert(kind.str().to_owned()) && !options.allow_duplicate_conditions {
             kind.duplicate(errors);
         }
     }

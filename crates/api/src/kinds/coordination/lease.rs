@@ -1,49 +1,62 @@
-//! Lease.
+//! Declares `Lease` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/coordination/validation`.
 
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::validation;
 
-use crate::gates::Feature;
-use crate::{Kind, Object, Request, Rules, Scope, View, checks, fields};
+use crate::feature_gates::Feature;
+use crate::{
+    FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, StrategyContext, checks, fields,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "coordination.k8s.io",
         "v1",
         "Lease",
         "leases",
         "io.k8s.api.coordination.v1.Lease",
     )
-    .any_finalizers()
-    .updates_need_version()
-    .updates_create()
-    .rules(LeaseRules)
+    .allow_any_finalizer()
+    .requires_resource_version()
+    .creates_on_update()
+    .strategy(LeaseStrategy)
 }
 
 #[derive(Debug)]
-struct LeaseRules;
+struct LeaseStrategy;
 
-/// The fields of coordinated elections.
-const COORDINATED: &[&str] = &["spec.strategy", "spec.preferredHolder"];
+/// Fields of coordinated leader election.
+const COORDINATED_ELECTION_FIELDS: &[&str] = &["spec.strategy", "spec.preferredHolder"];
 
-impl Rules for LeaseRules {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        self.prepare_update(object, &Object::new(), request);
+impl ResourceStrategy for LeaseStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
+        self.prepare_update(object, &JsonObject::new(), request);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
         if request.gates.enabled(Feature::CoordinatedLeaderElection) {
             return;
         }
-        for path in COORDINATED {
+        for path in COORDINATED_ELECTION_FIELDS {
             if fields::get(old, path).is_none() {
                 fields::remove(object, path);
             }
         }
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let spec = object.field("spec");
         let duration = spec.field("leaseDurationSeconds");
         if duration.int().is_some_and(|seconds| seconds <= 0) {
@@ -62,21 +75,21 @@ impl Rules for LeaseRules {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         self.validate_create(object, request, errors);
     }
 }
 
-fn validate_strategy(strategy: &View<'_>, errors: &mut ErrorList) {
-    // Upstream names the field twice.
+fn validate_strategy(strategy: &FieldView<'_>, errors: &mut ErrorList) {
+    // Upstream's path repeats the field name.
     let twice = strategy.field("strategy");
-    let at = View::at(strategy.value(), *twice.path());
+    let at = FieldView::at(strategy.value(), *twice.path());
     if strategy.str().contains('/') {
-        checks::problems(&at, validation::qualified_name(strategy.str()), errors);
+        checks::push_problems(&at, validation::qualified_name(strategy.str()), errors);
     } else {
         checks::one_of(&at, &["OldestEmulationVersion"], errors);
     }
@@ -87,7 +100,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Gates, testing};
+    use crate::{FeatureGates, testing};
 
     #[test]
     fn durations_and_transitions_are_in_bounds() {
@@ -105,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn coordination_has_a_gate() {
+    fn coordinated_leader_election_fields_require_the_gate() {
         let lease = testing::kind("coordination.k8s.io", "Lease");
         let object = json!({"spec": {"strategy": "Odd", "preferredHolder": "a"}});
-        let (made, errors) = testing::create(&lease, object.clone(), &Gates::default());
+        let (made, errors) = testing::create(&lease, object.clone(), &FeatureGates::default());
         assert!(errors.is_empty(), "{errors}");
         assert_eq!(made["spec"], json!({}));
-        let on = Gates::default().with(Feature::CoordinatedLeaderElection, true);
+        let on = FeatureGates::default().with(Feature::CoordinatedLeaderElection, true);
         let (_, errors) = testing::create(&lease, object, &on);
         assert_eq!(
             errors.to_string(),

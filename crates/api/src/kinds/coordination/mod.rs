@@ -1,4 +1,4 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `coordination.k8s.io`, one module each.
 
 mod lease;
 

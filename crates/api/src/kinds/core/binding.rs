@@ -1,12 +1,13 @@
-//! Binding.
+//! Declares `Binding` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 use rhumb_meta::field::ErrorList;
 
-use crate::{Kind, Request, Rules, Scope, Verb, View, pods};
+use crate::{FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext, Verb, pods};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "Binding",
@@ -15,14 +16,19 @@ pub(super) fn kind() -> Kind {
     )
     .verbs(&[Verb::Create])
     .not_stored()
-    .rules(BindingRules)
+    .strategy(BindingStrategy)
 }
 
 #[derive(Debug)]
-struct BindingRules;
+struct BindingStrategy;
 
-impl Rules for BindingRules {
-    fn validate_create(&self, binding: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for BindingStrategy {
+    fn validate_create(
+        &self,
+        binding: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         pods::validate_binding(binding, errors);
     }
 }

@@ -1,17 +1,17 @@
-//! ComponentStatus.
+//! Declares `ComponentStatus`, which has no strategy of its own.
 
-use crate::{Kind, Scope, Verb};
+use crate::{Kind, ResourceScope, Verb};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "",
         "v1",
         "ComponentStatus",
         "componentstatuses",
         "io.k8s.api.core.v1.ComponentStatus",
     )
-    .short(&["cs"])
+    .short_names(&["cs"])
     .verbs(&[Verb::Get, Verb::List])
     .not_stored()
     .deprecated("v1 ComponentStatus is deprecated in v1.19+")

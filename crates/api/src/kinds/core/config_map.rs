@@ -1,32 +1,38 @@
-//! ConfigMap.
+//! Declares `ConfigMap` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 use rhumb_meta::field::{Error, ErrorList, Path};
 
-use crate::{Kind, Request, Rules, Scope, View, checks, fields};
+use crate::{FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext, checks, fields};
 
-/// All data together. Secrets have the same limit.
+/// Limit on the total size of the data. Secrets have the same limit.
 pub(super) const DATA_MAX_BYTES: usize = 1024 * 1024;
 
 pub(super) const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "ConfigMap",
         "configmaps",
         "io.k8s.api.core.v1.ConfigMap",
     )
-    .short(&["cm"])
-    .rules(ConfigMapRules)
+    .short_names(&["cm"])
+    .strategy(ConfigMapStrategy)
 }
 
 #[derive(Debug)]
-struct ConfigMapRules;
+struct ConfigMapStrategy;
 
-impl Rules for ConfigMapRules {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for ConfigMapStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let (data, binary) = (object.field("data"), object.field("binaryData"));
         let mut bytes = 0;
         for (key, value) in data.entries() {
@@ -39,19 +45,19 @@ impl Rules for ConfigMapRules {
         }
         for (key, value) in binary.entries() {
             validate_key(key, &value, errors);
-            bytes += fields::decoded_len(value.str());
+            bytes += fields::base64_decoded_len(value.str());
         }
         if bytes > DATA_MAX_BYTES {
-            // The empty path stands for the whole object.
+            // The empty path denotes the whole object.
             errors.push(Error::too_long(&Path::new(""), DATA_MAX_BYTES));
         }
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate_immutable(object, old, &["data", "binaryData"], errors);
@@ -59,16 +65,16 @@ impl Rules for ConfigMapRules {
     }
 }
 
-pub(super) fn validate_key(key: &str, value: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_key(key: &str, value: &FieldView<'_>, errors: &mut ErrorList) {
     for problem in checks::data_key_problems(key) {
         errors.push(Error::invalid(value.path(), key, problem));
     }
 }
 
-/// What is marked as immutable stays so, with all its data.
+/// Rejects changes of the data or of `immutable` once `immutable` is set.
 pub(super) fn validate_immutable(
-    object: &View<'_>,
-    old: &View<'_>,
+    object: &FieldView<'_>,
+    old: &FieldView<'_>,
     names: &[&str],
     errors: &mut ErrorList,
 ) {
@@ -94,7 +100,7 @@ mod tests {
     use crate::testing::{check_create, check_update, kind};
 
     #[test]
-    fn keys_and_size_are_checked() {
+    fn keys_and_size_are_validated() {
         let config_map = kind("", "ConfigMap");
         let good = json!({"data": {"a.b-C_1": ""}, "binaryData": {"d": "AAAA"}});
         check_create(&config_map, good, &[]);
@@ -119,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_immutable_stays() {
+    fn immutable_config_map_cannot_change() {
         let config_map = kind("", "ConfigMap");
         let old = json!({"data": {"a": "b"}, "immutable": true});
         let labels = json!({"metadata": {"labels": {"a": "b"}}});

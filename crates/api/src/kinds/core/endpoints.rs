@@ -1,41 +1,49 @@
-//! Endpoints.
+//! Declares `Endpoints` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::validation;
 
-use crate::gates::Feature;
-use crate::{Kind, Request, Rules, Scope, View, addresses, checks};
+use crate::feature_gates::Feature;
+use crate::{
+    FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext, checks, ip_addresses,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "Endpoints",
         "endpoints",
         "io.k8s.api.core.v1.Endpoints",
     )
-    .short(&["ep"])
+    .short_names(&["ep"])
     .storage("services/endpoints")
-    .updates_create()
+    .creates_on_update()
     .deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-    .rules(EndpointsRules)
+    .strategy(EndpointsStrategy)
 }
 
 #[derive(Debug)]
-struct EndpointsRules;
+struct EndpointsStrategy;
 
-impl Rules for EndpointsRules {
-    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for EndpointsStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        request: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_subsets(&object.field("subsets"), request, errors);
     }
 
-    /// Subsets that were accepted once, and have not changed, are not judged again.
+    /// Unchanged subsets are not validated again.
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let subsets = object.field("subsets");
@@ -44,24 +52,33 @@ impl Rules for EndpointsRules {
         }
     }
 
-    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        _: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         let metadata = object.field("metadata");
         let labels = metadata.field("labels");
-        // The controller writes no odd addresses.
+        // The endpoints controller writes only canonical addresses.
         if labels.key("endpoints.kubernetes.io/managed-by").str() == "endpoint-controller" {
             return;
         }
         for subset in object.field("subsets").items() {
             for name in ["addresses", "notReadyAddresses"] {
                 for address in subset.field(name).items() {
-                    addresses::warn(&address.field("ip"), warnings);
+                    ip_addresses::warn(&address.field("ip"), warnings);
                 }
             }
         }
     }
 }
 
-fn validate_subsets(subsets: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+fn validate_subsets(
+    subsets: &FieldView<'_>,
+    request: &StrategyContext<'_>,
+    errors: &mut ErrorList,
+) {
     for subset in subsets.items() {
         let (ready, not_ready) = (subset.field("addresses"), subset.field("notReadyAddresses"));
         if ready.is_empty() && not_ready.is_empty() {
@@ -77,25 +94,29 @@ fn validate_subsets(subsets: &View<'_>, request: &Request<'_>, errors: &mut Erro
     }
 }
 
-fn validate_address(address: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+fn validate_address(
+    address: &FieldView<'_>,
+    request: &StrategyContext<'_>,
+    errors: &mut ErrorList,
+) {
     let ip = address.field("ip");
     let is_strict = request.gates.enabled(Feature::StrictIPCIDRValidation);
-    addresses::validate(&ip, is_strict, errors);
+    ip_addresses::validate(&ip, is_strict, errors);
     let hostname = address.field("hostname");
     if !hostname.is_empty() {
-        checks::problems(&hostname, validation::dns1123_label(hostname.str()), errors);
+        checks::push_problems(&hostname, validation::dns1123_label(hostname.str()), errors);
     }
     let node = address.field("nodeName");
     if node.exists() {
-        checks::problems(&node, validation::dns1123_subdomain(node.str()), errors);
+        checks::push_problems(&node, validation::dns1123_subdomain(node.str()), errors);
     }
-    addresses::validate_endpoint(&ip, errors);
+    ip_addresses::validate_endpoint_address(&ip, errors);
 }
 
-fn validate_port(port: &View<'_>, needs_name: bool, errors: &mut ErrorList) {
+fn validate_port(port: &FieldView<'_>, needs_name: bool, errors: &mut ErrorList) {
     let name = port.field("name");
     if !name.is_empty() {
-        checks::problems(&name, validation::dns1123_label(name.str()), errors);
+        checks::push_problems(&name, validation::dns1123_label(name.str()), errors);
     } else if needs_name {
         name.required(errors, "");
     }
@@ -108,7 +129,7 @@ fn validate_port(port: &View<'_>, needs_name: bool, errors: &mut ErrorList) {
     }
     let application = port.field("appProtocol");
     if application.exists() {
-        checks::problems(
+        checks::push_problems(
             &application,
             validation::qualified_name(application.str()),
             errors,
@@ -127,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_ports_are_checked() {
+    fn addresses_and_ports_are_validated() {
         let endpoints = kind("", "Endpoints");
         let port = json!([{"port": 80, "protocol": "TCP"}]);
         check_create(&endpoints, subset("10.0.0.1", port), &[]);
@@ -161,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_accepted_stays_accepted() {
+    fn unchanged_invalid_addresses_are_accepted() {
         let endpoints = kind("", "Endpoints");
         let old = subset("010.0.0.1", json!([]));
         let labels = json!({"metadata": {"labels": {"a": "b"}}});
@@ -172,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_addresses_are_warned_of() {
+    fn non_canonical_addresses_cause_a_warning() {
         let odd = subset("2001:DB8::1", json!([]));
         let want = concat!(
             "subsets[0].addresses[0].ip: IPv6 address \"2001:DB8::1\" should be in RFC 5952 canonical format ",

@@ -1,39 +1,43 @@
-//! Event.
+//! Declares `Event` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use rhumb_meta::{gotext, validation};
 
-use crate::{Kind, NameRule, Request, Rules, Scope, Selectable, Selected, View, checks};
+use crate::{
+    FieldSource, FieldView, Kind, NameRule, ResourceScope, ResourceStrategy, SelectableField,
+    StrategyContext, checks,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "Event",
         "events",
         "io.k8s.api.core.v1.Event",
     )
-    .short(&["ev"])
+    .short_names(&["ev"])
     .names(NameRule::PathSegment)
-    .any_finalizers()
-    .updates_create()
+    .allow_any_finalizer()
+    .creates_on_update()
     .ignores_dependents()
     .selectable(SELECTABLE)
     .indexed(&["involvedObject.uid", "involvedObject.name"])
-    .rules(EventRules { is_strict: false })
+    .strategy(EventStrategy { is_strict: false })
 }
 
 macro_rules! selectable {
     ($($name:literal => $path:literal),* $(,)?) => {
         &[
-            $(Selectable { name: $name, value: Selected::Text($path) },)*
-            Selectable { name: "source", value: Selected::FirstOf(&["source.component", "reportingComponent"]) },
+            $(SelectableField { name: $name, value: FieldSource::StringAt($path) },)*
+            SelectableField { name: "source", value: FieldSource::FirstNonEmpty(&["source.component", "reportingComponent"]) },
         ]
     };
 }
 
-const SELECTABLE: &[Selectable] = selectable!(
+const SELECTABLE: &[SelectableField] = selectable!(
     "involvedObject.kind" => "involvedObject.kind",
     "involvedObject.namespace" => "involvedObject.namespace",
     "involvedObject.name" => "involvedObject.name",
@@ -46,19 +50,24 @@ const SELECTABLE: &[Selectable] = selectable!(
     "type" => "type",
 );
 
-/// The rules of events, whichever group they are written through: they see the form of the core group. Only the
-/// newer group is strict.
+/// Strategy of events of both API groups. It sees events in the format of the core group; only `events.k8s.io` is
+/// strict.
 #[derive(Debug)]
-pub(in crate::kinds) struct EventRules {
+pub(in crate::kinds) struct EventStrategy {
     pub(in crate::kinds) is_strict: bool,
 }
 
 const TEXT_MAX_BYTES: usize = 128;
 const NOTE_MAX_BYTES: usize = 1024;
 
-impl Rules for EventRules {
-    fn validate_create(&self, event: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        self.validate_always(event, errors);
+impl ResourceStrategy for EventStrategy {
+    fn validate_create(
+        &self,
+        event: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        self.validate_event(event, errors);
         if !self.is_strict {
             return;
         }
@@ -81,20 +90,20 @@ impl Rules for EventRules {
 
     fn validate_update(
         &self,
-        event: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        event: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
-        self.validate_always(event, errors);
+        self.validate_event(event, errors);
         if !self.is_strict {
             return;
         }
         if !event.field("series").same_as(&old.field("series")) {
             validate_series(event, errors);
         }
-        for (name, shape) in IMMUTABLE {
-            // As upstream, one field is named as in the newer group.
+        for (name, shape) in IMMUTABLE_FIELDS {
+            // As upstream, one field has its name from `events.k8s.io`.
             let shown = match *name {
                 "reportingComponent" => "reportingController",
                 name => name,
@@ -103,36 +112,40 @@ impl Rules for EventRules {
             let are_both_empty = field.is_empty() && old.is_empty();
             if !are_both_empty && !field.same_as(&old) {
                 let path = Path::new(shown);
-                errors.push(Error::invalid(&path, shape.show(&field), checks::IMMUTABLE));
+                errors.push(Error::invalid(
+                    &path,
+                    shape.render(&field),
+                    checks::IMMUTABLE,
+                ));
             }
         }
     }
 }
 
-/// How errors show a field.
-enum Shape {
+/// How the value of a field is rendered in an error.
+enum BadValueFormat {
     Text,
     Number,
     Other,
-    /// An object with these fields, under the names that upstream has inside.
-    Of(&'static [(&'static str, &'static str)]),
-    /// As `Of`, or nothing at all.
-    Maybe(&'static [(&'static str, &'static str)]),
+    /// A struct with these (Go name, JSON name) fields.
+    Struct(&'static [(&'static str, &'static str)]),
+    /// Like `Struct`, but may be absent.
+    OptionalStruct(&'static [(&'static str, &'static str)]),
 }
 
-impl Shape {
-    fn show(&self, field: &View<'_>) -> BadValue {
+impl BadValueFormat {
+    fn render(&self, field: &FieldView<'_>) -> BadValue {
         match self {
-            Shape::Text => field.str().into(),
-            Shape::Number => field.int().unwrap_or_default().into(),
-            Shape::Of(names) => show_object(field, names),
-            Shape::Maybe(names) if field.exists() => show_object(field, names),
-            Shape::Maybe(_) | Shape::Other => field.bad_value(),
+            BadValueFormat::Text => field.str().into(),
+            BadValueFormat::Number => field.int().unwrap_or_default().into(),
+            BadValueFormat::Struct(names) => render_struct(field, names),
+            BadValueFormat::OptionalStruct(names) if field.exists() => render_struct(field, names),
+            BadValueFormat::OptionalStruct(_) | BadValueFormat::Other => field.bad_value(),
         }
     }
 }
 
-fn show_object(field: &View<'_>, names: &[(&str, &str)]) -> BadValue {
+fn render_struct(field: &FieldView<'_>, names: &[(&str, &str)]) -> BadValue {
     let shown: Vec<String> = names
         .iter()
         .map(|(inside, name)| {
@@ -143,7 +156,7 @@ fn show_object(field: &View<'_>, names: &[(&str, &str)]) -> BadValue {
     BadValue::Rendered(format!("{{{}}}", shown.join(",")))
 }
 
-const REFERENCE: &[(&str, &str)] = &[
+const OBJECT_REFERENCE_FIELDS: &[(&str, &str)] = &[
     ("Kind", "kind"),
     ("Namespace", "namespace"),
     ("Name", "name"),
@@ -153,28 +166,34 @@ const REFERENCE: &[(&str, &str)] = &[
     ("FieldPath", "fieldPath"),
 ];
 
-const SOURCE: &[(&str, &str)] = &[("Component", "component"), ("Host", "host")];
+const EVENT_SOURCE_FIELDS: &[(&str, &str)] = &[("Component", "component"), ("Host", "host")];
 
-const IMMUTABLE: &[(&str, Shape)] = &[
-    ("involvedObject", Shape::Of(REFERENCE)),
-    ("reason", Shape::Text),
-    ("message", Shape::Text),
-    ("source", Shape::Of(SOURCE)),
-    ("firstTimestamp", Shape::Other),
-    ("lastTimestamp", Shape::Other),
-    ("count", Shape::Number),
-    // Upstream asks twice.
-    ("reason", Shape::Text),
-    ("type", Shape::Text),
-    ("eventTime", Shape::Other),
-    ("action", Shape::Text),
-    ("related", Shape::Maybe(REFERENCE)),
-    ("reportingComponent", Shape::Text),
-    ("reportingInstance", Shape::Text),
+const IMMUTABLE_FIELDS: &[(&str, BadValueFormat)] = &[
+    (
+        "involvedObject",
+        BadValueFormat::Struct(OBJECT_REFERENCE_FIELDS),
+    ),
+    ("reason", BadValueFormat::Text),
+    ("message", BadValueFormat::Text),
+    ("source", BadValueFormat::Struct(EVENT_SOURCE_FIELDS)),
+    ("firstTimestamp", BadValueFormat::Other),
+    ("lastTimestamp", BadValueFormat::Other),
+    ("count", BadValueFormat::Number),
+    // Upstream checks it twice.
+    ("reason", BadValueFormat::Text),
+    ("type", BadValueFormat::Text),
+    ("eventTime", BadValueFormat::Other),
+    ("action", BadValueFormat::Text),
+    (
+        "related",
+        BadValueFormat::OptionalStruct(OBJECT_REFERENCE_FIELDS),
+    ),
+    ("reportingComponent", BadValueFormat::Text),
+    ("reportingInstance", BadValueFormat::Text),
 ];
 
-impl EventRules {
-    fn validate_always(&self, event: &View<'_>, errors: &mut ErrorList) {
+impl EventStrategy {
+    fn validate_event(&self, event: &FieldView<'_>, errors: &mut ErrorList) {
         let metadata = event.field("metadata");
         let namespace = metadata.field("namespace");
         let object = event.field("involvedObject");
@@ -190,7 +209,7 @@ impl EventRules {
             checks::invalid_text(&about, errors, "does not match event.namespace");
         }
         if is_new {
-            self.validate_new(event, errors);
+            self.validate_new_style_event(event, errors);
         }
         for problem in validation::dns1123_subdomain(namespace.str()) {
             // Upstream leaves `metadata` out of this path.
@@ -199,8 +218,8 @@ impl EventRules {
         }
     }
 
-    /// Events with a time of their own are held to more.
-    fn validate_new(&self, event: &View<'_>, errors: &mut ErrorList) {
+    /// Validates the additional requirements of events with `eventTime`.
+    fn validate_new_style_event(&self, event: &FieldView<'_>, errors: &mut ErrorList) {
         let controller = event.field("reportingComponent");
         let shown = if self.is_strict {
             "reportingController"
@@ -225,14 +244,14 @@ impl EventRules {
     }
 }
 
-fn validate_length(field: &View<'_>, bytes_max: usize, errors: &mut ErrorList) {
+fn validate_length(field: &FieldView<'_>, bytes_max: usize, errors: &mut ErrorList) {
     if field.len() > bytes_max {
         let detail = format!("can have at most {bytes_max} characters");
         errors.push(Error::invalid(field.path(), "", detail));
     }
 }
 
-fn validate_series(event: &View<'_>, errors: &mut ErrorList) {
+fn validate_series(event: &FieldView<'_>, errors: &mut ErrorList) {
     let series = event.field("series");
     if !series.exists() {
         return;
@@ -254,7 +273,7 @@ mod tests {
     use crate::testing::{check_create, kind, object, selected};
 
     #[test]
-    fn old_events_are_about_their_own_namespace() {
+    fn event_namespace_matches_the_involved_object() {
         let event = kind("", "Event");
         let about = |namespace: &str| json!({"involvedObject": {"namespace": namespace}});
         check_create(&event, about("ns"), &[]);
@@ -265,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn new_events_say_who_did_what() {
+    fn new_events_require_reporter_action_and_reason() {
         check_create(
             &kind("", "Event"),
             json!({"eventTime": "2024-01-01T00:00:00.000000Z", "involvedObject": {"namespace": "x"},
@@ -280,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_is_who_reports() {
+    fn source_selector_falls_back_to_the_reporting_component() {
         let event = kind("", "Event");
         let source = |object| selected(&event, "source", object);
         let old = object(

@@ -1,39 +1,48 @@
-//! LimitRange.
+//! Declares `LimitRange` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use rhumb_meta::{Quantity, validation};
 
-use crate::{Kind, Object, Request, Rules, Scope, View, checks, fields, resource_names};
+use crate::{
+    FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, StrategyContext, checks, fields,
+    resource_names,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "LimitRange",
         "limitranges",
         "io.k8s.api.core.v1.LimitRange",
     )
-    .short(&["limits"])
-    .updates_create()
-    .rules(LimitRangeRules)
+    .short_names(&["limits"])
+    .creates_on_update()
+    .strategy(LimitRangeStrategy)
 }
 
 #[derive(Debug)]
-struct LimitRangeRules;
+struct LimitRangeStrategy;
 
-impl Rules for LimitRangeRules {
-    /// One without a name is called by what it is known by.
-    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
+impl ResourceStrategy for LimitRangeStrategy {
+    /// As upstream, an object without a name gets its uid as name.
+    fn prepare_create(&self, object: &mut JsonObject, _: &StrategyContext<'_>) {
         let uid = fields::text(object, "metadata.uid");
         if !uid.is_empty() {
-            fields::fill(object, "metadata.name", uid);
+            fields::set_if_empty(object, "metadata.name", uid);
         }
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let spec = object.field("spec");
         let limits = spec.field("limits");
         let mut types = BTreeSet::new();
@@ -49,16 +58,16 @@ impl Rules for LimitRangeRules {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         self.validate_create(object, request, errors);
     }
 }
 
-fn validate_type(kind: &View<'_>, errors: &mut ErrorList) {
+fn validate_type(kind: &FieldView<'_>, errors: &mut ErrorList) {
     let found = validation::qualified_name(kind.str());
     let is_standard = matches!(kind.str(), "Pod" | "Container" | "PersistentVolumeClaim");
     if found.is_empty() && !kind.str().contains('/') && !is_standard {
@@ -74,9 +83,9 @@ fn validate_type(kind: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The amounts of one resource in one limit.
+/// The quantities of one resource in one limit.
 #[derive(Default)]
-struct Amounts {
+struct LimitRangeQuantities {
     min: Option<Quantity>,
     max: Option<Quantity>,
     default: Option<Quantity>,
@@ -84,10 +93,10 @@ struct Amounts {
     ratio: Option<Quantity>,
 }
 
-fn validate_limit(limit: &View<'_>, kind: &str, errors: &mut ErrorList) {
-    let mut amounts: BTreeMap<String, Amounts> = BTreeMap::new();
-    let mut read = |field: &View<'_>,
-                    slot: fn(&mut Amounts) -> &mut Option<Quantity>,
+fn validate_limit(limit: &FieldView<'_>, kind: &str, errors: &mut ErrorList) {
+    let mut amounts: BTreeMap<String, LimitRangeQuantities> = BTreeMap::new();
+    let mut read = |field: &FieldView<'_>,
+                    slot: fn(&mut LimitRangeQuantities) -> &mut Option<Quantity>,
                     errors: &mut ErrorList| {
         for (name, amount) in field.entries() {
             validate_name(kind, name, &amount, errors);
@@ -122,7 +131,7 @@ fn validate_limit(limit: &View<'_>, kind: &str, errors: &mut ErrorList) {
     }
 }
 
-fn validate_name(kind: &str, name: &str, at: &View<'_>, errors: &mut ErrorList) {
+fn validate_name(kind: &str, name: &str, at: &FieldView<'_>, errors: &mut ErrorList) {
     if matches!(kind, "Pod" | "Container") {
         resource_names::validate_for_container(name, at, errors);
     } else {
@@ -130,8 +139,8 @@ fn validate_name(kind: &str, name: &str, at: &View<'_>, errors: &mut ErrorList) 
     }
 }
 
-fn refuse(
-    limit: &View<'_>,
+fn reject_quantity(
+    limit: &FieldView<'_>,
     field: &str,
     name: &str,
     shown: &Quantity,
@@ -142,16 +151,21 @@ fn refuse(
     errors.push(Error::invalid(&parent.key(name), shown.to_string(), detail));
 }
 
-fn validate_order(limit: &View<'_>, name: &str, amounts: &Amounts, errors: &mut ErrorList) {
-    let Amounts {
+fn validate_order(
+    limit: &FieldView<'_>,
+    name: &str,
+    amounts: &LimitRangeQuantities,
+    errors: &mut ErrorList,
+) {
+    let LimitRangeQuantities {
         min,
         max,
         default,
         request,
         ..
     } = amounts;
-    // The first must not be greater than the second. As upstream, the refused value is not always that of the
-    // field that is named.
+    // The first must not be greater than the second. As upstream, the reported value is not always that of the
+    // reported field.
     let rules = [
         ("min", min, "min value", max, "max value", min),
         (
@@ -186,29 +200,34 @@ fn validate_order(limit: &View<'_>, name: &str, amounts: &Amounts, errors: &mut 
             && low > high
         {
             let detail = format!("{low_text} {low} is greater than {high_text} {high}");
-            refuse(limit, field, name, shown, detail, errors);
+            reject_quantity(limit, field, name, shown, detail, errors);
         }
     }
 }
 
-/// Up to here, amounts are compared in thousandths.
-const MILLI_MAX: i64 = i64::MAX / 1000;
+/// Up to this value, quantities are compared in milli-units.
+const MILLI_COMPARISON_MAX: i64 = i64::MAX / 1000;
 
-fn validate_ratio(limit: &View<'_>, name: &str, amounts: &Amounts, errors: &mut ErrorList) {
+fn validate_ratio(
+    limit: &FieldView<'_>,
+    name: &str,
+    amounts: &LimitRangeQuantities,
+    errors: &mut ErrorList,
+) {
     let Some(ratio) = &amounts.ratio else {
         return;
     };
     let field = "maxLimitRequestRatio";
     if ratio.milli_value() < 1000 {
         let detail = format!("ratio {ratio} is less than 1");
-        refuse(limit, field, name, ratio, detail, errors);
+        reject_quantity(limit, field, name, ratio, detail, errors);
     }
     let (Some(min), Some(max)) = (&amounts.min, &amounts.max) else {
         return;
     };
     let in_milli = [ratio, min, max]
         .iter()
-        .all(|amount| amount.value() < MILLI_MAX);
+        .all(|amount| amount.value() < MILLI_COMPARISON_MAX);
     let (value, most) = if in_milli {
         (
             ratio.milli_value() as f64 / 1000.0,
@@ -222,12 +241,17 @@ fn validate_ratio(limit: &View<'_>, name: &str, amounts: &Amounts, errors: &mut 
     };
     if value > most {
         let detail = format!("ratio {ratio} is greater than max/min = {most:.6}");
-        refuse(limit, field, name, ratio, detail, errors);
+        reject_quantity(limit, field, name, ratio, detail, errors);
     }
 }
 
-/// Of a resource that is never promised twice, requests and limits are the same.
-fn validate_overcommit(limit: &View<'_>, name: &str, amounts: &Amounts, errors: &mut ErrorList) {
+/// Requires equal default request and limit of resources that cannot be overcommitted.
+fn validate_overcommit(
+    limit: &FieldView<'_>,
+    name: &str,
+    amounts: &LimitRangeQuantities,
+    errors: &mut ErrorList,
+) {
     if let (Some(default), Some(request)) = (&amounts.default, &amounts.request)
         && !resource_names::is_overcommit_allowed(name)
         && default != request
@@ -235,7 +259,7 @@ fn validate_overcommit(limit: &View<'_>, name: &str, amounts: &Amounts, errors: 
         let detail = format!(
             "default value {default} must equal to defaultRequest value {request} in {name}"
         );
-        refuse(limit, "defaultRequest", name, request, detail, errors);
+        reject_quantity(limit, "defaultRequest", name, request, detail, errors);
     }
 }
 
@@ -244,7 +268,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::testing::{check_create, create, kind};
-    use crate::{Gates, fields};
+    use crate::{FeatureGates, fields};
 
     fn check(limits: Value, want: &[&str]) {
         let object = json!({"spec": {"limits": limits}});
@@ -252,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn types_and_names_are_checked() {
+    fn limit_types_and_resource_names_are_validated() {
         check(
             json!([{"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1"}},
                 {"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}]),
@@ -278,8 +302,8 @@ mod tests {
     }
 
     #[test]
-    fn one_without_a_name_gets_one() {
-        let (kind, gates) = (kind("", "LimitRange"), Gates::default());
+    fn empty_name_is_replaced_by_the_uid() {
+        let (kind, gates) = (kind("", "LimitRange"), FeatureGates::default());
         for (name, want) in [("", "an-uid"), ("own", "own")] {
             let object = json!({"metadata": {"name": name, "uid": "an-uid"}});
             let (object, errors) = create(&kind, object, &gates);
@@ -289,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_in_order() {
+    fn min_default_and_max_are_ordered() {
         check(
             json!([{"type": "Container", "min": {"cpu": "3"}, "max": {"cpu": "2"},
                 "default": {"cpu": "2500m"}, "defaultRequest": {"cpu": "1"}}]),
@@ -312,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_can_be_met() {
+    fn limit_request_ratio_is_validated() {
         check(
             json!([{"type": "Container", "min": {"cpu": "1"}, "max": {"cpu": "2"},
                 "maxLimitRequestRatio": {"cpu": "10", "memory": "500m"}}]),
@@ -327,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_promised_twice_has_one_default() {
+    fn extended_resource_default_equals_default_request() {
         let limit = json!([{"type": "Container", "default": {"example.com/gpu": "2"},
             "defaultRequest": {"example.com/gpu": "1"}}]);
         let want = concat!(

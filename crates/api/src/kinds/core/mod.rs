@@ -1,4 +1,4 @@
-//! The kinds of this group.
+//! Built-in kinds of the core API group, one module each.
 
 mod binding;
 mod component_status;
@@ -17,7 +17,7 @@ mod resource_quota;
 mod secret;
 mod service;
 mod service_account;
-mod volume_rules;
+mod volume_validation;
 
 use crate::Kind;
 

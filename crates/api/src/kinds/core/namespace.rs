@@ -1,20 +1,22 @@
-//! Namespace.
+//! Declares `Namespace` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 use serde_json::{Value, json};
 
-use crate::gates::Feature;
+use crate::feature_gates::Feature;
 use crate::{
-    Gates, Kind, NameRule, Object, Request, Rules, Scope, Selectable, Selected, SubresourceKind,
-    Verb, View, defaults, fields, metadata,
+    FeatureGates, FieldSource, FieldView, JsonObject, Kind, NameRule, ResourceScope,
+    ResourceStrategy, SelectableField, StrategyContext, SubresourceKind, Verb, defaults, fields,
+    metadata,
 };
 
-const KUBERNETES: &str = "kubernetes";
+const KUBERNETES_FINALIZER: &str = "kubernetes";
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "",
         "v1",
         "Namespace",
@@ -22,10 +24,10 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.core.v1.Namespace",
     )
     .returns_deleted()
-    .short(&["ns"])
+    .short_names(&["ns"])
     .names(NameRule::DnsLabel)
     .selectable(SELECTABLE)
-    .mend(mend)
+    .read_fixup(fix_name_label)
     .verbs(&[
         Verb::Create,
         Verb::Delete,
@@ -37,43 +39,48 @@ pub(super) fn kind() -> Kind {
     ])
     .subresource("finalize", SubresourceKind::Finalize, &[Verb::Update])
     .status()
-    .rules(NamespaceRules)
+    .strategy(NamespaceStrategy)
 }
 
-const SELECTABLE: &[Selectable] = &[
-    Selectable {
+const SELECTABLE: &[SelectableField] = &[
+    SelectableField {
         name: "status.phase",
-        value: Selected::Text("status.phase"),
+        value: FieldSource::StringAt("status.phase"),
     },
     // Not a path of the object, but clients have relied on it since the first release.
-    Selectable {
+    SelectableField {
         name: "name",
-        value: Selected::Text("metadata.name"),
+        value: FieldSource::StringAt("metadata.name"),
     },
 ];
 
 #[derive(Debug)]
-struct NamespaceRules;
+struct NamespaceStrategy;
 
-impl Rules for NamespaceRules {
-    fn default(&self, object: &mut Object) {
-        fields::fill(object, "status.phase", "Active");
+impl ResourceStrategy for NamespaceStrategy {
+    fn apply_defaults(&self, object: &mut JsonObject) {
+        fields::set_if_empty(object, "status.phase", "Active");
     }
 
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
         object.insert("status".to_owned(), json!({"phase": "Active"}));
         add_kubernetes_finalizer(object);
-        label_with_name(object, request);
+        set_name_label(object, request);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        fields::keep(object, old, "spec.finalizers");
-        fields::keep(object, old, "status");
-        label_with_name(object, request);
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        fields::restore_from(object, old, "spec.finalizers");
+        fields::restore_from(object, old, "status");
+        set_name_label(object, request);
     }
 
-    /// A namespace stays until its contents are gone: whoever sees to that takes the finalizers away.
-    fn hold_deletion(&self, object: &mut Object) -> bool {
+    /// Holds the deletion until the namespace controller has deleted the contents and removed the finalizers.
+    fn hold_deletion(&self, object: &mut JsonObject) -> bool {
         let held = object
             .get("spec")
             .and_then(|spec| spec.get("finalizers"))
@@ -85,22 +92,32 @@ impl Rules for NamespaceRules {
         held
     }
 
-    fn prepare_status_update(&self, object: &mut Object, _: &Object, request: &Request<'_>) {
-        label_with_name(object, request);
+    fn prepare_status_update(
+        &self,
+        object: &mut JsonObject,
+        _: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        set_name_label(object, request);
     }
 
     fn prepare_subresource(
         &self,
         _: &str,
-        object: &mut Object,
-        old: &Object,
-        request: &Request<'_>,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
     ) {
-        fields::keep(object, old, "status");
-        label_with_name(object, request);
+        fields::restore_from(object, old, "status");
+        set_name_label(object, request);
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let spec = object.field("spec");
         let finalizers = spec.field("finalizers");
         for item in finalizers.items() {
@@ -110,9 +127,9 @@ impl Rules for NamespaceRules {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         self.validate_create(object, request, errors);
@@ -120,9 +137,9 @@ impl Rules for NamespaceRules {
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let is_deleted = object.field("metadata").field("deletionTimestamp").exists();
@@ -149,9 +166,9 @@ impl Rules for NamespaceRules {
     fn validate_subresource(
         &self,
         _: &str,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let spec = object.field("spec");
@@ -161,9 +178,9 @@ impl Rules for NamespaceRules {
     }
 }
 
-/// On creation only: the namespace controller takes it away in the end.
-fn add_kubernetes_finalizer(namespace: &mut Object) {
-    let Some(spec) = fields::object_at(namespace, "spec") else {
+/// Only on creation: the namespace controller removes it.
+fn add_kubernetes_finalizer(namespace: &mut JsonObject) {
+    let Some(spec) = fields::object_or_insert(namespace, "spec") else {
         return;
     };
     let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
@@ -171,15 +188,15 @@ fn add_kubernetes_finalizer(namespace: &mut Object) {
         *finalizers = json!([]);
     }
     if let Value::Array(names) = finalizers
-        && !names.iter().any(|name| name == KUBERNETES)
+        && !names.iter().any(|name| name == KUBERNETES_FINALIZER)
     {
-        names.push(json!(KUBERNETES));
+        names.push(json!(KUBERNETES_FINALIZER));
     }
 }
 
-/// A namespace that was stored without its name as a label, or with another, has it for every reader: a selector
-/// that excludes a name must not find a namespace without one.
-fn mend(namespace: &mut Object, gates: &Gates) -> bool {
+/// Sets the `kubernetes.io/metadata.name` label when a namespace stored without it, or with another value, is read:
+/// a selector that excludes a name must not match a namespace without the label.
+fn fix_name_label(namespace: &mut JsonObject, gates: &FeatureGates) -> bool {
     if !gates.enabled(Feature::NamespaceDefaultLabelName) {
         return false;
     }
@@ -194,13 +211,13 @@ fn mend(namespace: &mut Object, gates: &Gates) -> bool {
     true
 }
 
-fn label_with_name(namespace: &mut Object, request: &Request<'_>) {
+fn set_name_label(namespace: &mut JsonObject, request: &StrategyContext<'_>) {
     if request.gates.enabled(Feature::NamespaceDefaultLabelName) {
         defaults::label_namespace(namespace);
     }
 }
 
-fn validate_finalizer(at: &View<'_>, name: &str, errors: &mut ErrorList) {
+fn validate_finalizer(at: &FieldView<'_>, name: &str, errors: &mut ErrorList) {
     for problem in validation::qualified_name(name) {
         errors.push(Error::invalid(at.path(), name, problem));
     }
@@ -219,11 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn a_new_namespace_is_active_labelled_and_held() {
+    fn new_namespace_is_active_with_label_and_finalizer() {
         let (made, errors) = testing::create(
             &namespace(),
             json!({"spec": {"finalizers": ["x/y"]}, "status": {"phase": "Terminating"}}),
-            &Gates::default(),
+            &FeatureGates::default(),
         );
         assert!(errors.is_empty(), "{errors}");
         assert_eq!(made["spec"], json!({"finalizers": ["x/y", "kubernetes"]}));
@@ -233,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn the_label_can_be_turned_off() {
-        let gates = Gates::default().with(Feature::NamespaceDefaultLabelName, false);
+    fn name_label_is_omitted_while_the_gate_is_off() {
+        let gates = FeatureGates::default().with(Feature::NamespaceDefaultLabelName, false);
         let (made, _) = testing::create(&namespace(), json!({}), &gates);
         assert_eq!(made["metadata"].get("labels"), None);
     }
 
     #[test]
-    fn finalizers_are_standard_or_qualified() {
+    fn finalizers_are_standard_or_qualified_names() {
         let want = concat!(
             "spec.finalizers: Invalid value: \"mine\": name is neither a standard finalizer name nor is it fully ",
             "qualified"
@@ -250,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_keeps_finalizers_status_and_label() {
+    fn update_keeps_finalizers_status_and_label() {
         let old = json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
         let patch = json!({"spec": null, "status": null,
             "metadata": {"labels": {"kubernetes.io/metadata.name": "b", "x": "y"}}});
@@ -263,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_phase_follows_the_deletion() {
+    fn phase_must_match_the_deletion_timestamp() {
         let patch = json!({"status": {"phase": "Terminating"}});
         let want = "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty";
         testing::check_status(&namespace(), json!({}), patch, &[want]);

@@ -1,4 +1,4 @@
-//! Node.
+//! Declares `Node` and its strategy: preparation, validation and warnings, as in upstream's `pkg/apis/core/validation`.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -9,33 +9,34 @@ use serde_json::Value;
 
 use crate::pods::{checks, resources, scheduling};
 use crate::{
-    Kind, Object, Request, Rules, Scope, Selectable, Selected, SubresourceKind, Verb, View,
+    FieldSource, FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, SelectableField,
+    StrategyContext, SubresourceKind, Verb,
 };
 
-const TAINTS: &str = "scheduler.alpha.kubernetes.io/taints";
+const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
 const FEATURE_MAX_BYTES: usize = 253;
 
-const SELECTABLE: &[Selectable] = &[Selectable {
+const SELECTABLE: &[SelectableField] = &[SelectableField {
     name: "spec.unschedulable",
-    value: Selected::Flag("spec.unschedulable"),
+    value: FieldSource::BoolAt("spec.unschedulable"),
 }];
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "",
         "v1",
         "Node",
         "nodes",
         "io.k8s.api.core.v1.Node",
     )
-    .short(&["no"])
+    .short_names(&["no"])
     .storage("minions")
     .selectable(SELECTABLE)
-    .rules(NodeRules)
+    .strategy(NodeStrategy)
     .subresource(
         "proxy",
-        SubresourceKind::Node,
+        SubresourceKind::NodeProxied,
         &[
             Verb::Create,
             Verb::Delete,
@@ -44,45 +45,55 @@ pub(super) fn kind() -> Kind {
             Verb::Update,
         ],
     )
-    .speaks("", "v1", "NodeProxyOptions")
+    .with_subresource_object("", "v1", "NodeProxyOptions")
     .status()
     .create_with_status()
 }
 
 #[derive(Debug)]
-struct NodeRules;
+struct NodeStrategy;
 
-impl Rules for NodeRules {
-    fn default(&self, node: &mut Object) {
+impl ResourceStrategy for NodeStrategy {
+    fn apply_defaults(&self, node: &mut JsonObject) {
         mirror_pod_cidr(node);
     }
 
-    fn prepare_create(&self, node: &mut Object, _: &Request<'_>) {
-        remove(node, "spec", "configSource");
-        remove(node, "status", "config");
+    fn prepare_create(&self, node: &mut JsonObject, _: &StrategyContext<'_>) {
+        remove_field(node, "spec", "configSource");
+        remove_field(node, "status", "config");
     }
 
-    fn prepare_update(&self, node: &mut Object, old: &Object, _: &Request<'_>) {
-        if !has(old, "spec", "configSource") {
-            remove(node, "spec", "configSource");
+    fn prepare_update(&self, node: &mut JsonObject, old: &JsonObject, _: &StrategyContext<'_>) {
+        if !has_field(old, "spec", "configSource") {
+            remove_field(node, "spec", "configSource");
         }
     }
 
-    fn prepare_status_update(&self, node: &mut Object, old: &Object, _: &Request<'_>) {
-        if !has(old, "status", "config") {
-            remove(node, "status", "config");
+    fn prepare_status_update(
+        &self,
+        node: &mut JsonObject,
+        old: &JsonObject,
+        _: &StrategyContext<'_>,
+    ) {
+        if !has_field(old, "status", "config") {
+            remove_field(node, "status", "config");
         }
     }
 
-    fn validate_create(&self, node: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        node: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate(node, errors);
     }
 
     fn validate_update(
         &self,
-        node: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        node: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate(node, errors);
@@ -91,15 +102,20 @@ impl Rules for NodeRules {
 
     fn validate_status_update(
         &self,
-        node: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        node: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate_change(node, old, errors);
     }
 
-    fn warnings(&self, node: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        node: &FieldView<'_>,
+        _: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         let spec = node.field("spec");
         if spec.has("configSource") {
             warnings.push("spec.configSource: the feature is removed".to_owned());
@@ -109,25 +125,25 @@ impl Rules for NodeRules {
             warnings.push(warning.to_owned());
         }
         for range in spec.field("podCIDRs").items() {
-            canonical_cidr(&range, warnings);
+            warn_of_non_canonical_cidr(&range, warnings);
         }
     }
 }
 
-fn has(node: &Object, part: &str, field: &str) -> bool {
+fn has_field(node: &JsonObject, part: &str, field: &str) -> bool {
     node.get(part)
         .and_then(|part| part.get(field))
         .is_some_and(|value| !value.is_null())
 }
 
-fn remove(node: &mut Object, part: &str, field: &str) {
+fn remove_field(node: &mut JsonObject, part: &str, field: &str) {
     if let Some(Value::Object(part)) = node.get_mut(part) {
         part.remove(field);
     }
 }
 
-/// The old field for one range of addresses always says the first of the new field's, and wins if they differ.
-fn mirror_pod_cidr(node: &mut Object) {
+/// Keeps `podCIDR` equal to the first item of `podCIDRs`; `podCIDR` wins if they differ.
+fn mirror_pod_cidr(node: &mut JsonObject) {
     let Some(Value::Object(spec)) = node.get_mut("spec") else {
         return;
     };
@@ -148,7 +164,7 @@ fn mirror_pod_cidr(node: &mut Object) {
     }
 }
 
-fn validate(node: &View<'_>, errors: &mut ErrorList) {
+fn validate(node: &FieldView<'_>, errors: &mut ErrorList) {
     let (metadata, spec, status) = (
         node.field("metadata"),
         node.field("spec"),
@@ -161,38 +177,38 @@ fn validate(node: &View<'_>, errors: &mut ErrorList) {
     let swap = info.field("swap");
     if swap.has("capacity") {
         let path = metadata.path().child("nodeSwapStatus");
-        let capacity = View::at(swap.get("capacity"), path.child("capacity"));
+        let capacity = FieldView::at(swap.get("capacity"), path.child("capacity"));
         checks::positive(&capacity, errors);
     }
     validate_features(&status.field("declaredFeatures"), errors);
     validate_pod_cidrs(&spec.field("podCIDRs"), errors);
 }
 
-fn validate_annotations(annotations: &View<'_>, errors: &mut ErrorList) {
-    let text = annotations.text(TAINTS);
+fn validate_annotations(annotations: &FieldView<'_>, errors: &mut ErrorList) {
+    let text = annotations.text(TAINTS_ANNOTATION);
     if text.is_empty() {
         return;
     }
     match serde_json::from_str::<Value>(text) {
         Ok(taints) => {
-            let taints = View::at(Some(&taints), annotations.path().child(TAINTS));
+            let taints = FieldView::at(Some(&taints), annotations.path().child(TAINTS_ANNOTATION));
             scheduling::validate_taints(&taints, errors);
         }
         Err(error) => errors.push(Error::invalid(
             annotations.path(),
-            TAINTS,
+            TAINTS_ANNOTATION,
             error.to_string(),
         )),
     }
 }
 
-/// Errors are in the metadata, where upstream puts them.
-fn validate_taints(metadata: &View<'_>, spec: &View<'_>, errors: &mut ErrorList) {
-    let taints = View::at(spec.get("taints"), metadata.path().child("taints"));
+/// As upstream, error paths are below the metadata.
+fn validate_taints(metadata: &FieldView<'_>, spec: &FieldView<'_>, errors: &mut ErrorList) {
+    let taints = FieldView::at(spec.get("taints"), metadata.path().child("taints"));
     scheduling::validate_taints(&taints, errors);
 }
 
-fn validate_resources(status: &View<'_>, errors: &mut ErrorList) {
+fn validate_resources(status: &FieldView<'_>, errors: &mut ErrorList) {
     for list in ["capacity", "allocatable"] {
         let amounts = status.field(list);
         for (name, amount) in amounts.object().into_iter().flatten() {
@@ -204,7 +220,7 @@ fn validate_resources(status: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_features(features: &View<'_>, errors: &mut ErrorList) {
+fn validate_features(features: &FieldView<'_>, errors: &mut ErrorList) {
     let mut before: Option<&str> = None;
     for feature in features.items() {
         let name = feature.str();
@@ -213,7 +229,7 @@ fn validate_features(features: &View<'_>, errors: &mut ErrorList) {
                 errors.push(Error::duplicate(feature.path(), name));
             }
             Some(before) if before > name => {
-                checks::bad_text(&feature, errors, "list must be sorted alphabetically");
+                checks::invalid_text(&feature, errors, "list must be sorted alphabetically");
             }
             _ => {}
         }
@@ -221,12 +237,12 @@ fn validate_features(features: &View<'_>, errors: &mut ErrorList) {
         if name.len() > FEATURE_MAX_BYTES {
             let detail =
                 format!("invalid feature name {quoted}: must be no more than 253 characters");
-            checks::bad_text(&feature, errors, detail);
+            checks::invalid_text(&feature, errors, detail);
         } else if !is_feature(name) {
             let detail = format!(
                 "invalid feature name {quoted}: must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
             );
-            checks::bad_text(&feature, errors, detail);
+            checks::invalid_text(&feature, errors, detail);
         }
         before = Some(name);
     }
@@ -240,7 +256,7 @@ fn is_feature(name: &str) -> bool {
         })
 }
 
-fn validate_pod_cidrs(ranges: &View<'_>, errors: &mut ErrorList) {
+fn validate_pod_cidrs(ranges: &FieldView<'_>, errors: &mut ErrorList) {
     for range in ranges.items() {
         validate_cidr(&range, errors);
     }
@@ -266,18 +282,18 @@ fn validate_pod_cidrs(ranges: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_cidr(view: &View<'_>, errors: &mut ErrorList) {
+fn validate_cidr(view: &FieldView<'_>, errors: &mut ErrorList) {
     let refused = match parse_cidr(view.str()) {
         None => "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
         Some(range) if range.has_leading_zeros => "must not have leading 0s in IP or prefix length",
-        Some(range) if range.is_mapped() => "must not have an IPv4-mapped IPv6 address",
+        Some(range) if range.is_ipv4_mapped() => "must not have an IPv4-mapped IPv6 address",
         Some(range) if range.has_host_bits() => "must not have bits set beyond the prefix length",
         Some(_) => return,
     };
-    checks::bad_text(view, errors, refused);
+    checks::invalid_text(view, errors, refused);
 }
 
-fn canonical_cidr(view: &View<'_>, warnings: &mut Vec<String>) {
+fn warn_of_non_canonical_cidr(view: &FieldView<'_>, warnings: &mut Vec<String>) {
     let Some(range) = parse_cidr(view.str()) else {
         return;
     };
@@ -292,13 +308,13 @@ fn canonical_cidr(view: &View<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-struct Cidr {
+struct ParsedCidr {
     address: IpAddr,
     prefix: u32,
     has_leading_zeros: bool,
 }
 
-fn parse_cidr(text: &str) -> Option<Cidr> {
+fn parse_cidr(text: &str) -> Option<ParsedCidr> {
     let (address_text, prefix_text) = text.split_once('/')?;
     let address = checks::sloppy_ip(address_text)?;
     let is_number = !prefix_text.is_empty() && prefix_text.bytes().all(|b| b.is_ascii_digit());
@@ -306,15 +322,15 @@ fn parse_cidr(text: &str) -> Option<Cidr> {
     let bits = if address.is_ipv4() { 32 } else { 128 };
     let has_leading_zeros = address_text.parse::<IpAddr>().is_err()
         || (prefix_text.len() > 1 && prefix_text.starts_with('0'));
-    (prefix <= bits).then_some(Cidr {
+    (prefix <= bits).then_some(ParsedCidr {
         address,
         prefix,
         has_leading_zeros,
     })
 }
 
-impl Cidr {
-    fn is_mapped(&self) -> bool {
+impl ParsedCidr {
+    fn is_ipv4_mapped(&self) -> bool {
         matches!(self.address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
     }
 
@@ -326,7 +342,7 @@ impl Cidr {
     }
 }
 
-fn validate_change(node: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+fn validate_change(node: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let (metadata, spec, status) = (
         node.field("metadata"),
         node.field("spec"),
@@ -348,12 +364,16 @@ fn validate_change(node: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
         spec.field("providerID").forbidden(errors, detail);
     }
     if spec.has("configSource") {
-        config_source(&spec.field("configSource"), ConfigPlace::Spec, errors);
+        validate_config_source(
+            &spec.field("configSource"),
+            ConfigSourceLocation::Spec,
+            errors,
+        );
     }
     let config = status.field("config");
     for source in ["assigned", "active", "lastKnownGood"] {
         if config.has(source) {
-            config_source(&config.field(source), ConfigPlace::Status, errors);
+            validate_config_source(&config.field(source), ConfigSourceLocation::Status, errors);
         }
     }
     validate_taints(&metadata, &spec, errors);
@@ -363,7 +383,7 @@ fn validate_change(node: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_addresses(addresses: &View<'_>, errors: &mut ErrorList) {
+fn validate_addresses(addresses: &FieldView<'_>, errors: &mut ErrorList) {
     let mut known = HashSet::new();
     for address in addresses.items() {
         if !known.insert((address.text("type"), address.text("address"))) {
@@ -377,13 +397,17 @@ fn validate_addresses(addresses: &View<'_>, errors: &mut ErrorList) {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ConfigPlace {
+enum ConfigSourceLocation {
     Spec,
     Status,
 }
 
-/// A source of configuration, which nothing reads any more.
-fn config_source(source: &View<'_>, place: ConfigPlace, errors: &mut ErrorList) {
+/// Validates a `configSource`, which is deprecated and unused.
+fn validate_config_source(
+    source: &FieldView<'_>,
+    place: ConfigSourceLocation,
+    errors: &mut ErrorList,
+) {
     let map = source.field("configMap");
     if !map.exists() {
         let shown = BadValue::Rendered("{\"ConfigMap\":null}".to_owned());
@@ -394,10 +418,10 @@ fn config_source(source: &View<'_>, place: ConfigPlace, errors: &mut ErrorList) 
     for field in ["uid", "resourceVersion"] {
         let value = map.field(field);
         match (place, value.is_empty()) {
-            (ConfigPlace::Spec, false) => {
+            (ConfigSourceLocation::Spec, false) => {
                 value.forbidden(errors, format!("{field} must not be set in spec"));
             }
-            (ConfigPlace::Status, true) => value.required(errors, ""),
+            (ConfigSourceLocation::Status, true) => value.required(errors, ""),
             _ => {}
         }
     }

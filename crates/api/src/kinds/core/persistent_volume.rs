@@ -1,16 +1,18 @@
-//! PersistentVolume.
+//! Declares `PersistentVolume` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 use rhumb_meta::field::{Error, ErrorList, Path};
 use serde_json::json;
 
-use super::volume_rules;
+use super::volume_validation;
 use crate::{
-    Kind, Object, Request, Rules, Scope, Selectable, Selected, View, checks, fields, resource_names,
+    FieldSource, FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, SelectableField,
+    StrategyContext, checks, fields, resource_names,
 };
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "",
         "v1",
         "PersistentVolume",
@@ -18,17 +20,17 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.core.v1.PersistentVolume",
     )
     .returns_deleted()
-    .short(&["pv"])
+    .short_names(&["pv"])
     // Not a path of the object, but clients have relied on it since the first release.
-    .selectable(&[Selectable {
+    .selectable(&[SelectableField {
         name: "name",
-        value: Selected::Text("metadata.name"),
+        value: FieldSource::StringAt("metadata.name"),
     }])
     .status()
-    .rules(VolumeRules)
+    .strategy(PersistentVolumeStrategy)
 }
 
-/// The kinds of volumes, of which a specification has exactly one.
+/// Volume sources, of which a spec has exactly one.
 const SOURCES: &[&str] = &[
     "hostPath",
     "gcePersistentDisk",
@@ -55,41 +57,56 @@ const SOURCES: &[&str] = &[
 ];
 
 #[derive(Debug)]
-struct VolumeRules;
+struct PersistentVolumeStrategy;
 
-impl Rules for VolumeRules {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+impl ResourceStrategy for PersistentVolumeStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
         let now = request.now.rfc3339().to_string();
         let status = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
         object.insert("status".to_owned(), status);
     }
 
-    /// The time of the last phase is that of the write that changed it, unless the client says another.
-    fn prepare_status_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+    /// Sets `lastPhaseTransitionTime` when the phase changes, unless the client sets it.
+    fn prepare_status_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
         let time = "status.lastPhaseTransitionTime";
         let same = |path: &str| fields::get(object, path) == fields::get(old, path);
         if same("status.phase") {
             if fields::get(object, time).is_none() {
-                fields::keep(object, old, time);
+                fields::restore_from(object, old, time);
             }
         } else if same(time) || fields::get(object, time).is_none() {
             fields::set(object, time, request.now.rfc3339().to_string());
         }
     }
 
-    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        _: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         warn(object, warnings);
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_spec(&object.field("spec"), errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old_spec) = (object.field("spec"), old.field("spec"));
@@ -107,7 +124,7 @@ impl Rules for VolumeRules {
             let (field, old_field) = (spec.field(name), old_spec.field(name));
             let is_free = name == "nodeAffinity" && !old_field.exists();
             if !is_free {
-                let field = View::at(field.value(), Path::new(name));
+                let field = FieldView::at(field.value(), Path::new(name));
                 checks::immutable(&field, &old_field, errors);
             }
         }
@@ -118,8 +135,8 @@ impl Rules for VolumeRules {
     }
 }
 
-/// Kinds of volumes that are gone.
-const DEPRECATED: &[(&str, &str)] = &[
+/// Deprecated and removed volume sources, and the warnings about them.
+const DEPRECATED_SOURCES: &[(&str, &str)] = &[
     ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     (
         "photonPersistentDisk",
@@ -131,7 +148,7 @@ const DEPRECATED: &[(&str, &str)] = &[
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-fn warn(object: &View<'_>, warnings: &mut Vec<String>) {
+fn warn(object: &FieldView<'_>, warnings: &mut Vec<String>) {
     let spec = object.field("spec");
     let reclaim = spec.field("persistentVolumeReclaimPolicy");
     if reclaim.str() == "Recycle" {
@@ -141,7 +158,7 @@ fn warn(object: &View<'_>, warnings: &mut Vec<String>) {
             reclaim.path()
         ));
     }
-    for (name, since) in DEPRECATED {
+    for (name, since) in DEPRECATED_SOURCES {
         if spec.field(name).exists() {
             let shown = if *name == "storageos" {
                 "storageOS"
@@ -153,8 +170,8 @@ fn warn(object: &View<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-/// The secret to grow a volume with may still be named later.
-fn is_changed(name: &str, spec: &View<'_>, old: &View<'_>) -> bool {
+/// Returns whether a source differs. The `controllerExpandSecretRef` of a CSI source may be added later.
+fn is_changed(name: &str, spec: &FieldView<'_>, old: &FieldView<'_>) -> bool {
     let (source, old_source) = (spec.field(name), old.field(name));
     let mut now = source.object().cloned().unwrap_or_default();
     let before = old_source.object().cloned().unwrap_or_default();
@@ -164,12 +181,12 @@ fn is_changed(name: &str, spec: &View<'_>, old: &View<'_>) -> bool {
     source.exists() != old_source.exists() || now != before
 }
 
-fn validate_spec(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_spec(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let modes = spec.field("accessModes");
     if modes.is_empty() {
         modes.required(errors, "");
     }
-    volume_rules::validate_access_modes(&modes, errors);
+    volume_validation::validate_access_modes(&modes, errors);
     let capacity = spec.field("capacity");
     if capacity.is_empty() {
         capacity.required(errors, "");
@@ -184,21 +201,21 @@ fn validate_spec(spec: &View<'_>, errors: &mut ErrorList) {
             let detail = "must be a valid resource quantity";
             errors.push(Error::invalid(amount.path(), quantity.value(), detail));
         }
-        volume_rules::validate_positive(&amount, &amount, errors);
+        volume_validation::validate_positive(&amount, &amount, errors);
     }
     let reclaim = spec.field("persistentVolumeReclaimPolicy");
     if !reclaim.is_empty() {
         checks::one_of(&reclaim, &["Delete", "Recycle", "Retain"], errors);
     }
     validate_source(spec, errors);
-    volume_rules::validate_class_name(&spec.field("storageClassName"), errors);
-    volume_rules::validate_volume_mode(&spec.field("volumeMode"), errors);
+    volume_validation::validate_class_name(&spec.field("storageClassName"), errors);
+    volume_validation::validate_volume_mode(&spec.field("volumeMode"), errors);
     let class = spec.field("volumeAttributesClassName");
     if class.exists() {
         if class.is_empty() {
             class.required(errors, "an empty string is disallowed");
         }
-        volume_rules::validate_class_name(&class, errors);
+        volume_validation::validate_class_name(&class, errors);
         if !spec.field("csi").exists() {
             let detail = "has to be specified when using volumeAttributesClassName";
             spec.field("csi").required(errors, detail);
@@ -206,7 +223,7 @@ fn validate_spec(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_source(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_source(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let mut found = false;
     for name in SOURCES {
         let source = spec.field(name);
@@ -217,7 +234,10 @@ fn validate_source(spec: &View<'_>, errors: &mut ErrorList) {
             source.forbidden(errors, "may not specify more than 1 volume type");
         }
         found = true;
-        for (owner, field) in REQUIRED.iter().filter(|(owner, _)| owner == name) {
+        for (owner, field) in REQUIRED_SOURCE_FIELDS
+            .iter()
+            .filter(|(owner, _)| owner == name)
+        {
             let field = source.field(field);
             if field.is_empty() {
                 field.required(errors, "");
@@ -238,7 +258,7 @@ fn validate_source(spec: &View<'_>, errors: &mut ErrorList) {
     }
     let kind = host.field("type");
     if kind.exists() && !path.is_empty() {
-        checks::one_of(&kind, HOST_PATHS, errors);
+        checks::one_of(&kind, HOST_PATH_TYPES, errors);
     }
     let mut parts = path.str().split('/');
     let is_root = path.str().starts_with('/') && parts.all(|part| matches!(part, "" | "."));
@@ -248,7 +268,7 @@ fn validate_source(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-const HOST_PATHS: &[&str] = &[
+const HOST_PATH_TYPES: &[&str] = &[
     "",
     "BlockDevice",
     "CharDevice",
@@ -259,8 +279,8 @@ const HOST_PATHS: &[&str] = &[
     "Socket",
 ];
 
-/// What the kinds of volumes that are still in use cannot do without.
-const REQUIRED: &[(&str, &str)] = &[
+/// Required fields of the sources that are still supported.
+const REQUIRED_SOURCE_FIELDS: &[(&str, &str)] = &[
     ("hostPath", "path"),
     ("nfs", "server"),
     ("nfs", "path"),
@@ -290,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_have_one_source_and_a_size() {
+    fn volume_source_and_capacity_are_validated() {
         check(json!({}), &[]);
         check(
             json!({"hostPath": null}),
@@ -324,15 +344,15 @@ mod tests {
     }
 
     #[test]
-    fn a_new_volume_is_pending() {
-        let gates = crate::Gates::default();
+    fn new_volume_is_pending() {
+        let gates = crate::FeatureGates::default();
         let (made, _) = create(&kind("", "PersistentVolume"), volume(json!({})), &gates);
         let want = json!({"phase": "Pending", "lastPhaseTransitionTime": "2023-11-14T22:13:20Z"});
         assert_eq!(made["status"], want);
     }
 
     #[test]
-    fn the_source_stays() {
+    fn volume_source_is_immutable() {
         check_update(
             &kind("", "PersistentVolume"),
             volume(json!({})),

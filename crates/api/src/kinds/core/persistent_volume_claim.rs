@@ -1,19 +1,20 @@
-//! PersistentVolumeClaim.
+//! Declares `PersistentVolumeClaim` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{gotext, validation};
 use serde_json::{Value, json};
 
-use super::volume_rules;
-use crate::gates::Feature;
+use super::volume_validation;
+use crate::feature_gates::Feature;
 use crate::{
-    Kind, Object, Request, Rules, Scope, Selectable, Selected, View, checks, fields,
-    resource_names, selectors,
+    FieldSource, FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, SelectableField,
+    StrategyContext, checks, fields, resource_names, selectors,
 };
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "PersistentVolumeClaim",
@@ -21,49 +22,64 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.core.v1.PersistentVolumeClaim",
     )
     .returns_deleted()
-    .short(&["pvc"])
+    .short_names(&["pvc"])
     // Not a path of the object, but clients have relied on it since the first release.
-    .selectable(&[Selectable {
+    .selectable(&[SelectableField {
         name: "name",
-        value: Selected::Text("metadata.name"),
+        value: FieldSource::StringAt("metadata.name"),
     }])
     .status()
-    .rules(ClaimRules)
+    .strategy(PersistentVolumeClaimStrategy)
 }
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 #[derive(Debug)]
-struct ClaimRules;
+struct PersistentVolumeClaimStrategy;
 
-impl Rules for ClaimRules {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+impl ResourceStrategy for PersistentVolumeClaimStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
         object.insert("status".to_owned(), json!({"phase": "Pending"}));
-        prepare_source(object, &Object::new(), request);
+        normalize_data_sources(object, &JsonObject::new(), request);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        prepare_source(object, old, request);
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        normalize_data_sources(object, old, request);
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_spec(&object.field("spec"), selectors::Options::default(), errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let old_spec = old.field("spec");
-        let options = checks::selector_options([&old_spec.field("selector")]);
+        let options = checks::selector_validation_options([&old_spec.field("selector")]);
         validate_spec(&object.field("spec"), options, errors);
         validate_change(object, old, errors);
     }
 
-    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        _: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         let metadata = object.field("metadata");
         if metadata.field("annotations").key(CLASS_ANNOTATION).exists() {
             warnings.push(format!(
@@ -89,12 +105,12 @@ impl Rules for ClaimRules {
     }
 }
 
-/// Both fields for the source of data say the same; old clients know only the first, and unknown kinds in it are
-/// dropped for them.
-fn prepare_source(claim: &mut Object, old: &Object, request: &Request<'_>) {
+/// Keeps `dataSource` and `dataSourceRef` equal; old clients know only the first. Kinds that `dataSource` does not
+/// support are dropped from it.
+fn normalize_data_sources(claim: &mut JsonObject, old: &JsonObject, request: &StrategyContext<'_>) {
     let (source, reference) = ("spec.dataSource", "spec.dataSourceRef");
     let is_elsewhere =
-        |claim: &Object| !fields::str(claim, "spec.dataSourceRef.namespace").is_empty();
+        |claim: &JsonObject| !fields::str(claim, "spec.dataSourceRef.namespace").is_empty();
     let crosses = request
         .gates
         .enabled(Feature::CrossNamespaceVolumeDataSource);
@@ -102,10 +118,10 @@ fn prepare_source(claim: &mut Object, old: &Object, request: &Request<'_>) {
         fields::remove(claim, reference);
     }
     let is_old_client = fields::get(claim, reference).is_none();
-    if fields::get(old, source).is_none() && is_old_client && !is_claim_or_snapshot(claim) {
+    if fields::get(old, source).is_none() && is_old_client && !has_claim_or_snapshot_source(claim) {
         fields::remove(claim, source);
     }
-    let copy = |claim: &Object, path: &str| {
+    let copy = |claim: &JsonObject, path: &str| {
         let mut copied = fields::get(claim, path)?.as_object()?.clone();
         copied.retain(|name, _| matches!(name.as_str(), "apiGroup" | "kind" | "name"));
         Some(copied)
@@ -117,7 +133,7 @@ fn prepare_source(claim: &mut Object, old: &Object, request: &Request<'_>) {
     }
 }
 
-fn is_claim_or_snapshot(claim: &Object) -> bool {
+fn has_claim_or_snapshot_source(claim: &JsonObject) -> bool {
     let kind = fields::str(claim, "spec.dataSource.kind");
     let group = fields::str(claim, "spec.dataSource.apiGroup");
     matches!(
@@ -126,9 +142,9 @@ fn is_claim_or_snapshot(claim: &Object) -> bool {
     )
 }
 
-/// Also asked for the claims of a stateful set.
+/// Validates a claim spec; also used for the claim templates of a stateful set.
 pub(in crate::kinds) fn validate_spec(
-    spec: &View<'_>,
+    spec: &FieldView<'_>,
     options: selectors::Options,
     errors: &mut ErrorList,
 ) {
@@ -137,27 +153,27 @@ pub(in crate::kinds) fn validate_spec(
         modes.required(errors, "at least 1 access mode is required");
     }
     selectors::validate_label_selector(&spec.field("selector"), options, errors);
-    volume_rules::validate_access_modes(&modes, errors);
+    volume_validation::validate_access_modes(&modes, errors);
     let resources = spec.field("resources");
     let requests = resources.field("requests");
     let (storage, at) = (requests.key("storage"), resources.key("storage"));
     if storage.exists() {
-        volume_rules::validate_positive(&storage, &at, errors);
+        volume_validation::validate_positive(&storage, &at, errors);
     } else {
         at.required(errors, "");
     }
-    volume_rules::validate_class_name(&spec.field("storageClassName"), errors);
-    volume_rules::validate_volume_mode(&spec.field("volumeMode"), errors);
+    volume_validation::validate_class_name(&spec.field("storageClassName"), errors);
+    volume_validation::validate_volume_mode(&spec.field("volumeMode"), errors);
     for name in ["dataSource", "dataSourceRef"] {
         let source = spec.field(name);
         if source.exists() {
             validate_source(&source, errors);
         }
     }
-    volume_rules::validate_class_name(&spec.field("volumeAttributesClassName"), errors);
+    volume_validation::validate_class_name(&spec.field("volumeAttributesClassName"), errors);
 }
 
-fn validate_source(source: &View<'_>, errors: &mut ErrorList) {
+fn validate_source(source: &FieldView<'_>, errors: &mut ErrorList) {
     for name in ["name", "kind"] {
         if source.field(name).is_empty() {
             source.field(name).required(errors, "");
@@ -169,11 +185,11 @@ fn validate_source(source: &View<'_>, errors: &mut ErrorList) {
         errors.push(Error::invalid(source.path(), kind.str(), detail));
     }
     if !group.is_empty() {
-        checks::problems(&group, validation::dns1123_subdomain(group.str()), errors);
+        checks::push_problems(&group, validation::dns1123_subdomain(group.str()), errors);
     }
     let namespace = source.field("namespace");
     if !namespace.is_empty() {
-        checks::problems(
+        checks::push_problems(
             &namespace,
             validation::dns1123_label(namespace.str()),
             errors,
@@ -181,10 +197,10 @@ fn validate_source(source: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-const ONLY_AMOUNTS: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+const IMMUTABLE_SPEC: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 
-/// A claim gets its volume once, and its class if it has none; a bound one may ask for more.
-fn validate_change(object: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+/// Allows setting `volumeName` and an unset storage class once, and growing a bound claim.
+fn validate_change(object: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let (spec, old_spec) = (object.field("spec"), old.field("spec"));
     let is_bound = object.field("status").field("phase").str() == "Bound";
     let may_change = |name: &str| match name {
@@ -193,7 +209,7 @@ fn validate_change(object: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
         "volumeAttributesClassName" => is_bound,
         _ => false,
     };
-    let without = |spec: &View<'_>| {
+    let without = |spec: &FieldView<'_>| {
         let mut rest = spec.object().cloned().unwrap_or_default();
         rest.retain(|name, _| !may_change(name));
         if !old_spec.field("dataSourceRef").exists() {
@@ -206,9 +222,9 @@ fn validate_change(object: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
     };
     validate_class_annotation(object, old, errors);
     if without(&spec) != without(&old_spec) {
-        spec.forbidden(errors, ONLY_AMOUNTS);
+        spec.forbidden(errors, IMMUTABLE_SPEC);
     }
-    let storage = |resources: View<'_>| {
+    let storage = |resources: FieldView<'_>| {
         let requests = resources.field("requests");
         resource_names::quantity(&requests.key("storage")).unwrap_or_default()
     };
@@ -225,19 +241,19 @@ fn validate_change(object: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
         errors.push(Error::forbidden(&path, detail));
     }
     // Upstream leaves `spec` out of this path.
-    let mode = View::at(spec.field("volumeMode").value(), Path::new("volumeMode"));
+    let mode = FieldView::at(spec.field("volumeMode").value(), Path::new("volumeMode"));
     checks::immutable(&mode, &old_spec.field("volumeMode"), errors);
 }
 
-/// The old way to name a class stays as it is, unless the new one takes its place.
-fn validate_class_annotation(object: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
-    let annotation = |claim: &View<'_>| -> Option<String> {
+/// Rejects changes of the storage class annotation, unless `storageClassName` replaces it.
+fn validate_class_annotation(object: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
+    let annotation = |claim: &FieldView<'_>| -> Option<String> {
         let metadata = claim.field("metadata");
         let annotations = metadata.field("annotations");
         let annotation = annotations.key(CLASS_ANNOTATION);
         annotation.exists().then(|| annotation.str().to_owned())
     };
-    let class = |claim: &View<'_>| -> Option<String> {
+    let class = |claim: &FieldView<'_>| -> Option<String> {
         let spec = claim.field("spec");
         let class = spec.field("storageClassName");
         class.exists().then(|| class.str().to_owned())
@@ -259,7 +275,7 @@ mod tests {
     use crate::testing::{check_create, check_update, create, kind, patched, warnings};
 
     #[test]
-    fn the_annotation_that_names_a_class_stays() {
+    fn storage_class_annotation_is_immutable() {
         let with = |annotation: Value, class: Value| {
             claim(json!({
                 "metadata": {"annotations": {CLASS_ANNOTATION: annotation}},
@@ -317,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_ask_for_storage_and_a_mode() {
+    fn storage_request_and_access_mode_are_required() {
         check(json!({}), &[]);
         check(
             json!({"accessModes": [], "resources": null, "volumeMode": "Odd"}),
@@ -338,8 +354,8 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_kept_in_both_fields() {
-        let gates = crate::Gates::default();
+    fn data_source_and_data_source_ref_are_synchronized() {
+        let gates = crate::FeatureGates::default();
         let source = json!({"kind": "PersistentVolumeClaim", "name": "b"});
         for name in ["dataSource", "dataSourceRef"] {
             let object = claim(json!({"spec": {name: source}}));
@@ -354,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn only_bound_claims_grow() {
+    fn only_bound_claims_can_be_expanded() {
         let bound = claim(json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}));
         let size = |text: &str| json!({"spec": {"resources": {"requests": {"storage": text}}}});
         let claims = kind("", "PersistentVolumeClaim");
@@ -365,14 +381,14 @@ mod tests {
             json!({"spec": {"volumeName": "v"}}),
             &[],
         );
-        let fixed = format!("spec: Forbidden: {ONLY_AMOUNTS}");
+        let fixed = format!("spec: Forbidden: {IMMUTABLE_SPEC}");
         check_update(&claims, claim(json!({})), size("2Gi"), &[&fixed]);
         let less = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity";
         check_update(&claims, bound, size("1"), &[less]);
     }
 
     #[test]
-    fn parts_of_bytes_are_warned_of() {
+    fn fractional_bytes_cause_a_warning() {
         let odd = claim(json!({"spec": {"resources": {"requests": {"storage": "100m"}}}}));
         let want = "spec.resources.requests[storage]: fractional byte value \"100m\" is invalid, must be an integer";
         assert_eq!(warnings(&kind("", "PersistentVolumeClaim"), odd), [want]);

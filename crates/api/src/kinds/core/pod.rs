@@ -1,52 +1,52 @@
-//! Pod.
+//! Declares `Pod` and its strategy: preparation, validation and warnings, as in upstream's `pkg/apis/core/validation`.
 
 use rhumb_meta::field::ErrorList;
 use serde_json::Value;
 
 use crate::{
-    Generation, Kind, Object, Request, Rules, Scope, Selectable, Selected, SubresourceKind, Verb,
-    View, pods,
+    FieldSource, FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    SelectableField, StrategyContext, SubresourceKind, Verb, pods,
 };
 
-const SELECTABLE: &[Selectable] = &[
-    Selectable {
+const SELECTABLE: &[SelectableField] = &[
+    SelectableField {
         name: "spec.nodeName",
-        value: Selected::Text("spec.nodeName"),
+        value: FieldSource::StringAt("spec.nodeName"),
     },
-    Selectable {
+    SelectableField {
         name: "spec.restartPolicy",
-        value: Selected::Text("spec.restartPolicy"),
+        value: FieldSource::StringAt("spec.restartPolicy"),
     },
-    Selectable {
+    SelectableField {
         name: "spec.schedulerName",
-        value: Selected::Text("spec.schedulerName"),
+        value: FieldSource::StringAt("spec.schedulerName"),
     },
-    Selectable {
+    SelectableField {
         name: "spec.serviceAccountName",
-        value: Selected::Text("spec.serviceAccountName"),
+        value: FieldSource::StringAt("spec.serviceAccountName"),
     },
-    Selectable {
+    SelectableField {
         name: "spec.hostNetwork",
-        value: Selected::Flag("spec.hostNetwork"),
+        value: FieldSource::BoolAt("spec.hostNetwork"),
     },
-    Selectable {
+    SelectableField {
         name: "status.phase",
-        value: Selected::Text("status.phase"),
+        value: FieldSource::StringAt("status.phase"),
     },
-    Selectable {
-        // Defaults keep it the first of the pod's addresses.
+    SelectableField {
+        // Defaulting keeps it equal to the first item of `podIPs`.
         name: "status.podIP",
-        value: Selected::Text("status.podIP"),
+        value: FieldSource::StringAt("status.podIP"),
     },
-    Selectable {
+    SelectableField {
         name: "status.nominatedNodeName",
-        value: Selected::Text("status.nominatedNodeName"),
+        value: FieldSource::StringAt("status.nominatedNodeName"),
     },
 ];
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "Pod",
@@ -54,35 +54,43 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.core.v1.Pod",
     )
     .returns_deleted()
-    .short(&["po"])
+    .short_names(&["po"])
     .category("all")
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .selectable(SELECTABLE)
     .indexed(&["spec.nodeName"])
-    .rules(PodRules)
-    .subresource("attach", SubresourceKind::Node, &[Verb::Create, Verb::Get])
-    .speaks("", "v1", "PodAttachOptions")
+    .strategy(PodStrategy)
+    .subresource(
+        "attach",
+        SubresourceKind::NodeProxied,
+        &[Verb::Create, Verb::Get],
+    )
+    .with_subresource_object("", "v1", "PodAttachOptions")
     .subresource("binding", SubresourceKind::Binding, &[Verb::Create])
-    .speaks("", "v1", "Binding")
+    .with_subresource_object("", "v1", "Binding")
     .subresource(
         "ephemeralcontainers",
         SubresourceKind::EphemeralContainers,
         &[Verb::Get, Verb::Patch, Verb::Update],
     )
     .subresource("eviction", SubresourceKind::Eviction, &[Verb::Create])
-    .speaks("policy", "v1", "Eviction")
-    .subresource("exec", SubresourceKind::Node, &[Verb::Create, Verb::Get])
-    .speaks("", "v1", "PodExecOptions")
-    .subresource("log", SubresourceKind::Node, &[Verb::Get])
+    .with_subresource_object("policy", "v1", "Eviction")
     .subresource(
-        "portforward",
-        SubresourceKind::Node,
+        "exec",
+        SubresourceKind::NodeProxied,
         &[Verb::Create, Verb::Get],
     )
-    .speaks("", "v1", "PodPortForwardOptions")
+    .with_subresource_object("", "v1", "PodExecOptions")
+    .subresource("log", SubresourceKind::NodeProxied, &[Verb::Get])
+    .subresource(
+        "portforward",
+        SubresourceKind::NodeProxied,
+        &[Verb::Create, Verb::Get],
+    )
+    .with_subresource_object("", "v1", "PodPortForwardOptions")
     .subresource(
         "proxy",
-        SubresourceKind::Node,
+        SubresourceKind::NodeProxied,
         &[
             Verb::Create,
             Verb::Delete,
@@ -91,63 +99,78 @@ pub(super) fn kind() -> Kind {
             Verb::Update,
         ],
     )
-    .speaks("", "v1", "PodProxyOptions")
+    .with_subresource_object("", "v1", "PodProxyOptions")
     .subresource(
         "resize",
         SubresourceKind::Resize,
         &[Verb::Get, Verb::Patch, Verb::Update],
     )
     .status()
-    .status_keeps(&["ownerReferences"])
+    .status_update_preserves(&["ownerReferences"])
 }
 
 #[derive(Debug)]
-struct PodRules;
+struct PodStrategy;
 
-impl Rules for PodRules {
-    fn default(&self, pod: &mut Object) {
+impl ResourceStrategy for PodStrategy {
+    fn apply_defaults(&self, pod: &mut JsonObject) {
         pods::mirror_pod_ip(pod);
-        pods::mend_grace(pod);
+        pods::fix_negative_grace_period(pod);
     }
 
-    fn prepare_create(&self, pod: &mut Object, request: &Request<'_>) {
+    fn prepare_create(&self, pod: &mut JsonObject, request: &StrategyContext<'_>) {
         pods::prepare_create(pod, request);
     }
 
-    fn prepare_update(&self, pod: &mut Object, old: &Object, request: &Request<'_>) {
+    fn prepare_update(
+        &self,
+        pod: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
         match old.get("status") {
             Some(status) => pod.insert("status".to_owned(), status.clone()),
             None => pod.remove("status"),
         };
         if let Some(Value::Object(spec)) = pod.get_mut("spec") {
             let old = old.get("spec").and_then(Value::as_object);
-            pods::drop_unserved_fields(spec, old, request.gates);
+            pods::drop_disabled_fields(spec, old, request.gates);
         }
     }
 
-    fn validate_create(&self, pod: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        pod: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         pods::validate_create(pod, errors);
     }
 
     fn validate_update(
         &self,
-        pod: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        pod: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         pods::validate_update(pod, old, errors);
     }
 
-    fn prepare_status_update(&self, pod: &mut Object, old: &Object, _: &Request<'_>) {
+    fn prepare_status_update(
+        &self,
+        pod: &mut JsonObject,
+        old: &JsonObject,
+        _: &StrategyContext<'_>,
+    ) {
         pods::prepare_status_update(pod, old);
     }
 
     fn validate_status_update(
         &self,
-        pod: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        pod: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         pods::validate_status_update(pod, old, errors);
@@ -156,9 +179,9 @@ impl Rules for PodRules {
     fn prepare_subresource(
         &self,
         subresource: &str,
-        pod: &mut Object,
-        old: &Object,
-        _: &Request<'_>,
+        pod: &mut JsonObject,
+        old: &JsonObject,
+        _: &StrategyContext<'_>,
     ) {
         match subresource {
             "ephemeralcontainers" => pods::prepare_ephemeral_containers(pod, old),
@@ -170,9 +193,9 @@ impl Rules for PodRules {
     fn validate_subresource(
         &self,
         subresource: &str,
-        pod: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        pod: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         match subresource {
@@ -182,14 +205,19 @@ impl Rules for PodRules {
         }
     }
 
-    fn warnings(&self, pod: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        pod: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         if old.is_none() {
             pods::pod_warnings(pod, warnings);
         }
     }
 
-    /// A pod that runs nowhere, or no more, ends at once.
-    fn grace_seconds(&self, pod: &View<'_>, requested: Option<i64>) -> Option<i64> {
+    /// A pod that is unscheduled or has terminated is deleted without a grace period.
+    fn grace_period_seconds(&self, pod: &FieldView<'_>, requested: Option<i64>) -> Option<i64> {
         let (spec, status) = (pod.field("spec"), pod.field("status"));
         let is_over = matches!(status.text("phase"), "Failed" | "Succeeded");
         if spec.text("nodeName").is_empty() || is_over {

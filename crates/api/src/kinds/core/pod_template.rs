@@ -1,12 +1,16 @@
-//! PodTemplate.
+//! Declares `PodTemplate` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 use rhumb_meta::field::ErrorList;
 
-use crate::{Generation, Kind, Object, Request, Rules, Scope, View, pods};
+use crate::{
+    FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    StrategyContext, pods,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "PodTemplate",
@@ -14,40 +18,55 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.core.v1.PodTemplate",
     )
     .returns_deleted()
-    .generation(Generation::Of(&["template"]))
-    .rules(PodTemplateRules)
+    .generation(GenerationPolicy::ChangesTo(&["template"]))
+    .strategy(PodTemplateStrategy)
 }
 
 const POD_SPEC: &[&str] = &["template", "spec"];
 
 #[derive(Debug)]
-struct PodTemplateRules;
+struct PodTemplateStrategy;
 
-impl Rules for PodTemplateRules {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        pods::drop_from_template(object, None, POD_SPEC, request.gates);
+impl ResourceStrategy for PodTemplateStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
+        pods::drop_disabled_template_fields(object, None, POD_SPEC, request.gates);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        pods::drop_from_template(object, Some(old), POD_SPEC, request.gates);
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        pods::drop_disabled_template_fields(object, Some(old), POD_SPEC, request.gates);
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         pods::validate_template(&object.field("template"), errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (template, old) = (object.field("template"), old.field("template"));
         pods::validate_template_update(&template, &old, errors);
     }
 
-    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         let template = object.field("template");
         let is_same = old.is_some_and(|old| old.field("template").same_as(&template));
         if !is_same {

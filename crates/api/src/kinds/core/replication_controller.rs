@@ -1,20 +1,24 @@
-//! ReplicationController.
+//! Declares `ReplicationController` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
 use crate::pods::{self, checks};
-use crate::workloads::template;
-use crate::{Generation, Kind, Object, Request, Rules, Scope, Selectable, Selected, View};
+use crate::validation_helpers::template;
+use crate::{
+    FieldSource, FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    SelectableField, StrategyContext,
+};
 
-const SELECTABLE: &[Selectable] = &[Selectable {
+const SELECTABLE: &[SelectableField] = &[SelectableField {
     name: "status.replicas",
-    value: Selected::Count("status.replicas"),
+    value: FieldSource::IntAt("status.replicas"),
 }];
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "ReplicationController",
@@ -22,38 +26,48 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.core.v1.ReplicationController",
     )
     .orphans_dependents()
-    .short(&["rc"])
+    .short_names(&["rc"])
     .category("all")
     .storage("controllers")
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .selectable(SELECTABLE)
-    .rules(ReplicationControllerRules)
+    .strategy(ReplicationControllerStrategy)
     .scale("spec.replicas", "status.replicas", "spec.selector")
     .status()
 }
 
 #[derive(Debug)]
-struct ReplicationControllerRules;
+struct ReplicationControllerStrategy;
 
-impl Rules for ReplicationControllerRules {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+impl ResourceStrategy for ReplicationControllerStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
         object.insert("status".to_owned(), serde_json::json!({"replicas": 0}));
-        template::drop_unserved_fields(object, None, request);
+        template::drop_disabled_fields(object, None, request);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        template::drop_unserved_fields(object, Some(old), request);
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        template::drop_disabled_fields(object, Some(old), request);
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_spec(&object.field("spec"), None, errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate_spec(&object.field("spec"), Some(&old.field("spec")), errors);
@@ -61,15 +75,20 @@ impl Rules for ReplicationControllerRules {
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate_status(&object.field("status"), errors);
     }
 
-    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         let metadata = object.field("metadata");
         let problems = validation::dns1123_label(metadata.text("name"));
         if old.is_none() && !problems.is_empty() {
@@ -85,7 +104,7 @@ impl Rules for ReplicationControllerRules {
     }
 }
 
-fn validate_spec(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
+fn validate_spec(spec: &FieldView<'_>, old: Option<&FieldView<'_>>, errors: &mut ErrorList) {
     checks::non_negative(&spec.field("minReadySeconds"), errors);
     let selector = spec.field("selector");
     checks::required(&selector, errors);
@@ -102,7 +121,7 @@ fn validate_spec(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList
     }
     let metadata = template.field("metadata");
     let labels = metadata.field("labels");
-    let matches = |(key, value): (&str, View<'_>)| labels.get(key) == value.value();
+    let matches = |(key, value): (&str, FieldView<'_>)| labels.get(key) == value.value();
     if !selector.entries().all(matches) {
         labels.invalid(errors, "`selector` does not match template `labels`");
     }
@@ -110,10 +129,10 @@ fn validate_spec(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList
         Some(old) => pods::validate_template_update(&template, &old.field("template"), errors),
         None => pods::validate_template(&template, errors),
     }
-    validate_runs_forever(&template.field("spec"), errors);
+    validate_restart_always(&template.field("spec"), errors);
 }
 
-fn validate_runs_forever(pod: &View<'_>, errors: &mut ErrorList) {
+fn validate_restart_always(pod: &FieldView<'_>, errors: &mut ErrorList) {
     let policy = pod.field("restartPolicy");
     if policy.str() != "Always" {
         errors.push(Error::not_supported(
@@ -128,7 +147,7 @@ fn validate_runs_forever(pod: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_status(status: &View<'_>, errors: &mut ErrorList) {
+fn validate_status(status: &FieldView<'_>, errors: &mut ErrorList) {
     for count in [
         "replicas",
         "fullyLabeledReplicas",
@@ -141,11 +160,11 @@ fn validate_status(status: &View<'_>, errors: &mut ErrorList) {
     for count in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
         if status.number(count) > status.number("replicas") {
             let detail = "cannot be greater than status.replicas";
-            checks::bad_number(&status.field(count), errors, detail);
+            checks::invalid_number(&status.field(count), errors, detail);
         }
     }
     if status.number("availableReplicas") > status.number("readyReplicas") {
         let available = status.field("availableReplicas");
-        checks::bad_number(&available, errors, "cannot be greater than readyReplicas");
+        checks::invalid_number(&available, errors, "cannot be greater than readyReplicas");
     }
 }

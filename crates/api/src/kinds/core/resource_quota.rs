@@ -1,16 +1,20 @@
-//! ResourceQuota.
+//! Declares `ResourceQuota` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use serde::Serialize;
 
-use crate::gates::Feature;
-use crate::{Kind, Object, Request, Rules, Scope, View, checks, fields, resource_names};
+use crate::feature_gates::Feature;
+use crate::{
+    FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, StrategyContext, checks, fields,
+    resource_names,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "ResourceQuota",
@@ -18,42 +22,55 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.core.v1.ResourceQuota",
     )
     .returns_deleted()
-    .short(&["quota"])
+    .short_names(&["quota"])
     .status()
-    .rules(QuotaRules)
+    .strategy(ResourceQuotaStrategy)
 }
 
 #[derive(Debug)]
-struct QuotaRules;
+struct ResourceQuotaStrategy;
 
-impl Rules for QuotaRules {
-    /// Of cross-namespace affinity there is nothing to ask but whether a pod has it, so that needs no operator.
-    fn default(&self, object: &mut Object) {
+impl ResourceStrategy for ResourceQuotaStrategy {
+    /// Defaults the operator of the cross-namespace affinity scope to `Exists`, the only one it supports.
+    fn apply_defaults(&self, object: &mut JsonObject) {
         for expression in fields::objects_mut(object, "spec.scopeSelector.matchExpressions") {
             if is_cross_namespace(fields::str(expression, "scopeName")) {
-                fields::fill(expression, "operator", "Exists");
+                fields::set_if_empty(expression, "operator", "Exists");
             }
         }
     }
 
-    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
-        validate_spec(&object.field("spec"), Allowed::by(request), errors);
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        request: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        validate_spec(
+            &object.field("spec"),
+            AllowedQuotaScopes::from_gates(request),
+            errors,
+        );
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old) = (object.field("spec"), old.field("spec"));
-        validate_spec(&spec, Allowed::by(request).or_kept(&old), errors);
+        validate_spec(
+            &spec,
+            AllowedQuotaScopes::from_gates(request).or_used_by(&old),
+            errors,
+        );
         let scopes = spec.field("scopes");
-        let set = |scopes: &View<'_>| -> BTreeSet<String> {
+        let set = |scopes: &FieldView<'_>| -> BTreeSet<String> {
             scopes
                 .items()
-                .map(|item| canonical(item.str()).to_owned())
+                .map(|item| canonical_scope(item.str()).to_owned())
                 .collect()
         };
         if set(&scopes) != set(&old.field("scopes")) {
@@ -63,17 +80,22 @@ impl Rules for QuotaRules {
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let status = object.field("status");
-        validate_amounts(&status.field("hard"), errors);
-        validate_amounts(&status.field("used"), errors);
+        validate_quantities(&status.field("hard"), errors);
+        validate_quantities(&status.field("used"), errors);
     }
 
-    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         if old.is_some() {
             return;
         }
@@ -85,7 +107,7 @@ impl Rules for QuotaRules {
     }
 }
 
-fn request_above_limit(hard: &View<'_>, name: &str) -> Option<String> {
+fn request_above_limit(hard: &FieldView<'_>, name: &str) -> Option<String> {
     let amount = |name: &str| resource_names::quantity(&hard.key(name));
     let mut request_name = format!("requests.{name}");
     if amount(&request_name).is_none() && matches!(name, "cpu" | "memory") {
@@ -100,29 +122,29 @@ fn request_above_limit(hard: &View<'_>, name: &str) -> Option<String> {
     })
 }
 
-/// Which scopes may be named.
+/// Scopes that a quota may name.
 #[derive(Debug, Clone, Copy)]
-struct Allowed {
+struct AllowedQuotaScopes {
     cross_namespace: bool,
 }
 
-impl Allowed {
-    fn by(request: &Request<'_>) -> Allowed {
+impl AllowedQuotaScopes {
+    fn from_gates(request: &StrategyContext<'_>) -> AllowedQuotaScopes {
         let feature = Feature::PodAffinityNamespaceSelector;
-        Allowed {
+        AllowedQuotaScopes {
             cross_namespace: request.gates.enabled(feature),
         }
     }
 
-    /// A quota that was written while the gate was on can be changed without losing its scope.
-    fn or_kept(self, old: &View<'_>) -> Allowed {
+    /// Also allows the scope if the old quota uses it, so that it can be updated while the gate is disabled.
+    fn or_used_by(self, old: &FieldView<'_>) -> AllowedQuotaScopes {
         let (scopes, selector) = (old.field("scopes"), old.field("scopeSelector"));
         let expressions = selector.field("matchExpressions");
         let is_kept = scopes.items().any(|scope| is_cross_namespace(scope.str()))
             || expressions
                 .items()
                 .any(|expression| is_cross_namespace(expression.text("scopeName")));
-        Allowed {
+        AllowedQuotaScopes {
             cross_namespace: self.cross_namespace || is_kept,
         }
     }
@@ -132,20 +154,20 @@ impl Allowed {
     }
 }
 
-fn validate_spec(spec: &View<'_>, allowed: Allowed, errors: &mut ErrorList) {
-    validate_amounts(&spec.field("hard"), errors);
+fn validate_spec(spec: &FieldView<'_>, allowed: AllowedQuotaScopes, errors: &mut ErrorList) {
+    validate_quantities(&spec.field("hard"), errors);
     validate_scopes(spec, allowed, errors);
     validate_selector(spec, allowed, errors);
 }
 
-fn validate_amounts(amounts: &View<'_>, errors: &mut ErrorList) {
+fn validate_quantities(amounts: &FieldView<'_>, errors: &mut ErrorList) {
     for (name, amount) in amounts.entries() {
         resource_names::validate_for_quota(name, &amount, errors);
         resource_names::validate_amount(name, &amount, errors);
     }
 }
 
-const COMPUTE: &[&str] = &[
+const COMPUTE_RESOURCES: &[&str] = &[
     "cpu",
     "memory",
     "limits.cpu",
@@ -154,19 +176,19 @@ const COMPUTE: &[&str] = &[
     "requests.memory",
 ];
 
-const CROSS_NAMESPACE: &str = "CrossNamespacePodAffinity";
-/// The same scope as the proposal calls it. It is stored as it was written.
-const CROSS_NAMESPACE_OF_PROPOSAL: &str = "CrossNamespaceAffinity";
+const CROSS_NAMESPACE_SCOPE: &str = "CrossNamespacePodAffinity";
+/// Name of the same scope in the KEP. It is stored as written.
+const CROSS_NAMESPACE_SCOPE_KEP_NAME: &str = "CrossNamespaceAffinity";
 
-/// Whether it is the scope of pods with affinity to pods of other namespaces, by either name.
+/// Returns whether this is the cross-namespace affinity scope, under either name.
 fn is_cross_namespace(scope: &str) -> bool {
-    canonical(scope) == CROSS_NAMESPACE
+    canonical_scope(scope) == CROSS_NAMESPACE_SCOPE
 }
 
-/// One name for each scope.
-fn canonical(scope: &str) -> &str {
+/// Maps both names of the cross-namespace affinity scope to one.
+fn canonical_scope(scope: &str) -> &str {
     match scope {
-        CROSS_NAMESPACE_OF_PROPOSAL => CROSS_NAMESPACE,
+        CROSS_NAMESPACE_SCOPE_KEP_NAME => CROSS_NAMESPACE_SCOPE,
         other => other,
     }
 }
@@ -180,8 +202,8 @@ fn is_known_scope(scope: &str) -> bool {
             | "NotBestEffort"
             | "PriorityClass"
             | "VolumeAttributesClass"
-            | CROSS_NAMESPACE
-            | CROSS_NAMESPACE_OF_PROPOSAL
+            | CROSS_NAMESPACE_SCOPE
+            | CROSS_NAMESPACE_SCOPE_KEP_NAME
     )
 }
 
@@ -191,13 +213,13 @@ fn is_scope_for(scope: &str, resource: &str) -> bool {
         "VolumeAttributesClass" => {
             matches!(resource, "persistentvolumeclaims" | "requests.storage")
         }
-        _ if is_known_scope(scope) => resource == "pods" || COMPUTE.contains(&resource),
+        _ if is_known_scope(scope) => resource == "pods" || COMPUTE_RESOURCES.contains(&resource),
         _ => true,
     }
 }
 
-/// How many of the limits cannot be measured in a scope; each is an error of its own.
-fn unfit_resources(hard: &View<'_>, scope: &str) -> usize {
+/// Counts the resources of `hard` that the scope does not support; each one is reported as an error.
+fn count_unsupported_resources(hard: &FieldView<'_>, scope: &str) -> usize {
     hard.entries()
         .filter(|(name, _)| {
             resource_names::is_standard_for_quota(name) && !is_scope_for(scope, name)
@@ -205,7 +227,7 @@ fn unfit_resources(hard: &View<'_>, scope: &str) -> usize {
         .count()
 }
 
-fn validate_scopes(spec: &View<'_>, allowed: Allowed, errors: &mut ErrorList) {
+fn validate_scopes(spec: &FieldView<'_>, allowed: AllowedQuotaScopes, errors: &mut ErrorList) {
     let (hard, scopes) = (spec.field("hard"), spec.field("scopes"));
     let mut seen = BTreeSet::new();
     for item in scopes.items() {
@@ -213,18 +235,18 @@ fn validate_scopes(spec: &View<'_>, allowed: Allowed, errors: &mut ErrorList) {
         if !allowed.has(scope) {
             scopes.invalid(errors, "unsupported scope");
         }
-        for _ in 0..unfit_resources(&hard, scope) {
+        for _ in 0..count_unsupported_resources(&hard, scope) {
             scopes.invalid(errors, "unsupported scope applied to resource");
         }
         seen.insert(scope.to_owned());
     }
-    refuse_conflicts(&seen, &scopes, &scopes, errors);
+    reject_conflicting_scopes(&seen, &scopes, &scopes, errors);
 }
 
-fn refuse_conflicts(
+fn reject_conflicting_scopes(
     seen: &BTreeSet<String>,
-    at: &View<'_>,
-    scopes: &View<'_>,
+    at: &FieldView<'_>,
+    scopes: &FieldView<'_>,
     errors: &mut ErrorList,
 ) {
     for scope in ["BestEffort", "Terminating"] {
@@ -235,8 +257,8 @@ fn refuse_conflicts(
     }
 }
 
-/// As upstream, nothing says which expression it is that is wrong.
-fn validate_selector(spec: &View<'_>, allowed: Allowed, errors: &mut ErrorList) {
+/// As upstream, errors do not name the index of the invalid expression.
+fn validate_selector(spec: &FieldView<'_>, allowed: AllowedQuotaScopes, errors: &mut ErrorList) {
     let (hard, selector) = (spec.field("hard"), spec.field("scopeSelector"));
     let expressions = selector.field("matchExpressions");
     let mut seen = BTreeSet::new();
@@ -250,18 +272,23 @@ fn validate_selector(spec: &View<'_>, allowed: Allowed, errors: &mut ErrorList) 
         if !allowed.has(scope) {
             refuse("scopeName", scope.into(), "unsupported scope", errors);
         }
-        for _ in 0..unfit_resources(&hard, scope) {
+        for _ in 0..count_unsupported_resources(&hard, scope) {
             let detail = "unsupported scope applied to resource";
             errors.push(Error::invalid(
                 expressions.path(),
-                shown(&expressions),
+                scope_selector_bad_value(&expressions),
                 detail,
             ));
         }
         let (operator, values) = (expression.field("operator"), expression.field("values"));
         let takes_values = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
         if is_known_scope(scope) && !takes_values && operator.str() != "Exists" {
-            refuse("operator", operator.str().into(), ONLY_EXISTS, errors);
+            refuse(
+                "operator",
+                operator.str().into(),
+                EXISTS_OPERATOR_REQUIRED,
+                errors,
+            );
         }
         match operator.str() {
             "In" | "NotIn" if values.is_empty() => {
@@ -282,25 +309,25 @@ fn validate_selector(spec: &View<'_>, allowed: Allowed, errors: &mut ErrorList) 
         }
         seen.insert(scope.to_owned());
     }
-    refuse_conflicts(&seen, &expressions, &spec.field("scopes"), errors);
+    reject_conflicting_scopes(&seen, &expressions, &spec.field("scopes"), errors);
 }
 
-/// An expression as errors show it: under the names that upstream has inside.
+/// Scope selector expression as rendered in errors, with upstream's Go field names.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Shown {
+struct ScopeExpressionBadValue {
     scope_name: String,
     operator: String,
     values: Option<Vec<String>>,
 }
 
-fn shown(expressions: &View<'_>) -> BadValue {
-    let shown: Vec<Shown> = expressions
+fn scope_selector_bad_value(expressions: &FieldView<'_>) -> BadValue {
+    let shown: Vec<ScopeExpressionBadValue> = expressions
         .items()
         .map(|expression| {
             let values = expression.field("values");
             let texts = values.items().map(|value| value.str().to_owned()).collect();
-            Shown {
+            ScopeExpressionBadValue {
                 scope_name: expression.field("scopeName").str().to_owned(),
                 operator: expression.field("operator").str().to_owned(),
                 values: values.exists().then_some(texts),
@@ -310,7 +337,7 @@ fn shown(expressions: &View<'_>) -> BadValue {
     BadValue::json(&BTreeMap::from([("MatchExpressions", shown)]))
 }
 
-const ONLY_EXISTS: &str = concat!(
+const EXISTS_OPERATOR_REQUIRED: &str = concat!(
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ",
     "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
 );

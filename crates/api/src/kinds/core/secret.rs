@@ -1,4 +1,5 @@
-//! Secret.
+//! Declares `Secret` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,42 +7,50 @@ use rhumb_meta::field::{Error, ErrorList};
 use serde_json::Value;
 
 use super::config_map::{DATA_MAX_BYTES, validate_immutable, validate_key};
-use crate::{Kind, Object, Request, Rules, Scope, Selectable, Selected, View, checks, fields};
+use crate::{
+    FieldSource, FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, SelectableField,
+    StrategyContext, checks, fields,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "Secret",
         "secrets",
         "io.k8s.api.core.v1.Secret",
     )
-    .selectable(&[Selectable {
+    .selectable(&[SelectableField {
         name: "type",
-        value: Selected::Text("type"),
+        value: FieldSource::StringAt("type"),
     }])
-    .rules(SecretRules)
+    .strategy(SecretStrategy)
 }
 
-const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+const SERVICE_ACCOUNT_NAME_ANNOTATION: &str = "kubernetes.io/service-account.name";
 
 #[derive(Debug)]
-struct SecretRules;
+struct SecretStrategy;
 
-impl Rules for SecretRules {
-    fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
+impl ResourceStrategy for SecretStrategy {
+    fn prepare_update(&self, object: &mut JsonObject, old: &JsonObject, _: &StrategyContext<'_>) {
         if fields::text(object, "type").is_empty() {
-            fields::keep(object, old, "type");
+            fields::restore_from(object, old, "type");
         }
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let data = object.field("data");
         let mut bytes = 0;
         for (key, value) in data.entries() {
             validate_key(key, &value, errors);
-            bytes += fields::decoded_len(value.str());
+            bytes += fields::base64_decoded_len(value.str());
         }
         if bytes > DATA_MAX_BYTES {
             errors.push(Error::too_long(data.path(), DATA_MAX_BYTES));
@@ -51,9 +60,9 @@ impl Rules for SecretRules {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         checks::immutable_text(&object.field("type"), &old.field("type"), errors);
@@ -61,7 +70,12 @@ impl Rules for SecretRules {
         self.validate_create(object, request, errors);
     }
 
-    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        _: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         if object.field("type").str() != "kubernetes.io/tls" {
             return;
         }
@@ -81,13 +95,13 @@ fn holds_pem(encoded: &str) -> bool {
     decoded.windows(marker.len()).any(|part| part == marker)
 }
 
-/// What each of the known types must hold.
-fn validate_contents(object: &View<'_>, data: &View<'_>, errors: &mut ErrorList) {
+/// Validates the data that each known type requires.
+fn validate_contents(object: &FieldView<'_>, data: &FieldView<'_>, errors: &mut ErrorList) {
     match object.field("type").str() {
         "kubernetes.io/service-account-token" => {
             let metadata = object.field("metadata");
             let annotations = metadata.field("annotations");
-            let name = annotations.key(SERVICE_ACCOUNT_NAME);
+            let name = annotations.key(SERVICE_ACCOUNT_NAME_ANNOTATION);
             if name.is_empty() {
                 name.required(errors, "");
             }
@@ -96,7 +110,7 @@ fn validate_contents(object: &View<'_>, data: &View<'_>, errors: &mut ErrorList)
         "kubernetes.io/dockerconfigjson" => validate_json(&data.key(".dockerconfigjson"), errors),
         "kubernetes.io/basic-auth" => {
             let fields = [data.key("username"), data.key("password")];
-            if !fields.iter().any(View::exists) {
+            if !fields.iter().any(FieldView::exists) {
                 fields.iter().for_each(|field| field.required(errors, ""));
             }
         }
@@ -117,19 +131,19 @@ fn validate_contents(object: &View<'_>, data: &View<'_>, errors: &mut ErrorList)
     }
 }
 
-fn validate_json(value: &View<'_>, errors: &mut ErrorList) {
+fn validate_json(value: &FieldView<'_>, errors: &mut ErrorList) {
     if !value.exists() {
         return value.required(errors, "");
     }
     let decoded = STANDARD.decode(value.str()).unwrap_or_default();
-    if let Some(problem) = object_problem(&decoded) {
+    if let Some(problem) = json_object_error(&decoded) {
         let shown = "<secret contents redacted>";
         errors.push(Error::invalid(value.path(), shown, problem));
     }
 }
 
-/// Why bytes are not a JSON object, in Go's words.
-fn object_problem(bytes: &[u8]) -> Option<String> {
+/// Returns Go's error text for bytes that are not a JSON object.
+fn json_object_error(bytes: &[u8]) -> Option<String> {
     let kind = match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::Object(_) | Value::Null) => return None,
         Ok(Value::Array(_)) => "array",
@@ -137,15 +151,15 @@ fn object_problem(bytes: &[u8]) -> Option<String> {
         Ok(Value::Number(_)) => "number",
         Ok(Value::Bool(_)) => "bool",
         Err(error) if error.is_eof() => return Some("unexpected end of JSON input".to_owned()),
-        Err(error) => return Some(syntax_problem(bytes, &error)),
+        Err(error) => return Some(go_syntax_error(bytes, &error)),
     };
     Some(format!(
         "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
     ))
 }
 
-/// Names the character that cannot be there; what was looked for is told apart only at the beginning of a value.
-fn syntax_problem(bytes: &[u8], error: &serde_json::Error) -> String {
+/// Names the unexpected character as Go does; Go's context phrase is reproduced only for the beginning of a value.
+fn go_syntax_error(bytes: &[u8], error: &serde_json::Error) -> String {
     let line = bytes
         .split(|&b| b == b'\n')
         .nth(error.line().saturating_sub(1));
@@ -161,7 +175,7 @@ mod tests {
     use crate::testing::{check_create, check_update, kind, warnings};
 
     #[test]
-    fn known_types_hold_what_they_must() {
+    fn known_secret_types_require_their_keys() {
         let table: [(&str, serde_json::Value, &[&str]); 10] = [
             ("Opaque", json!({}), &[]),
             ("any", json!({"a": "AAAA"}), &[]),
@@ -225,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_never_changes() {
+    fn secret_type_is_immutable() {
         let secret = kind("", "Secret");
         let old = json!({"type": "Opaque", "data": {"a": "AAAA"}});
         check_update(&secret, old.clone(), json!({"type": null}), &[]);
@@ -238,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_has_a_limit() {
+    fn secret_size_is_limited() {
         let big = "AAAA".repeat(350_000);
         let want = "data: Too long: may not be more than 1048576 bytes";
         check_create(&kind("", "Secret"), json!({"data": {"a": big}}), &[want]);
     }
 
     #[test]
-    fn certificates_that_are_none_are_warned_of() {
+    fn invalid_tls_certificates_cause_a_warning() {
         let secret =
             json!({"type": "kubernetes.io/tls", "data": {"tls.crt": "AAAA", "tls.key": "AAAA"}});
         assert_eq!(

@@ -1,12 +1,16 @@
-//! ServiceAccount.
+//! Declares `ServiceAccount` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
-use crate::{Kind, Object, Request, Rules, Scope, SubresourceKind, Verb, View, fields};
+use crate::{
+    FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, StrategyContext, SubresourceKind,
+    Verb, fields,
+};
 
-const MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
+const ENFORCE_MOUNTABLE_SECRETS_ANNOTATION: &str = "kubernetes.io/enforce-mountable-secrets";
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "ServiceAccount",
@@ -14,46 +18,53 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.core.v1.ServiceAccount",
     )
     .returns_deleted()
-    .short(&["sa"])
+    .short_names(&["sa"])
     .subresource("token", SubresourceKind::Token, &[Verb::Create])
-    .speaks("authentication.k8s.io", "v1", "TokenRequest")
-    .rules(ServiceAccountRules)
+    .with_subresource_object("authentication.k8s.io", "v1", "TokenRequest")
+    .strategy(ServiceAccountStrategy)
 }
 
 #[derive(Debug)]
-struct ServiceAccountRules;
+struct ServiceAccountStrategy;
 
-impl Rules for ServiceAccountRules {
-    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
-        name_secrets_only(object);
+impl ResourceStrategy for ServiceAccountStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, _: &StrategyContext<'_>) {
+        strip_secret_references(object);
     }
 
-    fn prepare_update(&self, object: &mut Object, _: &Object, _: &Request<'_>) {
-        name_secrets_only(object);
+    fn prepare_update(&self, object: &mut JsonObject, _: &JsonObject, _: &StrategyContext<'_>) {
+        strip_secret_references(object);
     }
 
-    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         if old.is_some_and(enforces_mountable_secrets) || !enforces_mountable_secrets(object) {
             return;
         }
         warnings.push(format!(
-            "metadata.annotations[{MOUNTABLE_SECRETS}]: deprecated in v1.32+; prefer separate namespaces to isolate \
+            "metadata.annotations[{ENFORCE_MOUNTABLE_SECRETS_ANNOTATION}]: deprecated in v1.32+; prefer separate namespaces to isolate \
              access to mounted secrets"
         ));
     }
 }
 
-/// A secret of an account is in the same namespace: of a reference, only the name means anything.
-fn name_secrets_only(account: &mut Object) {
+/// Reduces secret references to the name: the secrets are in the namespace of the account.
+fn strip_secret_references(account: &mut JsonObject) {
     for secret in fields::objects_mut(account, "secrets") {
         secret.retain(|name, _| name == "name");
     }
 }
 
-fn enforces_mountable_secrets(account: &View<'_>) -> bool {
+fn enforces_mountable_secrets(account: &FieldView<'_>) -> bool {
     let metadata = account.field("metadata");
     let annotations = metadata.field("annotations");
-    annotations.key(MOUNTABLE_SECRETS).exists()
+    annotations
+        .key(ENFORCE_MOUNTABLE_SECRETS_ANNOTATION)
+        .exists()
 }
 
 #[cfg(test)]
@@ -61,21 +72,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Gates, testing};
+    use crate::{FeatureGates, testing};
 
     #[test]
-    fn secrets_are_known_by_name() {
+    fn secret_references_keep_only_the_name() {
         let account = testing::kind("", "ServiceAccount");
         let object = json!({"secrets": [{"name": "a", "namespace": "b", "uid": "c"}]});
-        let (made, errors) = testing::create(&account, object, &Gates::default());
+        let (made, errors) = testing::create(&account, object, &FeatureGates::default());
         assert!(errors.is_empty(), "{errors}");
         assert_eq!(made["secrets"], json!([{"name": "a"}]));
     }
 
     #[test]
-    fn a_deprecated_annotation_is_warned_of() {
+    fn deprecated_annotation_causes_a_warning() {
         let account = testing::kind("", "ServiceAccount");
-        let object = json!({"metadata": {"annotations": {MOUNTABLE_SECRETS: "true"}}});
+        let object =
+            json!({"metadata": {"annotations": {ENFORCE_MOUNTABLE_SECRETS_ANNOTATION: "true"}}});
         let want = concat!(
             "metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated in v1.32+; prefer separate ",
             "namespaces to isolate access to mounted secrets"

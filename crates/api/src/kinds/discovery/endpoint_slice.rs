@@ -1,11 +1,13 @@
-//! EndpointSlice.
+//! Declares `EndpointSlice` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/discovery/validation`.
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
-use crate::gates::Feature;
+use crate::feature_gates::Feature;
 use crate::{
-    Generation, Kind, Object, Request, Rules, Scope, View, addresses, checks, fields, selectors,
+    FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    StrategyContext, checks, fields, ip_addresses, selectors,
 };
 
 const ENDPOINTS_MAX: usize = 1000;
@@ -16,47 +18,52 @@ const HINTS_MAX: usize = 8;
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "discovery.k8s.io",
         "v1",
         "EndpointSlice",
         "endpointslices",
         "io.k8s.api.discovery.v1.EndpointSlice",
     )
-    .generation(Generation::Of(&[
+    .generation(GenerationPolicy::ChangesTo(&[
         "addressType",
         "endpoints",
         "ports",
         "metadata.labels",
     ]))
-    .rules(EndpointSliceRules)
+    .strategy(EndpointSliceStrategy)
 }
 
 #[derive(Debug)]
-struct EndpointSliceRules;
+struct EndpointSliceStrategy;
 
-impl Rules for EndpointSliceRules {
-    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
-        drop_topology(object, &[]);
+impl ResourceStrategy for EndpointSliceStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, _: &StrategyContext<'_>) {
+        drop_deprecated_topology(object, &[]);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
+    fn prepare_update(&self, object: &mut JsonObject, old: &JsonObject, _: &StrategyContext<'_>) {
         if fields::get(object, "endpoints") != fields::get(old, "endpoints") {
-            drop_topology(object, fields::items(old, "endpoints"));
+            drop_deprecated_topology(object, fields::items(old, "endpoints"));
         }
     }
 
-    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        request: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_type_and_ports(object, errors);
         validate_endpoints(object, request, errors);
     }
 
-    /// Endpoints that were accepted once, and have not changed, are not judged again.
+    /// Unchanged endpoints are not validated again.
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate_type_and_ports(object, errors);
@@ -70,7 +77,12 @@ impl Rules for EndpointSliceRules {
         );
     }
 
-    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         if old.is_none() && object.field("addressType").str() == "FQDN" {
             warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
         }
@@ -86,7 +98,7 @@ impl Rules for EndpointSliceRules {
         }
         for endpoint in object.field("endpoints").items() {
             for address in endpoint.field("addresses").items() {
-                addresses::warn(&address, warnings);
+                ip_addresses::warn(&address, warnings);
             }
         }
     }
@@ -94,10 +106,9 @@ impl Rules for EndpointSliceRules {
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// The old form of topology cannot be written any more. The name of a node that was kept there moves to where it
-/// belongs.
-fn drop_topology(slice: &mut Object, old: &[serde_json::Value]) {
-    let node = |endpoint: &Object| {
+/// Drops `deprecatedTopology`. A host name in it that the old slice also had is moved to `nodeName`.
+fn drop_deprecated_topology(slice: &mut JsonObject, old: &[serde_json::Value]) {
+    let node = |endpoint: &JsonObject| {
         let topology = endpoint.get("deprecatedTopology")?.as_object()?;
         Some(topology.get(HOSTNAME)?.as_str()?.to_owned())
     };
@@ -117,7 +128,7 @@ fn drop_topology(slice: &mut Object, old: &[serde_json::Value]) {
     }
 }
 
-fn validate_type_and_ports(object: &View<'_>, errors: &mut ErrorList) {
+fn validate_type_and_ports(object: &FieldView<'_>, errors: &mut ErrorList) {
     let kind = object.field("addressType");
     if kind.is_empty() {
         kind.required(errors, "");
@@ -133,7 +144,7 @@ fn validate_type_and_ports(object: &View<'_>, errors: &mut ErrorList) {
     for port in ports.items() {
         let name = port.field("name");
         if !name.is_empty() {
-            checks::problems(&name, validation::dns1123_label(name.str()), errors);
+            checks::push_problems(&name, validation::dns1123_label(name.str()), errors);
         }
         if !names.insert(name.str().to_owned()) {
             errors.push(Error::duplicate(name.path(), name.str()));
@@ -146,7 +157,7 @@ fn validate_type_and_ports(object: &View<'_>, errors: &mut ErrorList) {
         }
         let application = port.field("appProtocol");
         if application.exists() {
-            checks::problems(
+            checks::push_problems(
                 &application,
                 validation::qualified_name(application.str()),
                 errors,
@@ -155,7 +166,11 @@ fn validate_type_and_ports(object: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_endpoints(object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+fn validate_endpoints(
+    object: &FieldView<'_>,
+    request: &StrategyContext<'_>,
+    errors: &mut ErrorList,
+) {
     let kind = object.field("addressType");
     let endpoints = object.field("endpoints");
     if endpoints.len() > ENDPOINTS_MAX {
@@ -188,7 +203,7 @@ fn validate_endpoints(object: &View<'_>, request: &Request<'_>, errors: &mut Err
         }
         let node = endpoint.field("nodeName");
         if node.exists() {
-            checks::problems(&node, validation::dns1123_subdomain(node.str()), errors);
+            checks::push_problems(&node, validation::dns1123_subdomain(node.str()), errors);
         }
         let topology = endpoint.field("deprecatedTopology");
         if topology.len() > TOPOLOGY_MAX {
@@ -201,46 +216,51 @@ fn validate_endpoints(object: &View<'_>, request: &Request<'_>, errors: &mut Err
         selectors::validate_labels(&topology, errors);
         let hostname = endpoint.field("hostname");
         if hostname.exists() {
-            checks::problems(&hostname, validation::dns1123_label(hostname.str()), errors);
+            checks::push_problems(&hostname, validation::dns1123_label(hostname.str()), errors);
         }
         validate_hints(&endpoint.field("hints"), errors);
     }
 }
 
-fn validate_v4(list: &View<'_>, address: &View<'_>, is_strict: bool, errors: &mut ErrorList) {
+fn validate_v4(
+    list: &FieldView<'_>,
+    address: &FieldView<'_>,
+    is_strict: bool,
+    errors: &mut ErrorList,
+) {
     let before = errors.len();
-    addresses::validate(address, is_strict, errors);
+    ip_addresses::validate(address, is_strict, errors);
     if errors.len() > before {
         return;
     }
-    if addresses::parse_lax(address.str()).is_some_and(|parsed| parsed.is_ipv6()) {
+    if ip_addresses::parse_lax(address.str()).is_some_and(|parsed| parsed.is_ipv6()) {
         errors.push(Error::invalid(
             list.path(),
             address.str(),
             "must be an IPv4 address",
         ));
     }
-    addresses::validate_endpoint(address, errors);
+    ip_addresses::validate_endpoint_address(address, errors);
 }
 
-fn validate_v6(list: &View<'_>, address: &View<'_>, errors: &mut ErrorList) {
+fn validate_v6(list: &FieldView<'_>, address: &FieldView<'_>, errors: &mut ErrorList) {
     let before = errors.len();
-    addresses::validate_canonical(address, errors);
+    ip_addresses::validate_canonical(address, errors);
     if errors.len() > before {
         return;
     }
-    if addresses::parse_lax(address.str()).is_some_and(|parsed| parsed.is_ipv4()) {
+    if ip_addresses::parse_lax(address.str()).is_some_and(|parsed| parsed.is_ipv4()) {
         errors.push(Error::invalid(
             list.path(),
             address.str(),
             "must be an IPv6 address",
         ));
     }
-    addresses::validate_endpoint(address, errors);
+    ip_addresses::validate_endpoint_address(address, errors);
 }
 
-/// A name with at least two parts; it may end with a dot.
-fn validate_domain(address: &View<'_>, errors: &mut ErrorList) {
+/// Requires a domain name with at least two labels; it may end with a dot.
+fn validate_domain(address: &FieldView<'_>, errors: &mut ErrorList) {
     if address.is_empty() {
         return address.required(errors, "");
     }
@@ -264,10 +284,10 @@ fn validate_domain(address: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-type Format = fn(&str) -> validation::Problems;
+type HintNameValidator = fn(&str) -> validation::ValidationProblems;
 
-fn validate_hints(hints: &View<'_>, errors: &mut ErrorList) {
-    let rules: [(&str, Format); 2] = [
+fn validate_hints(hints: &FieldView<'_>, errors: &mut ErrorList) {
+    let rules: [(&str, HintNameValidator); 2] = [
         ("forZones", validation::label_value),
         ("forNodes", validation::dns1123_subdomain),
     ];
@@ -285,7 +305,7 @@ fn validate_hints(hints: &View<'_>, errors: &mut ErrorList) {
             } else {
                 names.push(name.str().to_owned());
             }
-            checks::problems(&name, problems(name.str()), errors);
+            checks::push_problems(&name, problems(name.str()), errors);
         }
     }
 }
@@ -307,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_of_their_type() {
+    fn addresses_match_the_address_type() {
         check("IPv4", json!(["10.0.0.1"]), &[]);
         check("IPv6", json!(["2001:db8::1"]), &[]);
         check("FQDN", json!(["example.com."]), &[]);
@@ -342,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_has_a_limit() {
+    fn list_lengths_are_limited() {
         let addresses: Vec<String> = (0..101).map(|n| format!("10.0.0.{n}")).collect();
         let want = "endpoints[0].addresses: Too many: 101: must have at most 100 items";
         check("IPv4", json!(addresses), &[want]);
@@ -354,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_and_ports_are_told_apart() {
+    fn duplicate_hints_and_ports_are_rejected() {
         let mut object = slice("IPv4", json!(["10.0.0.1"]));
         object["ports"] = json!([{"name": "a", "protocol": "TCP"}, {"name": "a", "protocol": "X"}]);
         object["endpoints"][0]["hints"] = json!({"forZones": [{"name": "z"}, {"name": "z"}]});
@@ -370,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_address_stays() {
+    fn address_type_is_immutable() {
         check_update(
             &kind("discovery.k8s.io", "EndpointSlice"),
             slice("IPv4", json!(["10.0.0.1"])),
@@ -380,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn old_topology_is_dropped_and_its_node_kept() {
+    fn deprecated_topology_is_dropped_and_its_node_name_kept() {
         let topology = json!({"kubernetes.io/hostname": "node"});
         let mut old = slice("IPv4", json!(["10.0.0.1"]));
         old["endpoints"][0]["deprecatedTopology"] = topology.clone();
@@ -393,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn names_as_addresses_are_warned_of() {
+    fn fqdn_address_type_causes_a_warning() {
         let got = warnings(
             &kind("discovery.k8s.io", "EndpointSlice"),
             slice("FQDN", json!(["a.b"])),

@@ -1,4 +1,4 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `discovery.k8s.io`, one module each.
 
 mod endpoint_slice;
 

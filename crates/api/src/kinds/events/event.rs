@@ -1,44 +1,45 @@
-//! Event: the same objects as those of the core group, under other names.
+//! Declares `Event` of `events.k8s.io`: the objects of the core group with some fields renamed. The strategy is that
+//! of the core group.
 
 use serde_json::json;
 
-use crate::kind::Conversion;
-use crate::kinds::core::event::EventRules;
-use crate::{Kind, Object, Scope, Selectable, Selected};
+use crate::kind::VersionConversion;
+use crate::kinds::core::event::EventStrategy;
+use crate::{FieldSource, JsonObject, Kind, ResourceScope, SelectableField};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "events.k8s.io",
         "v1",
         "Event",
         "events",
         "io.k8s.api.events.v1.Event",
     )
-    .short(&["ev"])
+    .short_names(&["ev"])
     .storage("events")
     .stored_as(
         "",
         "v1",
         "Event",
-        Conversion {
-            to_stored: to_core,
-            from_stored: from_core,
+        VersionConversion {
+            to_stored: to_core_event,
+            from_stored: from_core_event,
         },
     )
-    .updates_create()
+    .creates_on_update()
     .ignores_dependents()
     .selectable(SELECTABLE)
-    .rules(EventRules { is_strict: true })
+    .strategy(EventStrategy { is_strict: true })
 }
 
 macro_rules! selectable {
     ($($name:literal => $path:literal),* $(,)?) => {
-        &[$(Selectable { name: $name, value: Selected::Text($path) },)*]
+        &[$(SelectableField { name: $name, value: FieldSource::StringAt($path) },)*]
     };
 }
 
-const SELECTABLE: &[Selectable] = selectable!(
+const SELECTABLE: &[SelectableField] = selectable!(
     "reason" => "reason",
     "regarding.kind" => "involvedObject.kind",
     "regarding.namespace" => "involvedObject.namespace",
@@ -51,8 +52,8 @@ const SELECTABLE: &[Selectable] = selectable!(
     "type" => "type",
 );
 
-/// The fields that have two names: here, and in the core group.
-const NAMES: &[(&str, &str)] = &[
+/// Fields whose name differs: here, and in the core group.
+const RENAMED_FIELDS: &[(&str, &str)] = &[
     ("regarding", "involvedObject"),
     ("note", "message"),
     ("reportingController", "reportingComponent"),
@@ -62,17 +63,20 @@ const NAMES: &[(&str, &str)] = &[
     ("deprecatedCount", "count"),
 ];
 
-fn to_core(event: &mut Object) {
-    rename(event, NAMES.iter().copied());
+fn to_core_event(event: &mut JsonObject) {
+    rename_fields(event, RENAMED_FIELDS.iter().copied());
     event.insert("apiVersion".to_owned(), json!("v1"));
 }
 
-fn from_core(event: &mut Object) {
-    rename(event, NAMES.iter().map(|&(ours, theirs)| (theirs, ours)));
+fn from_core_event(event: &mut JsonObject) {
+    rename_fields(
+        event,
+        RENAMED_FIELDS.iter().map(|&(ours, theirs)| (theirs, ours)),
+    );
     event.insert("apiVersion".to_owned(), json!("events.k8s.io/v1"));
 }
 
-fn rename<'a>(event: &mut Object, names: impl Iterator<Item = (&'a str, &'a str)>) {
+fn rename_fields<'a>(event: &mut JsonObject, names: impl Iterator<Item = (&'a str, &'a str)>) {
     for (from, to) in names {
         if let Some(value) = event.remove(from) {
             event.insert(to.to_owned(), value);
@@ -96,31 +100,31 @@ mod tests {
 
     fn stored() -> Value {
         let mut event = event().as_object().expect("an object").clone();
-        to_core(&mut event);
+        to_core_event(&mut event);
         Value::Object(event)
     }
 
     #[test]
-    fn both_forms_say_the_same() {
+    fn core_and_events_v1_forms_convert_both_ways() {
         let want = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "a", "namespace": "ns"},
             "eventTime": "2024-01-01T00:00:00.000000Z", "reportingComponent": "x/y", "reportingInstance": "z",
             "action": "Act", "reason": "Why", "type": "Normal", "message": "text",
             "involvedObject": {"kind": "Pod", "namespace": "ns"}});
         assert_eq!(stored(), want);
         let mut back = want.as_object().expect("an object").clone();
-        from_core(&mut back);
+        from_core_event(&mut back);
         assert_eq!(Value::Object(back), event());
     }
 
     #[test]
-    fn fields_are_selected_by_their_names_here() {
+    fn field_selectors_use_events_v1_names() {
         let kind = kind("events.k8s.io", "Event");
         let object = object(&kind, stored());
         assert_eq!(selected(&kind, "regarding.kind", &object), "Pod");
     }
 
     #[test]
-    fn new_events_have_no_old_fields() {
+    fn new_events_reject_deprecated_fields() {
         let kind = kind("events.k8s.io", "Event");
         check_create(&kind, stored(), &[]);
         let mut odd = stored();
@@ -142,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_does_not_change() {
+    fn event_fields_except_series_are_immutable() {
         let kind = kind("events.k8s.io", "Event");
         let series =
             json!({"series": {"count": 2, "lastObservedTime": "2024-01-01T00:00:01.000000Z"}});

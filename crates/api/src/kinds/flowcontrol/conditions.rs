@@ -1,12 +1,12 @@
-//! The conditions of flow schemas and priority levels, which need no more than a type.
+//! Validation of the status conditions of flow schemas and priority levels: only the type is required.
 
 use std::collections::HashSet;
 
 use rhumb_meta::field::ErrorList;
 
-use crate::View;
+use crate::FieldView;
 
-pub(super) fn validate(status: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn validate(status: &FieldView<'_>, errors: &mut ErrorList) {
     let mut seen = HashSet::new();
     for condition in status.field("conditions").items() {
         let kind = condition.field("type");

@@ -1,24 +1,25 @@
-//! FlowSchema.
+//! Declares `FlowSchema` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/flowcontrol/validation`.
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::{gotext, validation};
 
 use super::conditions;
-use crate::workloads::checks;
-use crate::{Generation, Kind, Request, Rules, Scope, View};
+use crate::validation_helpers::checks;
+use crate::{FieldView, GenerationPolicy, Kind, ResourceScope, ResourceStrategy, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "flowcontrol.apiserver.k8s.io",
         "v1",
         "FlowSchema",
         "flowschemas",
         "io.k8s.api.flowcontrol.v1.FlowSchema",
     )
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .status()
-    .rules(FlowSchema)
+    .strategy(FlowSchemaStrategy)
 }
 
 const PRECEDENCE_MAX: i64 = 10_000;
@@ -35,18 +36,23 @@ const VERBS: &[&str] = &[
 ];
 
 #[derive(Debug)]
-struct FlowSchema;
+struct FlowSchemaStrategy;
 
-impl Rules for FlowSchema {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for FlowSchemaStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate(object, errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate(object, errors);
@@ -54,24 +60,24 @@ impl Rules for FlowSchema {
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         conditions::validate(&object.field("status"), errors);
     }
 }
 
-fn validate(object: &View<'_>, errors: &mut ErrorList) {
+fn validate(object: &FieldView<'_>, errors: &mut ErrorList) {
     let (metadata, spec) = (object.field("metadata"), object.field("spec"));
     validate_precedence(&spec, metadata.field("name").str(), errors);
     let method = spec.field("distinguisherMethod");
     let kind = method.field("type");
     let supported = ["ByNamespace", "ByUser"];
     if method.exists() && !supported.contains(&kind.str()) {
-        // Upstream shows the whole method, in the form of its internal type.
-        let value = checks::go_struct(&[("Type", gotext::json(kind.str()))]);
+        // Upstream reports the whole method, rendered as its internal type.
+        let value = checks::go_struct_json(&[("Type", gotext::json(kind.str()))]);
         let value = BadValue::Rendered(value);
         errors.push(Error::not_supported(kind.path(), value, &supported));
     }
@@ -80,7 +86,7 @@ fn validate(object: &View<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
         name.required(errors, "must reference a priority level");
     } else {
-        checks::problems(&name, validation::dns1123_subdomain(name.str()), errors);
+        checks::push_problems(&name, validation::dns1123_subdomain(name.str()), errors);
     }
     for rule in spec.field("rules").items() {
         validate_rule(&rule, errors);
@@ -88,7 +94,7 @@ fn validate(object: &View<'_>, errors: &mut ErrorList) {
     conditions::validate(&object.field("status"), errors);
 }
 
-fn validate_precedence(spec: &View<'_>, name: &str, errors: &mut ErrorList) {
+fn validate_precedence(spec: &FieldView<'_>, name: &str, errors: &mut ErrorList) {
     let field = spec.field("matchingPrecedence");
     let precedence = field.int().unwrap_or(0);
     let mut refuse = |detail: String| errors.push(Error::invalid(field.path(), precedence, detail));
@@ -103,7 +109,7 @@ fn validate_precedence(spec: &View<'_>, name: &str, errors: &mut ErrorList) {
     }
 }
 
-fn validate_rule(rule: &View<'_>, errors: &mut ErrorList) {
+fn validate_rule(rule: &FieldView<'_>, errors: &mut ErrorList) {
     let subjects = rule.field("subjects");
     if subjects.is_empty() {
         subjects.required(errors, "subjects must contain at least one value");
@@ -122,12 +128,12 @@ fn validate_rule(rule: &View<'_>, errors: &mut ErrorList) {
         validate_resource_rule(&rule, errors);
     }
     for rule in others.items() {
-        validate_other_rule(&rule, errors);
+        validate_non_resource_rule(&rule, errors);
     }
 }
 
-/// The subject of its kind, and no other.
-fn validate_subject(subject: &View<'_>, errors: &mut ErrorList) {
+/// Requires the field that `kind` names, and no other.
+fn validate_subject(subject: &FieldView<'_>, errors: &mut ErrorList) {
     let kind = subject.field("kind");
     let kinds = ["ServiceAccount", "User", "Group"];
     let names = ["serviceAccount", "user", "group"];
@@ -148,7 +154,7 @@ fn validate_subject(subject: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_subject_of(kind: &str, field: &View<'_>, name: &str, errors: &mut ErrorList) {
+fn validate_subject_of(kind: &str, field: &FieldView<'_>, name: &str, errors: &mut ErrorList) {
     if !field.exists() {
         field.required(
             errors,
@@ -165,13 +171,13 @@ fn validate_subject_of(kind: &str, field: &View<'_>, name: &str, errors: &mut Er
     }
     if !matches!(subject_name.str(), "" | "*") {
         let problems = validation::dns1123_subdomain(subject_name.str());
-        checks::problems(&subject_name, problems, errors);
+        checks::push_problems(&subject_name, problems, errors);
     }
     let namespace = field.field("namespace");
     if namespace.is_empty() {
         namespace.required(errors, "must specify namespace for service account");
     } else {
-        checks::problems(
+        checks::push_problems(
             &namespace,
             validation::dns1123_label(namespace.str()),
             errors,
@@ -179,12 +185,12 @@ fn validate_subject_of(kind: &str, field: &View<'_>, name: &str, errors: &mut Er
     }
 }
 
-fn has_wildcard(list: &View<'_>) -> bool {
+fn has_wildcard(list: &FieldView<'_>) -> bool {
     list.items().any(|item| item.str() == "*")
 }
 
-/// A star stands alone. Gives whether there is one.
-fn validate_wildcard(list: &View<'_>, what: &str, errors: &mut ErrorList) -> bool {
+/// Requires `*` to be the only item. Returns whether the list has a `*`.
+fn validate_wildcard(list: &FieldView<'_>, what: &str, errors: &mut ErrorList) -> bool {
     let has_wildcard = has_wildcard(list);
     if has_wildcard && list.len() > 1 {
         let detail = format!("if '*' is present, must not specify other {what}");
@@ -193,7 +199,7 @@ fn validate_wildcard(list: &View<'_>, what: &str, errors: &mut ErrorList) -> boo
     has_wildcard
 }
 
-fn validate_verbs(verbs: &View<'_>, errors: &mut ErrorList) {
+fn validate_verbs(verbs: &FieldView<'_>, errors: &mut ErrorList) {
     if verbs.is_empty() {
         verbs.required(errors, "verbs must contain at least one value");
     }
@@ -203,7 +209,7 @@ fn validate_verbs(verbs: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_resource_rule(rule: &View<'_>, errors: &mut ErrorList) {
+fn validate_resource_rule(rule: &FieldView<'_>, errors: &mut ErrorList) {
     validate_verbs(&rule.field("verbs"), errors);
     let lists = [
         ("apiGroups", "api groups", "api group"),
@@ -236,7 +242,7 @@ fn validate_resource_rule(rule: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_other_rule(rule: &View<'_>, errors: &mut ErrorList) {
+fn validate_non_resource_rule(rule: &FieldView<'_>, errors: &mut ErrorList) {
     validate_verbs(&rule.field("verbs"), errors);
     let urls = rule.field("nonResourceURLs");
     if urls.is_empty() {

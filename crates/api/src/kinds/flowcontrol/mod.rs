@@ -1,4 +1,4 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `flowcontrol.apiserver.k8s.io`, one module each.
 
 mod conditions;
 mod flow_schema;

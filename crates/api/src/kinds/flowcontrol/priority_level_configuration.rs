@@ -1,44 +1,51 @@
-//! PriorityLevelConfiguration.
+//! Declares `PriorityLevelConfiguration` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/flowcontrol/validation`.
 
 use rhumb_meta::field::{Error, ErrorList};
 
 use super::conditions;
-use crate::workloads::checks;
-use crate::{Generation, Kind, Request, Rules, Scope, View};
+use crate::validation_helpers::checks;
+use crate::{FieldView, GenerationPolicy, Kind, ResourceScope, ResourceStrategy, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "flowcontrol.apiserver.k8s.io",
         "v1",
         "PriorityLevelConfiguration",
         "prioritylevelconfigurations",
         "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
     )
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .status()
-    .rules(PriorityLevelConfiguration)
+    .strategy(PriorityLevelConfigurationStrategy)
 }
 
 const QUEUES_MAX: i64 = 10_000_000;
-/// The bits of a hash that hands are dealt by.
+/// Maximum entropy bits of a shuffle-sharding hand.
 const HASH_BITS: f64 = 60.0;
-/// What another version wrote on its way through this one.
-const FORBIDDEN_ANNOTATION: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
+/// Annotation that the v1beta3 conversion used; rejected in v1.
+const PRESERVE_ZERO_SHARES_ANNOTATION: &str =
+    "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 
 #[derive(Debug)]
-struct PriorityLevelConfiguration;
+struct PriorityLevelConfigurationStrategy;
 
-impl Rules for PriorityLevelConfiguration {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for PriorityLevelConfigurationStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate(object, errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate(object, errors);
@@ -46,20 +53,20 @@ impl Rules for PriorityLevelConfiguration {
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         conditions::validate(&object.field("status"), errors);
     }
 }
 
-fn validate(object: &View<'_>, errors: &mut ErrorList) {
+fn validate(object: &FieldView<'_>, errors: &mut ErrorList) {
     let (metadata, spec) = (object.field("metadata"), object.field("spec"));
     let annotations = metadata.field("annotations");
-    if annotations.key(FORBIDDEN_ANNOTATION).exists() {
-        let detail = format!("annotation '{FORBIDDEN_ANNOTATION}' is forbidden");
+    if annotations.key(PRESERVE_ZERO_SHARES_ANNOTATION).exists() {
+        let detail = format!("annotation '{PRESERVE_ZERO_SHARES_ANNOTATION}' is forbidden");
         annotations.forbidden(errors, detail);
     }
     let kind = spec.field("type");
@@ -91,7 +98,7 @@ fn validate(object: &View<'_>, errors: &mut ErrorList) {
     conditions::validate(&object.field("status"), errors);
 }
 
-fn validate_shares(level: &View<'_>, errors: &mut ErrorList) {
+fn validate_shares(level: &FieldView<'_>, errors: &mut ErrorList) {
     let shares = level.field("nominalConcurrencyShares");
     if shares.int().is_some_and(|shares| shares < 0) {
         shares.invalid(errors, "must be a non-negative integer");
@@ -99,7 +106,7 @@ fn validate_shares(level: &View<'_>, errors: &mut ErrorList) {
     validate_lendable(level, errors);
 }
 
-fn validate_lendable(level: &View<'_>, errors: &mut ErrorList) {
+fn validate_lendable(level: &FieldView<'_>, errors: &mut ErrorList) {
     let lendable = level.field("lendablePercent");
     if lendable
         .int()
@@ -109,7 +116,7 @@ fn validate_lendable(level: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_limited(limited: &View<'_>, errors: &mut ErrorList) {
+fn validate_limited(limited: &FieldView<'_>, errors: &mut ErrorList) {
     let shares = limited.field("nominalConcurrencyShares");
     if shares.int().is_some_and(|shares| shares < 0) {
         shares.invalid(errors, "must be a non-negative integer");
@@ -122,7 +129,7 @@ fn validate_limited(limited: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_response(response: &View<'_>, errors: &mut ErrorList) {
+fn validate_response(response: &FieldView<'_>, errors: &mut ErrorList) {
     let (kind, queuing) = (response.field("type"), response.field("queuing"));
     match kind.str() {
         "Reject" if queuing.exists() => queuing.forbidden(
@@ -139,7 +146,7 @@ fn validate_response(response: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_queuing(queuing: &View<'_>, errors: &mut ErrorList) {
+fn validate_queuing(queuing: &FieldView<'_>, errors: &mut ErrorList) {
     let int = |name: &str| queuing.field(name).int().unwrap_or(0);
     let mut refuse = |name: &str, detail: String| {
         errors.push(Error::invalid(

@@ -1,9 +1,9 @@
-//! The words in which flow schemas and priority levels are refused.
+//! Tests of the validation errors of flow schemas and priority levels.
 
 use serde_json::{Value, json};
 
 use super::{flow_schema, priority_level_configuration};
-use crate::workloads::testing::{check_create, check_status_update, defaulted, with};
+use crate::validation_helpers::testing::{check_create, check_status_update, defaulted, with};
 
 fn schema() -> Value {
     json!({
@@ -19,7 +19,7 @@ fn schema() -> Value {
 }
 
 #[test]
-fn flow_schemas_are_checked() {
+fn flow_schemas_are_validated() {
     let check = |path: &str, value: Value, expect: &[&str]| {
         check_create(&flow_schema::kind(), &with(&schema(), path, value), expect);
     };
@@ -81,7 +81,7 @@ fn flow_schemas_are_checked() {
 }
 
 #[test]
-fn priority_levels_are_checked() {
+fn priority_levels_are_validated() {
     let check = |spec: Value, expect: &[&str]| {
         let object = json!({"metadata": {"name": "low"}, "spec": spec});
         check_create(&priority_level_configuration::kind(), &object, expect);
@@ -116,7 +116,7 @@ fn priority_levels_are_checked() {
 }
 
 #[test]
-fn conditions_have_a_type_each() {
+fn condition_types_are_required_and_unique() {
     let status = json!({"status": {"conditions": [{"type": "a"}, {"type": "a"}, {}]}});
     check_status_update(
         &flow_schema::kind(),

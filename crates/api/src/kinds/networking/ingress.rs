@@ -1,36 +1,50 @@
-//! Ingress.
+//! Declares `Ingress` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/networking/validation`.
 
 use rhumb_meta::field::{Error, ErrorList, Path};
-use rhumb_meta::validation::{self, Problems};
+use rhumb_meta::validation::{self, ValidationProblems};
 
 use super::ingress_class::validate_reference;
-use crate::gates::Feature;
-use crate::{Generation, Kind, Request, Rules, Scope, View, addresses, checks};
+use crate::feature_gates::Feature;
+use crate::{
+    FieldView, GenerationPolicy, Kind, ResourceScope, ResourceStrategy, StrategyContext, checks,
+    ip_addresses,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "networking.k8s.io",
         "v1",
         "Ingress",
         "ingresses",
         "io.k8s.api.networking.v1.Ingress",
     )
-    .short(&["ing"])
+    .short_names(&["ing"])
     .storage("ingress")
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .status()
-    .rules(IngressRules)
+    .strategy(IngressStrategy)
 }
 
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 #[derive(Debug)]
-struct IngressRules;
+struct IngressStrategy;
 
-impl Rules for IngressRules {
-    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
-        validate_spec(&object.field("spec"), &Accepted::default(), request, errors);
+impl ResourceStrategy for IngressStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        request: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        validate_spec(
+            &object.field("spec"),
+            &IngressValidationOptions::default(),
+            request,
+            errors,
+        );
         let metadata = object.field("metadata");
         let annotations = metadata.field("annotations");
         let annotation = annotations.key(CLASS_ANNOTATION);
@@ -50,20 +64,20 @@ impl Rules for IngressRules {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
-        let accepted = Accepted::of(&old.field("spec"), request);
-        validate_spec(&object.field("spec"), &accepted, request, errors);
+        let options = IngressValidationOptions::for_update_of(&old.field("spec"), request);
+        validate_spec(&object.field("spec"), &options, request, errors);
     }
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (status, old_status) = (object.field("status"), old.field("status"));
@@ -80,20 +94,25 @@ impl Rules for IngressRules {
         for point in balancer.field("ingress").items() {
             let (ip, hostname) = (point.field("ip"), point.field("hostname"));
             if !ip.is_empty() && !known.iter().any(|known| known == ip.str()) {
-                addresses::validate(&ip, is_strict, errors);
+                ip_addresses::validate(&ip, is_strict, errors);
             }
             if !hostname.is_empty() {
-                checks::problems(
+                checks::push_problems(
                     &hostname,
                     validation::dns1123_subdomain(hostname.str()),
                     errors,
                 );
-                refuse_address(&hostname, errors);
+                reject_ip_host(&hostname, errors);
             }
         }
     }
 
-    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         let metadata = object.field("metadata");
         let has_annotation = metadata.field("annotations").key(CLASS_ANNOTATION).exists();
         let has_class = object.field("spec").field("ingressClassName").exists();
@@ -105,39 +124,44 @@ impl Rules for IngressRules {
     }
 }
 
-/// What of an old ingress need not be judged again.
+/// Ratcheting: invalid values that an update may keep because the old ingress has them.
 #[derive(Default)]
-struct Accepted {
-    secret_names: bool,
-    wildcard_rules: bool,
+struct IngressValidationOptions {
+    allow_invalid_secret_names: bool,
+    allow_invalid_wildcard_rules: bool,
 }
 
-impl Accepted {
-    fn of(spec: &View<'_>, request: &Request<'_>) -> Accepted {
-        let mut accepted = Accepted::default();
+impl IngressValidationOptions {
+    fn for_update_of(
+        spec: &FieldView<'_>,
+        request: &StrategyContext<'_>,
+    ) -> IngressValidationOptions {
+        let mut options = IngressValidationOptions::default();
         for tls in spec.field("tls").items() {
-            accepted.secret_names |= !secret_problems(tls.field("secretName").str()).is_empty();
+            options.allow_invalid_secret_names |=
+                !secret_problems(tls.field("secretName").str()).is_empty();
         }
         for rule in spec.field("rules").items() {
             let mut wrong = ErrorList::new();
             validate_http(&rule.field("http"), request, &mut wrong);
-            accepted.wildcard_rules |= rule.field("host").str().contains('*') && !wrong.is_empty();
+            options.allow_invalid_wildcard_rules |=
+                rule.field("host").str().contains('*') && !wrong.is_empty();
         }
-        accepted
+        options
     }
 }
 
-fn secret_problems(name: &str) -> Problems {
+fn secret_problems(name: &str) -> ValidationProblems {
     if name.is_empty() {
-        return Problems::new();
+        return ValidationProblems::new();
     }
     validation::dns1123_subdomain(name)
 }
 
 fn validate_spec(
-    spec: &View<'_>,
-    accepted: &Accepted,
-    request: &Request<'_>,
+    spec: &FieldView<'_>,
+    options: &IngressValidationOptions,
+    request: &StrategyContext<'_>,
     errors: &mut ErrorList,
 ) {
     let (rules, backend) = (spec.field("rules"), spec.field("defaultBackend"));
@@ -151,25 +175,25 @@ fn validate_spec(
     for rule in rules.items() {
         let host = rule.field("host");
         if !host.is_empty() {
-            refuse_address(&host, errors);
-            checks::problems(&host, host_problems(host.str()), errors);
+            reject_ip_host(&host, errors);
+            checks::push_problems(&host, host_problems(host.str()), errors);
         }
-        if !(host.str().contains('*') && accepted.wildcard_rules) {
+        if !(host.str().contains('*') && options.allow_invalid_wildcard_rules) {
             validate_http(&rule.field("http"), request, errors);
         }
     }
     for tls in spec.field("tls").items() {
         for host in tls.field("hosts").items() {
-            checks::problems(&host, host_problems(host.str()), errors);
+            checks::push_problems(&host, host_problems(host.str()), errors);
         }
         let secret = tls.field("secretName");
-        if !accepted.secret_names {
-            checks::problems(&secret, secret_problems(secret.str()), errors);
+        if !options.allow_invalid_secret_names {
+            checks::push_problems(&secret, secret_problems(secret.str()), errors);
         }
     }
     let class = spec.field("ingressClassName");
     if class.exists() {
-        checks::problems(&class, validation::dns1123_subdomain(class.str()), errors);
+        checks::push_problems(&class, validation::dns1123_subdomain(class.str()), errors);
     }
 }
 
@@ -179,11 +203,11 @@ const WILDCARD_TEXT: &str = concat!(
     "regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 );
 
-fn host_problems(host: &str) -> Problems {
+fn host_problems(host: &str) -> ValidationProblems {
     if !host.contains('*') {
         return validation::dns1123_subdomain(host);
     }
-    let mut found = Problems::new();
+    let mut found = ValidationProblems::new();
     if host.len() > validation::DNS1123_SUBDOMAIN_MAX_BYTES {
         found.push("must be no more than 253 characters");
     }
@@ -197,13 +221,13 @@ fn host_problems(host: &str) -> Problems {
     found
 }
 
-fn refuse_address(host: &View<'_>, errors: &mut ErrorList) {
-    if addresses::parse_lax(host.str()).is_some() {
+fn reject_ip_host(host: &FieldView<'_>, errors: &mut ErrorList) {
+    if ip_addresses::parse_lax(host.str()).is_some() {
         checks::invalid_text(host, errors, "must be a DNS name, not an IP address");
     }
 }
 
-fn validate_http(http: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+fn validate_http(http: &FieldView<'_>, request: &StrategyContext<'_>, errors: &mut ErrorList) {
     if !http.exists() {
         return;
     }
@@ -220,7 +244,7 @@ fn validate_http(http: &View<'_>, request: &Request<'_>, errors: &mut ErrorList)
         match kind.str() {
             "Exact" | "Prefix" => validate_path(&path, errors),
             "ImplementationSpecific" if path.is_empty() => {}
-            "ImplementationSpecific" => validate_absolute(&path, errors),
+            "ImplementationSpecific" => validate_absolute_path(&path, errors),
             _ => checks::one_of(
                 &kind,
                 &["Exact", "ImplementationSpecific", "Prefix"],
@@ -231,14 +255,14 @@ fn validate_http(http: &View<'_>, request: &Request<'_>, errors: &mut ErrorList)
     }
 }
 
-fn validate_absolute(path: &View<'_>, errors: &mut ErrorList) {
+fn validate_absolute_path(path: &FieldView<'_>, errors: &mut ErrorList) {
     if !path.str().starts_with('/') {
         checks::invalid_text(path, errors, "must be an absolute path");
     }
 }
 
-fn validate_path(path: &View<'_>, errors: &mut ErrorList) {
-    validate_absolute(path, errors);
+fn validate_path(path: &FieldView<'_>, errors: &mut ErrorList) {
+    validate_absolute_path(path, errors);
     for part in ["//", "/./", "/../", "%2f", "%2F"] {
         if path.str().contains(part) {
             checks::invalid_text(path, errors, format!("must not contain '{part}'"));
@@ -251,7 +275,11 @@ fn validate_path(path: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_backend(backend: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+fn validate_backend(
+    backend: &FieldView<'_>,
+    request: &StrategyContext<'_>,
+    errors: &mut ErrorList,
+) {
     let (resource, service) = (backend.field("resource"), backend.field("service"));
     let mut refuse = |detail: &str| errors.push(Error::invalid(backend.path(), "", detail));
     match (resource.exists(), service.exists()) {
@@ -265,7 +293,11 @@ fn validate_backend(backend: &View<'_>, request: &Request<'_>, errors: &mut Erro
     }
 }
 
-fn validate_service(service: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+fn validate_service(
+    service: &FieldView<'_>,
+    request: &StrategyContext<'_>,
+    errors: &mut ErrorList,
+) {
     let name = service.field("name");
     if name.is_empty() {
         return name.required(errors, "");
@@ -276,17 +308,19 @@ fn validate_service(service: &View<'_>, request: &Request<'_>, errors: &mut Erro
     } else {
         validation::dns1035_label(name.str())
     };
-    checks::problems(&name, found, errors);
+    checks::push_problems(&name, found, errors);
 }
 
-fn validate_port(backend: &View<'_>, port: &View<'_>, errors: &mut ErrorList) {
+fn validate_port(backend: &FieldView<'_>, port: &FieldView<'_>, errors: &mut ErrorList) {
     let (name, number) = (port.field("name"), port.field("number"));
     match (name.is_empty(), number.is_empty()) {
         (false, false) => {
             let detail = "cannot set both port name & port number";
             errors.push(Error::invalid(backend.path(), "", detail));
         }
-        (false, true) => checks::problems(&name, checks::port_name_problems(name.str()), errors),
+        (false, true) => {
+            checks::push_problems(&name, checks::port_name_problems(name.str()), errors);
+        }
         (true, false) => checks::port_number(&number, errors),
         (true, true) => backend.required(errors, "port name or number is required"),
     }
@@ -308,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ingress_leads_somewhere() {
+    fn ingress_requires_a_default_backend_or_rules() {
         check(json!({"defaultBackend": backend()}), &[]);
         check(
             json!({}),

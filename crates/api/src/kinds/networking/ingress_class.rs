@@ -1,30 +1,38 @@
-//! IngressClass.
+//! Declares `IngressClass` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/networking/validation`.
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
-use crate::{Generation, Kind, Request, Rules, Scope, View, checks};
+use crate::{
+    FieldView, GenerationPolicy, Kind, ResourceScope, ResourceStrategy, StrategyContext, checks,
+};
 
 const CONTROLLER_MAX_BYTES: usize = 250;
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "networking.k8s.io",
         "v1",
         "IngressClass",
         "ingressclasses",
         "io.k8s.api.networking.v1.IngressClass",
     )
-    .generation(Generation::Of(&["spec"]))
-    .rules(IngressClassRules)
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
+    .strategy(IngressClassStrategy)
 }
 
 #[derive(Debug)]
-struct IngressClassRules;
+struct IngressClassStrategy;
 
-impl Rules for IngressClassRules {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for IngressClassStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let spec = object.field("spec");
         validate_controller(&spec.field("controller"), errors);
         let parameters = spec.field("parameters");
@@ -36,9 +44,9 @@ impl Rules for IngressClassRules {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old) = (object.field("spec"), old.field("spec"));
@@ -47,8 +55,8 @@ impl Rules for IngressClassRules {
     }
 }
 
-/// A domain, and a path below it.
-fn validate_controller(controller: &View<'_>, errors: &mut ErrorList) {
+/// Validates a domain-prefixed path.
+fn validate_controller(controller: &FieldView<'_>, errors: &mut ErrorList) {
     if controller.len() > CONTROLLER_MAX_BYTES {
         errors.push(Error::too_long(controller.path(), CONTROLLER_MAX_BYTES));
     }
@@ -72,23 +80,23 @@ fn validate_controller(controller: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Checks a reference to an object of any kind.
-pub(super) fn validate_reference(reference: &View<'_>, errors: &mut ErrorList) {
+/// Validates a reference to an object of any kind.
+pub(super) fn validate_reference(reference: &FieldView<'_>, errors: &mut ErrorList) {
     let group = reference.field("apiGroup");
     if group.exists() {
-        checks::problems(&group, validation::dns1123_subdomain(group.str()), errors);
+        checks::push_problems(&group, validation::dns1123_subdomain(group.str()), errors);
     }
     for name in ["kind", "name"] {
         let field = reference.field(name);
         if field.is_empty() {
             field.required(errors, "");
         } else {
-            checks::problems(&field, validation::path_segment_name(field.str()), errors);
+            checks::push_problems(&field, validation::path_segment_name(field.str()), errors);
         }
     }
 }
 
-fn validate_scope(parameters: &View<'_>, errors: &mut ErrorList) {
+fn validate_scope(parameters: &FieldView<'_>, errors: &mut ErrorList) {
     let (scope, namespace) = (parameters.field("scope"), parameters.field("namespace"));
     match scope.opt_str() {
         None => scope.required(errors, ""),
@@ -96,7 +104,7 @@ fn validate_scope(parameters: &View<'_>, errors: &mut ErrorList) {
             namespace.required(errors, "`parameters.scope` is set to 'Namespace'");
         }
         Some("Namespace") => {
-            checks::problems(
+            checks::push_problems(
                 &namespace,
                 validation::dns1123_label(namespace.str()),
                 errors,
@@ -117,7 +125,7 @@ mod tests {
     use crate::testing::{check_create, check_update, kind};
 
     #[test]
-    fn classes_name_their_controller_and_parameters() {
+    fn controller_and_parameters_are_validated() {
         let class = kind("networking.k8s.io", "IngressClass");
         let good = json!({"spec": {"controller": "example.com/a"}});
         check_create(&class, good.clone(), &[]);

@@ -1,33 +1,42 @@
-//! IPAddress.
+//! Declares `IPAddress` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/networking/validation`.
 
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::validation;
 
-use crate::{Kind, NameRule, Request, Rules, Scope, View, addresses, checks};
+use crate::{
+    FieldView, Kind, NameRule, ResourceScope, ResourceStrategy, StrategyContext, checks,
+    ip_addresses,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "networking.k8s.io",
         "v1",
         "IPAddress",
         "ipaddresses",
         "io.k8s.api.networking.v1.IPAddress",
     )
-    .short(&["ip"])
-    .names(NameRule::Own)
-    .rules(AddressRules)
+    .short_names(&["ip"])
+    .names(NameRule::KindSpecific)
+    .strategy(IpAddressStrategy)
 }
 
 #[derive(Debug)]
-struct AddressRules;
+struct IpAddressStrategy;
 
-impl Rules for AddressRules {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for IpAddressStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let metadata = object.field("metadata");
         let name = metadata.field("name");
         if !name.is_empty() {
-            addresses::validate_canonical(&name, errors);
+            ip_addresses::validate_canonical(&name, errors);
         }
         let spec = object.field("spec");
         let parent = spec.field("parentRef");
@@ -36,22 +45,22 @@ impl Rules for AddressRules {
         }
         let group = parent.field("group");
         if !group.is_empty() {
-            checks::problems(&group, validation::dns1123_subdomain(group.str()), errors);
+            checks::push_problems(&group, validation::dns1123_subdomain(group.str()), errors);
         }
         for (name, is_required) in [("resource", true), ("name", true), ("namespace", false)] {
             let field = parent.field(name);
             if is_required && field.is_empty() {
                 field.required(errors, "");
             }
-            checks::problems(&field, validation::path_segment_name(field.str()), errors);
+            checks::push_problems(&field, validation::path_segment_name(field.str()), errors);
         }
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old) = (object.field("spec"), old.field("spec"));
@@ -66,7 +75,7 @@ mod tests {
     use crate::testing::{check_create, kind};
 
     #[test]
-    fn addresses_are_named_by_themselves() {
+    fn ip_address_name_is_the_canonical_address() {
         let address = kind("networking.k8s.io", "IPAddress");
         let named = |name: &str| json!({"metadata": {"name": name}, "spec": {"parentRef": {"resource": "services", "name": "a"}}});
         check_create(&address, named("2001:db8::1"), &[]);

@@ -1,126 +1,159 @@
-//! NetworkPolicy.
+//! Declares `NetworkPolicy` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/networking/validation`.
 
-mod versions;
+mod min_version;
 
 use rhumb_meta::field::{Error, ErrorList};
 
-use crate::addresses::{self, Block};
-use crate::gates::Feature;
-use crate::network_policies::Catalog;
-use crate::{Generation, Kind, Object, Request, Rules, Scope, View, checks, conditions, selectors};
+use crate::feature_gates::Feature;
+use crate::ip_addresses::{self, CidrBlock};
+use crate::network_policy_versions::FeatureCatalog;
+use crate::{
+    FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    StrategyContext, checks, conditions, selectors,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "networking.k8s.io",
         "v1",
         "NetworkPolicy",
         "networkpolicies",
         "io.k8s.api.networking.v1.NetworkPolicy",
     )
-    .short(&["netpol"])
-    .generation(Generation::Of(&["spec"]))
-    .known_fields_only(
+    .short_names(&["netpol"])
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
+    .reject_unknown_fields(
         Feature::NetworkPolicyVersioning,
         "network policies are always read strictly: without some of its fields, one would mean something else",
     )
-    .mend(versions::mend)
+    .read_fixup(min_version::fill_missing_min_version)
     .status()
-    .rules(NetworkPolicyRules {
-        catalog: Catalog::builtin(),
+    .strategy(NetworkPolicyStrategy {
+        catalog: FeatureCatalog::builtin(),
     })
 }
 
 #[derive(Debug)]
-struct NetworkPolicyRules {
-    catalog: Catalog,
+struct NetworkPolicyStrategy {
+    catalog: FeatureCatalog,
 }
 
-fn has_versions(request: &Request<'_>) -> bool {
+fn versioning_enabled(request: &StrategyContext<'_>) -> bool {
     request.gates.enabled(Feature::NetworkPolicyVersioning)
 }
 
-/// What of an old policy need not be judged again.
-struct Accepted {
-    blocks: Vec<String>,
+/// Ratcheting: invalid values that an update may keep because the old policy has them.
+struct NetworkPolicyValidationOptions {
+    accepted_blocks: Vec<String>,
     selectors: selectors::Options,
-    /// Whether blocks must be written as they should be.
+    /// Whether CIDRs must be canonical.
     is_strict: bool,
-    /// Whether a block may have bits beyond its prefix: whoever enforces the policy tells how it is read.
-    may_be_ambiguous: bool,
+    /// Whether a CIDR may have host bits set: with versioning, the policy agent reports how it reads them.
+    allow_host_bits: bool,
 }
 
-impl Accepted {
-    fn new(blocks: Vec<String>, selectors: selectors::Options, request: &Request<'_>) -> Accepted {
-        Accepted {
-            blocks,
+impl NetworkPolicyValidationOptions {
+    fn new(
+        accepted_blocks: Vec<String>,
+        selectors: selectors::Options,
+        request: &StrategyContext<'_>,
+    ) -> NetworkPolicyValidationOptions {
+        NetworkPolicyValidationOptions {
+            accepted_blocks,
             selectors,
             is_strict: request.gates.enabled(Feature::StrictIPCIDRValidation),
-            may_be_ambiguous: has_versions(request),
+            allow_host_bits: versioning_enabled(request),
         }
     }
 }
 
-impl Rules for NetworkPolicyRules {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        versions::prepare(object, None, &self.catalog, request);
+impl ResourceStrategy for NetworkPolicyStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
+        min_version::prepare(object, None, &self.catalog, request);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        versions::prepare(object, Some(old), &self.catalog, request);
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        min_version::prepare(object, Some(old), &self.catalog, request);
     }
 
-    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
-        let accepted = Accepted::new(Vec::new(), selectors::Options::default(), request);
-        validate_spec(&object.field("spec"), &accepted, errors);
-        versions::validate(object, None, &self.catalog, request, errors);
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        request: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let options =
+            NetworkPolicyValidationOptions::new(Vec::new(), selectors::Options::default(), request);
+        validate_spec(&object.field("spec"), &options, errors);
+        min_version::validate(object, None, &self.catalog, request, errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let old_spec = old.field("spec");
         let selector = old_spec.field("podSelector");
         let mut blocks = Vec::new();
         for_each_block(&old_spec, |block| blocks.push(block.str().to_owned()));
-        let accepted = Accepted::new(blocks, checks::selector_options([&selector]), request);
-        validate_spec(&object.field("spec"), &accepted, errors);
-        versions::validate(object, Some(old), &self.catalog, request, errors);
+        let options = NetworkPolicyValidationOptions::new(
+            blocks,
+            checks::selector_validation_options([&selector]),
+            request,
+        );
+        validate_spec(&object.field("spec"), &options, errors);
+        min_version::validate(object, Some(old), &self.catalog, request, errors);
     }
 
-    /// Without the gate nobody gets a status who has none.
-    fn prepare_status_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        if !has_versions(request) && !old.contains_key("status") {
+    /// Drops the status while the gate is disabled, unless the old object has one.
+    fn prepare_status_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        if !versioning_enabled(request) && !old.contains_key("status") {
             object.remove("status");
         }
     }
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let status = object.field("status");
-        conditions::validate_brief(&status.field("conditions"), errors);
+        conditions::validate_type_and_status(&status.field("conditions"), errors);
     }
 
-    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        _: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         for_each_block(&object.field("spec"), |block| {
-            addresses::warn_block(block, warnings);
+            ip_addresses::warn_cidr(block, warnings);
         });
     }
 }
 
-/// The two lists of rules, and where their peers are.
+/// The two lists of rules, and the field with their peers.
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 
-fn for_each_block(spec: &View<'_>, mut see: impl FnMut(&View<'_>)) {
+fn for_each_block(spec: &FieldView<'_>, mut see: impl FnMut(&FieldView<'_>)) {
     for (direction, peers) in DIRECTIONS {
         for rule in spec.field(direction).items() {
             for peer in rule.field(peers).items() {
@@ -137,16 +170,20 @@ fn for_each_block(spec: &View<'_>, mut see: impl FnMut(&View<'_>)) {
     }
 }
 
-fn validate_spec(spec: &View<'_>, accepted: &Accepted, errors: &mut ErrorList) {
+fn validate_spec(
+    spec: &FieldView<'_>,
+    options: &NetworkPolicyValidationOptions,
+    errors: &mut ErrorList,
+) {
     let selector = spec.field("podSelector");
-    selectors::validate_label_selector(&selector, accepted.selectors, errors);
+    selectors::validate_label_selector(&selector, options.selectors, errors);
     for (direction, peers) in DIRECTIONS {
         for rule in spec.field(direction).items() {
             for port in rule.field("ports").items() {
                 validate_port(&port, errors);
             }
             for peer in rule.field(peers).items() {
-                validate_peer(&peer, accepted, errors);
+                validate_peer(&peer, options, errors);
             }
         }
     }
@@ -159,7 +196,7 @@ fn validate_spec(spec: &View<'_>, accepted: &Accepted, errors: &mut ErrorList) {
     }
 }
 
-fn validate_port(port: &View<'_>, errors: &mut ErrorList) {
+fn validate_port(port: &FieldView<'_>, errors: &mut ErrorList) {
     let protocol = port.field("protocol");
     if protocol.exists() {
         checks::one_of(&protocol, &["TCP", "UDP", "SCTP"], errors);
@@ -169,11 +206,11 @@ fn validate_port(port: &View<'_>, errors: &mut ErrorList) {
         if last.exists() {
             last.invalid(errors, "may not be specified when `port` is non-numeric");
         }
-        checks::problems(&first, checks::port_name_problems(name), errors);
+        checks::push_problems(&first, checks::port_name_problems(name), errors);
     } else if let Some(number) = first.int() {
         checks::port_number(&first, errors);
         if last.int().is_some_and(|last| last < number) {
-            // As upstream, the first port is shown.
+            // As upstream, the reported value is the first port.
             let detail = "must be greater than or equal to `port`";
             errors.push(Error::invalid(last.path(), number, detail));
         }
@@ -185,18 +222,22 @@ fn validate_port(port: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_peer(peer: &View<'_>, accepted: &Accepted, errors: &mut ErrorList) {
+fn validate_peer(
+    peer: &FieldView<'_>,
+    options: &NetworkPolicyValidationOptions,
+    errors: &mut ErrorList,
+) {
     let mut selectors_set = 0;
     for name in ["podSelector", "namespaceSelector"] {
         let selector = peer.field(name);
         if selector.exists() {
             selectors_set += 1;
-            selectors::validate_label_selector(&selector, accepted.selectors, errors);
+            selectors::validate_label_selector(&selector, options.selectors, errors);
         }
     }
     let block = peer.field("ipBlock");
     if block.exists() {
-        validate_block(&block, accepted, errors);
+        validate_block(&block, options, errors);
     }
     match (selectors_set, block.exists()) {
         (0, false) => peer.required(errors, "must specify a peer"),
@@ -205,18 +246,22 @@ fn validate_peer(peer: &View<'_>, accepted: &Accepted, errors: &mut ErrorList) {
     }
 }
 
-fn validate_block(block: &View<'_>, accepted: &Accepted, errors: &mut ErrorList) {
+fn validate_block(
+    block: &FieldView<'_>,
+    options: &NetworkPolicyValidationOptions,
+    errors: &mut ErrorList,
+) {
     let cidr = block.field("cidr");
     if cidr.is_empty() {
         return cidr.required(errors, "");
     }
-    validate_cidr(&cidr, accepted, errors);
-    let Some(outer) = Block::parse_lax(cidr.str()) else {
+    validate_cidr(&cidr, options, errors);
+    let Some(outer) = CidrBlock::parse_lax(cidr.str()) else {
         return;
     };
     for except in block.field("except").items() {
-        validate_cidr(&except, accepted, errors);
-        if let Some(inner) = Block::parse_lax(except.str())
+        validate_cidr(&except, options, errors);
+        if let Some(inner) = CidrBlock::parse_lax(except.str())
             && (!outer.contains(inner) || outer.masked().prefix >= inner.masked().prefix)
         {
             checks::invalid_text(&except, errors, "must be a strict subset of `cidr`");
@@ -224,14 +269,22 @@ fn validate_block(block: &View<'_>, accepted: &Accepted, errors: &mut ErrorList)
     }
 }
 
-fn validate_cidr(cidr: &View<'_>, accepted: &Accepted, errors: &mut ErrorList) {
-    if accepted.blocks.iter().any(|known| known == cidr.str()) {
+fn validate_cidr(
+    cidr: &FieldView<'_>,
+    options: &NetworkPolicyValidationOptions,
+    errors: &mut ErrorList,
+) {
+    if options
+        .accepted_blocks
+        .iter()
+        .any(|known| known == cidr.str())
+    {
         return;
     }
-    if accepted.may_be_ambiguous {
-        addresses::validate_written_block(cidr, accepted.is_strict, errors);
+    if options.allow_host_bits {
+        ip_addresses::validate_cidr_with_host_bits(cidr, options.is_strict, errors);
     } else {
-        addresses::validate_block(cidr, accepted.is_strict, errors);
+        ip_addresses::validate_cidr(cidr, options.is_strict, errors);
     }
 }
 

@@ -1,15 +1,16 @@
-//! ServiceCIDR.
+//! Declares `ServiceCIDR` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/networking/validation`.
 
 use std::collections::BTreeMap;
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 
-use crate::addresses::{self, Block};
-use crate::{Kind, Request, Rules, Scope, View, checks};
+use crate::ip_addresses::{self, CidrBlock};
+use crate::{FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext, checks};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "networking.k8s.io",
         "v1",
         "ServiceCIDR",
@@ -17,25 +18,30 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.networking.v1.ServiceCIDR",
     )
     .status()
-    .status_keeps(crate::kind::ALL_OF_METADATA)
-    .rules(ServiceCidrRules)
+    .status_update_preserves(crate::kind::USER_METADATA_FIELDS)
+    .strategy(ServiceCidrStrategy)
 }
 
 #[derive(Debug)]
-struct ServiceCidrRules;
+struct ServiceCidrStrategy;
 
-impl Rules for ServiceCidrRules {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for ServiceCidrStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let spec = object.field("spec");
         validate_blocks(&spec.field("cidrs"), errors);
     }
 
-    /// A second block may be added, for the other family; nothing else changes.
+    /// Allows only the addition of a second CIDR, of the other family.
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old) = (object.field("spec"), old.field("spec"));
@@ -53,12 +59,12 @@ impl Rules for ServiceCidrRules {
     }
 }
 
-fn validate_blocks(blocks: &View<'_>, errors: &mut ErrorList) {
+fn validate_blocks(blocks: &FieldView<'_>, errors: &mut ErrorList) {
     if blocks.is_empty() {
         return blocks.required(errors, "at least one CIDR required");
     }
     if blocks.len() > 2 {
-        // Upstream shows the specification around them, under the name it has inside.
+        // Upstream reports the whole spec, with its Go field name.
         let shown = BadValue::json(&BTreeMap::from([("CIDRs", blocks.value())]));
         errors.push(Error::invalid(
             blocks.path(),
@@ -68,11 +74,11 @@ fn validate_blocks(blocks: &View<'_>, errors: &mut ErrorList) {
         return;
     }
     for block in blocks.items() {
-        addresses::validate_canonical_block(&block, errors);
+        ip_addresses::validate_canonical_cidr(&block, errors);
     }
     let families: Vec<bool> = blocks
         .items()
-        .filter_map(|block| Some(Block::parse_lax(block.str())?.is_v6()))
+        .filter_map(|block| Some(CidrBlock::parse_lax(block.str())?.is_v6()))
         .collect();
     if let [first, second] = families.as_slice()
         && first == second
@@ -93,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_block_of_each_family() {
+    fn at_most_one_cidr_per_ip_family_is_allowed() {
         let check = |list: Value, want: &[&str]| {
             check_create(
                 &kind("networking.k8s.io", "ServiceCIDR"),
@@ -128,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_block_may_come() {
+    fn adding_a_second_cidr_is_allowed() {
         let check = |patch: Value, want: &[&str]| {
             let cidrs = kind("networking.k8s.io", "ServiceCIDR");
             check_update(&cidrs, blocks(json!(["10.0.0.0/16"])), blocks(patch), want);

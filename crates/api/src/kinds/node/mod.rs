@@ -1,4 +1,4 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `node.k8s.io`, one module each.
 
 mod runtime_class;
 

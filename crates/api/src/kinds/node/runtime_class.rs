@@ -1,44 +1,52 @@
-//! RuntimeClass.
+//! Declares `RuntimeClass` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/node/validation`.
 
 use std::collections::HashSet;
 
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::validation;
 
-use crate::workloads::checks;
-use crate::{Kind, Request, Rules, Scope, View, resource_names, selectors};
+use crate::validation_helpers::checks;
+use crate::{
+    FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext, resource_names, selectors,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "node.k8s.io",
         "v1",
         "RuntimeClass",
         "runtimeclasses",
         "io.k8s.api.node.v1.RuntimeClass",
     )
-    .any_finalizers()
-    .updates_create()
-    .updates_need_version()
-    .rules(RuntimeClass)
+    .allow_any_finalizer()
+    .creates_on_update()
+    .requires_resource_version()
+    .strategy(RuntimeClassStrategy)
 }
 
 #[derive(Debug)]
-struct RuntimeClass;
+struct RuntimeClassStrategy;
 
-impl Rules for RuntimeClass {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for RuntimeClassStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let handler = object.field("handler");
         if handler.is_empty() {
             handler.required(errors, "");
         } else {
-            checks::problems(&handler, validation::dns1123_label(handler.str()), errors);
+            checks::push_problems(&handler, validation::dns1123_label(handler.str()), errors);
         }
         let overhead = object.field("overhead");
-        // Upstream checks the overhead as the limits of a container, and names it so.
+        // Upstream validates the overhead as the limits of a container, and reports that path.
         for (name, amount) in overhead.field("podFixed").entries() {
             let limits = overhead.field("limits");
-            let at = View::at(amount.value(), limits.path().key(name));
+            let at = FieldView::at(amount.value(), limits.path().key(name));
             resource_names::validate_for_container(name, &at, errors);
             resource_names::validate_amount(name, &at, errors);
         }
@@ -49,9 +57,9 @@ impl Rules for RuntimeClass {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         self.validate_create(object, request, errors);
@@ -59,8 +67,8 @@ impl Rules for RuntimeClass {
     }
 }
 
-/// None twice.
-fn validate_tolerations(tolerations: &View<'_>, errors: &mut ErrorList) {
+/// Rejects invalid and duplicate tolerations.
+fn validate_tolerations(tolerations: &FieldView<'_>, errors: &mut ErrorList) {
     let mut seen = HashSet::new();
     for toleration in tolerations.items() {
         let key = ["key", "operator", "value", "effect"]
@@ -76,10 +84,10 @@ mod tests {
     use serde_json::json;
 
     use super::kind;
-    use crate::workloads::testing::{check_create, check_update};
+    use crate::validation_helpers::testing::{check_create, check_update};
 
     #[test]
-    fn a_class_names_its_handler_for_good() {
+    fn handler_is_required_and_immutable() {
         let class = json!({"handler": "fast"});
         check_create(&kind(), &class, &[]);
         check_create(&kind(), &json!({}), &["handler: Required value"]);

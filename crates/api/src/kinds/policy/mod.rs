@@ -1,4 +1,4 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `policy`, one module each.
 
 mod pod_disruption_budget;
 

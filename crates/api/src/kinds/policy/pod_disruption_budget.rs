@@ -1,57 +1,64 @@
-//! PodDisruptionBudget.
+//! Declares `PodDisruptionBudget` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/policy/validation`.
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    Generation, Kind, NameRule, Request, Rules, Scope, View, checks, conditions, selectors,
+    FieldView, GenerationPolicy, Kind, NameRule, ResourceScope, ResourceStrategy, StrategyContext,
+    checks, conditions, selectors,
 };
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "policy",
         "v1",
         "PodDisruptionBudget",
         "poddisruptionbudgets",
         "io.k8s.api.policy.v1.PodDisruptionBudget",
     )
-    .short(&["pdb"])
+    .short_names(&["pdb"])
     .names(NameRule::PathSegment)
-    .any_finalizers()
-    .generation(Generation::Of(&["spec"]))
-    .updates_need_version()
+    .allow_any_finalizer()
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
+    .requires_resource_version()
     .status()
-    .rules(BudgetRules)
+    .strategy(PodDisruptionBudgetStrategy)
 }
 
 #[derive(Debug)]
-struct BudgetRules;
+struct PodDisruptionBudgetStrategy;
 
-impl Rules for BudgetRules {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for PodDisruptionBudgetStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_spec(&object.field("spec"), selectors::Options::default(), errors);
     }
 
-    /// A selector that was wrong when it was stored may keep values that no label can have.
+    /// A selector that was stored with invalid label values may keep them.
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let old = old.field("spec");
-        let options = checks::selector_options([&old.field("selector")]);
+        let options = checks::selector_validation_options([&old.field("selector")]);
         validate_spec(&object.field("spec"), options, errors);
     }
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let status = object.field("status");
@@ -67,24 +74,24 @@ impl Rules for BudgetRules {
     }
 }
 
-/// A specification as errors show it: under the names that upstream has inside.
+/// Spec as rendered in errors, with upstream's Go field names.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Shown<'a> {
+struct BudgetSpecBadValue<'a> {
     min_available: Option<&'a Value>,
     selector: Option<&'a Value>,
     max_unavailable: Option<&'a Value>,
     unhealthy_pod_eviction_policy: Option<&'a Value>,
 }
 
-fn validate_spec(spec: &View<'_>, options: selectors::Options, errors: &mut ErrorList) {
+fn validate_spec(spec: &FieldView<'_>, options: selectors::Options, errors: &mut ErrorList) {
     let (least, most) = (spec.field("minAvailable"), spec.field("maxUnavailable"));
     let (selector, policy) = (
         spec.field("selector"),
         spec.field("unhealthyPodEvictionPolicy"),
     );
     if least.exists() && most.exists() {
-        let shown = Shown {
+        let shown = BudgetSpecBadValue {
             min_available: least.value(),
             selector: selector.value(),
             max_unavailable: most.value(),
@@ -115,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_both_amounts_is_set() {
+    fn min_available_and_max_unavailable_are_exclusive() {
         check(json!({"minAvailable": 1}), &[]);
         check(
             json!({"maxUnavailable": "50%", "selector": {"matchLabels": {"a": "b"}}}),
@@ -132,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_in_bounds() {
+    fn min_available_and_max_unavailable_are_in_bounds() {
         check(
             json!({"minAvailable": -1}),
             &["spec.minAvailable: Invalid value: -1: must be greater than or equal to 0"],
@@ -157,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_counts_up_from_zero() {
+    fn status_counts_and_conditions_are_validated() {
         check_status(
             &kind("policy", "PodDisruptionBudget"),
             json!({}),

@@ -1,11 +1,12 @@
-//! ClusterRole.
+//! Declares `ClusterRole` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/rbac/validation`.
 
-use super::rules::RoleRules;
-use crate::{Kind, NameRule, Scope};
+use super::strategy::RoleStrategy;
+use crate::{Kind, NameRule, ResourceScope};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "rbac.authorization.k8s.io",
         "v1",
         "ClusterRole",
@@ -13,8 +14,8 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.rbac.v1.ClusterRole",
     )
     .names(NameRule::PathSegment)
-    .updates_create()
-    .rules(RoleRules {
+    .creates_on_update()
+    .strategy(RoleStrategy {
         is_namespaced: false,
     })
 }

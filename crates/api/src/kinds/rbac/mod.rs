@@ -1,10 +1,10 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `rbac.authorization.k8s.io`, one module each.
 
 mod cluster_role;
 mod cluster_role_binding;
 mod role;
 mod role_binding;
-mod rules;
+mod strategy;
 
 use crate::Kind;
 

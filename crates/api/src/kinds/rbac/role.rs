@@ -1,11 +1,11 @@
-//! Role.
+//! Declares `Role` and its strategy: preparation, validation and warnings, as in upstream's `pkg/apis/rbac/validation`.
 
-use super::rules::RoleRules;
-use crate::{Kind, NameRule, Scope};
+use super::strategy::RoleStrategy;
+use crate::{Kind, NameRule, ResourceScope};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "rbac.authorization.k8s.io",
         "v1",
         "Role",
@@ -13,8 +13,8 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.rbac.v1.Role",
     )
     .names(NameRule::PathSegment)
-    .updates_create()
-    .rules(RoleRules {
+    .creates_on_update()
+    .strategy(RoleStrategy {
         is_namespaced: true,
     })
 }

@@ -1,11 +1,12 @@
-//! RoleBinding.
+//! Declares `RoleBinding` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/rbac/validation`.
 
-use super::rules::BindingRules;
-use crate::{Kind, NameRule, Scope};
+use super::strategy::RoleBindingStrategy;
+use crate::{Kind, NameRule, ResourceScope};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "rbac.authorization.k8s.io",
         "v1",
         "RoleBinding",
@@ -13,8 +14,8 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.rbac.v1.RoleBinding",
     )
     .names(NameRule::PathSegment)
-    .updates_create()
-    .rules(BindingRules {
+    .creates_on_update()
+    .strategy(RoleBindingStrategy {
         is_namespaced: true,
     })
 }

@@ -1,10 +1,10 @@
-//! DeviceClass.
+//! Declares `DeviceClass`, which has no strategy of its own.
 
-use crate::{Generation, Kind, Scope};
+use crate::{GenerationPolicy, Kind, ResourceScope};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "resource.k8s.io",
         "v1",
         "DeviceClass",
@@ -12,5 +12,5 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.resource.v1.DeviceClass",
     )
     .returns_deleted()
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
 }

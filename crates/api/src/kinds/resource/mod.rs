@@ -1,4 +1,4 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `resource.k8s.io`, one module each.
 
 mod device_class;
 mod resource_claim;

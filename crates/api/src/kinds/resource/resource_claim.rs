@@ -1,15 +1,16 @@
-//! ResourceClaim.
+//! Declares `ResourceClaim` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/resource/validation`.
 
 use std::collections::HashSet;
 
 use rhumb_meta::field::{Error, ErrorList};
 
-use crate::workloads::checks;
-use crate::{Kind, Request, Rules, Scope, View};
+use crate::validation_helpers::checks;
+use crate::{FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "resource.k8s.io",
         "v1",
         "ResourceClaim",
@@ -18,21 +19,21 @@ pub(super) fn kind() -> Kind {
     )
     .returns_deleted()
     .status()
-    .status_keeps(crate::kind::ALL_OF_METADATA)
-    .rules(ResourceClaim)
+    .status_update_preserves(crate::kind::USER_METADATA_FIELDS)
+    .strategy(ResourceClaimStrategy)
 }
 
 const CONSUMERS_MAX: usize = 256;
 
 #[derive(Debug)]
-struct ResourceClaim;
+struct ResourceClaimStrategy;
 
-impl Rules for ResourceClaim {
+impl ResourceStrategy for ResourceClaimStrategy {
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         checks::immutable(&object.field("spec"), &old.field("spec"), errors);
@@ -40,9 +41,9 @@ impl Rules for ResourceClaim {
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (status, before) = (object.field("status"), old.field("status"));
@@ -53,7 +54,7 @@ impl Rules for ResourceClaim {
         if !reserved.is_empty() && !allocation.exists() {
             reserved.forbidden(errors, "may not be specified when `allocated` is not set");
         } else if metadata.field("deletionTimestamp").exists() {
-            validate_no_more_consumers(&reserved, &before.field("reservedFor"), errors);
+            validate_no_new_consumers(&reserved, &before.field("reservedFor"), errors);
         }
         if allocation.exists() && allocated.exists() {
             checks::immutable(&allocation, &allocated, errors);
@@ -61,7 +62,7 @@ impl Rules for ResourceClaim {
     }
 }
 
-fn validate_consumers(reserved: &View<'_>, errors: &mut ErrorList) {
+fn validate_consumers(reserved: &FieldView<'_>, errors: &mut ErrorList) {
     if reserved.len() > CONSUMERS_MAX {
         let count = Some(reserved.len());
         errors.push(Error::too_many(reserved.path(), count, CONSUMERS_MAX));
@@ -81,9 +82,17 @@ fn validate_consumers(reserved: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A claim that is to go takes nobody on.
-fn validate_no_more_consumers(reserved: &View<'_>, before: &View<'_>, errors: &mut ErrorList) {
-    let is_known = |consumer: &View<'_>| before.items().any(|old| checks::same(&old, consumer));
+/// Rejects new consumers of a claim that is being deleted.
+fn validate_no_new_consumers(
+    reserved: &FieldView<'_>,
+    before: &FieldView<'_>,
+    errors: &mut ErrorList,
+) {
+    let is_known = |consumer: &FieldView<'_>| {
+        before
+            .items()
+            .any(|old| checks::semantically_equal(&old, consumer))
+    };
     if !reserved.items().all(|consumer| is_known(&consumer)) {
         reserved.forbidden(
             errors,

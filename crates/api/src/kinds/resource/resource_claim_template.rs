@@ -1,13 +1,14 @@
-//! ResourceClaimTemplate.
+//! Declares `ResourceClaimTemplate` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/resource/validation`.
 
 use rhumb_meta::field::ErrorList;
 
-use crate::workloads::checks;
-use crate::{Kind, Request, Rules, Scope, View};
+use crate::validation_helpers::checks;
+use crate::{FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "resource.k8s.io",
         "v1",
         "ResourceClaimTemplate",
@@ -15,18 +16,18 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.resource.v1.ResourceClaimTemplate",
     )
     .returns_deleted()
-    .rules(ResourceClaimTemplate)
+    .strategy(ResourceClaimTemplateStrategy)
 }
 
 #[derive(Debug)]
-struct ResourceClaimTemplate;
+struct ResourceClaimTemplateStrategy;
 
-impl Rules for ResourceClaimTemplate {
+impl ResourceStrategy for ResourceClaimTemplateStrategy {
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         checks::immutable(&object.field("spec"), &old.field("spec"), errors);

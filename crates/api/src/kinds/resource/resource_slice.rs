@@ -1,4 +1,5 @@
-//! ResourceSlice.
+//! Declares `ResourceSlice` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/resource/validation`.
 
 use std::collections::HashSet;
 
@@ -6,14 +7,15 @@ use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 use serde_json::Value;
 
-use crate::workloads::checks;
+use crate::validation_helpers::checks;
 use crate::{
-    Generation, Kind, Object, Request, Rules, Scope, Selectable, Selected, View, edit, fields, pods,
+    FieldSource, FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    SelectableField, StrategyContext, fields, object_edit, pods,
 };
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "resource.k8s.io",
         "v1",
         "ResourceSlice",
@@ -21,23 +23,23 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.resource.v1.ResourceSlice",
     )
     .returns_deleted()
-    .generation(Generation::Of(&["spec"]))
+    .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .indexed(&["spec.nodeName"])
     .selectable(&[
-        Selectable {
+        SelectableField {
             name: "spec.nodeName",
-            value: Selected::Text("spec.nodeName"),
+            value: FieldSource::StringAt("spec.nodeName"),
         },
-        Selectable {
+        SelectableField {
             name: "spec.driver",
-            value: Selected::Text("spec.driver"),
+            value: FieldSource::StringAt("spec.driver"),
         },
     ])
-    .rules(ResourceSlice)
+    .strategy(ResourceSliceStrategy)
 }
 
-/// The ways to say which nodes have the devices; one of them is taken.
-const NODES: &[&str] = &[
+/// Fields that select the nodes with access to the devices; exactly one is set.
+const NODE_FIELDS: &[&str] = &[
     "nodeName",
     "nodeSelector",
     "allNodes",
@@ -45,26 +47,36 @@ const NODES: &[&str] = &[
 ];
 
 #[derive(Debug)]
-struct ResourceSlice;
+struct ResourceSliceStrategy;
 
-impl Rules for ResourceSlice {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        date_taints(object, request);
+impl ResourceStrategy for ResourceSliceStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
+        set_taint_times(object, request);
     }
 
-    fn prepare_update(&self, object: &mut Object, _: &Object, request: &Request<'_>) {
-        date_taints(object, request);
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        _: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        set_taint_times(object, request);
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_spec(&object.field("spec"), errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old) = (object.field("spec"), old.field("spec"));
@@ -77,24 +89,24 @@ impl Rules for ResourceSlice {
     }
 }
 
-/// A taint stands since it is first seen.
-fn date_taints(object: &mut Object, request: &Request<'_>) {
+/// Sets `timeAdded` of taints that do not have it.
+fn set_taint_times(object: &mut JsonObject, request: &StrategyContext<'_>) {
     let now = request.now.rfc3339().to_string();
     for device in fields::objects_mut(object, "spec.devices") {
         for taint in fields::objects_mut(device, "taints") {
-            edit::default(taint, "timeAdded", now.as_str());
+            object_edit::set_default(taint, "timeAdded", now.as_str());
         }
     }
 }
 
-fn validate_spec(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_spec(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let driver = spec.field("driver");
     if driver.is_empty() {
         driver.required(errors, "");
     } else {
-        checks::problems(&driver, validation::dns1123_subdomain(driver.str()), errors);
+        checks::push_problems(&driver, validation::dns1123_subdomain(driver.str()), errors);
     }
-    validate_nodes(spec, errors);
+    validate_node_fields(spec, errors);
     let devices = spec.field("devices");
     if spec.field("sharedCounters").exists() && devices.exists() {
         let detail = "only one of `sharedCounters` or `devices` is allowed";
@@ -109,13 +121,13 @@ fn validate_spec(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_nodes(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_node_fields(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let node = spec.field("nodeName");
     if node.exists() && node.is_empty() {
         let detail = "must be either unset or set to a non-empty string";
         checks::invalid_text(&node, errors, detail);
     } else if node.exists() {
-        checks::problems(&node, validation::dns1123_subdomain(node.str()), errors);
+        checks::push_problems(&node, validation::dns1123_subdomain(node.str()), errors);
     }
     let selector = spec.field("nodeSelector");
     if selector.exists() {
@@ -131,9 +143,9 @@ fn validate_nodes(spec: &View<'_>, errors: &mut ErrorList) {
             field.invalid(errors, "must be either unset or set to true");
         }
     }
-    let taken: Vec<String> = NODES
+    let taken: Vec<String> = NODE_FIELDS
         .iter()
-        .filter(|name| !spec.field(name).is_empty() || is_selector(spec, name))
+        .filter(|name| !spec.field(name).is_empty() || has_node_selector(spec, name))
         .map(|name| format!("`{name}`"))
         .collect();
     let choice = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
@@ -148,7 +160,7 @@ fn validate_nodes(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An empty selector is a selector.
-fn is_selector(spec: &View<'_>, name: &str) -> bool {
+/// An empty node selector counts as set.
+fn has_node_selector(spec: &FieldView<'_>, name: &str) -> bool {
     name == "nodeSelector" && spec.field(name).exists()
 }

@@ -1,12 +1,14 @@
-//! The words in which claims and slices of devices are refused.
+//! Tests of the validation errors of resource claims and slices.
 
 use serde_json::{Value, json};
 
 use super::{resource_claim, resource_claim_template, resource_slice};
-use crate::workloads::testing::{check_create, check_status_update, check_update, created, with};
+use crate::validation_helpers::testing::{
+    check_create, check_status_update, check_update, created, with,
+};
 
 #[test]
-fn what_is_claimed_stays_claimed() {
+fn resource_claim_spec_is_immutable() {
     let old = json!({"spec": {"devices": {}}});
     let new = json!({"spec": {"devices": {"requests": [{"name": "gpu"}]}}});
     let expect = [
@@ -19,7 +21,7 @@ fn what_is_claimed_stays_claimed() {
 }
 
 #[test]
-fn only_an_allocated_claim_is_reserved() {
+fn reserved_for_requires_an_allocation() {
     let kind = resource_claim::kind();
     let consumer = json!({"resource": "pods", "name": "a", "uid": "1"});
     let status = |status: Value| json!({"metadata": {}, "status": status});
@@ -54,7 +56,7 @@ fn only_an_allocated_claim_is_reserved() {
 }
 
 #[test]
-fn a_slice_is_of_one_driver_and_says_on_which_nodes() {
+fn resource_slice_driver_and_node_selection_are_validated() {
     let kind = resource_slice::kind();
     let slice = json!({"spec": {"driver": "a.b", "pool": {"name": "p"}, "nodeName": "n"}});
     check_create(&kind, &slice, &[]);
@@ -82,7 +84,7 @@ fn a_slice_is_of_one_driver_and_says_on_which_nodes() {
 }
 
 #[test]
-fn taints_are_dated() {
+fn device_taint_time_is_set_on_create() {
     let device = json!({"name": "d", "taints": [{"key": "broken"}]});
     let object = created(
         &resource_slice::kind(),

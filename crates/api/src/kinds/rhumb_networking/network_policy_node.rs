@@ -1,23 +1,24 @@
-//! NetworkPolicyNode: what whoever enforces network policies on a node tells of it. Named like the node.
+//! Declares `NetworkPolicyNode` and its strategy: the report of the network policy agent of one node, named after the
+//! node. rhumb's own kind.
 
 use std::collections::HashSet;
 
 use rhumb_meta::field::{Error, ErrorList};
 
-use crate::{Kind, Request, Rules, Scope, View, checks};
+use crate::{FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext, checks};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "networking.rhumb.dev",
         "v1alpha1",
         "NetworkPolicyNode",
         "networkpolicynodes",
         "dev.rhumb.networking.v1alpha1.NetworkPolicyNode",
     )
-    .short(&["netpolnode"])
-    .updates_create()
-    .rules(NetworkPolicyNodeRules)
+    .short_names(&["netpolnode"])
+    .creates_on_update()
+    .strategy(NetworkPolicyNodeStrategy)
 }
 
 const APPLIED_MAX: usize = 10_000;
@@ -28,10 +29,15 @@ const NAME_MAX_BYTES: usize = 253;
 const MESSAGE_MAX_BYTES: usize = 32 * 1024;
 
 #[derive(Debug)]
-struct NetworkPolicyNodeRules;
+struct NetworkPolicyNodeStrategy;
 
-impl Rules for NetworkPolicyNodeRules {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for NetworkPolicyNodeStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         at_most_bytes(&object.field("agent"), NAME_MAX_BYTES, errors);
         at_most_bytes(&object.field("bootID"), NAME_MAX_BYTES, errors);
         at_most_bytes(&object.field("problem"), MESSAGE_MAX_BYTES, errors);
@@ -64,17 +70,17 @@ impl Rules for NetworkPolicyNodeRules {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         self.validate_create(object, request, errors);
     }
 }
 
-/// Tells whether there are few enough items to look at.
-fn at_most_items(list: &View<'_>, max: usize, errors: &mut ErrorList) -> bool {
+/// Returns whether the list is short enough to validate its items.
+fn at_most_items(list: &FieldView<'_>, max: usize, errors: &mut ErrorList) -> bool {
     let fits = list.len() <= max;
     if !fits {
         errors.push(Error::too_many(list.path(), Some(list.len()), max));
@@ -82,24 +88,24 @@ fn at_most_items(list: &View<'_>, max: usize, errors: &mut ErrorList) -> bool {
     fits
 }
 
-fn at_most_bytes(text: &View<'_>, max: usize, errors: &mut ErrorList) {
+fn at_most_bytes(text: &FieldView<'_>, max: usize, errors: &mut ErrorList) {
     if text.len() > max {
         errors.push(Error::too_long(text.path(), max));
     }
 }
 
-fn name(text: &View<'_>, max_bytes: usize, errors: &mut ErrorList) {
+fn name(text: &FieldView<'_>, max_bytes: usize, errors: &mut ErrorList) {
     if text.is_empty() {
         text.required(errors, "");
     }
     at_most_bytes(text, max_bytes, errors);
 }
 
-/// Checks every item, and that no two have the same key.
+/// Validates every item, and rejects duplicate keys.
 fn each_once<'a, K: std::hash::Hash + Eq>(
-    list: &'a View<'a>,
+    list: &'a FieldView<'a>,
     errors: &mut ErrorList,
-    check: impl Fn(&View<'a>, &mut ErrorList) -> K,
+    check: impl Fn(&FieldView<'a>, &mut ErrorList) -> K,
 ) {
     let mut seen = HashSet::new();
     for item in list.items() {
@@ -123,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_tells_what_is_known_and_what_is_applied() {
+    fn a_complete_report_is_valid() {
         let unimplemented = json!([{"feature": "SCTP", "message": "the kernel has no SCTP"}]);
         let applied = json!([
             {"namespace": "x", "name": "y", "uid": "u", "generation": 3},
@@ -142,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_empty_or_told_twice() {
+    fn empty_and_duplicate_entries_are_rejected() {
         check(
             json!({
                 "versions": ["1.3", "", "1.3"],
@@ -163,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_has_limits() {
+    fn report_lists_have_length_limits() {
         let many = |count: usize| -> Value { (0..count).map(|at| json!(at.to_string())).collect() };
         let applied = |count: usize| -> Value {
             let policy = |at: usize| json!({"namespace": "x", "name": at.to_string()});

@@ -1,4 +1,4 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `scheduling.k8s.io`, one module each.
 
 mod priority_class;
 

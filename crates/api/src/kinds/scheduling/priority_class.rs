@@ -1,13 +1,16 @@
-//! PriorityClass.
+//! Declares `PriorityClass` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/scheduling/validation`.
 
 use rhumb_meta::field::{Error, ErrorList};
 
-use crate::{Generation, Kind, Request, Rules, Scope, View, checks};
+use crate::{
+    FieldView, GenerationPolicy, Kind, ResourceScope, ResourceStrategy, StrategyContext, checks,
+};
 
 const USER_MAX: i64 = 1_000_000_000;
 const SYSTEM_PREFIX: &str = "system-";
 
-/// The classes that every cluster has, with their values.
+/// The built-in classes and their values.
 const SYSTEM_CLASSES: [(&str, i64); 2] = [
     ("system-node-critical", 2 * USER_MAX + 1000),
     ("system-cluster-critical", 2 * USER_MAX),
@@ -15,28 +18,33 @@ const SYSTEM_CLASSES: [(&str, i64); 2] = [
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "scheduling.k8s.io",
         "v1",
         "PriorityClass",
         "priorityclasses",
         "io.k8s.api.scheduling.v1.PriorityClass",
     )
-    .short(&["pc"])
-    .generation(Generation::Constant)
-    .rules(PriorityClassRules)
+    .short_names(&["pc"])
+    .generation(GenerationPolicy::AlwaysOne)
+    .strategy(PriorityClassStrategy)
 }
 
 #[derive(Debug)]
-struct PriorityClassRules;
+struct PriorityClassStrategy;
 
-impl Rules for PriorityClassRules {
-    fn forbids_deletion(&self, name: &str) -> Option<&'static str> {
+impl ResourceStrategy for PriorityClassStrategy {
+    fn deletion_forbidden_reason(&self, name: &str) -> Option<&'static str> {
         let is_system = SYSTEM_CLASSES.iter().any(|(class, _)| *class == name);
         is_system.then_some("this is a system priority class and cannot be deleted")
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let metadata = object.field("metadata");
         let (name, value) = (metadata.field("name"), object.field("value"));
         if name.str().starts_with(SYSTEM_PREFIX) {
@@ -60,9 +68,9 @@ impl Rules for PriorityClassRules {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (value, old_value) = (object.field("value"), old.field("value"));
@@ -75,7 +83,7 @@ impl Rules for PriorityClassRules {
     }
 }
 
-fn system_problem(object: &View<'_>, name: &str) -> Option<String> {
+fn system_problem(object: &FieldView<'_>, name: &str) -> Option<String> {
     let known = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name);
     let Some((_, value)) = known else {
         return Some(format!("{name} is not a known system priority class"));
@@ -99,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn system_classes_are_reserved() {
+    fn system_class_names_are_reserved() {
         check("high", 1_000_000_000, &[]);
         check("system-node-critical", 2_000_001_000, &[]);
         check(
@@ -126,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn value_and_policy_stay() {
+    fn value_and_preemption_policy_are_immutable() {
         let class = |value: i64, policy: &str| json!({"value": value, "preemptionPolicy": policy});
         let check = |patch: Value, want: &[&str]| {
             let priority_class = kind("scheduling.k8s.io", "PriorityClass");

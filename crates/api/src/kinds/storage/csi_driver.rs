@@ -1,16 +1,19 @@
-//! CSIDriver.
+//! Declares `CSIDriver` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/storage/validation`.
 
 use std::collections::HashSet;
 
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 
-use crate::gates::Feature;
-use crate::workloads::checks;
-use crate::{Kind, Object, Request, Rules, Scope, View, edit};
+use crate::feature_gates::Feature;
+use crate::validation_helpers::checks;
+use crate::{
+    FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, StrategyContext, object_edit,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "storage.k8s.io",
         "v1",
         "CSIDriver",
@@ -18,8 +21,8 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.storage.v1.CSIDriver",
     )
     .returns_deleted()
-    .updates_need_version()
-    .rules(CsiDriver)
+    .requires_resource_version()
+    .strategy(CsiDriverStrategy)
 }
 
 const EXPIRATION_SECONDS_MIN: i64 = 600;
@@ -27,40 +30,50 @@ const EXPIRATION_SECONDS_MAX: i64 = 1 << 32;
 const UPDATE_PERIOD_SECONDS_MIN: i64 = 10;
 
 #[derive(Debug)]
-struct CsiDriver;
+struct CsiDriverStrategy;
 
-impl Rules for CsiDriver {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        drop_disabled(object, None, request);
+impl ResourceStrategy for CsiDriverStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
+        drop_disabled_fields(object, None, request);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        drop_disabled(object, Some(old), request);
-        // Only changes count here: a new driver has no generation.
-        if !checks::same_values(object.get("spec"), old.get("spec")) {
-            let generation = edit::get(old, &["metadata", "generation"]);
+    fn prepare_update(
+        &self,
+        object: &mut JsonObject,
+        old: &JsonObject,
+        request: &StrategyContext<'_>,
+    ) {
+        drop_disabled_fields(object, Some(old), request);
+        // Only updates increment the generation: a new driver has none.
+        if !checks::semantically_equal_values(object.get("spec"), old.get("spec")) {
+            let generation = object_edit::get(old, &["metadata", "generation"]);
             let generation = generation.and_then(serde_json::Value::as_i64).unwrap_or(0);
-            edit::within(object, &["metadata"], |metadata| {
+            object_edit::edit_child(object, &["metadata"], |metadata| {
                 metadata.insert("generation".to_owned(), (generation + 1).into());
             });
         }
     }
 
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_spec(&object.field("spec"), errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old) = (object.field("spec"), old.field("spec"));
         validate_spec(&spec, errors);
         let attach = spec.field("attachRequired");
-        if !checks::same(&attach, &old.field("attachRequired")) {
+        if !checks::semantically_equal(&attach, &old.field("attachRequired")) {
             let place = spec.path().child(ATTACH_REQUIRED);
             let error = Error::invalid(&place, attach.bad_value(), "field is immutable");
             errors.push(error);
@@ -69,12 +82,17 @@ impl Rules for CsiDriver {
         checks::immutable(&spec.field(name), &old.field(name), errors);
     }
 
-    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        old: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         let spec = object.field("spec");
         let tokens = spec.field("tokenRequests");
         let is_new = old.is_none_or(|old| {
             let old = old.field("spec");
-            !checks::same(&tokens, &old.field("tokenRequests"))
+            !checks::semantically_equal(&tokens, &old.field("tokenRequests"))
         });
         if is_new && !tokens.is_empty() && !spec.field("serviceAccountTokenInSecrets").exists() {
             warnings.push(
@@ -86,21 +104,25 @@ impl Rules for CsiDriver {
     }
 }
 
-/// How upstream's errors call `attachRequired`.
+/// Name of `attachRequired` in upstream's errors.
 const ATTACH_REQUIRED: &str = "attachedRequired";
 
-fn drop_disabled(object: &mut Object, old: Option<&Object>, request: &Request<'_>) {
+fn drop_disabled_fields(
+    object: &mut JsonObject,
+    old: Option<&JsonObject>,
+    request: &StrategyContext<'_>,
+) {
     let name = "preventPodSchedulingIfMissing";
-    let is_in_use = old.is_some_and(|old| edit::get(old, &["spec", name]).is_some());
+    let is_in_use = old.is_some_and(|old| object_edit::get(old, &["spec", name]).is_some());
     if !is_in_use
         && !request.gates.enabled(Feature::VolumeLimitScaling)
-        && let Some(spec) = edit::find(object, &["spec"])
+        && let Some(spec) = object_edit::find_object(object, &["spec"])
     {
         spec.remove(name);
     }
 }
 
-fn validate_spec(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_spec(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let required = |name: &str, path: &Path<'_>, errors: &mut ErrorList| {
         if !spec.field(name).exists() {
             errors.push(Error::required(path, ""));
@@ -117,7 +139,7 @@ fn validate_spec(spec: &View<'_>, errors: &mut ErrorList) {
     let policies = ["File", "None", "ReadWriteOnceWithFSType"];
     checks::one_of(&spec.field("fsGroupPolicy"), &policies, errors);
     let tokens = spec.field("tokenRequests");
-    validate_tokens(&tokens, errors);
+    validate_token_requests(&tokens, errors);
     let modes = spec.field("volumeLifecycleModes");
     for mode in modes.items() {
         let supported = ["Persistent", "Ephemeral"];
@@ -143,7 +165,7 @@ fn validate_spec(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_tokens(tokens: &View<'_>, errors: &mut ErrorList) {
+fn validate_token_requests(tokens: &FieldView<'_>, errors: &mut ErrorList) {
     let mut audiences = HashSet::new();
     for token in tokens.items() {
         let audience = token.field("audience");

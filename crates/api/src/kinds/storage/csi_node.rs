@@ -1,4 +1,5 @@
-//! CSINode.
+//! Declares `CSINode` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/storage/validation`.
 
 use std::collections::HashSet;
 
@@ -6,13 +7,13 @@ use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::validation;
 use serde_json::Value;
 
-use super::names;
-use crate::workloads::checks;
-use crate::{Kind, Object, Request, Rules, Scope, View};
+use super::driver_names;
+use crate::validation_helpers::checks;
+use crate::{FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "storage.k8s.io",
         "v1",
         "CSINode",
@@ -20,17 +21,22 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.storage.v1.CSINode",
     )
     .returns_deleted()
-    .updates_need_version()
-    .rules(CsiNode)
+    .requires_resource_version()
+    .strategy(CsiNodeStrategy)
 }
 
 const NODE_ID_MAX_BYTES: usize = 256;
 
 #[derive(Debug)]
-struct CsiNode;
+struct CsiNodeStrategy;
 
-impl Rules for CsiNode {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for CsiNodeStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let spec = object.field("spec");
         let mut names = HashSet::new();
         for driver in spec.field("drivers").items() {
@@ -40,19 +46,20 @@ impl Rules for CsiNode {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         self.validate_create(object, request, errors);
         let (spec, old) = (object.field("spec"), old.field("spec"));
         let drivers = spec.field("drivers");
         for before in old.field("drivers").items() {
-            let same_name = |driver: &View<'_>| driver.field("name").same_as(&before.field("name"));
+            let same_name =
+                |driver: &FieldView<'_>| driver.field("name").same_as(&before.field("name"));
             for driver in drivers.items().filter(same_name) {
-                let (driver, before) = (without_count(&driver), without_count(&before));
-                if !checks::same_values(Some(&driver), Some(&before)) {
+                let (driver, before) = (without_allocatable(&driver), without_allocatable(&before));
+                if !checks::semantically_equal_values(Some(&driver), Some(&before)) {
                     let value = BadValue::json(&driver);
                     let error = Error::invalid(drivers.path(), value, "field is immutable");
                     errors.push(error);
@@ -62,16 +69,16 @@ impl Rules for CsiNode {
     }
 }
 
-/// How many volumes fit may change while a node runs.
-fn without_count(driver: &View<'_>) -> Value {
-    let mut driver: Object = driver.object().cloned().unwrap_or_default();
+/// Returns the driver without `allocatable`, which may be updated.
+fn without_allocatable(driver: &FieldView<'_>) -> Value {
+    let mut driver: JsonObject = driver.object().cloned().unwrap_or_default();
     driver.remove("allocatable");
     Value::Object(driver)
 }
 
-fn validate_driver(driver: &View<'_>, names: &mut HashSet<String>, errors: &mut ErrorList) {
+fn validate_driver(driver: &FieldView<'_>, names: &mut HashSet<String>, errors: &mut ErrorList) {
     let name = driver.field("name");
-    names::validate_driver(&name, errors);
+    driver_names::validate_driver(&name, errors);
     let id = driver.field("nodeID");
     if id.is_empty() {
         id.required(errors, "");

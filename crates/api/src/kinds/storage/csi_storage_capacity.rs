@@ -1,39 +1,45 @@
-//! CSIStorageCapacity.
+//! Declares `CSIStorageCapacity` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/storage/validation`.
 
 use rhumb_meta::field::ErrorList;
-use rhumb_meta::labels::ValidationOptions;
+use rhumb_meta::labels::LabelSelectorValidationOptions;
 use rhumb_meta::validation;
 
 use crate::resource_names;
-use crate::workloads::checks;
-use crate::{Kind, Request, Rules, Scope, View};
+use crate::validation_helpers::checks;
+use crate::{FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "storage.k8s.io",
         "v1",
         "CSIStorageCapacity",
         "csistoragecapacities",
         "io.k8s.api.storage.v1.CSIStorageCapacity",
     )
-    .updates_need_version()
-    .rules(CsiStorageCapacity)
+    .requires_resource_version()
+    .strategy(CsiStorageCapacityStrategy)
 }
 
 #[derive(Debug)]
-struct CsiStorageCapacity;
+struct CsiStorageCapacityStrategy;
 
-impl Rules for CsiStorageCapacity {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        validate(object, ValidationOptions::default(), errors);
+impl ResourceStrategy for CsiStorageCapacityStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        validate(object, LabelSelectorValidationOptions::default(), errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let selector = old.field("nodeTopology");
@@ -44,11 +50,15 @@ impl Rules for CsiStorageCapacity {
     }
 }
 
-fn validate(object: &View<'_>, options: ValidationOptions, errors: &mut ErrorList) {
+fn validate(
+    object: &FieldView<'_>,
+    options: LabelSelectorValidationOptions,
+    errors: &mut ErrorList,
+) {
     let topology = object.field("nodeTopology");
     checks::validate_selector(&topology, options, errors);
     let class = object.field("storageClassName");
-    checks::problems(&class, validation::dns1123_subdomain(class.str()), errors);
+    checks::push_problems(&class, validation::dns1123_subdomain(class.str()), errors);
     let capacity = object.field("capacity");
     if resource_names::quantity(&capacity).is_some_and(|quantity| quantity.is_negative()) {
         capacity.invalid(errors, "must be greater than or equal to 0");

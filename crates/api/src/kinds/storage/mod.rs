@@ -1,9 +1,9 @@
-//! The kinds of this group.
+//! Built-in kinds of API group `storage.k8s.io`, one module each.
 
 mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
-mod names;
+mod driver_names;
 mod storage_class;
 #[cfg(test)]
 mod tests;

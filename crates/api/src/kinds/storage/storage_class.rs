@@ -1,18 +1,19 @@
-//! StorageClass.
+//! Declares `StorageClass` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/storage/validation`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
-use crate::{Kind, Request, Rules, Scope, View, checks};
+use crate::{FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext, checks};
 
 const PARAMETERS_MAX: usize = 512;
 const PARAMETERS_MAX_BYTES: usize = 256 * 1024;
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "storage.k8s.io",
         "v1",
         "StorageClass",
@@ -20,15 +21,20 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.storage.v1.StorageClass",
     )
     .returns_deleted()
-    .short(&["sc"])
-    .rules(StorageClassRules)
+    .short_names(&["sc"])
+    .strategy(StorageClassStrategy)
 }
 
 #[derive(Debug)]
-struct StorageClassRules;
+struct StorageClassStrategy;
 
-impl Rules for StorageClassRules {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for StorageClassStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let provisioner = object.field("provisioner");
         if provisioner.is_empty() {
             provisioner.required(errors, "");
@@ -54,9 +60,9 @@ impl Rules for StorageClassRules {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         self.validate_create(object, request, errors);
@@ -76,7 +82,7 @@ impl Rules for StorageClassRules {
     }
 }
 
-fn validate_parameters(parameters: &View<'_>, errors: &mut ErrorList) {
+fn validate_parameters(parameters: &FieldView<'_>, errors: &mut ErrorList) {
     if parameters.len() > PARAMETERS_MAX {
         errors.push(Error::too_long(parameters.path(), PARAMETERS_MAX));
         return;
@@ -97,12 +103,12 @@ fn validate_parameters(parameters: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What a term asks for: the values of each key.
-type Term = BTreeMap<String, BTreeSet<String>>;
+/// Values by key of one topology selector term.
+type TopologyTermValues = BTreeMap<String, BTreeSet<String>>;
 
-fn validate_topologies(terms: &View<'_>, errors: &mut ErrorList) {
-    // Upstream begins with as many empty terms as it is given: one that asks for nothing is always a repeat.
-    let mut seen = vec![Term::new(); terms.len()];
+fn validate_topologies(terms: &FieldView<'_>, errors: &mut ErrorList) {
+    // Upstream starts with as many empty terms as there are items, so an empty term is always a duplicate.
+    let mut seen = vec![TopologyTermValues::new(); terms.len()];
     for term in terms.items() {
         let read = validate_topology(&term, errors);
         for _ in seen.iter().filter(|known| **known == read) {
@@ -113,8 +119,8 @@ fn validate_topologies(terms: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_topology(term: &View<'_>, errors: &mut ErrorList) -> Term {
-    let mut keys = Term::new();
+fn validate_topology(term: &FieldView<'_>, errors: &mut ErrorList) -> TopologyTermValues {
+    let mut keys = TopologyTermValues::new();
     for expression in term.field("matchLabelExpressions").items() {
         let (key, values) = (expression.field("key"), expression.field("values"));
         if values.is_empty() {
@@ -126,7 +132,7 @@ fn validate_topology(term: &View<'_>, errors: &mut ErrorList) -> Term {
                 errors.push(Error::duplicate(value.path(), value.str()));
             }
         }
-        checks::problems(&key, validation::qualified_name(key.str()), errors);
+        checks::push_problems(&key, validation::qualified_name(key.str()), errors);
         if keys.insert(key.str().to_owned(), seen).is_some() {
             errors.push(Error::duplicate(key.path(), key.str()));
         }
@@ -141,7 +147,7 @@ mod tests {
     use crate::testing::{check_create, check_update, kind};
 
     #[test]
-    fn classes_have_a_provisioner_and_known_policies() {
+    fn provisioner_and_policies_are_validated() {
         let class = kind("storage.k8s.io", "StorageClass");
         let good = json!({"provisioner": "Example.com/x", "volumeBindingMode": "Immediate"});
         check_create(&class, good.clone(), &[]);

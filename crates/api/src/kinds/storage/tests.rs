@@ -1,4 +1,4 @@
-//! The words in which kinds of storage are refused.
+//! Tests of the validation errors of the storage kinds.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,12 @@ use super::{
     csi_driver, csi_node, csi_storage_capacity, storage_class, volume_attachment,
     volume_attributes_class,
 };
-use crate::workloads::testing::{check_create, check_status_update, check_update, defaulted, with};
+use crate::validation_helpers::testing::{
+    check_create, check_status_update, check_update, defaulted, with,
+};
 
 #[test]
-fn storage_classes_stay_what_they_are() {
+fn storage_class_fields_are_immutable() {
     let kind = storage_class::kind();
     let class = json!({"provisioner": "example.com/disk"});
     let check = |path: &str, value: Value, expect: &[&str]| {
@@ -52,7 +54,7 @@ fn storage_classes_stay_what_they_are() {
 }
 
 #[test]
-fn drivers_are_checked() {
+fn csi_drivers_are_validated() {
     let kind = csi_driver::kind();
     let check = |spec: Value, expect: &[&str]| check_create(&kind, &json!({"spec": spec}), expect);
     check(json!({}), &[]);
@@ -80,7 +82,7 @@ fn drivers_are_checked() {
 }
 
 #[test]
-fn the_drivers_of_a_node_are_checked() {
+fn csi_node_drivers_are_validated() {
     let kind = csi_node::kind();
     let node = |drivers: Value| json!({"spec": {"drivers": drivers}});
     check_create(
@@ -107,7 +109,7 @@ fn the_drivers_of_a_node_are_checked() {
 }
 
 #[test]
-fn attachments_name_one_volume_and_keep_it() {
+fn volume_attachment_spec_is_validated_and_immutable() {
     let kind = volume_attachment::kind();
     let object = json!({"spec": {
         "attacher": "a.b",
@@ -141,7 +143,7 @@ fn attachments_name_one_volume_and_keep_it() {
 }
 
 #[test]
-fn capacities_and_attributes_stay_where_they_belong() {
+fn storage_capacity_and_attributes_class_fields_are_immutable() {
     let capacity = json!({"storageClassName": "fast"});
     check_create(&csi_storage_capacity::kind(), &capacity, &[]);
     check_update(

@@ -1,15 +1,16 @@
-//! VolumeAttachment.
+//! Declares `VolumeAttachment` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/storage/validation`.
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
-use super::names;
-use crate::workloads::checks;
-use crate::{Kind, Request, Rules, Scope, View};
+use super::driver_names;
+use crate::validation_helpers::checks;
+use crate::{FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "storage.k8s.io",
         "v1",
         "VolumeAttachment",
@@ -17,29 +18,34 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.storage.v1.VolumeAttachment",
     )
     .returns_deleted()
-    .updates_need_version()
+    .requires_resource_version()
     .status()
-    .status_keeps(crate::kind::ALL_OF_METADATA)
-    .updates_need_version()
-    .rules(VolumeAttachment)
+    .status_update_preserves(crate::kind::USER_METADATA_FIELDS)
+    .requires_resource_version()
+    .strategy(VolumeAttachmentStrategy)
 }
 
 const METADATA_MAX_BYTES: usize = 256 * 1024;
 const MESSAGE_MAX_BYTES: usize = 1024;
 
 #[derive(Debug)]
-struct VolumeAttachment;
+struct VolumeAttachmentStrategy;
 
-impl Rules for VolumeAttachment {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+impl ResourceStrategy for VolumeAttachmentStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate(object, errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate(object, errors);
@@ -48,18 +54,18 @@ impl Rules for VolumeAttachment {
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        object: &FieldView<'_>,
+        _: &FieldView<'_>,
+        _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate(object, errors);
     }
 }
 
-fn validate(object: &View<'_>, errors: &mut ErrorList) {
+fn validate(object: &FieldView<'_>, errors: &mut ErrorList) {
     let spec = object.field("spec");
-    names::validate_driver(&spec.field("attacher"), errors);
+    driver_names::validate_driver(&spec.field("attacher"), errors);
     let source = spec.field("source");
     let volume = source.field("persistentVolumeName");
     let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
@@ -72,23 +78,23 @@ fn validate(object: &View<'_>, errors: &mut ErrorList) {
         _ => {}
     }
     let node = spec.field("nodeName");
-    checks::problems(&node, validation::dns1123_subdomain(node.str()), errors);
+    checks::push_problems(&node, validation::dns1123_subdomain(node.str()), errors);
     validate_status(&object.field("status"), errors);
     if volume.exists() {
-        checks::problems(&volume, validation::dns1123_subdomain(volume.str()), errors);
+        checks::push_problems(&volume, validation::dns1123_subdomain(volume.str()), errors);
     }
 }
 
-fn validate_status(status: &View<'_>, errors: &mut ErrorList) {
+fn validate_status(status: &FieldView<'_>, errors: &mut ErrorList) {
     let metadata = status.field("attachmentMetadata");
-    if names::size(&metadata) > METADATA_MAX_BYTES {
+    if driver_names::total_bytes(&metadata) > METADATA_MAX_BYTES {
         errors.push(Error::too_long(metadata.path(), METADATA_MAX_BYTES));
     }
     for name in ["attachError", "detachError"] {
         let error = status.field(name);
         let message = error.field("message");
         if message.len() > MESSAGE_MAX_BYTES {
-            // Upstream names the limit of the metadata.
+            // Upstream reports the limit of the metadata.
             errors.push(Error::too_long(message.path(), METADATA_MAX_BYTES));
         }
         let code = error.field("errorCode");

@@ -1,14 +1,15 @@
-//! VolumeAttributesClass.
+//! Declares `VolumeAttributesClass` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/storage/validation`.
 
 use rhumb_meta::field::ErrorList;
 
-use super::names;
-use crate::workloads::checks;
-use crate::{Kind, Request, Rules, Scope, View};
+use super::driver_names;
+use crate::validation_helpers::checks;
+use crate::{FieldView, Kind, ResourceScope, ResourceStrategy, StrategyContext};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Cluster,
+        ResourceScope::Cluster,
         "storage.k8s.io",
         "v1",
         "VolumeAttributesClass",
@@ -16,18 +17,23 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.storage.v1.VolumeAttributesClass",
     )
     .returns_deleted()
-    .short(&["vac"])
-    .rules(VolumeAttributesClass)
+    .short_names(&["vac"])
+    .strategy(VolumeAttributesClassStrategy)
 }
 
 #[derive(Debug)]
-struct VolumeAttributesClass;
+struct VolumeAttributesClassStrategy;
 
-impl Rules for VolumeAttributesClass {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        names::validate_provisioner(&object.field("driverName"), errors);
+impl ResourceStrategy for VolumeAttributesClassStrategy {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        driver_names::validate_provisioner(&object.field("driverName"), errors);
         let parameters = object.field("parameters");
-        names::validate_parameters(&parameters, errors);
+        driver_names::validate_parameters(&parameters, errors);
         if parameters.is_empty() {
             parameters.required(errors, "must contain at least one key/value pair");
         }
@@ -35,14 +41,14 @@ impl Rules for VolumeAttributesClass {
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         for name in ["driverName", "parameters"] {
             let field = object.field(name);
-            if !checks::same(&field, &old.field(name)) {
+            if !checks::semantically_equal(&field, &old.field(name)) {
                 field.forbidden(errors, format!("updates to {name} are forbidden."));
             }
         }

@@ -1,9 +1,9 @@
-//! Volumes whose claims are made together with the pod.
+//! Validation of `ephemeral` volumes (generic ephemeral volumes with a `volumeClaimTemplate`).
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 
-use super::Context;
-use crate::View;
+use super::VolumeValidationContext;
+use crate::FieldView;
 use crate::pods::{checks, template};
 use crate::selectors::{self, validate_label_selector};
 
@@ -14,7 +14,11 @@ const ACCESS_MODES: &[&str] = &[
     "ReadWriteOncePod",
 ];
 
-pub(super) fn ephemeral(source: &View<'_>, _: &Context<'_>, errors: &mut ErrorList) {
+pub(super) fn ephemeral(
+    source: &FieldView<'_>,
+    _: &VolumeValidationContext<'_>,
+    errors: &mut ErrorList,
+) {
     let template = source.field("volumeClaimTemplate");
     if !template.exists() {
         template.required(errors, "");
@@ -24,7 +28,7 @@ pub(super) fn ephemeral(source: &View<'_>, _: &Context<'_>, errors: &mut ErrorLi
     claim_spec(&template.field("spec"), errors);
 }
 
-fn claim_spec(spec: &View<'_>, errors: &mut ErrorList) {
+fn claim_spec(spec: &FieldView<'_>, errors: &mut ErrorList) {
     access_modes(&spec.field("accessModes"), errors);
     let selector = spec.field("selector");
     validate_label_selector(&selector, selectors::Options::default(), errors);
@@ -43,7 +47,7 @@ fn claim_spec(spec: &View<'_>, errors: &mut ErrorList) {
     checks::optional_dns_subdomain(&spec.field("volumeAttributesClassName"), errors);
 }
 
-fn access_modes(modes: &View<'_>, errors: &mut ErrorList) {
+fn access_modes(modes: &FieldView<'_>, errors: &mut ErrorList) {
     if modes.is_empty() {
         modes.required(errors, "at least 1 access mode is required");
     }
@@ -64,10 +68,10 @@ fn access_modes(modes: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn storage_request(spec: &View<'_>, errors: &mut ErrorList) {
+fn storage_request(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let resources = spec.field("resources");
     let requests = resources.field("requests");
-    let storage = View::at(requests.get("storage"), resources.path().key("storage"));
+    let storage = FieldView::at(requests.get("storage"), resources.path().key("storage"));
     if !storage.exists() {
         storage.required(errors, "");
         return;
@@ -81,7 +85,7 @@ fn storage_request(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn data_source(source: &View<'_>, errors: &mut ErrorList) {
+fn data_source(source: &FieldView<'_>, errors: &mut ErrorList) {
     if !source.exists() {
         return;
     }
@@ -96,8 +100,8 @@ fn data_source(source: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The two ways to say where the data comes from must agree.
-fn same_data_source(spec: &View<'_>, errors: &mut ErrorList) {
+/// Requires `dataSource` and `dataSourceRef` to be equal.
+fn same_data_source(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let (source, reference) = (spec.field("dataSource"), spec.field("dataSourceRef"));
     if !source.exists() || !reference.exists() {
         return;
@@ -110,7 +114,7 @@ fn same_data_source(spec: &View<'_>, errors: &mut ErrorList) {
     } else {
         return;
     };
-    // Upstream shows the path that it means by its form in code, which has no visible parts.
+    // Upstream formats the path as a Go struct, which shows no fields.
     let shown = BadValue::Rendered("{}".to_owned());
     errors.push(Error::invalid(spec.path(), shown, detail));
 }

@@ -1,9 +1,9 @@
-//! The volumes of a pod: one source each, and names of their own.
+//! Validation of the volumes of a pod: unique names, and exactly one source each.
 
 mod claim_template;
-mod disks;
-mod files;
+mod file_sources;
 mod projected;
+mod storage_sources;
 
 use std::collections::HashSet;
 
@@ -11,105 +11,105 @@ use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::gotext;
 use rhumb_meta::validation;
 
-use super::{Options, checks};
-use crate::View;
-use crate::small::SmallMap;
+use super::{PodValidationOptions, checks};
+use crate::FieldView;
+use crate::small_map::SmallMap;
 
 const ISCSI_NAME_MAX_BYTES: usize = 64;
 
-/// What the rest of the pod needs to know of a volume.
+/// Kind of a volume, as far as mounts and devices depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Volume {
-    Claim,
+pub(super) enum VolumeKind {
+    PersistentVolumeClaim,
     Other,
 }
 
-/// Where a volume is checked.
-pub(super) struct Context<'a> {
-    pub(super) options: &'a Options,
+/// What the validation of a volume needs from its pod.
+pub(super) struct VolumeValidationContext<'a> {
+    pub(super) options: &'a PodValidationOptions,
     /// Empty in a template.
     pub(super) pod_name: &'a str,
 }
 
-type Check = fn(&View<'_>, &Context<'_>, &mut ErrorList);
+type VolumeSourceValidator = fn(&FieldView<'_>, &VolumeValidationContext<'_>, &mut ErrorList);
 
-struct Source {
+struct VolumeSourceRule {
     field: &'static str,
-    /// The name that errors have for it, which is not always its own.
-    shown: &'static str,
-    /// The name that errors have for it when there is another one.
-    surplus: &'static str,
-    check: Check,
+    /// Field name in upstream's errors.
+    error_name: &'static str,
+    /// Field name in the error about a second source.
+    extra_source_error_name: &'static str,
+    check: VolumeSourceValidator,
 }
 
-const fn source(field: &'static str, check: Check) -> Source {
-    Source {
+const fn source_rule(field: &'static str, check: VolumeSourceValidator) -> VolumeSourceRule {
+    VolumeSourceRule {
         field,
-        shown: field,
-        surplus: field,
+        error_name: field,
+        extra_source_error_name: field,
         check,
     }
 }
 
-/// All sources but `emptyDir`, in the order in which they are looked at: the first one is the volume's.
-const SOURCES: &[Source] = &[
-    source("hostPath", files::host_path),
-    source("gitRepo", files::git_repo),
-    Source {
+/// All sources but `emptyDir`, in upstream's order; the first one that is set is the source of the volume.
+const SOURCES: &[VolumeSourceRule] = &[
+    source_rule("hostPath", file_sources::host_path),
+    source_rule("gitRepo", file_sources::git_repo),
+    VolumeSourceRule {
         field: "gcePersistentDisk",
-        shown: "persistentDisk",
-        surplus: "gcePersistentDisk",
-        check: disks::gce,
+        error_name: "persistentDisk",
+        extra_source_error_name: "gcePersistentDisk",
+        check: storage_sources::gce,
     },
-    source("awsElasticBlockStore", disks::aws),
-    source("secret", files::secret),
-    source("nfs", disks::nfs),
-    source("iscsi", disks::iscsi),
-    source("glusterfs", disks::glusterfs),
-    source("flocker", disks::flocker),
-    source("persistentVolumeClaim", disks::claim),
-    source("rbd", disks::rbd),
-    source("cinder", disks::cinder),
-    Source {
+    source_rule("awsElasticBlockStore", storage_sources::aws),
+    source_rule("secret", file_sources::secret),
+    source_rule("nfs", storage_sources::nfs),
+    source_rule("iscsi", storage_sources::iscsi),
+    source_rule("glusterfs", storage_sources::glusterfs),
+    source_rule("flocker", storage_sources::flocker),
+    source_rule("persistentVolumeClaim", storage_sources::claim),
+    source_rule("rbd", storage_sources::rbd),
+    source_rule("cinder", storage_sources::cinder),
+    VolumeSourceRule {
         field: "cephfs",
-        shown: "cephfs",
-        surplus: "cephFS",
-        check: disks::cephfs,
+        error_name: "cephfs",
+        extra_source_error_name: "cephFS",
+        check: storage_sources::cephfs,
     },
-    source("quobyte", disks::quobyte),
-    Source {
+    source_rule("quobyte", storage_sources::quobyte),
+    VolumeSourceRule {
         field: "downwardAPI",
-        shown: "downwardAPI",
-        surplus: "downwarAPI",
-        check: files::downward_api,
+        error_name: "downwardAPI",
+        extra_source_error_name: "downwarAPI",
+        check: file_sources::downward_api,
     },
-    source("fc", disks::fc),
-    source("flexVolume", disks::flex),
-    source("configMap", files::config_map),
-    source("azureFile", disks::azure_file),
-    source("vsphereVolume", disks::vsphere),
-    source("photonPersistentDisk", disks::photon),
-    source("portworxVolume", disks::portworx),
-    source("azureDisk", disks::azure_disk),
-    source("storageos", disks::storage_os),
-    source("projected", projected::validate),
-    source("scaleIO", disks::scale_io),
-    source("csi", disks::csi),
-    source("ephemeral", claim_template::ephemeral),
-    source("image", files::image),
+    source_rule("fc", storage_sources::fc),
+    source_rule("flexVolume", storage_sources::flex),
+    source_rule("configMap", file_sources::config_map),
+    source_rule("azureFile", storage_sources::azure_file),
+    source_rule("vsphereVolume", storage_sources::vsphere),
+    source_rule("photonPersistentDisk", storage_sources::photon),
+    source_rule("portworxVolume", storage_sources::portworx),
+    source_rule("azureDisk", storage_sources::azure_disk),
+    source_rule("storageos", storage_sources::storage_os),
+    source_rule("projected", projected::validate),
+    source_rule("scaleIO", storage_sources::scale_io),
+    source_rule("csi", storage_sources::csi),
+    source_rule("ephemeral", claim_template::ephemeral),
+    source_rule("image", file_sources::image),
 ];
 
-/// Checks all volumes. Gives those that are right, by name.
+/// Validates all volumes. Returns the valid ones by name.
 pub(super) fn validate<'a>(
-    volumes: &'a View<'a>,
-    context: &Context<'_>,
+    volumes: &'a FieldView<'a>,
+    context: &VolumeValidationContext<'_>,
     errors: &mut ErrorList,
-) -> SmallMap<&'a str, Volume> {
+) -> SmallMap<&'a str, VolumeKind> {
     let mut created: Option<HashSet<String>> = None;
     let mut known = SmallMap::with_capacity(volumes.len());
     for item in volumes.items() {
         let index = item.index();
-        let volume = item.with(&index);
+        let volume = item.with_index(&index);
         let before = errors.len();
         validate_sources(&volume, context, errors);
         let name = item.text("name");
@@ -120,27 +120,28 @@ pub(super) fn validate<'a>(
         if errors.len() == before {
             let is_claim = volume.has("persistentVolumeClaim") || volume.has("ephemeral");
             let kind = if is_claim {
-                Volume::Claim
+                VolumeKind::PersistentVolumeClaim
             } else {
-                Volume::Other
+                VolumeKind::Other
             };
             known.insert(name, kind);
         }
         if !volume.has("persistentVolumeClaim") {
             continue;
         }
-        let created = created.get_or_insert_with(|| created_claims(volumes, context.pod_name));
+        let created =
+            created.get_or_insert_with(|| ephemeral_claim_names(volumes, context.pod_name));
         let claim = volume.field("persistentVolumeClaim");
         if created.contains(claim.text("claimName")) {
             let detail = "must not reference a PVC that gets created for an ephemeral volume";
-            checks::bad_text(&claim.field("claimName"), errors, detail);
+            checks::invalid_text(&claim.field("claimName"), errors, detail);
         }
     }
     known
 }
 
-/// The names of the claims that will be made for the pod's ephemeral volumes.
-fn created_claims(volumes: &View<'_>, pod_name: &str) -> HashSet<String> {
+/// Names of the claims that will be created for ephemeral volumes.
+fn ephemeral_claim_names(volumes: &FieldView<'_>, pod_name: &str) -> HashSet<String> {
     if pod_name.is_empty() {
         return HashSet::new();
     }
@@ -151,7 +152,11 @@ fn created_claims(volumes: &View<'_>, pod_name: &str) -> HashSet<String> {
         .collect()
 }
 
-fn validate_sources(volume: &View<'_>, context: &Context<'_>, errors: &mut ErrorList) {
+fn validate_sources(
+    volume: &FieldView<'_>,
+    context: &VolumeValidationContext<'_>,
+    errors: &mut ErrorList,
+) {
     let mut has_source = volume.has("emptyDir");
     if has_source {
         empty_dir(&volume.field("emptyDir"), errors);
@@ -161,16 +166,16 @@ fn validate_sources(volume: &View<'_>, context: &Context<'_>, errors: &mut Error
             continue;
         }
         if has_source {
-            let surplus = volume.path().child(source.surplus);
+            let surplus = volume.path().child(source.extra_source_error_name);
             let detail = "may not specify more than 1 volume type";
             errors.push(Error::forbidden(&surplus, detail));
         } else {
             has_source = true;
-            let path = volume.path().child(source.shown);
-            let view = View::at(volume.get(source.field), path);
+            let path = volume.path().child(source.error_name);
+            let view = FieldView::at(volume.get(source.field), path);
             (source.check)(&view, context, errors);
             if source.field == "ephemeral" {
-                claim_name(volume, context.pod_name, errors);
+                validate_ephemeral_claim_name(volume, context.pod_name, errors);
             }
         }
         if source.field == "iscsi" {
@@ -182,24 +187,24 @@ fn validate_sources(volume: &View<'_>, context: &Context<'_>, errors: &mut Error
     }
 }
 
-fn empty_dir(source: &View<'_>, errors: &mut ErrorList) {
+fn empty_dir(source: &FieldView<'_>, errors: &mut ErrorList) {
     let limit = source.field("sizeLimit");
     if checks::quantity(&limit, errors).is_some_and(|limit| limit.is_negative()) {
         limit.forbidden(errors, "SizeLimit field must be a valid resource quantity");
     }
 }
 
-fn iscsi_name(volume: &View<'_>, errors: &mut ErrorList) {
+fn iscsi_name(volume: &FieldView<'_>, errors: &mut ErrorList) {
     let iscsi = volume.field("iscsi");
     let length = volume.text("name").len() + 1 + iscsi.text("targetPortal").len();
     if iscsi.has("initiatorName") && length > ISCSI_NAME_MAX_BYTES {
         let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
-        checks::bad_text(&volume.field("name"), errors, detail);
+        checks::invalid_text(&volume.field("name"), errors, detail);
     }
 }
 
-/// The claim that is made for an ephemeral volume must have a name that it can have.
-fn claim_name(volume: &View<'_>, pod_name: &str, errors: &mut ErrorList) {
+/// Requires the name of the claim created for an ephemeral volume to be valid.
+fn validate_ephemeral_claim_name(volume: &FieldView<'_>, pod_name: &str, errors: &mut ErrorList) {
     let name = volume.text("name");
     if pod_name.is_empty() || name.is_empty() {
         return;
@@ -207,6 +212,6 @@ fn claim_name(volume: &View<'_>, pod_name: &str, errors: &mut ErrorList) {
     let claim = format!("{pod_name}-{name}");
     for problem in validation::dns1123_subdomain(&claim) {
         let detail = format!("PVC name {}: {problem}", gotext::quote(&claim));
-        checks::bad_text(&volume.field("name"), errors, detail);
+        checks::invalid_text(&volume.field("name"), errors, detail);
     }
 }

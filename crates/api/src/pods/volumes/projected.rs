@@ -1,12 +1,12 @@
-//! Volumes that put files of several sources into one directory.
+//! Validation of projected volumes.
 
 use rhumb_meta::field::{Error, ErrorList};
 use serde_json::Value;
 
-use super::{Context, files};
-use crate::View;
+use super::{VolumeValidationContext, file_sources};
+use crate::FieldView;
 use crate::pods::checks;
-use crate::small::SmallSet;
+use crate::small_map::SmallSet;
 
 const TOKEN_SECONDS_MIN: i64 = 10 * 60;
 const TOKEN_SECONDS_MAX: i64 = 1 << 32;
@@ -21,13 +21,17 @@ const KINDS: &[&str] = &[
     "podCertificate",
 ];
 
-pub(super) fn validate(volume: &View<'_>, context: &Context<'_>, errors: &mut ErrorList) {
+pub(super) fn validate(
+    volume: &FieldView<'_>,
+    context: &VolumeValidationContext<'_>,
+    errors: &mut ErrorList,
+) {
     checks::file_mode(&volume.field("defaultMode"), errors);
     let mut paths = SmallSet::new();
     let sources = volume.field("sources");
     for item in sources.items() {
         let index = item.index();
-        let source = item.with(&index);
+        let source = item.with_index(&index);
         for kind in ["secret", "configMap"] {
             if source.has(kind) {
                 keys(&source.field(kind), errors);
@@ -37,7 +41,7 @@ pub(super) fn validate(volume: &View<'_>, context: &Context<'_>, errors: &mut Er
         if source.has("downwardAPI") {
             let downward = source.field("downwardAPI");
             for item in downward.field("items").items() {
-                files::downward_file(&View::at(item.value(), *downward.path()), errors);
+                file_sources::downward_file(&FieldView::at(item.value(), *downward.path()), errors);
             }
             claim_paths(volume, &item, "downwardAPI", &mut paths, errors);
         }
@@ -51,17 +55,17 @@ pub(super) fn validate(volume: &View<'_>, context: &Context<'_>, errors: &mut Er
     }
 }
 
-fn keys(source: &View<'_>, errors: &mut ErrorList) {
+fn keys(source: &FieldView<'_>, errors: &mut ErrorList) {
     checks::required(&source.field("name"), errors);
     for item in source.field("items").items() {
-        files::key_to_path(&item, errors);
+        file_sources::key_to_path(&item, errors);
     }
 }
 
-/// No two files may have the same path, whatever their sources.
+/// Rejects duplicate file paths across all sources.
 fn claim_paths<'a>(
-    volume: &View<'_>,
-    source: &View<'a>,
+    volume: &FieldView<'_>,
+    source: &FieldView<'a>,
     kind: &str,
     paths: &mut SmallSet<&'a str>,
     errors: &mut ErrorList,
@@ -87,26 +91,26 @@ fn claim_paths<'a>(
 }
 
 fn service_account_token(
-    volume: &View<'_>,
-    token: &View<'_>,
-    context: &Context<'_>,
+    volume: &FieldView<'_>,
+    token: &FieldView<'_>,
+    context: &VolumeValidationContext<'_>,
     errors: &mut ErrorList,
 ) {
     let expiration = token.field("expirationSeconds");
     let seconds = token.number("expirationSeconds");
     if seconds < TOKEN_SECONDS_MIN {
         let detail = "may not specify a duration less than 10 minutes";
-        checks::bad_number(&expiration, errors, detail);
+        checks::invalid_number(&expiration, errors, detail);
     }
     if seconds > TOKEN_SECONDS_MAX {
         let detail = "may not specify a duration larger than 2^32 seconds";
-        checks::bad_number(&expiration, errors, detail);
+        checks::invalid_number(&expiration, errors, detail);
     }
-    // Errors are at the volume.
-    let path = View::at(token.get("path"), volume.path().child("path"));
+    // As upstream, errors are reported at the volume.
+    let path = FieldView::at(token.get("path"), volume.path().child("path"));
     if path.is_empty() {
         path.required(errors, "");
     } else if !context.options.allow_nonlocal_token_path {
-        checks::local_path(&path, errors);
+        checks::local_non_reserved_path(&path, errors);
     }
 }

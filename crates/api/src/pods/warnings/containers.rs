@@ -1,17 +1,17 @@
-//! Containers: amounts, variables and ports.
+//! Warnings about containers: fractional bytes, hidden variables and conflicting ports.
 
 use rhumb_meta::gotext;
 
-use super::{WARNINGS_MAX, whole_bytes};
-use crate::View;
+use super::{WARNINGS_MAX, warn_of_fractional_bytes};
+use crate::FieldView;
 use crate::pods::CONTAINER_LISTS;
-use crate::small::{SmallMap, SmallSet};
+use crate::small_map::{SmallMap, SmallSet};
 
-/// With how many ports of the same number another one is compared.
+/// Maximum number of ports with the same number that a port is compared with.
 const PORTS_COMPARED_MAX: usize = 64;
 
-pub(super) fn warn(spec: &View<'_>, warnings: &mut Vec<String>) {
-    // All views are kept, so that what is said of one port can name another.
+pub(super) fn warn(spec: &FieldView<'_>, warnings: &mut Vec<String>) {
+    // All views stay alive, because a warning about a port names another port.
     let [before, running, later] = CONTAINER_LISTS;
     let lists = [spec.field(before), spec.field(running), spec.field(later)];
     let containers = all_items(&lists);
@@ -20,25 +20,25 @@ pub(super) fn warn(spec: &View<'_>, warnings: &mut Vec<String>) {
         let (limits, requests) = (resources.field("limits"), resources.field("requests"));
         for resource in ["memory", "ephemeral-storage"] {
             for list in [&limits, &requests] {
-                whole_bytes(&list.key(resource), warnings);
+                warn_of_fractional_bytes(&list.key(resource), warnings);
             }
         }
-        hidden_variables(&container.field("env"), warnings);
+        warn_of_hidden_variables(&container.field("env"), warnings);
     }
     let lists = containers.iter().map(|container| container.field("ports"));
-    let lists: Vec<View<'_>> = lists.collect();
+    let lists: Vec<FieldView<'_>> = lists.collect();
     let ports = all_items(&lists);
-    let mut known = Ports::new();
+    let mut known = ContainerPortsByNumber::new();
     for port in &ports {
-        compare(port, &mut known, warnings);
+        warn_of_port_conflicts(port, &mut known, warnings);
     }
     let mut names = SmallMap::new();
     for port in &ports {
-        repeated_name(port, &mut names, warnings);
+        warn_of_duplicate_name(port, &mut names, warnings);
     }
 }
 
-fn all_items<'a>(lists: &'a [View<'a>]) -> Vec<View<'a>> {
+fn all_items<'a>(lists: &'a [FieldView<'a>]) -> Vec<FieldView<'a>> {
     let mut items = Vec::new();
     for list in lists {
         items.extend(list.items());
@@ -46,8 +46,8 @@ fn all_items<'a>(lists: &'a [View<'a>]) -> Vec<View<'a>> {
     items
 }
 
-/// A variable that is set again hides the first, unless it is made from it.
-fn hidden_variables(variables: &View<'_>, warnings: &mut Vec<String>) {
+/// Warns of a variable that hides an earlier one without referring to it.
+fn warn_of_hidden_variables(variables: &FieldView<'_>, warnings: &mut Vec<String>) {
     let mut known = SmallSet::with_capacity(variables.len());
     for variable in variables.items() {
         let name = variable.text("name");
@@ -67,20 +67,24 @@ fn hidden_variables(variables: &View<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-/// A port, and what of the host's it takes.
+/// A container port and its host port.
 #[derive(Debug)]
-struct Port<'a> {
-    view: &'a View<'a>,
+struct ContainerPortRef<'a> {
+    view: &'a FieldView<'a>,
     host_ip: &'a str,
     host_port: i64,
 }
 
-/// The ports seen so far, by number and protocol.
-type Ports<'a> = SmallMap<(i64, &'a str), Vec<Port<'a>>>;
+/// Ports checked so far, by number and protocol.
+type ContainerPortsByNumber<'a> = SmallMap<(i64, &'a str), Vec<ContainerPortRef<'a>>>;
 
-/// Compares a port with those before it.
-fn compare<'a>(view: &'a View<'a>, known: &mut Ports<'a>, warnings: &mut Vec<String>) {
-    let port = Port {
+/// Compares a port with the earlier ones.
+fn warn_of_port_conflicts<'a>(
+    view: &'a FieldView<'a>,
+    known: &mut ContainerPortsByNumber<'a>,
+    warnings: &mut Vec<String>,
+) {
+    let port = ContainerPortRef {
         view,
         host_ip: view.text("hostIP"),
         host_port: view.number("hostPort"),
@@ -99,7 +103,7 @@ fn compare<'a>(view: &'a View<'a>, known: &mut Ports<'a>, warnings: &mut Vec<Str
         if warnings.len() >= WARNINGS_MAX {
             return;
         }
-        if let Some(relation) = port.relation(other) {
+        if let Some(relation) = port.conflict_with(other) {
             warnings.push(format!(
                 "{}: {relation} port definition with {}",
                 view.path(),
@@ -112,8 +116,8 @@ fn compare<'a>(view: &'a View<'a>, known: &mut Ports<'a>, warnings: &mut Vec<Str
     }
 }
 
-impl Port<'_> {
-    fn relation(&self, other: &Port<'_>) -> Option<&'static str> {
+impl ContainerPortRef<'_> {
+    fn conflict_with(&self, other: &ContainerPortRef<'_>) -> Option<&'static str> {
         let same_port = self.host_port == other.host_port;
         if same_port && self.host_ip == other.host_ip {
             Some("duplicate")
@@ -127,9 +131,9 @@ impl Port<'_> {
     }
 }
 
-fn repeated_name<'a>(
-    port: &'a View<'a>,
-    names: &mut SmallMap<&'a str, &'a View<'a>>,
+fn warn_of_duplicate_name<'a>(
+    port: &'a FieldView<'a>,
+    names: &mut SmallMap<&'a str, &'a FieldView<'a>>,
     warnings: &mut Vec<String>,
 ) {
     let name = port.text("name");

@@ -1,4 +1,5 @@
-//! What is accepted of a pod though it is old, useless or not what was meant.
+//! Warnings about valid pods: deprecated, ineffective or probably mistaken values. Upstream:
+//! `pkg/api/pod/warnings.go`.
 
 mod containers;
 mod volumes;
@@ -7,12 +8,12 @@ use std::net::Ipv6Addr;
 
 use rhumb_meta::{Quantity, gotext, validation};
 
-use super::{annotations, each_container};
-use crate::View;
-use crate::small::SmallSet;
+use super::{annotations, for_each_container};
+use crate::FieldView;
+use crate::small_map::SmallSet;
 
-/// Labels of nodes that others took the place of, and what to say of them.
-const OLD_NODE_LABELS: &[(&str, &str)] = &[
+/// Deprecated node labels and the warnings about them.
+const DEPRECATED_NODE_LABELS: &[(&str, &str)] = &[
     (
         "beta.kubernetes.io/arch",
         "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
@@ -44,7 +45,7 @@ const OLD_NODE_LABELS: &[(&str, &str)] = &[
     ),
 ];
 
-const OLD_ANNOTATIONS: &[(&str, &str)] = &[
+const DEPRECATED_ANNOTATIONS: &[(&str, &str)] = &[
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
         "non-functional in v1.16+; use the \"priorityClassName\" field instead",
@@ -59,14 +60,14 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// After so many warnings, parts of a pod are not compared with each other any more.
+/// Limit on warnings: above it, pairwise comparisons stop.
 const WARNINGS_MAX: usize = 1000;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// What to say of a new pod.
-pub fn pod_warnings(pod: &View<'_>, warnings: &mut Vec<String>) {
+/// Adds the warnings for a new pod.
+pub fn pod_warnings(pod: &FieldView<'_>, warnings: &mut Vec<String>) {
     let metadata = pod.field("metadata");
     let problems = validation::dns1123_label(metadata.text("name"));
     if !problems.is_empty() {
@@ -78,22 +79,22 @@ pub fn pod_warnings(pod: &View<'_>, warnings: &mut Vec<String>) {
     template_warnings(pod, warnings);
 }
 
-/// What to say of a template, or of the parts of a pod that a template has as well.
-pub fn template_warnings(template: &View<'_>, warnings: &mut Vec<String>) {
+/// Adds the warnings for a template, or for the parts of a pod that a template also has.
+pub fn template_warnings(template: &FieldView<'_>, warnings: &mut Vec<String>) {
     let (metadata, spec) = (template.field("metadata"), template.field("spec"));
     let index = spec.index();
-    let spec = spec.with(&index);
+    let spec = spec.with_index(&index);
     let notes = metadata.field("annotations");
-    node_labels(&spec, warnings);
-    spread(&spec.field("topologySpreadConstraints"), warnings);
-    for (key, message) in OLD_ANNOTATIONS {
+    warn_of_node_labels(&spec, warnings);
+    warn_of_spread_constraints(&spec.field("topologySpreadConstraints"), warnings);
+    for (key, message) in DEPRECATED_ANNOTATIONS {
         if notes.has(key) {
             warnings.push(format!("{}: {message}", notes.key(key).path()));
         }
     }
     volumes::warn(&spec.field("volumes"), warnings);
-    repeated(&spec.field("hostAliases"), "ip", warnings);
-    repeated(&spec.field("imagePullSecrets"), "name", warnings);
+    warn_of_duplicates(&spec.field("hostAliases"), "ip", warnings);
+    warn_of_duplicates(&spec.field("imagePullSecrets"), "name", warnings);
     for secret in spec.field("imagePullSecrets").items() {
         let name = secret.field("name");
         if name.is_empty() {
@@ -102,9 +103,9 @@ pub fn template_warnings(template: &View<'_>, warnings: &mut Vec<String>) {
     }
     let overhead = spec.field("overhead");
     for resource in ["memory", "ephemeral-storage"] {
-        whole_bytes(&overhead.key(resource), warnings);
+        warn_of_fractional_bytes(&overhead.key(resource), warnings);
     }
-    old_profiles(&notes, &spec, warnings);
+    warn_of_profile_annotations(&notes, &spec, warnings);
     containers::warn(&spec, warnings);
     let grace = spec.field("terminationGracePeriodSeconds");
     if grace.int().is_some_and(|seconds| seconds < 0) {
@@ -113,26 +114,26 @@ pub fn template_warnings(template: &View<'_>, warnings: &mut Vec<String>) {
             grace.path()
         ));
     }
-    affinity_selectors(&spec.field("affinity"), warnings);
+    warn_of_affinity_selectors(&spec.field("affinity"), warnings);
     let dns = spec.field("dnsConfig");
     for server in dns.field("nameservers").items() {
-        canonical_address(&server, warnings);
+        warn_of_non_canonical_ip(&server, warnings);
     }
     for alias in spec.field("hostAliases").items() {
-        canonical_address(&alias.field("ip"), warnings);
+        warn_of_non_canonical_ip(&alias.field("ip"), warnings);
     }
 }
 
-fn old_label(key: &str) -> Option<&'static str> {
-    let mut labels = OLD_NODE_LABELS.iter();
+fn deprecated_label_warning(key: &str) -> Option<&'static str> {
+    let mut labels = DEPRECATED_NODE_LABELS.iter();
     labels
         .find(|(label, _)| *label == key)
         .map(|(_, message)| *message)
 }
 
-fn node_labels(spec: &View<'_>, warnings: &mut Vec<String>) {
+fn warn_of_node_labels(spec: &FieldView<'_>, warnings: &mut Vec<String>) {
     for (key, label) in spec.field("nodeSelector").entries() {
-        if let Some(message) = old_label(key) {
+        if let Some(message) = deprecated_label_warning(key) {
             warnings.push(format!("{}: {message}", label.path()));
         }
     }
@@ -140,17 +141,17 @@ fn node_labels(spec: &View<'_>, warnings: &mut Vec<String>) {
     let nodes = affinity.field("nodeAffinity");
     let required = nodes.field(REQUIRED);
     for term in required.field("nodeSelectorTerms").items() {
-        node_term(&term, false, warnings);
+        warn_of_node_term(&term, false, warnings);
     }
     for term in nodes.field(PREFERRED).items() {
-        node_term(&term.field("preference"), true, warnings);
+        warn_of_node_term(&term.field("preference"), true, warnings);
     }
 }
 
-fn node_term(term: &View<'_>, check_values: bool, warnings: &mut Vec<String>) {
+fn warn_of_node_term(term: &FieldView<'_>, check_values: bool, warnings: &mut Vec<String>) {
     for expression in term.field("matchExpressions").items() {
         let key = expression.field("key");
-        if let Some(message) = old_label(key.str()) {
+        if let Some(message) = deprecated_label_warning(key.str()) {
             warnings.push(format!("{}: {} is {message}", key.path(), key.str()));
         }
         if !check_values {
@@ -165,17 +166,17 @@ fn node_term(term: &View<'_>, check_values: bool, warnings: &mut Vec<String>) {
     }
 }
 
-fn spread(constraints: &View<'_>, warnings: &mut Vec<String>) {
+fn warn_of_spread_constraints(constraints: &FieldView<'_>, warnings: &mut Vec<String>) {
     for constraint in constraints.items() {
         let key = constraint.field("topologyKey");
-        if let Some(message) = old_label(key.str()) {
+        if let Some(message) = deprecated_label_warning(key.str()) {
             warnings.push(format!("{}: {} is {message}", key.path(), key.str()));
         }
-        null_selector(&constraint, warnings);
+        warn_of_null_selector(&constraint, warnings);
     }
 }
 
-fn null_selector(owner: &View<'_>, warnings: &mut Vec<String>) {
+fn warn_of_null_selector(owner: &FieldView<'_>, warnings: &mut Vec<String>) {
     let selector = owner.field("labelSelector");
     if !selector.exists() {
         let path = selector.path();
@@ -185,20 +186,20 @@ fn null_selector(owner: &View<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-fn affinity_selectors(affinity: &View<'_>, warnings: &mut Vec<String>) {
+fn warn_of_affinity_selectors(affinity: &FieldView<'_>, warnings: &mut Vec<String>) {
     for kind in ["podAffinity", "podAntiAffinity"] {
         let pods = affinity.field(kind);
         for term in pods.field(REQUIRED).items() {
-            null_selector(&term, warnings);
+            warn_of_null_selector(&term, warnings);
         }
         for weighted in pods.field(PREFERRED).items() {
-            null_selector(&weighted.field("podAffinityTerm"), warnings);
+            warn_of_null_selector(&weighted.field("podAffinityTerm"), warnings);
         }
     }
 }
 
-/// Items of a list that should differ in a field and do not.
-fn repeated(list: &View<'_>, field: &str, warnings: &mut Vec<String>) {
+/// Warns of items of a list with the same value of a field.
+fn warn_of_duplicates(list: &FieldView<'_>, field: &str, warnings: &mut Vec<String>) {
     let mut known = SmallSet::new();
     for item in list.items() {
         let value = item.text(field);
@@ -209,7 +210,7 @@ fn repeated(list: &View<'_>, field: &str, warnings: &mut Vec<String>) {
     }
 }
 
-fn whole_bytes(amount: &View<'_>, warnings: &mut Vec<String>) {
+fn warn_of_fractional_bytes(amount: &FieldView<'_>, warnings: &mut Vec<String>) {
     let Some(Ok(quantity)) = amount.value().map(Quantity::from_json) else {
         return;
     };
@@ -221,8 +222,12 @@ fn whole_bytes(amount: &View<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-/// Annotations that fields took the place of.
-fn old_profiles(notes: &View<'_>, spec: &View<'_>, warnings: &mut Vec<String>) {
+/// Warns of annotations that fields have replaced.
+fn warn_of_profile_annotations(
+    notes: &FieldView<'_>,
+    spec: &FieldView<'_>,
+    warnings: &mut Vec<String>,
+) {
     if notes.is_empty() {
         return;
     }
@@ -232,25 +237,25 @@ fn old_profiles(notes: &View<'_>, spec: &View<'_>, warnings: &mut Vec<String>) {
         let path = notes.path().key(annotations::SECCOMP_POD);
         warnings.push(format!("{path}: {seccomp}"));
     }
-    if !annotations::are_any_of_containers(notes) {
+    if !annotations::has_container_annotations(notes) {
         return;
     }
-    each_container(spec, |container| {
+    for_each_container(spec, |container| {
         let own = container.field("securityContext");
         let name = container.text("name");
         let key = format!("{}{name}", annotations::SECCOMP_CONTAINER);
         if notes.has(&key) && !own.has("seccompProfile") {
             warnings.push(format!("{}: {seccomp}", notes.path().key(&key)));
         }
-        app_armor(notes, name, &own, &context, warnings);
+        warn_of_app_armor_annotation(notes, name, &own, &context, warnings);
     });
 }
 
-fn app_armor(
-    notes: &View<'_>,
+fn warn_of_app_armor_annotation(
+    notes: &FieldView<'_>,
     container: &str,
-    own: &View<'_>,
-    of_pod: &View<'_>,
+    own: &FieldView<'_>,
+    of_pod: &FieldView<'_>,
     warnings: &mut Vec<String>,
 ) {
     let key = format!("{}{container}", annotations::APP_ARMOR);
@@ -258,7 +263,7 @@ fn app_armor(
         return;
     }
     let wanted = super::prepare::app_armor_profile(notes.text(&key));
-    // By now the field of a container whose pod has the annotation alone was made from it.
+    // If only the annotation was set, preparation has already set the field from it.
     let own = own.get("appArmorProfile");
     let is_from_annotation = own.is_none() || own == wanted.as_ref();
     let is_said_by_pod = wanted.is_some() && of_pod.get("appArmorProfile") == wanted.as_ref();
@@ -270,7 +275,7 @@ fn app_armor(
     }
 }
 
-fn canonical_address(view: &View<'_>, warnings: &mut Vec<String>) {
+fn warn_of_non_canonical_ip(view: &FieldView<'_>, warnings: &mut Vec<String>) {
     let Ok(address) = view.str().parse::<Ipv6Addr>() else {
         return;
     };

@@ -1,17 +1,17 @@
-//! Volumes that do nothing any more, and files that hide each other.
+//! Warnings about deprecated volume sources, and about overlapping file paths.
 
 use std::fmt;
 
 use rhumb_meta::gotext;
 use serde_json::Value;
 
-use super::{WARNINGS_MAX, whole_bytes};
-use crate::View;
+use super::{WARNINGS_MAX, warn_of_fractional_bytes};
+use crate::FieldView;
 
-/// With how many other paths of a volume a path is compared.
+/// Maximum number of paths of a volume that a path is compared with.
 const PATHS_COMPARED_MAX: usize = 256;
 
-const OLD_SOURCES: &[(&str, &str, &str)] = &[
+const DEPRECATED_SOURCES: &[(&str, &str, &str)] = &[
     (
         "photonPersistentDisk",
         "photonPersistentDisk",
@@ -59,16 +59,16 @@ const OLD_SOURCES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The sources that put files at paths of their own.
+/// Sources that choose the paths of their files.
 const FILE_SOURCES: [&str; 4] = ["configMap", "secret", "downwardAPI", "projected"];
 
-pub(super) fn warn(volumes: &View<'_>, warnings: &mut Vec<String>) {
+pub(super) fn warn(volumes: &FieldView<'_>, warnings: &mut Vec<String>) {
     let mut has_files = false;
     for volume in volumes.items() {
         let index = volume.index();
-        let volume = volume.with(&index);
+        let volume = volume.with_index(&index);
         has_files |= FILE_SOURCES.iter().any(|source| volume.has(source));
-        for (field, shown, message) in OLD_SOURCES {
+        for (field, shown, message) in DEPRECATED_SOURCES {
             if volume.has(field) {
                 let path = volume.path().child(shown);
                 warnings.push(format!("{path}: {message}"));
@@ -82,25 +82,25 @@ pub(super) fn warn(volumes: &View<'_>, warnings: &mut Vec<String>) {
         let spec = template.field("spec");
         let resources = spec.field("resources");
         for list in ["requests", "limits"] {
-            whole_bytes(&resources.field(list).key("storage"), warnings);
+            warn_of_fractional_bytes(&resources.field(list).key("storage"), warnings);
         }
     }
     if has_files {
         for volume in volumes.items() {
-            overlaps(&volume, warnings);
+            warn_of_overlapping_paths(&volume, warnings);
         }
     }
 }
 
-/// Where files come from, as warnings show it.
+/// Source of a file, as warnings show it.
 #[derive(Debug, Clone, Copy)]
-struct Source<'a> {
+struct VolumeFileSource<'a> {
     kind: &'static str,
-    /// The name of the object they are in, if they are in one.
+    /// Name of the config map or secret, if any.
     object: Option<&'a str>,
 }
 
-impl fmt::Display for Source<'_> {
+impl fmt::Display for VolumeFileSource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind)?;
         match self.object {
@@ -110,20 +110,20 @@ impl fmt::Display for Source<'_> {
     }
 }
 
-/// A file of a volume, and the source it comes from if the volume has several.
+/// A file of a volume; the source is set if the volume has several.
 #[derive(Debug, Clone, Copy)]
-struct File<'a> {
+struct VolumeFile<'a> {
     path: &'a str,
-    source: Option<Source<'a>>,
+    source: Option<VolumeFileSource<'a>>,
 }
 
-impl<'a> File<'a> {
-    fn new(path: &'a str, source: Option<Source<'a>>) -> Self {
+impl<'a> VolumeFile<'a> {
+    fn new(path: &'a str, source: Option<VolumeFileSource<'a>>) -> Self {
         let path = path.trim_end_matches('/');
-        File { path, source }
+        VolumeFile { path, source }
     }
 
-    fn shown(&self) -> String {
+    fn describe(&self) -> String {
         let path = gotext::quote(self.path);
         match self.source {
             None => path.to_string(),
@@ -131,8 +131,8 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Whether one is the other, or in it.
-    fn overlaps(&self, other: &File<'_>) -> bool {
+    /// Returns whether the paths are equal or one contains the other.
+    fn overlaps(&self, other: &VolumeFile<'_>) -> bool {
         is_within(self.path, other.path) || is_within(other.path, self.path)
     }
 }
@@ -142,9 +142,9 @@ fn is_within(path: &str, directory: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn overlaps(volume: &View<'_>, warnings: &mut Vec<String>) {
+fn warn_of_overlapping_paths(volume: &FieldView<'_>, warnings: &mut Vec<String>) {
     let index = volume.index();
-    let volume = volume.with(&index);
+    let volume = volume.with_index(&index);
     let name = volume.text("name");
     for (field, kind, object) in [
         ("configMap", "ConfigMap", Some("name")),
@@ -156,24 +156,31 @@ fn overlaps(volume: &View<'_>, warnings: &mut Vec<String>) {
         }
         let source = volume.field(field);
         let list = source.field("items");
-        let items: Vec<View<'_>> = list.items().collect();
-        let files = items.iter().map(|item| File::new(item.text("path"), None));
-        let files: Vec<File<'_>> = files.collect();
+        let items: Vec<FieldView<'_>> = list.items().collect();
+        let files = items
+            .iter()
+            .map(|item| VolumeFile::new(item.text("path"), None));
+        let files: Vec<VolumeFile<'_>> = files.collect();
         let object = object.map(|field| source.text(field));
-        compare(&files, 0, (name, Source { kind, object }), warnings);
+        warn_of_overlaps(
+            &files,
+            0,
+            (name, VolumeFileSource { kind, object }),
+            warnings,
+        );
     }
     if volume.has("projected") {
         projected_overlaps(name, &volume.field("projected"), warnings);
     }
 }
 
-fn projected_overlaps(volume: &str, projected: &View<'_>, warnings: &mut Vec<String>) {
-    let as_whole = Source {
+fn projected_overlaps(volume: &str, projected: &FieldView<'_>, warnings: &mut Vec<String>) {
+    let as_whole = VolumeFileSource {
         kind: "Projected",
         object: None,
     };
     let list = projected.field("sources");
-    let sources: Vec<View<'_>> = list.items().collect();
+    let sources: Vec<FieldView<'_>> = list.items().collect();
     let mut files = Vec::new();
     for source in &sources {
         if source.is_empty() {
@@ -184,11 +191,11 @@ fn projected_overlaps(volume: &str, projected: &View<'_>, warnings: &mut Vec<Str
         }
         let known = files.len();
         projected_files(source, &mut files);
-        compare(&files, known, (volume, as_whole), warnings);
+        warn_of_overlaps(&files, known, (volume, as_whole), warnings);
     }
 }
 
-fn projected_files<'a>(source: &View<'a>, files: &mut Vec<File<'a>>) {
+fn projected_files<'a>(source: &FieldView<'a>, files: &mut Vec<VolumeFile<'a>>) {
     let text = |value: Option<&'a Value>| value.and_then(Value::as_str).unwrap_or_default();
     for (field, kind) in [
         ("configMap", "ConfigMap"),
@@ -202,24 +209,24 @@ fn projected_files<'a>(source: &View<'a>, files: &mut Vec<File<'a>>) {
         let object = is_of_object.then(|| text(projection.get("name")));
         let items = projection.get("items").and_then(Value::as_array);
         for item in items.into_iter().flatten() {
-            let source = Source { kind, object };
-            files.push(File::new(text(item.get("path")), Some(source)));
+            let source = VolumeFileSource { kind, object };
+            files.push(VolumeFile::new(text(item.get("path")), Some(source)));
         }
     }
     if let Some(token) = source.get("serviceAccountToken") {
-        let source = Source {
+        let source = VolumeFileSource {
             kind: "ServiceAccountToken",
             object: None,
         };
-        files.push(File::new(text(token.get("path")), Some(source)));
+        files.push(VolumeFile::new(text(token.get("path")), Some(source)));
     }
 }
 
-/// Compares files of a volume with those before them, but for the first ones, which were compared already.
-fn compare(
-    files: &[File<'_>],
+/// Compares files of a volume with the earlier ones; the first ones are already compared.
+fn warn_of_overlaps(
+    files: &[VolumeFile<'_>],
     compared: usize,
-    (volume, source): (&str, Source<'_>),
+    (volume, source): (&str, VolumeFileSource<'_>),
     warnings: &mut Vec<String>,
 ) {
     for (index, file) in files.iter().enumerate().skip(compared) {
@@ -232,8 +239,8 @@ fn compare(
                 warnings.push(format!(
                     "volume {} ({source}): overlapping paths: {} with {}",
                     gotext::quote(volume),
-                    file.shown(),
-                    other.shown()
+                    file.describe(),
+                    other.describe()
                 ));
             }
         }

@@ -9,13 +9,13 @@ pub(super) use service::load_balancer;
 
 use serde_json::json;
 
-use super::part::Part;
+use super::json_ref::JsonRef;
 use super::{
     AGE, CONTAINERS, IMAGES, NAME, NAME_AND_AGE, SELECTOR, age, containers, events, labels, name,
 };
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) fn of(kind: &str) -> Option<Printer> {
+pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
     Some(match kind {
         "ComponentStatus" => COMPONENT_STATUS,
         "ConfigMap" => CONFIG_MAP,
@@ -36,15 +36,15 @@ pub(super) fn of(kind: &str) -> Option<Printer> {
     })
 }
 
-const COMPONENT_STATUS: Printer = Printer::new(
+const COMPONENT_STATUS: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Status", "Whether the component is healthy."),
-        Column::text("Message", "What it says about its health."),
-        Column::text("Error", "What went wrong when it was asked."),
+        TableColumn::text("Status", "Whether the component is healthy."),
+        TableColumn::text("Message", "The health message of the component."),
+        TableColumn::text("Error", "The error of the health check."),
     ],
     |object, _| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let healthy = object.key("conditions").condition("Healthy");
         let status = match healthy.map(|condition| condition.key("status").str()) {
             None => "Unknown",
@@ -61,23 +61,27 @@ const COMPONENT_STATUS: Printer = Printer::new(
     },
 );
 
-const CONFIG_MAP: Printer = Printer::new(
-    &[NAME, Column::text("Data", "How many entries it has."), AGE],
+const CONFIG_MAP: TablePrinter = TablePrinter::new(
+    &[
+        NAME,
+        TableColumn::text("Data", "How many entries it has."),
+        AGE,
+    ],
     |object, now| {
-        let object = Part::Root(object);
-        let entries = object.key("data").len() + object.key("binaryData").len();
+        let object = JsonRef::Root(object);
+        let entries = object.key("data").item_count() + object.key("binaryData").item_count();
         vec![name(object), json!(entries), age(object, now)]
     },
 );
 
-const NAMESPACE: Printer = Printer::new(
+const NAMESPACE: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Status", "Whether it is in use or being emptied."),
+        TableColumn::text("Status", "The phase: Active or Terminating."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         vec![
             name(object),
             json!(object.at("status.phase").str()),
@@ -86,15 +90,15 @@ const NAMESPACE: Printer = Printer::new(
     },
 );
 
-const POD_TEMPLATE: Printer = Printer::new(
+const POD_TEMPLATE: TablePrinter = TablePrinter::new(
     &[
         NAME,
         CONTAINERS,
         IMAGES,
-        Column::text("Pod Labels", "The labels of the template's pods."),
+        TableColumn::text("Pod Labels", "The labels of the template's pods."),
     ],
     |object, _| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let (names, images) = containers(object.at("template.spec"));
         vec![
             name(object),
@@ -105,19 +109,19 @@ const POD_TEMPLATE: Printer = Printer::new(
     },
 );
 
-const REPLICATION_CONTROLLER: Printer = Printer::new(
+const REPLICATION_CONTROLLER: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::integer("Desired", "How many pods there should be."),
-        Column::integer("Current", "How many pods there are."),
-        Column::integer("Ready", "How many pods are ready."),
+        TableColumn::integer("Desired", "How many pods there should be."),
+        TableColumn::integer("Current", "How many pods there are."),
+        TableColumn::integer("Ready", "How many pods are ready."),
         AGE,
         CONTAINERS.wide(),
         IMAGES.wide(),
         SELECTOR,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let (names, images) = containers(object.at("spec.template.spec"));
         vec![
             name(object),
@@ -132,15 +136,15 @@ const REPLICATION_CONTROLLER: Printer = Printer::new(
     },
 );
 
-const RESOURCE_QUOTA: Printer = Printer::new(
+const RESOURCE_QUOTA: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Request", "What is used and allowed, but for limits."),
-        Column::text("Limit", "What is used and allowed of limits."),
+        TableColumn::text("Request", "Used and hard amounts, except limits."),
+        TableColumn::text("Limit", "Used and hard amounts of limits."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         let (limits, requests): (Vec<_>, Vec<_>) = object
             .at("status.hard")
             .object()
@@ -169,19 +173,19 @@ const RESOURCE_QUOTA: Printer = Printer::new(
     },
 );
 
-const SECRET: Printer = Printer::new(
+const SECRET: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Type", "What the entries are for."),
-        Column::text("Data", "How many entries it has."),
+        TableColumn::text("Type", "The secret type."),
+        TableColumn::text("Data", "How many entries it has."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         vec![
             name(object),
             json!(object.key("type").str()),
-            json!(object.key("data").len()),
+            json!(object.key("data").item_count()),
             age(object, now),
         ]
     },

@@ -1,28 +1,28 @@
-//! How a node is summed up in a line.
+//! The printer of nodes (upstream: `printNode`).
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::printers::part::Part;
+use crate::printers::json_ref::JsonRef;
 use crate::printers::{AGE, NAME, age, name};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) const NODE: Printer = Printer::new(
+pub(super) const NODE: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Status", "Whether the node is ready and takes pods."),
-        Column::text("Roles", "What its labels say it is for."),
+        TableColumn::text("Status", "Whether the node is ready and schedulable."),
+        TableColumn::text("Roles", "The roles in its labels."),
         AGE,
-        Column::text("Version", "The version of its kubelet."),
-        Column::text("Internal-IP", "Its address inside of the cluster.").wide(),
-        Column::text("External-IP", "Its address for the rest of the world.").wide(),
-        Column::text("OS-Image", "The operating system it runs.").wide(),
-        Column::text("Kernel-Version", "Its kernel, and what it is built for.").wide(),
-        Column::text("Container-Runtime", "What runs its containers.").wide(),
+        TableColumn::text("Version", "The version of its kubelet."),
+        TableColumn::text("Internal-IP", "Its internal IP address.").wide(),
+        TableColumn::text("External-IP", "Its external IP address.").wide(),
+        TableColumn::text("OS-Image", "The operating system it runs.").wide(),
+        TableColumn::text("Kernel-Version", "Its kernel version and architecture.").wide(),
+        TableColumn::text("Container-Runtime", "Its container runtime and version.").wide(),
     ],
     |object, now| {
-        let node = Part::Root(object);
+        let node = JsonRef::Root(object);
         let info = node.at("status.nodeInfo");
         vec![
             name(node),
@@ -39,8 +39,8 @@ pub(super) const NODE: Printer = Printer::new(
     },
 );
 
-fn status(node: Part<'_>) -> String {
-    // Of several conditions of one type the last one counts.
+fn status(node: JsonRef<'_>) -> String {
+    // Of several conditions of a type the last one counts.
     let ready = node
         .at("status.conditions")
         .items()
@@ -58,7 +58,7 @@ fn status(node: Part<'_>) -> String {
     }
 }
 
-fn roles(node: Part<'_>) -> String {
+fn roles(node: JsonRef<'_>) -> String {
     let labels = node.at("metadata.labels").object();
     let roles: BTreeSet<&str> = labels
         .into_iter()
@@ -78,14 +78,14 @@ fn roles(node: Part<'_>) -> String {
     roles.into_iter().collect::<Vec<_>>().join(",")
 }
 
-fn address<'a>(node: Part<'a>, kind: &str) -> &'a str {
+fn address<'a>(node: JsonRef<'a>, kind: &str) -> &'a str {
     node.at("status.addresses")
         .items()
         .find(|address| address.key("type").str() == kind)
         .map_or("<none>", |address| address.key("address").str())
 }
 
-fn kernel(info: Part<'_>) -> String {
+fn kernel(info: JsonRef<'_>) -> String {
     let version = info.key("kernelVersion").str_or("<unknown>");
     match info.key("architecture").str() {
         "" => version.to_string(),

@@ -1,35 +1,39 @@
-//! How a pod is summed up in a line.
+//! The printer of pods (upstream: `printPod`).
 
 use rhumb_meta::Timestamp;
 use serde_json::{Value, json};
 
-use crate::Object;
-use crate::printers::part::Part;
-use crate::printers::{AGE, NAME, age, human, is_being_deleted, name};
-use crate::table::{Column, Completed, Printer};
+use crate::JsonObject;
+use crate::printers::json_ref::JsonRef;
+use crate::printers::{AGE, NAME, age, human_duration, is_being_deleted, name};
+use crate::table::{RowCompletion, TableColumn, TablePrinter};
 
-pub(super) const POD: Printer = Printer::new(
+pub(super) const POD: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Ready", "How many containers are ready, of how many."),
-        Column::text("Status", "What the pod's containers are up to."),
-        Column::text(
+        TableColumn::text("Ready", "Ready containers / total containers."),
+        TableColumn::text("Status", "Aggregate status of the pod's containers."),
+        TableColumn::text(
             "Restarts",
-            "How often containers were started again, and when last.",
+            "Number of container restarts, and the time since the last.",
         ),
         AGE,
-        Column::text("IP", "The address of the pod.").wide(),
-        Column::text("Node", "The node it is bound to.").wide(),
-        Column::text("Nominated Node", "The node on which room is made for it.").wide(),
-        Column::text("Readiness Gates", "How many of its gates are open.").wide(),
+        TableColumn::text("IP", "The IP address of the pod.").wide(),
+        TableColumn::text("Node", "The node it is bound to.").wide(),
+        TableColumn::text(
+            "Nominated Node",
+            "The node nominated for the pod by preemption.",
+        )
+        .wide(),
+        TableColumn::text("Readiness Gates", "Readiness gates that are true / total.").wide(),
     ],
     cells,
 )
-.completing(completed);
+.with_completion(completion);
 
-fn cells(object: &Object, now: Timestamp) -> Vec<Value> {
-    let pod = Part::Root(object);
-    let summary = Summary::of(pod);
+fn cells(object: &JsonObject, now: Timestamp) -> Vec<Value> {
+    let pod = JsonRef::Root(object);
+    let summary = PodSummary::of(pod);
     let ip = pod
         .at("status.podIPs")
         .items()
@@ -48,13 +52,13 @@ fn cells(object: &Object, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-fn completed(object: &Object) -> Option<Completed> {
-    match Part::Root(object).at("status.phase").str() {
-        "Succeeded" => Some(Completed {
+fn completion(object: &JsonObject) -> Option<RowCompletion> {
+    match JsonRef::Root(object).at("status.phase").str() {
+        "Succeeded" => Some(RowCompletion {
             reason: "Succeeded",
             message: "The pod has completed successfully.",
         }),
-        "Failed" => Some(Completed {
+        "Failed" => Some(RowCompletion {
             reason: "Failed",
             message: "The pod failed.",
         }),
@@ -62,83 +66,84 @@ fn completed(object: &Object) -> Option<Completed> {
     }
 }
 
-fn readiness_gates(pod: Part<'_>) -> String {
+fn readiness_gates(pod: JsonRef<'_>) -> String {
     let gates = pod.at("spec.readinessGates");
-    if gates.len() == 0 {
+    if gates.item_count() == 0 {
         return "<none>".to_string();
     }
-    let open = gates
+    let passed = gates
         .items()
-        .filter(|gate| is_true(pod, gate.key("conditionType").str()))
+        .filter(|gate| is_condition_true(pod, gate.key("conditionType").str()))
         .count();
-    format!("{open}/{}", gates.len())
+    format!("{passed}/{}", gates.item_count())
 }
 
 /// Whether the first condition of this type is true.
-fn is_true(pod: Part<'_>, condition: &str) -> bool {
+fn is_condition_true(pod: JsonRef<'_>, condition: &str) -> bool {
     pod.at("status.conditions")
         .condition(condition)
         .is_some_and(|condition| condition.key("status").str() == "True")
 }
 
-/// How often containers were restarted, and when last.
+/// The number of container restarts and the time of the last one.
 #[derive(Debug, Clone, Copy, Default)]
-struct Restarts {
+struct RestartSummary {
     count: i64,
     last: Option<Timestamp>,
 }
 
-impl Restarts {
-    fn add(&mut self, container: Part<'_>) {
+impl RestartSummary {
+    fn add(&mut self, container: JsonRef<'_>) {
         self.count += container.key("restartCount").int();
         let finished = container.at("lastState.terminated.finishedAt").str();
-        self.last = self.last.max(human::parse(finished));
+        self.last = self.last.max(human_duration::parse(finished));
     }
 
     fn text(self, now: Timestamp) -> String {
         match (self.count, self.last) {
             (0, _) | (_, None) => self.count.to_string(),
             (count, Some(last)) => {
-                let ago = human::duration(human::seconds_between(last, now));
+                let ago = human_duration::duration(human_duration::seconds_between(last, now));
                 format!("{count} ({ago} ago)")
             }
         }
     }
 }
 
-struct Summary {
+/// The values of the Ready, Status and Restarts columns.
+struct PodSummary {
     reason: String,
     ready: usize,
     containers: usize,
-    restarts: Restarts,
+    restarts: RestartSummary,
 }
 
-impl Summary {
-    fn of(pod: Part<'_>) -> Summary {
+impl PodSummary {
+    fn of(pod: JsonRef<'_>) -> PodSummary {
         let sidecars = pod
             .at("spec.initContainers")
             .items()
             .filter(|container| is_always_restarted(*container))
             .count();
-        let mut summary = Summary {
+        let mut summary = PodSummary {
             reason: phase_or_reason(pod),
             ready: 0,
-            containers: pod.at("spec.containers").len() + sidecars,
-            restarts: Restarts::default(),
+            containers: pod.at("spec.containers").item_count() + sidecars,
+            restarts: RestartSummary::default(),
         };
-        let (initializing, of_sidecars) = summary.look_at_init_containers(pod);
-        if !initializing || is_true(pod, "Initialized") {
-            // Once the pod runs, what its init containers went through is of no interest any more.
+        let (initializing, of_sidecars) = summary.summarize_init_containers(pod);
+        if !initializing || is_condition_true(pod, "Initialized") {
+            // Once the pod is initialized, restarts of its init containers (except sidecars) no longer count.
             summary.restarts = of_sidecars;
-            summary.look_at_containers(pod);
+            summary.summarize_containers(pod);
         }
-        summary.look_at_deletion(pod);
+        summary.summarize_deletion(pod);
         summary
     }
 
-    /// Whether one of them is not done yet, and the restarts of those that go on running.
-    fn look_at_init_containers(&mut self, pod: Part<'_>) -> (bool, Restarts) {
-        let mut of_sidecars = Restarts::default();
+    /// Returns whether an init container has not completed yet, and the restarts of the sidecars.
+    fn summarize_init_containers(&mut self, pod: JsonRef<'_>) -> (bool, RestartSummary) {
+        let mut of_sidecars = RestartSummary::default();
         let declared = pod.at("spec.initContainers");
         for (index, container) in pod.at("status.initContainerStatuses").items().enumerate() {
             self.restarts.add(container);
@@ -158,13 +163,16 @@ impl Summary {
                 self.ready += usize::from(container.key("ready").is_true());
                 continue;
             }
-            self.reason = format!("Init:{}", init_state(container, index, declared.len()));
+            self.reason = format!(
+                "Init:{}",
+                init_state(container, index, declared.item_count())
+            );
             return (true, of_sidecars);
         }
         (false, of_sidecars)
     }
 
-    fn look_at_containers(&mut self, pod: Part<'_>) {
+    fn summarize_containers(&mut self, pod: JsonRef<'_>) {
         let mut is_running = false;
         let mut failure = None;
         for container in pod.at("status.containerStatuses").items().rev() {
@@ -174,7 +182,7 @@ impl Summary {
             if !waiting_for.is_empty() {
                 self.reason = waiting_for.to_string();
             } else if terminated.exists() {
-                self.reason = how_it_ended(terminated);
+                self.reason = termination_reason(terminated);
                 if terminated.key("exitCode").int() != 0 {
                     failure = Some(self.reason.clone());
                 }
@@ -183,9 +191,9 @@ impl Summary {
                 self.ready += 1;
             }
         }
-        // A pod is not completed while some of its containers run, nor when one of them failed.
+        // `Completed` does not apply while a container is running or if one failed.
         if self.reason == "Completed" {
-            if is_running && is_true_anywhere(pod, "Ready") {
+            if is_running && has_true_condition(pod, "Ready") {
                 self.reason = "Running".to_string();
             } else if let Some(failure) = failure {
                 self.reason = failure;
@@ -195,7 +203,7 @@ impl Summary {
         }
     }
 
-    fn look_at_deletion(&mut self, pod: Part<'_>) {
+    fn summarize_deletion(&mut self, pod: JsonRef<'_>) {
         if !is_being_deleted(pod) {
             return;
         }
@@ -207,7 +215,7 @@ impl Summary {
     }
 }
 
-fn phase_or_reason(pod: Part<'_>) -> String {
+fn phase_or_reason(pod: JsonRef<'_>) -> String {
     let is_gated = pod.at("status.conditions").items().any(|condition| {
         condition.key("type").str() == "PodScheduled"
             && condition.key("reason").str() == "SchedulingGated"
@@ -219,21 +227,21 @@ fn phase_or_reason(pod: Part<'_>) -> String {
     pod.at("status.reason").str_or(phase).to_string()
 }
 
-/// Whether any condition of this type is true: the list may have more than one of a type.
-fn is_true_anywhere(pod: Part<'_>, kind: &str) -> bool {
+/// Whether any condition of this type is true; the list may contain several of a type.
+fn has_true_condition(pod: JsonRef<'_>, kind: &str) -> bool {
     pod.at("status.conditions").items().any(|condition| {
         condition.key("type").str() == kind && condition.key("status").str() == "True"
     })
 }
 
-fn is_always_restarted(container: Part<'_>) -> bool {
+fn is_always_restarted(container: JsonRef<'_>) -> bool {
     container.key("restartPolicy").str() == "Always"
 }
 
-fn init_state(container: Part<'_>, index: usize, all: usize) -> String {
+fn init_state(container: JsonRef<'_>, index: usize, all: usize) -> String {
     let terminated = container.at("state.terminated");
     if terminated.exists() {
-        return how_it_ended(terminated);
+        return termination_reason(terminated);
     }
     match container.at("state.waiting.reason").str() {
         "" | "PodInitializing" => format!("{index}/{all}"),
@@ -241,7 +249,7 @@ fn init_state(container: Part<'_>, index: usize, all: usize) -> String {
     }
 }
 
-fn how_it_ended(terminated: Part<'_>) -> String {
+fn termination_reason(terminated: JsonRef<'_>) -> String {
     let reason = terminated.key("reason").str();
     let signal = terminated.key("signal").int();
     if !reason.is_empty() {

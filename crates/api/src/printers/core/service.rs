@@ -1,30 +1,30 @@
-//! Services, and where they lead.
+//! Printers of services and endpoints.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::printers::part::Part;
-use crate::printers::{AGE, NAME, age, first_few, labels, name, none};
-use crate::table::{Column, Printer};
+use crate::printers::json_ref::JsonRef;
+use crate::printers::{AGE, NAME, age, first_and_count, labels, name, none};
+use crate::table::{TableColumn, TablePrinter};
 
-pub(super) const SERVICE: Printer = Printer::new(
+pub(super) const SERVICE: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Type", "How the service is reached."),
-        Column::text("Cluster-IP", "Its address inside of the cluster."),
-        Column::text("External-IP", "Its addresses for the rest of the world."),
-        Column::text("Port(s)", "The ports it listens on."),
+        TableColumn::text("Type", "The service type."),
+        TableColumn::text("Cluster-IP", "Its cluster IP address."),
+        TableColumn::text("External-IP", "Its external IP addresses."),
+        TableColumn::text("Port(s)", "The ports it listens on."),
         AGE,
-        Column::text("Selector", "Which pods it leads to.").wide(),
+        TableColumn::text("Selector", "The label selector of its pods.").wide(),
     ],
     |object, now| {
-        let service = Part::Root(object);
+        let service = JsonRef::Root(object);
         let cluster_ip = service
             .at("spec.clusterIPs")
             .items()
             .next()
-            .map_or("<none>", Part::str);
+            .map_or("<none>", JsonRef::str);
         vec![
             name(service),
             json!(service.at("spec.type").str()),
@@ -37,20 +37,20 @@ pub(super) const SERVICE: Printer = Printer::new(
     },
 );
 
-pub(super) const ENDPOINTS: Printer = Printer::new(
+pub(super) const ENDPOINTS: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Endpoints", "The addresses and ports that are ready."),
+        TableColumn::text("Endpoints", "The addresses and ports that are ready."),
         AGE,
     ],
     |object, now| {
-        let object = Part::Root(object);
+        let object = JsonRef::Root(object);
         vec![name(object), endpoints(object).into(), age(object, now)]
     },
 );
 
-/// The addresses that a load balancer gave, each once.
-pub(in crate::printers) fn load_balancer(status: Part<'_>) -> String {
+/// The load balancer addresses without duplicates.
+pub(in crate::printers) fn load_balancer(status: JsonRef<'_>) -> String {
     let addresses: BTreeSet<&str> = status
         .key("ingress")
         .items()
@@ -60,7 +60,7 @@ pub(in crate::printers) fn load_balancer(status: Part<'_>) -> String {
     addresses.into_iter().collect::<Vec<_>>().join(",")
 }
 
-fn external_ip(service: Part<'_>) -> String {
+fn external_ip(service: JsonRef<'_>) -> String {
     let declared = service.at("spec.externalIPs").join(None, ",");
     match service.at("spec.type").str() {
         "ClusterIP" | "NodePort" if declared.is_empty() => none(),
@@ -79,8 +79,8 @@ fn external_ip(service: Part<'_>) -> String {
     }
 }
 
-fn ports(ports: Part<'_>) -> String {
-    if ports.len() == 0 {
+fn ports(ports: JsonRef<'_>) -> String {
+    if ports.item_count() == 0 {
         return none();
     }
     ports
@@ -97,10 +97,10 @@ fn ports(ports: Part<'_>) -> String {
         .join(",")
 }
 
-fn endpoints(object: Part<'_>) -> String {
+fn endpoints(object: JsonRef<'_>) -> String {
     const SHOWN_MAX: usize = 3;
     let subsets = object.key("subsets");
-    if subsets.len() == 0 {
+    if subsets.item_count() == 0 {
         return none();
     }
     let mut all = Vec::new();
@@ -109,7 +109,7 @@ fn endpoints(object: Part<'_>) -> String {
             let addresses = subset.key("addresses").items();
             addresses.map(|address| address.key("ip").str())
         };
-        if subset.key("ports").len() == 0 {
+        if subset.key("ports").item_count() == 0 {
             all.extend(addresses().map(str::to_string));
         }
         for port in subset.key("ports").items() {
@@ -117,7 +117,7 @@ fn endpoints(object: Part<'_>) -> String {
             all.extend(addresses().map(|ip| host_and_port(ip, port)));
         }
     }
-    first_few(SHOWN_MAX, &all)
+    first_and_count(SHOWN_MAX, &all)
 }
 
 fn host_and_port(host: &str, port: i64) -> String {

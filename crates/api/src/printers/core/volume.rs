@@ -1,29 +1,30 @@
-//! Volumes and the claims on them.
+//! Printers of persistent volumes and persistent volume claims.
 
 use serde_json::json;
 
-use crate::printers::part::Part;
+use crate::printers::json_ref::JsonRef;
 use crate::printers::{AGE, NAME, age, is_being_deleted, name};
-use crate::table::{Column, Printer};
+use crate::table::{TableColumn, TablePrinter};
 
-const VOLUME_MODE: Column = Column::text("VolumeMode", "A file system or a raw device.").wide();
+const VOLUME_MODE: TableColumn =
+    TableColumn::text("VolumeMode", "A file system or a raw device.").wide();
 
-pub(super) const PERSISTENT_VOLUME: Printer = Printer::new(
+pub(super) const PERSISTENT_VOLUME: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Capacity", "How much it holds."),
-        Column::text("Access Modes", "How it can be mounted."),
-        Column::text("Reclaim Policy", "What happens to it once it is released."),
-        Column::text("Status", "Whether it is free, bound or released."),
-        Column::text("Claim", "The claim it is bound to."),
-        Column::text("StorageClass", "The storage class it belongs to."),
-        Column::text("VolumeAttributesClass", "The class of its attributes."),
-        Column::text("Reason", "Why it is in that status."),
+        TableColumn::text("Capacity", "How much it holds."),
+        TableColumn::text("Access Modes", "How it can be mounted."),
+        TableColumn::text("Reclaim Policy", "What happens to it once it is released."),
+        TableColumn::text("Status", "Whether it is free, bound or released."),
+        TableColumn::text("Claim", "The claim it is bound to."),
+        TableColumn::text("StorageClass", "The storage class it belongs to."),
+        TableColumn::text("VolumeAttributesClass", "The class of its attributes."),
+        TableColumn::text("Reason", "Why it is in that status."),
         AGE,
         VOLUME_MODE,
     ],
     |object, now| {
-        let volume = Part::Root(object);
+        let volume = JsonRef::Root(object);
         let spec = volume.key("spec");
         let claim = spec.key("claimRef");
         let claim = if claim.exists() {
@@ -51,23 +52,23 @@ pub(super) const PERSISTENT_VOLUME: Printer = Printer::new(
     },
 );
 
-pub(super) const PERSISTENT_VOLUME_CLAIM: Printer = Printer::new(
+pub(super) const PERSISTENT_VOLUME_CLAIM: TablePrinter = TablePrinter::new(
     &[
         NAME,
-        Column::text("Status", "Whether it is bound to a volume."),
-        Column::text("Volume", "The volume it is bound to."),
-        Column::text("Capacity", "How much the volume holds."),
-        Column::text("Access Modes", "How the volume can be mounted."),
-        Column::text("StorageClass", "The storage class it asks for."),
-        Column::text(
+        TableColumn::text("Status", "Whether it is bound to a volume."),
+        TableColumn::text("Volume", "The volume it is bound to."),
+        TableColumn::text("Capacity", "How much the volume holds."),
+        TableColumn::text("Access Modes", "How the volume can be mounted."),
+        TableColumn::text("StorageClass", "The storage class it asks for."),
+        TableColumn::text(
             "VolumeAttributesClass",
-            "The class of attributes it asks for.",
+            "The requested volume attributes class.",
         ),
         AGE,
         VOLUME_MODE,
     ],
     |object, now| {
-        let claim = Part::Root(object);
+        let claim = JsonRef::Root(object);
         let spec = claim.key("spec");
         let volume = spec.key("volumeName").str();
         let (capacity, modes) = if volume.is_empty() {
@@ -92,7 +93,7 @@ pub(super) const PERSISTENT_VOLUME_CLAIM: Printer = Printer::new(
     },
 );
 
-fn phase(object: Part<'_>) -> &str {
+fn phase(object: JsonRef<'_>) -> &str {
     if is_being_deleted(object) {
         "Terminating"
     } else {
@@ -100,11 +101,11 @@ fn phase(object: Part<'_>) -> &str {
     }
 }
 
-fn or_unset(part: Part<'_>) -> &str {
+fn or_unset(part: JsonRef<'_>) -> &str {
     part.opt_str().unwrap_or("<unset>")
 }
 
-fn access_modes(modes: Part<'_>) -> String {
+fn access_modes(modes: JsonRef<'_>) -> String {
     const SHORT: [(&str, &str); 4] = [
         ("ReadWriteOnce", "RWO"),
         ("ReadOnlyMany", "ROX"),
@@ -120,8 +121,8 @@ fn access_modes(modes: Part<'_>) -> String {
         .join(",")
 }
 
-/// The class; an annotation from before there was a field for it comes first.
-fn storage_class(object: Part<'_>) -> &str {
+/// The storage class; the legacy annotation takes precedence over the field.
+fn storage_class(object: JsonRef<'_>) -> &str {
     object
         .at("metadata.annotations")
         .key("volume.beta.kubernetes.io/storage-class")

@@ -1,126 +1,135 @@
-//! Which policies are about a write, by which bindings, and with which parameters.
+//! Finds the policies that match a request, by which bindings and with which parameters (upstream: `policyDispatcher`,
+//! `PolicyInvocation`).
 
 use std::sync::Arc;
 
-use rhumb_admission::{Binding, Criteria, FailurePolicy, Names, Outcome};
-use rhumb_api::Object;
+use rhumb_admission::{FailurePolicy, MatchCriteria, MatchOutcome, PolicyBinding, ResourceAndKind};
+use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 
-use super::hooks::{Headed, Hook, Hooks, Known};
-use super::params::{self, Param};
-use crate::admission::Attributes;
-use crate::admission::counts::{Counted, Counts};
-use crate::admission::exclusions::Exclusions;
-use crate::admission::namespaces::NamespaceLabels;
+use super::params::{self, PolicyParam};
+use super::policy_source::{AdmissionPolicy, ParsedPolicyObject, PolicyHook, PolicySource};
+use crate::admission::AdmissionAttributes;
+use crate::admission::exclusion_counters::ExclusionCounters;
+use crate::admission::metrics::{AdmissionMetrics, MetricSubject};
+use crate::admission::namespace_labels::NamespaceLabelSource;
 
-/// A policy that is to be asked.
+/// A policy to evaluate, with the binding and parameters to use.
 #[derive(Debug)]
-pub(super) struct Invocation<P> {
-    pub(super) policy: Arc<Known<P>>,
-    pub(super) binding: Arc<Known<Binding>>,
-    pub(super) names: Names,
-    pub(super) params: Vec<Param>,
+pub(super) struct PolicyInvocation<P> {
+    pub(super) policy: Arc<ParsedPolicyObject<P>>,
+    pub(super) binding: Arc<ParsedPolicyObject<PolicyBinding>>,
+    pub(super) names: ResourceAndKind,
+    pub(super) params: Vec<PolicyParam>,
 }
 
-/// A policy that cannot be asked, and whose failure policy does not forgive that.
+/// A policy that could not be evaluated and whose failure policy is `Fail`.
 #[derive(Debug)]
-pub(super) struct Misconfigured {
+pub(super) struct PolicyFailure {
     pub(super) policy: Arc<str>,
     pub(super) binding: Option<Arc<str>>,
     pub(super) message: String,
-    /// Whether it is an expression that failed, and not the configuration.
+    /// Whether an expression failed, rather than the configuration.
     pub(super) is_expression: bool,
 }
 
-/// All that are to be asked, in their order.
+/// All policies to evaluate, in order, and those that failed already.
 #[derive(Debug)]
-pub(super) struct Invocations<P> {
-    pub(super) all: Vec<Invocation<P>>,
-    pub(super) misconfigured: Vec<Misconfigured>,
+pub(super) struct PolicyInvocations<P> {
+    pub(super) all: Vec<PolicyInvocation<P>>,
+    pub(super) failures: Vec<PolicyFailure>,
 }
 
-impl<P> Default for Invocations<P> {
+impl<P> Default for PolicyInvocations<P> {
     fn default() -> Self {
-        Invocations {
+        PolicyInvocations {
             all: Vec::new(),
-            misconfigured: Vec::new(),
+            failures: Vec::new(),
         }
     }
 }
 
-/// Who decides for one write.
-struct Matcher<'a> {
-    attributes: &'a Attributes<'a>,
-    object: Option<&'a Object>,
-    namespace: NamespaceLabels,
-    counts: &'a Counts,
+/// Matches policies and bindings against one request.
+struct PolicyMatcher<'a> {
+    attributes: &'a AdmissionAttributes<'a>,
+    object: Option<&'a JsonObject>,
+    namespace: NamespaceLabelSource,
+    metrics: &'a AdmissionMetrics,
     step: &'static str,
     excluded: Vec<String>,
 }
 
-impl<P: Headed> Hooks<P> {
+impl<P: AdmissionPolicy> PolicySource<P> {
     pub(super) async fn invocations(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
-        counts: &Counts,
-    ) -> Result<Invocations<P>, Status> {
-        let facts = attributes.facts(object)?;
-        if attributes.call.is_own || facts.is_exempt_from_policies() {
-            return Ok(Invocations::default());
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
+        metrics: &AdmissionMetrics,
+    ) -> Result<PolicyInvocations<P>, Status> {
+        let request = attributes.request_attributes(object)?;
+        if attributes.context.is_internal || request.is_exempt_from_policies() {
+            return Ok(PolicyInvocations::default());
         }
-        let Some(hooks) = self.in_force(attributes) else {
-            return Ok(Invocations::default());
+        let Some(hooks) = self.hooks(attributes) else {
+            return Ok(PolicyInvocations::default());
         };
-        let are_labels_needed = hooks.iter().any(needs_namespace);
-        let mut matcher = Matcher {
+        let are_labels_needed = hooks.iter().any(needs_namespace_labels);
+        let mut matcher = PolicyMatcher {
             attributes,
             object,
             namespace: attributes.namespace_labels(are_labels_needed).await,
-            counts,
-            step: self.flavor.as_str(),
+            metrics,
+            step: self.policy_type.metric_label(),
             excluded: Vec::new(),
         };
-        let mut invocations = Invocations::default();
+        let mut invocations = PolicyInvocations::default();
         for hook in hooks.iter() {
             matcher.add(hook, &mut invocations)?;
         }
-        matcher.annotate(self.flavor.plural());
+        matcher.annotate_excluded(self.policy_type.policies_resource());
         Ok(invocations)
     }
 }
 
-fn needs_namespace<P: Headed>(hook: &Hook<P>) -> bool {
+fn needs_namespace_labels<P: AdmissionPolicy>(hook: &PolicyHook<P>) -> bool {
     let bindings = hook.bindings.iter();
-    hook.policy.it.head().criteria.needs_namespace()
+    hook.policy
+        .value
+        .spec()
+        .match_criteria
+        .needs_namespace_labels()
         || bindings
-            .filter_map(|binding| binding.it.criteria.as_ref())
-            .any(Criteria::needs_namespace)
+            .filter_map(|binding| binding.value.match_criteria.as_ref())
+            .any(MatchCriteria::needs_namespace_labels)
 }
 
-impl Matcher<'_> {
-    fn add<P: Headed>(
+impl PolicyMatcher<'_> {
+    fn add<P: AdmissionPolicy>(
         &mut self,
-        hook: &Hook<P>,
-        invocations: &mut Invocations<P>,
+        hook: &PolicyHook<P>,
+        invocations: &mut PolicyInvocations<P>,
     ) -> Result<(), Status> {
-        let head = hook.policy.it.head();
-        let mut misconfigured = |binding: Option<&Binding>, error: String| {
-            if head.failure == FailurePolicy::Fail {
-                let what = if binding.is_some() {
+        let spec = hook.policy.value.spec();
+        let mut misconfigured = |binding: Option<&PolicyBinding>, error: String| {
+            if spec.failure_policy == FailurePolicy::Fail {
+                let failed_part = if binding.is_some() {
                     "binding"
                 } else {
                     "policy"
                 };
-                invocations.misconfigured.push(Misconfigured {
-                    policy: head.name.clone(),
+                invocations.failures.push(PolicyFailure {
+                    policy: spec.name.clone(),
                     binding: binding.map(|binding| binding.name.clone()),
-                    message: format!("failed to configure {what}: {error}"),
+                    message: format!("failed to configure {failed_part}: {error}"),
                     is_expression: false,
                 });
             }
         };
-        let names = match self.sees(&head.criteria, &head.name, &hook.policy.exclusions)? {
+        let names = match self.matches(
+            &spec.match_criteria,
+            &spec.name,
+            &hook.policy.exclusion_counters,
+        )? {
             Ok(Some(names)) => names,
             Ok(None) => return Ok(()),
             Err(status) => {
@@ -128,8 +137,11 @@ impl Matcher<'_> {
                 return Ok(());
             }
         };
-        let api = self.attributes.call.api;
-        let source = head.params.as_ref().map(|kind| params::source(api, kind));
+        let state = self.attributes.context.state;
+        let source = spec
+            .param_kind
+            .as_ref()
+            .map(|kind| params::find_param_source(state, kind));
         let source = match source.transpose() {
             Ok(source) => source,
             Err(error) => {
@@ -138,21 +150,21 @@ impl Matcher<'_> {
             }
         };
         for binding in &hook.bindings {
-            if let Some(criteria) = &binding.it.criteria {
-                match self.sees(criteria, &binding.it.name, &binding.exclusions)? {
+            if let Some(criteria) = &binding.value.match_criteria {
+                match self.matches(criteria, &binding.value.name, &binding.exclusion_counters)? {
                     Ok(Some(_)) => {}
                     Ok(None) => continue,
                     Err(status) => {
-                        misconfigured(Some(&binding.it), status.message);
+                        misconfigured(Some(&binding.value), status.message);
                         continue;
                     }
                 }
             }
-            let params = binding.it.params.as_ref();
-            match params::collect(self.attributes, self.object, source, params) {
-                Err(error) => misconfigured(Some(&binding.it), error),
+            let params = binding.value.param_ref.as_ref();
+            match params::collect_params(self.attributes, self.object, source, params) {
+                Err(error) => misconfigured(Some(&binding.value), error),
                 Ok(params) if params.is_empty() => {}
-                Ok(params) => invocations.all.push(Invocation {
+                Ok(params) => invocations.all.push(PolicyInvocation {
                     policy: hook.policy.clone(),
                     binding: binding.clone(),
                     names: names.clone(),
@@ -163,32 +175,35 @@ impl Matcher<'_> {
         Ok(())
     }
 
-    /// The outer error ends the request, the inner one is the policy's.
-    fn sees(
+    /// The resource and kind as which the criteria match, if they do. The outer error fails the request, the inner one
+    /// is subject to the failure policy.
+    fn matches(
         &mut self,
-        criteria: &Criteria,
+        criteria: &MatchCriteria,
         name: &str,
-        exclusions: &Exclusions,
-    ) -> Result<Result<Option<Names>, Status>, Status> {
+        exclusions: &ExclusionCounters,
+    ) -> Result<Result<Option<ResourceAndKind>, Status>, Status> {
         let outcome = self
             .attributes
-            .outcome(criteria, self.object, &self.namespace)?;
+            .match_criteria(criteria, self.object, &self.namespace)?;
         Ok(match outcome {
-            Outcome::Seen(names) => Ok(Some(names)),
-            Outcome::Failed(status) => Err(status),
-            Outcome::NoRule | Outcome::OtherNamespace | Outcome::OtherObject => Ok(None),
-            Outcome::Excluded { rule } => {
-                let counted = Counted {
+            MatchOutcome::Matched(names) => Ok(Some(names)),
+            MatchOutcome::Failed(status) => Err(status),
+            MatchOutcome::NoRule
+            | MatchOutcome::NamespaceNotSelected
+            | MatchOutcome::ObjectNotSelected => Ok(None),
+            MatchOutcome::Excluded { rule } => {
+                let subject = MetricSubject {
                     name,
                     kind: "policy",
                     step: self.step,
                     operation: self.attributes.operation,
                 };
-                // The second round of changes is about the same write.
-                if !self.attributes.rounds.is_second() {
-                    let resource = &self.attributes.call.resource.group_resource;
-                    exclusions.count(self.counts, counted, resource, 1);
-                    if self.attributes.call.annotations.is_some() {
+                // Reinvocation concerns the same request: do not count it twice.
+                if !self.attributes.reinvocation.is_reinvocation() {
+                    let resource = &self.attributes.context.resource.group_resource;
+                    exclusions.increment(self.metrics, subject, resource, 1);
+                    if self.attributes.context.audit_annotations.is_some() {
                         self.excluded.push(format!("{name}[{rule}]"));
                     }
                 }
@@ -197,11 +212,14 @@ impl Matcher<'_> {
         })
     }
 
-    /// Tells the audit log which policies and bindings were left out, and by which rule.
-    fn annotate(&self, plural: &str) {
+    /// Adds an audit annotation that lists the excluded policies and bindings, each with the index of the exclusion
+    /// rule.
+    fn annotate_excluded(&self, plural: &str) {
         if !self.excluded.is_empty() {
             let key = format!("admission.rhumb/excluded-{plural}");
-            self.attributes.call.annotate(key, self.excluded.join(","));
+            self.attributes
+                .context
+                .annotate(key, self.excluded.join(","));
         }
     }
 }

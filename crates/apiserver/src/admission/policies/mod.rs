@@ -1,87 +1,88 @@
-//! Policies in expressions.
+//! The plugins MutatingAdmissionPolicy and ValidatingAdmissionPolicy.
 //!
-//! `hooks.rs` has all policies with their bindings, `invocation.rs` says which of them are about a write and with which
-//! parameters (`params.rs`); `validating.rs` and `mutating.rs` are what follows.
+//! `policy_source.rs` holds all policies with their bindings, `invocation.rs` finds those that match a request and
+//! their parameters (`params.rs`), `validating.rs` and `mutating.rs` evaluate them. Upstream counterpart:
+//! `k8s.io/apiserver/pkg/admission/plugin/policy`.
 
-mod hooks;
+mod evaluation_pacer;
 mod invocation;
 mod mutating;
-mod pace;
 mod params;
+mod policy_source;
 mod validating;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rhumb_admission::{MutatingPolicy, PolicyFlavor, ValidatingPolicy};
-use rhumb_api::Object;
+use rhumb_admission::{MutatingPolicy, PolicyType, ValidatingPolicy};
+use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 
-use super::webhooks::Outside;
-use super::{Attributes, Plugin, Step};
-use hooks::Hooks;
+use super::webhooks::PluginDependencies;
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin};
+use policy_source::PolicySource;
 
-/// How long the expressions of all policies of a kind may take for one write.
-const TIME_MAX: Duration = Duration::from_secs(10);
+/// Time limit for evaluating all policies of a type for one request.
+const EVALUATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The plugin that asks validating policies.
+/// Evaluates ValidatingAdmissionPolicies.
 #[derive(Debug)]
-pub(super) struct ValidatingPolicies {
-    hooks: Hooks<ValidatingPolicy>,
-    outside: Outside,
+pub(super) struct ValidatingAdmissionPolicyPlugin {
+    source: PolicySource<ValidatingPolicy>,
+    dependencies: PluginDependencies,
 }
 
-impl ValidatingPolicies {
-    pub(super) fn new(outside: &Outside) -> ValidatingPolicies {
-        ValidatingPolicies {
-            hooks: Hooks::new(PolicyFlavor::Validating, ValidatingPolicy::read),
-            outside: outside.clone(),
+impl ValidatingAdmissionPolicyPlugin {
+    pub(super) fn new(dependencies: &PluginDependencies) -> ValidatingAdmissionPolicyPlugin {
+        ValidatingAdmissionPolicyPlugin {
+            source: PolicySource::new(PolicyType::Validating, ValidatingPolicy::parse),
+            dependencies: dependencies.clone(),
         }
     }
 }
 
 #[async_trait]
-impl Plugin for ValidatingPolicies {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        step == Step::Validation && self.hooks.in_force(attributes).is_some()
+impl AdmissionPlugin for ValidatingAdmissionPolicyPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Validation && self.source.hooks(attributes).is_some()
     }
 
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
-        self.judge(attributes, object).await
+        self.run_policies(attributes, object).await
     }
 }
 
-/// The plugin that asks mutating policies.
+/// Evaluates MutatingAdmissionPolicies.
 #[derive(Debug)]
-pub(super) struct MutatingPolicies {
-    hooks: Hooks<MutatingPolicy>,
-    outside: Outside,
+pub(super) struct MutatingAdmissionPolicyPlugin {
+    source: PolicySource<MutatingPolicy>,
+    dependencies: PluginDependencies,
 }
 
-impl MutatingPolicies {
-    pub(super) fn new(outside: &Outside) -> MutatingPolicies {
-        MutatingPolicies {
-            hooks: Hooks::new(PolicyFlavor::Mutating, MutatingPolicy::read),
-            outside: outside.clone(),
+impl MutatingAdmissionPolicyPlugin {
+    pub(super) fn new(dependencies: &PluginDependencies) -> MutatingAdmissionPolicyPlugin {
+        MutatingAdmissionPolicyPlugin {
+            source: PolicySource::new(PolicyType::Mutating, MutatingPolicy::parse),
+            dependencies: dependencies.clone(),
         }
     }
 }
 
 #[async_trait]
-impl Plugin for MutatingPolicies {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        step == Step::Mutation && self.hooks.in_force(attributes).is_some()
+impl AdmissionPlugin for MutatingAdmissionPolicyPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        step == AdmissionPass::Mutation && self.source.hooks(attributes).is_some()
     }
 
     async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
-        self.change(attributes, object).await
+        self.run_policies(attributes, object).await
     }
 }

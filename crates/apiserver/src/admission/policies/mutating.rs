@@ -1,172 +1,186 @@
-//! What mutating policies do to an object, one after the other.
+//! Applies MutatingAdmissionPolicies to an object, one after the other.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use rhumb_admission::{Change, FailurePolicy, Met, MutatingPolicy};
-use rhumb_api::Object;
-use rhumb_expressions::Input;
+use rhumb_admission::{EvaluatedMutation, FailurePolicy, MatchConditionsResult, MutatingPolicy};
+use rhumb_api::JsonObject;
+use rhumb_expressions::JsonInput;
 use rhumb_meta::status::StatusCause;
 use rhumb_meta::{Status, StatusReason};
 use serde_json::Value;
 
-use super::invocation::{Invocation, Misconfigured};
-use super::params::Param;
-use super::{MutatingPolicies, TIME_MAX};
-use crate::admission::Attributes;
-use crate::admission::counts::Counted;
-use crate::admission::rounds::Who;
-use crate::admission::seen::Sight;
+use super::invocation::{PolicyFailure, PolicyInvocation};
+use super::params::PolicyParam;
+use super::{EVALUATION_TIMEOUT, MutatingAdmissionPolicyPlugin};
+use crate::admission::AdmissionAttributes;
+use crate::admission::cel_inputs::CelInputs;
+use crate::admission::metrics::MetricSubject;
+use crate::admission::reinvocation::MutatingPluginKind;
 use crate::resources::JsonPatch;
 
-impl MutatingPolicies {
-    pub(super) async fn change(
+impl MutatingAdmissionPolicyPlugin {
+    pub(super) async fn run_policies(
         &self,
-        attributes: &Attributes<'_>,
-        mut object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        mut object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
-        let counts = &self.outside.counts;
-        let found = self
-            .hooks
-            .invocations(attributes, object.as_deref(), counts)
+        let metrics = &self.dependencies.metrics;
+        let invocations = self
+            .source
+            .invocations(attributes, object.as_deref(), metrics)
             .await?;
-        let mut errors = found.misconfigured;
-        if !found.all.is_empty() {
-            let rounds = &attributes.rounds;
-            rounds.enter(Who::Policies, object.as_deref());
+        let mut errors = invocations.failures;
+        if !invocations.all.is_empty() {
+            let reinvocation = &attributes.reinvocation;
+            reinvocation.plugin_started(MutatingPluginKind::Policies, object.as_deref());
             let namespace = attributes.namespace_object().await?;
-            let deadline = Instant::now() + TIME_MAX;
-            for invocation in &found.all {
+            let deadline = Instant::now() + EVALUATION_TIMEOUT;
+            for invocation in &invocations.all {
                 for param in &invocation.params {
-                    let turn = Turn {
+                    let policy_call = MutatingPolicyCall {
                         invocation,
                         param,
                         namespace: namespace.as_ref(),
                         deadline,
                     };
                     let object = object.as_deref_mut();
-                    let take = || self.take_turn(attributes, &turn, object, &mut errors);
-                    invocation.policy.pace.run(take).await?;
+                    let take = || self.run_policy(attributes, &policy_call, object, &mut errors);
+                    invocation.policy.pacer.run(take).await?;
                 }
             }
-            rounds.leave(Who::Policies, object.as_deref());
+            reinvocation.plugin_finished(MutatingPluginKind::Policies, object.as_deref());
         }
         match errors.as_slice() {
             [] => Ok(()),
-            errors => Err(refusal(attributes, object.as_deref(), errors)),
+            errors => Err(denial_status(attributes, object.as_deref(), errors)),
         }
     }
 
-    fn take_turn(
+    fn run_policy(
         &self,
-        attributes: &Attributes<'_>,
-        turn: &Turn<'_>,
-        object: Option<&mut Object>,
-        errors: &mut Vec<Misconfigured>,
+        attributes: &AdmissionAttributes<'_>,
+        policy_call: &MutatingPolicyCall<'_>,
+        object: Option<&mut JsonObject>,
+        errors: &mut Vec<PolicyFailure>,
     ) -> Result<(), Status> {
-        let invocation = turn.invocation;
-        let policy = &invocation.policy.it;
-        let namespace = turn.namespace.cloned();
+        let invocation = policy_call.invocation;
+        let policy = &invocation.policy.value;
+        let namespace = policy_call.namespace.cloned();
         let names = &invocation.names;
-        let mut sight = Sight::new(attributes, names, object.as_deref(), namespace)?;
-        if !self.holds(attributes, turn, &sight, errors) {
+        let mut cel_inputs = CelInputs::new(attributes, names, object.as_deref(), namespace)?;
+        if !self.conditions_match(attributes, policy_call, &cel_inputs, errors) {
             return Ok(());
         }
-        let id = turn.id();
-        let rounds = &attributes.rounds;
-        if !rounds.may_ask(Who::Policies, &id) {
+        let id = policy_call.id();
+        let reinvocation = &attributes.reinvocation;
+        if !reinvocation.may_invoke(MutatingPluginKind::Policies, &id) {
             return Ok(());
         }
         let mut changed = false;
         if let Some(object) = object {
             for number in 0..policy.len() {
-                let begun = Instant::now();
-                let outcome = change_once(attributes, turn, &sight, number);
-                let binding = &invocation.binding.it.name;
-                let counts = &self.outside.counts;
-                counts.mutated(
-                    (&policy.head.name, binding),
+                let started = Instant::now();
+                let outcome = apply_mutation(attributes, policy_call, &cel_inputs, number);
+                let binding = &invocation.binding.value.name;
+                let metrics = &self.dependencies.metrics;
+                metrics.record_policy_mutation(
+                    (&policy.spec.name, binding),
                     outcome.as_ref().err().map(String::as_str),
-                    begun.elapsed(),
+                    started.elapsed(),
                 );
                 match outcome {
                     Ok(None) => {}
                     Ok(Some(new)) => {
                         changed |= *object != new;
-                        let seen = attributes.shown(names, &new)?.into_owned();
-                        sight.set_object(Value::Object(seen));
+                        let converted = attributes.converted(names, &new)?.into_owned();
+                        cel_inputs.set_object(Value::Object(converted));
                         *object = new;
                     }
-                    Err(message) => turn.fail(message, errors),
+                    Err(message) => policy_call.record_failure(message, errors),
                 }
             }
         }
-        rounds.asked(Who::Policies, &id, changed, policy.reinvoked);
+        reinvocation.record_invocation(
+            MutatingPluginKind::Policies,
+            &id,
+            changed,
+            policy.reinvoke_if_needed,
+        );
         Ok(())
     }
 
-    /// Whether the conditions of the policy hold.
-    fn holds(
+    /// Whether the match conditions of the policy are true.
+    fn conditions_match(
         &self,
-        attributes: &Attributes<'_>,
-        turn: &Turn<'_>,
-        sight: &Sight<'_>,
-        errors: &mut Vec<Misconfigured>,
+        attributes: &AdmissionAttributes<'_>,
+        policy_call: &MutatingPolicyCall<'_>,
+        cel_inputs: &CelInputs<'_>,
+        errors: &mut Vec<PolicyFailure>,
     ) -> bool {
-        let policy = &turn.invocation.policy.it;
-        if policy.head.conditions.is_empty() {
+        let policy = &policy_call.invocation.policy.value;
+        if policy.spec.match_conditions.is_empty() {
             return true;
         }
-        let begun = Instant::now();
-        let params = Input::from(turn.param.value.as_ref());
-        let params = policy.head.params.is_some().then_some(&params);
-        let judged = policy.judge(&sight.inputs(), params, turn.deadline);
-        let counted = Counted {
-            name: &policy.head.name,
+        let started = Instant::now();
+        let params = JsonInput::from(policy_call.param.value.as_ref());
+        let params = policy.spec.param_kind.is_some().then_some(&params);
+        let condition_result =
+            policy.evaluate_match_conditions(&cel_inputs.inputs(), params, policy_call.deadline);
+        let subject = MetricSubject {
+            name: &policy.spec.name,
             kind: "policy",
-            step: self.hooks.flavor.as_str(),
+            step: self.source.policy_type.metric_label(),
             operation: attributes.operation,
         };
-        let excluded = matches!(judged.met, Met::No { .. } | Met::Ignored);
-        let counts = &self.outside.counts;
-        counts.conditions(counted, begun.elapsed(), judged.errors, excluded);
-        match judged.met {
-            Met::Yes => true,
-            Met::No { .. } | Met::Ignored => false,
-            Met::Failed(message) => {
-                turn.fail(message, errors);
+        let excluded = matches!(
+            condition_result.result,
+            MatchConditionsResult::NotMatched { .. } | MatchConditionsResult::ErrorIgnored
+        );
+        let metrics = &self.dependencies.metrics;
+        metrics.record_match_conditions(
+            subject,
+            started.elapsed(),
+            condition_result.error_count,
+            excluded,
+        );
+        match condition_result.result {
+            MatchConditionsResult::Matched => true,
+            MatchConditionsResult::NotMatched { .. } | MatchConditionsResult::ErrorIgnored => false,
+            MatchConditionsResult::Error(message) => {
+                policy_call.record_failure(message, errors);
                 false
             }
         }
     }
 }
 
-/// A policy that is asked now, with one set of parameters.
-struct Turn<'a> {
-    invocation: &'a Invocation<MutatingPolicy>,
-    param: &'a Param,
+/// The evaluation of a policy with one parameter object.
+struct MutatingPolicyCall<'a> {
+    invocation: &'a PolicyInvocation<MutatingPolicy>,
+    param: &'a PolicyParam,
     namespace: Option<&'a Value>,
     deadline: Instant,
 }
 
-impl Turn<'_> {
+impl MutatingPolicyCall<'_> {
     fn id(&self) -> Arc<str> {
-        let Invocation {
+        let PolicyInvocation {
             policy, binding, ..
         } = self.invocation;
         format!(
             "{}/{}/{}",
-            policy.it.head.name, binding.it.name, self.param.id
+            policy.value.spec.name, binding.value.name, self.param.key
         )
         .into()
     }
 
-    fn fail(&self, message: String, errors: &mut Vec<Misconfigured>) {
-        let head = &self.invocation.policy.it.head;
-        if head.failure == FailurePolicy::Fail {
-            errors.push(Misconfigured {
-                policy: head.name.clone(),
-                binding: Some(self.invocation.binding.it.name.clone()),
+    fn record_failure(&self, message: String, errors: &mut Vec<PolicyFailure>) {
+        let spec = &self.invocation.policy.value.spec;
+        if spec.failure_policy == FailurePolicy::Fail {
+            errors.push(PolicyFailure {
+                policy: spec.name.clone(),
+                binding: Some(self.invocation.binding.value.name.clone()),
                 message,
                 is_expression: true,
             });
@@ -174,50 +188,51 @@ impl Turn<'_> {
     }
 }
 
-/// The object after one mutation; nothing if that changes nothing.
-fn change_once(
-    attributes: &Attributes<'_>,
-    turn: &Turn<'_>,
-    sight: &Sight<'_>,
+/// The object after one mutation; `None` if it changes nothing.
+fn apply_mutation(
+    attributes: &AdmissionAttributes<'_>,
+    policy_call: &MutatingPolicyCall<'_>,
+    cel_inputs: &CelInputs<'_>,
     number: usize,
-) -> Result<Option<Object>, String> {
-    let Invocation { policy, names, .. } = turn.invocation;
-    let policy = &policy.it;
-    let Some(Value::Object(before)) = sight.object() else {
+) -> Result<Option<JsonObject>, String> {
+    let PolicyInvocation { policy, names, .. } = policy_call.invocation;
+    let policy = &policy.value;
+    let Some(Value::Object(original)) = cel_inputs.object() else {
         return Ok(None);
     };
-    let params = Input::from(turn.param.value.as_ref());
-    let params = policy.head.params.is_some().then_some(&params);
-    let change = policy.change(number, &sight.inputs(), params, turn.deadline)?;
+    let params = JsonInput::from(policy_call.param.value.as_ref());
+    let params = policy.spec.param_kind.is_some().then_some(&params);
+    let change =
+        policy.evaluate_mutation(number, &cel_inputs.inputs(), params, policy_call.deadline)?;
     let patched = match change {
-        Change::Apply(configuration) => attributes
-            .apply(names, before, configuration)
+        EvaluatedMutation::ApplyConfiguration(configuration) => attributes
+            .apply(names, original, configuration)
             .map_err(|error| format!("error applying patch: {error}"))?,
-        Change::Patch(operations) => {
+        EvaluatedMutation::JsonPatch(operations) => {
             let patch = JsonPatch::parse(operations.to_string().as_bytes())?;
-            let patched = attributes.patch(names, &patch, before.clone());
+            let patched = attributes.patch(names, &patch, original.clone());
             match patched.map_err(|status| status.message)? {
                 Ok(patched) => patched,
-                // A patch that tests for something else is not for this object.
+                // A failed `test` operation means that the patch is not meant for this object.
                 Err(failure) if failure.is_test => return Ok(None),
                 Err(failure) => return Err(format!("JSON Patch: {failure}")),
             }
         }
     };
     let new = attributes
-        .taken_back(names, &patched)
+        .decode_mutated(names, &patched)
         .map_err(|status| status.message)?;
     Ok(Some(new))
 }
 
-/// The first error is what the client reads first.
-fn refusal(
-    attributes: &Attributes<'_>,
-    object: Option<&Object>,
-    errors: &[Misconfigured],
+/// The denial: the first error is the message, all errors are causes.
+fn denial_status(
+    attributes: &AdmissionAttributes<'_>,
+    object: Option<&JsonObject>,
+    errors: &[PolicyFailure],
 ) -> Status {
     let mut status = attributes.forbidden(object, "admission request denied by policy");
-    let text = |error: &Misconfigured| match &error.binding {
+    let text = |error: &PolicyFailure| match &error.binding {
         Some(binding) => format!(
             "policy '{}' with binding '{binding}' denied request: {}",
             error.policy, error.message

@@ -1,107 +1,112 @@
-//! The objects that a policy has as parameters.
+//! Looks up the parameter objects of policy bindings (`paramKind`, `paramRef`).
 
 use std::sync::Arc;
 
-use rhumb_admission::{ParamChoice, ParamKind, ParamRef};
-use rhumb_api::Object;
-use rhumb_cache::{Asked, Entry};
+use rhumb_admission::{ParamKind, ParamRef, ParamSelection};
+use rhumb_api::JsonObject;
+use rhumb_cache::{CacheEntry, ListQuery};
 use rhumb_meta::labels::Selector;
 use rhumb_meta::{GroupVersionKind, ObjectKey, fields};
 use serde_json::Value;
 
-use crate::Api;
-use crate::admission::Attributes;
-use crate::resources::{Resource, Storage, Version};
+use crate::ServerState;
+use crate::admission::AdmissionAttributes;
+use crate::resources::{Resource, ResourceStorage, ServedVersion};
 
-/// How many sets of parameters a binding may have.
-const PARAMS_MAX: usize = 1000;
+/// Maximum number of parameter objects of a binding.
+const MAX_PARAMS: usize = 1000;
 
-/// Where parameters of a kind are.
+/// The resource and storage of a param kind.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct ParamSource<'a> {
     resource: &'a Resource,
-    version: &'a Version,
-    storage: &'a Storage,
+    version: &'a ServedVersion,
+    storage: &'a ResourceStorage,
 }
 
-/// One set of parameters: an object, or nothing where a policy has to do without.
+/// A parameter object, or none if the policy is evaluated without parameters.
 #[derive(Debug)]
-pub(super) struct Param {
+pub(super) struct PolicyParam {
     pub(super) value: Option<Value>,
-    /// What tells it from others.
-    pub(super) id: String,
+    /// The key of the object.
+    pub(super) key: String,
 }
 
-impl Param {
-    fn none() -> Param {
-        Param {
+impl PolicyParam {
+    fn none() -> PolicyParam {
+        PolicyParam {
             value: None,
-            id: String::new(),
+            key: String::new(),
         }
     }
 }
 
-/// Finds the resource of a kind of parameters.
-pub(super) fn source<'a>(api: &'a Api, kind: &ParamKind) -> Result<Source<'a>, String> {
+/// Finds the resource of a param kind.
+pub(super) fn find_param_source<'a>(
+    state: &'a ServerState,
+    kind: &ParamKind,
+) -> Result<ParamSource<'a>, String> {
     let gvk = GroupVersionKind::from_type_meta(&kind.api_version, &kind.kind)
         .map_err(|error| format!("failed to parse paramKind APIVersion: {error}"))?;
-    let found = api.registry.iter().find_map(|resource| {
-        let is_it = resource.kind.group == gvk.group && resource.kind.name == gvk.kind;
-        let version = resource.version(&gvk.version).filter(|_| is_it)?;
-        Some(Source {
+    let source = state.registry.iter().find_map(|resource| {
+        let is_param_kind = resource.kind.group == gvk.group && resource.kind.name == gvk.kind;
+        let version = resource.version(&gvk.version).filter(|_| is_param_kind)?;
+        Some(ParamSource {
             resource,
             version,
             storage: resource.storage.as_ref()?,
         })
     });
-    found.ok_or_else(|| format!("failed to find resource referenced by paramKind: '{gvk}'"))
+    source.ok_or_else(|| format!("failed to find resource referenced by paramKind: '{gvk}'"))
 }
 
-/// The parameters of a binding. None at all means that the policy is not to be asked.
-pub(super) fn collect(
-    attributes: &Attributes<'_>,
-    object: Option<&Object>,
-    source: Option<Source<'_>>,
+/// The parameters of a binding. An empty list means that the policy is not evaluated.
+pub(super) fn collect_params(
+    attributes: &AdmissionAttributes<'_>,
+    object: Option<&JsonObject>,
+    source: Option<ParamSource<'_>>,
     reference: Option<&ParamRef>,
-) -> Result<Vec<Param>, String> {
+) -> Result<Vec<PolicyParam>, String> {
     let (Some(source), Some(reference)) = (source, reference) else {
-        return Ok(vec![Param::none()]);
+        return Ok(vec![PolicyParam::none()]);
     };
     let namespace = source.namespace(attributes, object, reference)?;
-    let found = match &reference.choice {
-        ParamChoice::Name(name) => source.named(namespace, name)?.into_iter().collect(),
-        ParamChoice::Selector(selector) => {
+    let entries = match &reference.selection {
+        ParamSelection::Name(name) => source.named(namespace, name)?.into_iter().collect(),
+        ParamSelection::Selector(selector) => {
             source.selected(namespace, selector.as_ref().map_err(Clone::clone)?)
         }
-        ParamChoice::Nothing => return Err("one of name or selector must be provided".to_owned()),
+        ParamSelection::Unspecified => {
+            return Err("one of name or selector must be provided".to_owned());
+        }
     };
-    if found.len() > PARAMS_MAX {
+    if entries.len() > MAX_PARAMS {
         return Err(format!(
-            "more than {PARAMS_MAX} params found for policy binding"
+            "more than {MAX_PARAMS} params found for policy binding"
         ));
     }
-    if found.is_empty() && reference.must_exist {
+    if entries.is_empty() && reference.deny_if_not_found {
         return Err(
             "no params found for policy binding with `Deny` parameterNotFoundAction".to_owned(),
         );
     }
-    found
+    entries
         .iter()
-        .map(|entry| source.param(attributes.call.api, entry))
+        .map(|entry| source.param(attributes.context.state, entry))
         .collect()
 }
 
-impl Source<'_> {
-    /// The namespace that the binding names, or that of the write.
+impl ParamSource<'_> {
+    /// The namespace that `paramRef` names, else that of the request.
     fn namespace<'a>(
         &self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a Object>,
+        attributes: &'a AdmissionAttributes<'_>,
+        object: Option<&'a JsonObject>,
         reference: &'a ParamRef,
     ) -> Result<Option<&'a str>, String> {
-        let named = &*reference.namespace;
+        let requested = &*reference.namespace;
         if !self.resource.kind.is_namespaced() {
-            return match named {
+            return match requested {
                 "" => Ok(None),
                 _ => Err(
                     "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
@@ -109,44 +114,48 @@ impl Source<'_> {
                 ),
             };
         }
-        match (named, attributes.own_namespace(object)) {
+        match (requested, attributes.request_namespace(object)) {
             ("", "") => Err(
                 "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
                     .to_owned(),
             ),
-            ("", own) => Ok(Some(own)),
-            (named, _) => Ok(Some(named)),
+            ("", request_namespace) => Ok(Some(request_namespace)),
+            (requested, _) => Ok(Some(requested)),
         }
     }
 
-    fn named(&self, namespace: Option<&str>, name: &str) -> Result<Option<Arc<Entry>>, String> {
+    fn named(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Arc<CacheEntry>>, String> {
         let key = ObjectKey::new(namespace, name).map_err(|error| error.to_string())?;
         let cache = &self.storage.cache;
         cache.get(&key).map_err(|error| error.to_string())
     }
 
-    fn selected(&self, namespace: Option<&str>, labels: &Selector) -> Vec<Arc<Entry>> {
+    fn selected(&self, namespace: Option<&str>, labels: &Selector) -> Vec<Arc<CacheEntry>> {
         let cache = &self.storage.cache;
         let snapshot = cache.snapshot();
-        let everything = fields::Selector::everything();
-        let asked = Asked {
+        let all_fields = fields::Selector::everything();
+        let query = ListQuery {
             namespace,
             labels,
-            fields: &everything,
+            fields: &all_fields,
             after: None,
-            limit: PARAMS_MAX + 1,
+            limit: MAX_PARAMS + 1,
         };
-        let selected = cache.select(&snapshot, &asked);
-        selected.take(PARAMS_MAX + 1).cloned().collect()
+        let selected = cache.list(&snapshot, &query);
+        selected.take(MAX_PARAMS + 1).cloned().collect()
     }
 
-    fn param(&self, api: &Api, entry: &Entry) -> Result<Param, String> {
-        let mut object: Object =
+    fn param(&self, state: &ServerState, entry: &CacheEntry) -> Result<PolicyParam, String> {
+        let mut object: JsonObject =
             serde_json::from_slice(entry.json_slice()).map_err(|error| error.to_string())?;
-        api.to_served(self.version, &mut object);
-        Ok(Param {
+        state.convert_to_served(self.version, &mut object);
+        Ok(PolicyParam {
             value: Some(Value::Object(object)),
-            id: entry.key().as_str().to_owned(),
+            key: entry.key().as_str().to_owned(),
         })
     }
 }

@@ -1,91 +1,112 @@
-//! What follows when validating policies have been asked.
+//! Evaluates ValidatingAdmissionPolicies and enforces their bindings' `validationActions`.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use rhumb_admission::{Annotation, Binding, Decision, Names, ValidatingPolicy, Verdict};
-use rhumb_api::Object;
-use rhumb_expressions::{Input, Inputs};
+use rhumb_admission::{
+    PolicyAuditAnnotation, PolicyBinding, PolicyDecision, PolicyValidationResult, ResourceAndKind,
+    ValidatingPolicy,
+};
+use rhumb_api::JsonObject;
+use rhumb_expressions::{JsonInput, RequestInputs};
 use rhumb_meta::status::StatusCause;
 use rhumb_meta::{Status, StatusReason};
 use serde_json::json;
 
-use super::hooks::Known;
-use super::invocation::{Invocation, Misconfigured};
-use super::params::Param;
-use super::{TIME_MAX, ValidatingPolicies};
-use crate::admission::Attributes;
-use crate::admission::counts::{Checked, Counted};
-use crate::admission::seen::Sight;
+use super::invocation::{PolicyFailure, PolicyInvocation};
+use super::params::PolicyParam;
+use super::policy_source::ParsedPolicyObject;
+use super::{EVALUATION_TIMEOUT, ValidatingAdmissionPolicyPlugin};
+use crate::admission::AdmissionAttributes;
+use crate::admission::cel_inputs::CelInputs;
+use crate::admission::metrics::{EnforcementAction, MetricSubject};
 
-/// What an annotation may have; more is cut.
-const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
+/// Maximum length of an audit annotation value; longer ones are truncated.
+const MAX_ANNOTATION_BYTES: usize = 10 * 1024;
 
-const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
+const VALIDATION_FAILURE_ANNOTATION: &str = "validation.policy.admission.k8s.io/validation_failure";
 
-/// A policy that is asked now, with one set of parameters.
-struct Case<'a> {
-    invocation: &'a Invocation<ValidatingPolicy>,
-    param: &'a Param,
+/// The evaluation of a policy with one parameter object.
+struct ValidatingPolicyCall<'a> {
+    invocation: &'a PolicyInvocation<ValidatingPolicy>,
+    param: &'a PolicyParam,
     deadline: Instant,
 }
 
-/// A write that may not go on.
-struct Denial {
+/// Why a policy denies the request.
+struct PolicyDenial {
     policy: String,
     binding: Option<String>,
     message: String,
     reason: String,
 }
 
-/// What the audit log is to know, by key; several bindings may have several values.
-type Notes = BTreeMap<String, Vec<String>>;
+/// Audit annotation values by key; several bindings may add several values.
+type AuditAnnotationValues = BTreeMap<String, Vec<String>>;
 
-impl ValidatingPolicies {
-    pub(super) async fn judge(
+impl ValidatingAdmissionPolicyPlugin {
+    pub(super) async fn run_policies(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
-        let counts = &self.outside.counts;
-        let found = self.hooks.invocations(attributes, object, counts).await?;
-        let mut denials: Vec<Denial> = found.misconfigured.into_iter().map(Denial::from).collect();
-        if !found.all.is_empty() {
+        let metrics = &self.dependencies.metrics;
+        let invocations = self.source.invocations(attributes, object, metrics).await?;
+        let mut denials: Vec<PolicyDenial> = invocations
+            .failures
+            .into_iter()
+            .map(PolicyDenial::from)
+            .collect();
+        if !invocations.all.is_empty() {
             let namespace = attributes.namespace_object().await?;
-            let deadline = Instant::now() + TIME_MAX;
-            let mut sights: Vec<(Names, Sight<'_>)> = Vec::new();
-            let mut notes: Vec<(String, Notes)> = Vec::new();
-            for invocation in &found.all {
-                let known = sights
+            let deadline = Instant::now() + EVALUATION_TIMEOUT;
+            let mut cel_inputs_by_kind: Vec<(ResourceAndKind, CelInputs<'_>)> = Vec::new();
+            let mut annotations: Vec<(String, AuditAnnotationValues)> = Vec::new();
+            for invocation in &invocations.all {
+                let position = cel_inputs_by_kind
                     .iter()
                     .position(|(names, _)| *names == invocation.names);
-                let at = match known {
-                    Some(at) => at,
+                let index = match position {
+                    Some(index) => index,
                     None => {
                         let names = &invocation.names;
-                        let sight = Sight::new(attributes, names, object, namespace.clone())?;
-                        sights.push((names.clone(), sight));
-                        sights.len() - 1
+                        let cel_inputs =
+                            CelInputs::new(attributes, names, object, namespace.clone())?;
+                        cel_inputs_by_kind.push((names.clone(), cel_inputs));
+                        cel_inputs_by_kind.len() - 1
                     }
                 };
-                let policy = &*invocation.policy.it.head.name;
-                if notes.last().is_none_or(|(last, _)| last != policy) {
-                    notes.push((policy.to_owned(), Notes::new()));
+                let policy = &*invocation.policy.value.spec.name;
+                if annotations
+                    .last()
+                    .is_none_or(|(last_policy, _)| last_policy != policy)
+                {
+                    annotations.push((policy.to_owned(), AuditAnnotationValues::new()));
                 }
-                if let (Some((_, sight)), Some((_, notes))) = (sights.get(at), notes.last_mut()) {
-                    let inputs = sight.inputs();
+                if let (Some((_, cel_inputs)), Some((_, annotations))) =
+                    (cel_inputs_by_kind.get(index), annotations.last_mut())
+                {
+                    let inputs = cel_inputs.inputs();
                     for param in &invocation.params {
-                        let case = Case {
+                        let policy_call = ValidatingPolicyCall {
                             invocation,
                             param,
                             deadline,
                         };
-                        let ask = || self.ask(attributes, &case, &inputs, notes, &mut denials);
-                        invocation.policy.pace.run(ask).await;
+                        let run = || {
+                            self.run_policy(
+                                attributes,
+                                &policy_call,
+                                &inputs,
+                                annotations,
+                                &mut denials,
+                            );
+                        };
+                        invocation.policy.pacer.run(run).await;
                     }
                 }
             }
-            publish(attributes, &notes);
+            publish_annotations(attributes, &annotations);
         }
         match denials.into_iter().next() {
             None => Ok(()),
@@ -93,154 +114,200 @@ impl ValidatingPolicies {
         }
     }
 
-    fn ask(
+    fn run_policy(
         &self,
-        attributes: &Attributes<'_>,
-        case: &Case<'_>,
-        inputs: &Inputs<'_>,
-        notes: &mut Notes,
-        denials: &mut Vec<Denial>,
+        attributes: &AdmissionAttributes<'_>,
+        policy_call: &ValidatingPolicyCall<'_>,
+        inputs: &RequestInputs<'_>,
+        annotations: &mut AuditAnnotationValues,
+        denials: &mut Vec<PolicyDenial>,
     ) {
-        let invocation = case.invocation;
-        let policy = &invocation.policy.it;
+        let invocation = policy_call.invocation;
+        let policy = &invocation.policy.value;
         let binding = &invocation.binding;
-        let begun = Instant::now();
-        let params = Input::from(case.param.value.as_ref());
-        let has_params = policy.head.params.is_some();
-        let verdict = policy.validate(inputs, has_params.then_some(&params), case.deadline);
-        self.count_conditions(attributes, policy, &verdict, begun);
-        for (number, decision) in verdict.decisions.into_iter().enumerate() {
+        let started = Instant::now();
+        let params = JsonInput::from(policy_call.param.value.as_ref());
+        let has_params = policy.spec.param_kind.is_some();
+        let verdict = policy.validate(inputs, has_params.then_some(&params), policy_call.deadline);
+        self.count_conditions(attributes, policy, &verdict, started);
+        for (index, decision) in verdict.decisions.into_iter().enumerate() {
             let denied = match decision {
-                Decision::Admitted => continue,
-                Decision::Ignored => {
-                    self.check(policy, binding, Checked::Allowed, Some(""), begun);
+                PolicyDecision::Admitted => continue,
+                PolicyDecision::Ignored => {
+                    self.record_check(
+                        policy,
+                        binding,
+                        EnforcementAction::Allowed,
+                        Some(""),
+                        started,
+                    );
                     continue;
                 }
-                Decision::Denied { message, reason } => (message, reason),
-                Decision::Failed { message } => (message, String::new()),
+                PolicyDecision::Denied { message, reason } => (message, reason),
+                PolicyDecision::Failed { message } => (message, String::new()),
             };
-            self.act(attributes, invocation, number, denied, begun, denials);
+            self.enforce(attributes, invocation, index, denied, started, denials);
         }
-        for annotation in verdict.annotations {
+        for annotation in verdict.audit_annotations {
             match annotation {
-                Annotation::Publish { key, value } => add_note(notes, key, value),
-                Annotation::Failed { message } => {
-                    self.check(policy, binding, Checked::Denied, Some(&message), begun);
-                    denials.push(Denial::new(invocation, message, String::new()));
+                PolicyAuditAnnotation::Publish { key, value } => {
+                    add_annotation(annotations, key, value);
+                }
+                PolicyAuditAnnotation::Failed { message } => {
+                    self.record_check(
+                        policy,
+                        binding,
+                        EnforcementAction::Denied,
+                        Some(&message),
+                        started,
+                    );
+                    denials.push(PolicyDenial::new(invocation, message, String::new()));
                 }
             }
         }
     }
 
-    /// Does what the binding says about a validation that did not hold.
-    fn act(
+    /// Performs the binding's `validationActions` for a failed validation.
+    fn enforce(
         &self,
-        attributes: &Attributes<'_>,
-        invocation: &Invocation<ValidatingPolicy>,
+        attributes: &AdmissionAttributes<'_>,
+        invocation: &PolicyInvocation<ValidatingPolicy>,
         number: usize,
         (message, reason): (String, String),
-        begun: Instant,
-        denials: &mut Vec<Denial>,
+        started: Instant,
+        denials: &mut Vec<PolicyDenial>,
     ) {
-        let (policy, binding) = (&invocation.policy.it, &invocation.binding);
-        for action in &binding.it.actions {
+        let (policy, binding) = (&invocation.policy.value, &invocation.binding);
+        for action in &binding.value.validation_actions {
             match action.as_str() {
                 "Deny" => {
-                    let denial = Denial::new(invocation, message.clone(), reason.clone());
+                    let denial = PolicyDenial::new(invocation, message.clone(), reason.clone());
                     denials.push(denial);
-                    self.check(policy, binding, Checked::Denied, Some(&message), begun);
+                    self.record_check(
+                        policy,
+                        binding,
+                        EnforcementAction::Denied,
+                        Some(&message),
+                        started,
+                    );
                 }
                 "Audit" => {
-                    annotate_failure(attributes, &binding.it, number, &message);
-                    self.check(policy, binding, Checked::Audited, Some(&message), begun);
+                    annotate_failure(attributes, &binding.value, number, &message);
+                    self.record_check(
+                        policy,
+                        binding,
+                        EnforcementAction::Audited,
+                        Some(&message),
+                        started,
+                    );
                 }
                 "Warn" => {
-                    attributes.call.warn(format!(
+                    attributes.context.warn(format!(
                         "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
-                        policy.head.name, binding.it.name
+                        policy.spec.name, binding.value.name
                     ));
-                    self.check(policy, binding, Checked::Warned, Some(&message), begun);
+                    self.record_check(
+                        policy,
+                        binding,
+                        EnforcementAction::Warned,
+                        Some(&message),
+                        started,
+                    );
                 }
                 _ => {}
             }
         }
     }
 
-    fn check(
+    fn record_check(
         &self,
         policy: &ValidatingPolicy,
-        binding: &Known<Binding>,
-        enforced: Checked,
+        binding: &ParsedPolicyObject<PolicyBinding>,
+        action: EnforcementAction,
         message: Option<&str>,
-        begun: Instant,
+        started: Instant,
     ) {
-        let names = (&*policy.head.name, &*binding.it.name);
-        let counts = &self.outside.counts;
-        counts.validated(names, enforced, message, begun.elapsed());
+        let names = (&*policy.spec.name, &*binding.value.name);
+        let metrics = &self.dependencies.metrics;
+        metrics.record_policy_validation(names, action, message, started.elapsed());
     }
 
     fn count_conditions(
         &self,
-        attributes: &Attributes<'_>,
+        attributes: &AdmissionAttributes<'_>,
         policy: &ValidatingPolicy,
-        verdict: &Verdict,
-        begun: Instant,
+        verdict: &PolicyValidationResult,
+        started: Instant,
     ) {
-        if policy.head.conditions.is_empty() {
+        if policy.spec.match_conditions.is_empty() {
             return;
         }
-        let counted = Counted {
-            name: &policy.head.name,
+        let subject = MetricSubject {
+            name: &policy.spec.name,
             kind: "policy",
-            step: self.hooks.flavor.as_str(),
+            step: self.source.policy_type.metric_label(),
             operation: attributes.operation,
         };
-        let (errors, excluded) = (verdict.condition_errors, verdict.excluded);
-        let counts = &self.outside.counts;
-        counts.conditions(counted, begun.elapsed(), errors, excluded);
+        let (errors, excluded) = (verdict.condition_errors, verdict.conditions_excluded);
+        let metrics = &self.dependencies.metrics;
+        metrics.record_match_conditions(subject, started.elapsed(), errors, excluded);
     }
 }
 
-/// The same value twice is one value.
-fn add_note(notes: &mut Notes, key: String, mut value: String) {
-    value.truncate(value.floor_char_boundary(ANNOTATION_BYTES_MAX));
-    let values = notes.entry(key).or_default();
+/// Adds a value unless it is already there.
+fn add_annotation(annotations: &mut AuditAnnotationValues, key: String, mut value: String) {
+    value.truncate(value.floor_char_boundary(MAX_ANNOTATION_BYTES));
+    let values = annotations.entry(key).or_default();
     if !values.contains(&value) {
         values.push(value);
     }
 }
 
-fn publish(attributes: &Attributes<'_>, notes: &[(String, Notes)]) {
-    for (policy, notes) in notes {
-        for (key, values) in notes {
+fn publish_annotations(
+    attributes: &AdmissionAttributes<'_>,
+    annotations: &[(String, AuditAnnotationValues)],
+) {
+    for (policy, annotations) in annotations {
+        for (key, values) in annotations {
             let key = format!("{policy}/{key}");
-            attributes.call.annotate(key, values.join(", "));
+            attributes.context.annotate(key, values.join(", "));
         }
     }
 }
 
-fn annotate_failure(attributes: &Attributes<'_>, binding: &Binding, number: usize, message: &str) {
+fn annotate_failure(
+    attributes: &AdmissionAttributes<'_>,
+    binding: &PolicyBinding,
+    number: usize,
+    message: &str,
+) {
     let value = json!([{
         "message": message,
-        "policy": binding.policy,
+        "policy": binding.policy_name,
         "binding": &*binding.name,
         "expressionIndex": number,
-        "validationActions": binding.actions,
+        "validationActions": binding.validation_actions,
     }]);
-    attributes.call.annotate(FAILURE, value.to_string());
+    attributes
+        .context
+        .annotate(VALIDATION_FAILURE_ANNOTATION, value.to_string());
 }
 
-impl Denial {
-    fn new(invocation: &Invocation<ValidatingPolicy>, message: String, reason: String) -> Denial {
-        Denial {
-            policy: invocation.policy.it.head.name.to_string(),
-            binding: Some(invocation.binding.it.name.to_string()),
+impl PolicyDenial {
+    fn new(
+        invocation: &PolicyInvocation<ValidatingPolicy>,
+        message: String,
+        reason: String,
+    ) -> PolicyDenial {
+        PolicyDenial {
+            policy: invocation.policy.value.spec.name.to_string(),
+            binding: Some(invocation.binding.value.name.to_string()),
             message,
             reason,
         }
     }
 
-    fn status(self, attributes: &Attributes<'_>, object: Option<&Object>) -> Status {
+    fn status(self, attributes: &AdmissionAttributes<'_>, object: Option<&JsonObject>) -> Status {
         let policy = self.policy;
         let message = match self.binding {
             Some(binding) => format!(
@@ -271,9 +338,9 @@ impl Denial {
     }
 }
 
-impl From<Misconfigured> for Denial {
-    fn from(misconfigured: Misconfigured) -> Denial {
-        Denial {
+impl From<PolicyFailure> for PolicyDenial {
+    fn from(misconfigured: PolicyFailure) -> PolicyDenial {
+        PolicyDenial {
             policy: misconfigured.policy.to_string(),
             binding: misconfigured.binding.map(|binding| binding.to_string()),
             message: misconfigured.message,

@@ -1,7 +1,7 @@
-//! Pods run as an account of their namespace, which must exist, and carry its token.
+//! The ServiceAccount plugin: sets a pod's service account, which must exist, and mounts its token.
 //!
-//! `mount.rs` puts the token where programs look for it, `secrets.rs` knows which secrets a pod refers to and
-//! which of them its account lets it use.
+//! `mount.rs` adds the token volume and its mounts, `secrets.rs` finds the secrets that a pod references and checks
+//! whether its account allows them.
 
 mod mount;
 mod secrets;
@@ -12,55 +12,55 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rhumb_api::{Object, fields};
+use rhumb_api::{JsonObject, fields};
 use rhumb_meta::{GroupResource, ObjectKey, Status};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::{Attributes, Operation, Plugin, Step, lookup};
-use crate::objects::Metadata;
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation, object_lookup};
+use crate::objects::ObjectMetadata;
 
-const DEFAULT: &str = "default";
-const MIRROR: &str = "kubernetes.io/config.mirror";
+const DEFAULT_ACCOUNT: &str = "default";
+const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
-/// A controller makes the account `default` a moment after its namespace. Who is quicker waits for this long, which
-/// is what upstream takes for its attempts.
+/// How long to wait for the account `default`, which a controller creates shortly after the namespace; as long as
+/// upstream's retries take.
 const DEFAULT_WAIT_MAX: Duration = Duration::from_millis(1500);
 
-/// Looking costs one read of the cache.
-const LOOK_AGAIN: Duration = Duration::from_millis(25);
+/// The interval of checking for the account: each check is one cache read.
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 #[derive(Debug)]
-pub(super) struct ServiceAccount;
+pub(super) struct ServiceAccountPlugin;
 
 #[async_trait]
-impl Plugin for ServiceAccount {
-    fn takes_part(&self, _step: Step, attributes: &Attributes<'_>) -> bool {
-        attributes.is_below("", "pods")
+impl AdmissionPlugin for ServiceAccountPlugin {
+    fn handles(&self, _step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.is_resource_or_subresource("", "pods")
     }
 
     async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
         let Some(pod) = object.filter(|_| is_new_pod(attributes)) else {
             return Ok(());
         };
-        // The kubelet takes a mirror pod away when it is not what the kubelet made it.
+        // The kubelet deletes a mirror pod that differs from the one it created.
         if is_mirror(pod) {
             return check_mirror(pod).map_err(|reason| attributes.forbidden(Some(pod), reason));
         }
         set_default_account(pod);
         let account = account_of(attributes, pod).await?;
-        complete(pod, &account);
+        apply_account(pod, &account);
         secrets::check_pod(pod, &account).map_err(|reason| attributes.forbidden(Some(pod), reason))
     }
 
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
         let Some(pod) = object else {
             return Ok(());
@@ -82,31 +82,31 @@ impl Plugin for ServiceAccount {
     }
 }
 
-fn is_new_pod(attributes: &Attributes<'_>) -> bool {
-    attributes.operation == Operation::Create && attributes.is_about("", "pods")
+fn is_new_pod(attributes: &AdmissionAttributes<'_>) -> bool {
+    attributes.operation == Operation::Create && attributes.is_resource("", "pods")
 }
 
-fn changes_ephemeral_containers(attributes: &Attributes<'_>) -> bool {
+fn changes_ephemeral_containers(attributes: &AdmissionAttributes<'_>) -> bool {
     attributes.operation == Operation::Update
-        && attributes.is_below("", "pods")
+        && attributes.is_resource_or_subresource("", "pods")
         && attributes.subresource() == "ephemeralcontainers"
 }
 
-fn annotation<'a>(object: &'a Object, key: &str) -> Option<&'a str> {
+fn annotation<'a>(object: &'a JsonObject, key: &str) -> Option<&'a str> {
     object.metadata()?.get("annotations")?.get(key)?.as_str()
 }
 
-/// Whether it only shows what a kubelet runs of its own accord.
-fn is_mirror(pod: &Object) -> bool {
-    annotation(pod, MIRROR).is_some()
+/// Whether it is a mirror pod: the API object of a static pod of a kubelet.
+fn is_mirror(pod: &JsonObject) -> bool {
+    annotation(pod, MIRROR_ANNOTATION).is_some()
 }
 
-/// Nobody gave a kubelet the right to use accounts and secrets of namespaces.
-fn check_mirror(pod: &Object) -> Result<(), &'static str> {
+/// A mirror pod must not use accounts or secrets: the kubelet has no permission for those of the namespace.
+fn check_mirror(pod: &JsonObject) -> Result<(), &'static str> {
     if !account_name(pod).is_empty() {
         return Err("a mirror pod may not reference service accounts");
     }
-    if secrets::refers_to_any(pod) {
+    if secrets::references_any_secret(pod) {
         return Err("a mirror pod may not reference secrets");
     }
     if mount::projects_token(pod) {
@@ -115,39 +115,42 @@ fn check_mirror(pod: &Object) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn account_name(pod: &Object) -> &str {
+fn account_name(pod: &JsonObject) -> &str {
     fields::str(pod, "spec.serviceAccountName")
 }
 
-fn set_default_account(pod: &mut Object) {
+fn set_default_account(pod: &mut JsonObject) {
     if account_name(pod).is_empty() {
-        fields::set(pod, "spec.serviceAccountName", DEFAULT);
-        fields::set(pod, "spec.serviceAccount", DEFAULT);
+        fields::set(pod, "spec.serviceAccountName", DEFAULT_ACCOUNT);
+        fields::set(pod, "spec.serviceAccount", DEFAULT_ACCOUNT);
     }
 }
 
-/// Gives the pod what its account has for it.
-fn complete(pod: &mut Object, account: &Object) {
+/// Applies the account to the pod: token volume and image pull secrets.
+fn apply_account(pod: &mut JsonObject, account: &JsonObject) {
     if wants_token(pod, account) {
-        mount::token(pod);
+        mount::mount_token(pod);
     }
-    let own = fields::items(pod, "spec.imagePullSecrets");
-    let given = fields::items(account, "imagePullSecrets");
-    if own.is_empty() && !given.is_empty() {
-        fields::set(pod, "spec.imagePullSecrets", given);
+    let pod_secrets = fields::items(pod, "spec.imagePullSecrets");
+    let account_secrets = fields::items(account, "imagePullSecrets");
+    if pod_secrets.is_empty() && !account_secrets.is_empty() {
+        fields::set(pod, "spec.imagePullSecrets", account_secrets);
     }
 }
 
-/// The pod's wish comes before the account's.
-fn wants_token(pod: &Object, account: &Object) -> bool {
-    let wish = |object, path| fields::get(object, path).and_then(Value::as_bool);
-    wish(pod, "spec.automountServiceAccountToken")
-        .or_else(|| wish(account, "automountServiceAccountToken"))
+/// Whether to mount a token: the pod's `automountServiceAccountToken` takes precedence over the account's.
+fn wants_token(pod: &JsonObject, account: &JsonObject) -> bool {
+    let flag = |object, path| fields::get(object, path).and_then(Value::as_bool);
+    flag(pod, "spec.automountServiceAccountToken")
+        .or_else(|| flag(account, "automountServiceAccountToken"))
         .unwrap_or(true)
 }
 
-async fn account_of(attributes: &Attributes<'_>, pod: &Object) -> Result<Arc<Object>, Status> {
-    let namespace = attributes.call.namespace().unwrap_or_default();
+async fn account_of(
+    attributes: &AdmissionAttributes<'_>,
+    pod: &JsonObject,
+) -> Result<Arc<JsonObject>, Status> {
+    let namespace = attributes.context.namespace().unwrap_or_default();
     let name = account_name(pod);
     if name.is_empty() {
         let reason = format!(
@@ -156,27 +159,29 @@ async fn account_of(attributes: &Attributes<'_>, pod: &Object) -> Result<Arc<Obj
         );
         return Err(attributes.forbidden(Some(pod), reason));
     }
-    find(attributes, namespace, name).await.map_err(|error| {
-        let reason = format!("error looking up service account {namespace}/{name}: {error}");
-        attributes.forbidden(Some(pod), reason)
-    })
+    find_account(attributes, namespace, name)
+        .await
+        .map_err(|error| {
+            let reason = format!("error looking up service account {namespace}/{name}: {error}");
+            attributes.forbidden(Some(pod), reason)
+        })
 }
 
-async fn find(
-    attributes: &Attributes<'_>,
+async fn find_account(
+    attributes: &AdmissionAttributes<'_>,
     namespace: &str,
     name: &str,
-) -> Result<Arc<Object>, Status> {
+) -> Result<Arc<JsonObject>, Status> {
     let missing = || Status::not_found(&GroupResource::new("", "serviceaccount"), name);
     let key = ObjectKey::new(Some(namespace), name).map_err(|_| missing())?;
-    let (call, plural) = (attributes.call, "serviceaccounts");
-    if let Some(account) = lookup::anywhere(call, "", plural, &key).await? {
+    let (context, plural) = (attributes.context, "serviceaccounts");
+    if let Some(account) = object_lookup::find_object(context, "", plural, &key).await? {
         return Ok(account);
     }
     let until = Instant::now() + DEFAULT_WAIT_MAX;
-    while name == DEFAULT && Instant::now() < until {
-        sleep(LOOK_AGAIN).await;
-        if let Some(account) = lookup::cached(call, "", plural, &key)? {
+    while name == DEFAULT_ACCOUNT && Instant::now() < until {
+        sleep(POLL_INTERVAL).await;
+        if let Some(account) = object_lookup::cached_object(context, "", plural, &key)? {
             return Ok(account);
         }
     }

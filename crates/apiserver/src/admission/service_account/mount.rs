@@ -1,6 +1,6 @@
-//! The token, the cluster's CA and the name of the namespace, where programs in a pod look for them.
+//! Mounts the service account token, the cluster's CA and the namespace name where programs in a pod expect them.
 
-use rhumb_api::{Object, fields};
+use rhumb_api::{JsonObject, fields};
 use serde_json::{Value, json};
 
 use crate::resources::generate_name;
@@ -8,13 +8,13 @@ use crate::resources::generate_name;
 const VOLUME_PREFIX: &str = "kube-api-access-";
 const PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// By this number the token request knows that a token may outlive it, for programs that read theirs only once.
+/// One hour plus 7 seconds: the token request recognizes this number and may extend the token, for clients that read it
+/// only once.
 const EXPIRATION_SECONDS: i64 = 60 * 60 + 7;
 const FILE_MODE: i64 = 0o644;
 
-/// Mounts the token in all containers that have nothing at its place. Those that are added to debug a running pod
-/// say themselves what they mount.
-pub(super) fn token(pod: &mut Object) {
+/// Mounts the token in all containers that have no mount at its path. Ephemeral containers specify their own mounts.
+pub(super) fn mount_token(pod: &mut JsonObject) {
     let existing = fields::items(pod, "spec.volumes")
         .iter()
         .filter_map(|volume| volume.get("name")?.as_str())
@@ -25,19 +25,19 @@ pub(super) fn token(pod: &mut Object) {
     let mut is_used = false;
     for list in ["spec.initContainers", "spec.containers"] {
         for container in fields::objects_mut(pod, list) {
-            is_used |= mount(container, &name);
+            is_used |= add_mount(container, &name);
         }
     }
     if is_new
         && is_used
-        && let Some(spec) = fields::object_at(pod, "spec")
+        && let Some(spec) = fields::object_or_insert(pod, "spec")
     {
-        push(spec, "volumes", volume(&name));
+        push(spec, "volumes", token_volume(&name));
     }
 }
 
-/// Whether the container had nothing at that place.
-fn mount(container: &mut Object, volume: &str) -> bool {
+/// Adds the mount; returns false if the container has one at that path.
+fn add_mount(container: &mut JsonObject, volume: &str) -> bool {
     let mounts = fields::items(container, "volumeMounts");
     if mounts.iter().any(|mount| mount["mountPath"] == PATH) {
         return false;
@@ -47,14 +47,14 @@ fn mount(container: &mut Object, volume: &str) -> bool {
     true
 }
 
-fn push(object: &mut Object, list: &str, item: Value) {
+fn push(object: &mut JsonObject, list: &str, item: Value) {
     match object.get_mut(list).and_then(Value::as_array_mut) {
         Some(items) => items.push(item),
         None => fields::set(object, list, vec![item]),
     }
 }
 
-fn volume(name: &str) -> Value {
+fn token_volume(name: &str) -> Value {
     json!({
         "name": name,
         "projected": {
@@ -74,8 +74,8 @@ fn volume(name: &str) -> Value {
     })
 }
 
-/// Whether a volume of the pod has a token of its account.
-pub(super) fn projects_token(pod: &Object) -> bool {
+/// Whether a volume of the pod projects a service account token.
+pub(super) fn projects_token(pod: &JsonObject) -> bool {
     fields::items(pod, "spec.volumes")
         .iter()
         .filter_map(|volume| volume.get("projected")?.get("sources")?.as_array())

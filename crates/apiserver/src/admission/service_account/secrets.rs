@@ -1,16 +1,16 @@
-//! The secrets that a pod refers to, and those that its account lets it use.
+//! The secrets that a pod references, and the check whether its account allows them.
 
 use std::collections::HashSet;
 
-use rhumb_api::{Object, fields};
+use rhumb_api::{JsonObject, fields};
 use serde_json::Value;
 
 use super::annotation;
-use crate::objects::Metadata;
+use crate::objects::ObjectMetadata;
 
-const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
+const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 
-/// Where kinds of volumes name their secrets.
+/// JSON pointers to the secret names in volumes.
 const VOLUME_SECRETS: [&str; 10] = [
     "/azureFile/secretName",
     "/cephfs/secretRef/name",
@@ -24,10 +24,10 @@ const VOLUME_SECRETS: [&str; 10] = [
     "/csi/nodePublishSecretRef/name",
 ];
 
-/// Whether the pod names any secret, wherever it could.
-pub(super) fn refers_to_any(pod: &Object) -> bool {
-    let is_name = |name: &&str| !name.is_empty();
-    names(fields::items(pod, "spec.imagePullSecrets")).any(|name| is_name(&name))
+/// Whether the pod references any secret.
+pub(super) fn references_any_secret(pod: &JsonObject) -> bool {
+    let is_set = |name: &&str| !name.is_empty();
+    names(fields::items(pod, "spec.imagePullSecrets")).any(|name| is_set(&name))
         || [
             "spec.initContainers",
             "spec.containers",
@@ -35,29 +35,31 @@ pub(super) fn refers_to_any(pod: &Object) -> bool {
         ]
         .into_iter()
         .flat_map(|list| fields::items(pod, list))
-        .flat_map(references)
-        .any(|reference| is_name(&reference.secret))
+        .flat_map(env_secret_references)
+        .any(|reference| is_set(&reference.secret))
         || fields::items(pod, "spec.volumes")
             .iter()
-            .any(volume_refers_to_any)
+            .any(volume_references_any_secret)
 }
 
-fn volume_refers_to_any(volume: &Value) -> bool {
-    let is_named = |at: &Value, pointer: &str| {
-        let name = at.pointer(pointer).and_then(Value::as_str);
+fn volume_references_any_secret(volume: &Value) -> bool {
+    let names_secret = |volume_source: &Value, pointer: &str| {
+        let name = volume_source.pointer(pointer).and_then(Value::as_str);
         name.is_some_and(|name| !name.is_empty())
     };
     let projected = volume.pointer("/projected/sources");
-    VOLUME_SECRETS.iter().any(|at| is_named(volume, at))
+    VOLUME_SECRETS
+        .iter()
+        .any(|volume_source| names_secret(volume, volume_source))
         || projected
             .and_then(Value::as_array)
             .into_iter()
             .flatten()
-            .any(|source| is_named(source, "/secret/name"))
+            .any(|source| names_secret(source, "/secret/name"))
 }
 
-/// Whether the pod may use the secrets that it names, if its account cares.
-pub(super) fn check_pod(pod: &Object, account: &Object) -> Result<(), String> {
+/// Checks that the account allows the secrets that the pod references, if the account enforces that.
+pub(super) fn check_pod(pod: &JsonObject, account: &JsonObject) -> Result<(), String> {
     if !is_enforced(account) {
         return Ok(());
     }
@@ -79,8 +81,11 @@ pub(super) fn check_pod(pod: &Object, account: &Object) -> Result<(), String> {
     check_pull_secrets(pod, account)
 }
 
-/// The same for the containers that are added to debug a running pod.
-pub(super) fn check_ephemeral_containers(pod: &Object, account: &Object) -> Result<(), String> {
+/// The same for ephemeral containers.
+pub(super) fn check_ephemeral_containers(
+    pod: &JsonObject,
+    account: &JsonObject,
+) -> Result<(), String> {
     match is_enforced(account) {
         true => check_containers(
             pod,
@@ -92,18 +97,24 @@ pub(super) fn check_ephemeral_containers(pod: &Object, account: &Object) -> Resu
     }
 }
 
-fn check_containers(pod: &Object, what: &str, list: &str, account: &Object) -> Result<(), String> {
+fn check_containers(
+    pod: &JsonObject,
+    container_type: &str,
+    list: &str,
+    account: &JsonObject,
+) -> Result<(), String> {
     let mountable = mountable(account);
     for container in fields::items(pod, list) {
-        let foreign = references(container).find(|reference| !mountable.contains(reference.secret));
-        if let Some(Reference { secret, variable }) = foreign {
+        let foreign = env_secret_references(container)
+            .find(|reference| !mountable.contains(reference.secret));
+        if let Some(EnvSecretReference { secret, variable }) = foreign {
             let container = text(container, "name");
             let with = match variable {
                 Some(variable) => format!("envVar {variable}"),
                 None => "envFrom".to_owned(),
             };
             return Err(format!(
-                "{what} {container} with {with} referencing secret.secretName=\"{secret}\" is not allowed because service account {} does not reference that secret",
+                "{container_type} {container} with {with} referencing secret.secretName=\"{secret}\" is not allowed because service account {} does not reference that secret",
                 account.name()
             ));
         }
@@ -111,10 +122,13 @@ fn check_containers(pod: &Object, what: &str, list: &str, account: &Object) -> R
     Ok(())
 }
 
-fn check_pull_secrets(pod: &Object, account: &Object) -> Result<(), String> {
+fn check_pull_secrets(pod: &JsonObject, account: &JsonObject) -> Result<(), String> {
     let allowed: HashSet<&str> = names(fields::items(account, "imagePullSecrets")).collect();
-    let asked = names(fields::items(pod, "spec.imagePullSecrets"));
-    match asked.enumerate().find(|(_, name)| !allowed.contains(name)) {
+    let requested = names(fields::items(pod, "spec.imagePullSecrets"));
+    match requested
+        .enumerate()
+        .find(|(_, name)| !allowed.contains(name))
+    {
         None => Ok(()),
         Some((index, name)) => Err(format!(
             "imagePullSecrets[{index}].name=\"{name}\" is not allowed because service account {} does not reference that imagePullSecret",
@@ -123,35 +137,35 @@ fn check_pull_secrets(pod: &Object, account: &Object) -> Result<(), String> {
     }
 }
 
-/// The words are those that Go takes for true.
-fn is_enforced(account: &Object) -> bool {
-    let value = annotation(account, ENFORCE);
+/// Accepts what Go's `strconv.ParseBool` takes for true.
+fn is_enforced(account: &JsonObject) -> bool {
+    let value = annotation(account, ENFORCE_MOUNTABLE_SECRETS);
     matches!(value, Some("1" | "t" | "T" | "true" | "TRUE" | "True"))
 }
 
-fn mountable(account: &Object) -> HashSet<&str> {
+fn mountable(account: &JsonObject) -> HashSet<&str> {
     names(fields::items(account, "secrets")).collect()
 }
 
-/// A secret in the environment of a container.
-struct Reference<'a> {
+/// A reference to a secret in the environment of a container.
+struct EnvSecretReference<'a> {
     secret: &'a str,
-    /// The variable that has it; none if it gives all of its own.
+    /// The variable that uses it; `None` for `envFrom`.
     variable: Option<&'a str>,
 }
 
-/// Single variables come first, as upstream looks at them.
-fn references(container: &Value) -> impl Iterator<Item = Reference<'_>> {
+/// References by `env` come before those by `envFrom`, as upstream checks them.
+fn env_secret_references(container: &Value) -> impl Iterator<Item = EnvSecretReference<'_>> {
     let single = list(container, "env").filter_map(|variable| {
         let secret = variable.pointer("/valueFrom/secretKeyRef")?;
-        secret.is_object().then(|| Reference {
+        secret.is_object().then(|| EnvSecretReference {
             secret: text(secret, "name"),
             variable: Some(text(variable, "name")),
         })
     });
     let whole = list(container, "envFrom").filter_map(|source| {
         let secret = source.get("secretRef")?;
-        secret.is_object().then(|| Reference {
+        secret.is_object().then(|| EnvSecretReference {
             secret: text(secret, "name"),
             variable: None,
         })

@@ -1,11 +1,13 @@
+//! Tests of the ServiceAccount plugin.
+
 use http::Method;
 use serde_json::json;
 
 use super::*;
-use crate::testing::{Server, Setup, object};
+use crate::testing::{TestServer, TestServerOptions, object};
 
-/// A pod, and what it is once the plugin has seen it.
-struct Case {
+/// A pod spec, and the spec after mutation.
+struct TokenMountCase {
     name: &'static str,
     spec: Value,
     want: Value,
@@ -30,7 +32,7 @@ fn token_mount() -> Value {
     json!({"name": VOLUME, "readOnly": true, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"})
 }
 
-/// Makes the random part of the volume's name the same in all pods.
+/// Replaces the random suffix of the volume name by a fixed one.
 fn with_fixed_name(spec: &Value) -> Value {
     let text = spec.to_string();
     let random = text
@@ -40,29 +42,29 @@ fn with_fixed_name(spec: &Value) -> Value {
         return spec.clone();
     };
     assert_eq!(random.len(), VOLUME.len(), "{random}");
-    serde_json::from_str(&text.replace(random, VOLUME)).expect("JSON")
+    serde_json::from_str(&text.replace(random, VOLUME)).expect("valid JSON")
 }
 
-/// What the plugin does to a pod whose account is there.
+/// Mutates and checks a pod with an existing account.
 fn admit(spec: &Value, account: &Value) -> Result<Value, String> {
     let mut pod = object(json!({"metadata": {"name": "p"}, "spec": spec}));
     let mut account = object(account.clone());
     fields::set(&mut account, "metadata.name", "bot");
     set_default_account(&mut pod);
-    complete(&mut pod, &account);
+    apply_account(&mut pod, &account);
     secrets::check_pod(&pod, &account)?;
     let once = pod.clone();
-    complete(&mut pod, &account);
-    assert_eq!(pod, once, "asked again, it changes nothing");
+    apply_account(&mut pod, &account);
+    assert_eq!(pod, once, "a second call changes nothing");
     Ok(with_fixed_name(&pod["spec"]))
 }
 
 #[test]
-fn pods_get_the_token_of_their_account() {
+fn pods_get_a_token_volume_of_their_account() {
     let own_mount =
         json!([{"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]);
     let cases = [
-        Case {
+        TokenMountCase {
             name: "all containers but those for debugging",
             spec: json!({
                 "containers": [{"name": "a"}, {"name": "b", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
@@ -81,7 +83,7 @@ fn pods_get_the_token_of_their_account() {
                 "volumes": [{"name": "v", "emptyDir": {}}, token_volume(VOLUME)],
             }),
         },
-        Case {
+        TokenMountCase {
             name: "a mount at that place is enough",
             spec: json!({
                 "serviceAccountName": "bot", "serviceAccount": "bot",
@@ -92,7 +94,7 @@ fn pods_get_the_token_of_their_account() {
                 "containers": [{"volumeMounts": own_mount}], "initContainers": [{"volumeMounts": own_mount}],
             }),
         },
-        Case {
+        TokenMountCase {
             name: "a volume of that name is used",
             spec: json!({
                 "serviceAccountName": "bot",
@@ -112,7 +114,7 @@ fn pods_get_the_token_of_their_account() {
 }
 
 #[test]
-fn the_pod_decides_before_its_account_whether_it_gets_a_token() {
+fn the_pods_automount_setting_overrides_the_accounts() {
     let table = [
         (None, None, true),
         (None, Some(false), false),
@@ -124,13 +126,13 @@ fn the_pod_decides_before_its_account_whether_it_gets_a_token() {
     for (of_pod, of_account, want) in table {
         let mut spec = json!({"containers": [{"name": "c"}]});
         let mut account = json!({});
-        if let Some(wish) = of_pod {
-            spec["automountServiceAccountToken"] = json!(wish);
+        if let Some(automount) = of_pod {
+            spec["automountServiceAccountToken"] = json!(automount);
         }
-        if let Some(wish) = of_account {
-            account["automountServiceAccountToken"] = json!(wish);
+        if let Some(automount) = of_account {
+            account["automountServiceAccountToken"] = json!(automount);
         }
-        let got = admit(&spec, &account).expect("allowed");
+        let got = admit(&spec, &account).expect("the pod is allowed");
         let has_token = got["volumes"] == json!([token_volume(VOLUME)]);
         assert_eq!(has_token, want, "{of_pod:?} {of_account:?}: {got}");
         let mounts = got["containers"][0]["volumeMounts"].is_array();
@@ -138,8 +140,8 @@ fn the_pod_decides_before_its_account_whether_it_gets_a_token() {
     }
 }
 
-/// A pod without a token, so that only the rest is seen.
-fn bare(spec: Value) -> Value {
+/// Disables the token mount, so that only the rest is compared.
+fn without_token_mount(spec: Value) -> Value {
     let mut spec = spec;
     spec["automountServiceAccountToken"] = json!(false);
     spec["serviceAccountName"] = json!("bot");
@@ -147,7 +149,7 @@ fn bare(spec: Value) -> Value {
 }
 
 #[test]
-fn secrets_for_images_come_from_the_account_where_the_pod_has_none() {
+fn image_pull_secrets_default_to_the_accounts() {
     let account = json!({"imagePullSecrets": [{"name": "a"}, {"name": "b"}]});
     let table = [
         (json!({}), &account, json!([{"name": "a"}, {"name": "b"}])),
@@ -164,7 +166,7 @@ fn secrets_for_images_come_from_the_account_where_the_pod_has_none() {
         (json!({}), &json!({}), Value::Null),
     ];
     for (spec, account, want) in table {
-        let got = admit(&bare(spec.clone()), account).expect("allowed");
+        let got = admit(&without_token_mount(spec.clone()), account).expect("the pod is allowed");
         assert_eq!(got["imagePullSecrets"], want, "{spec}");
     }
 }
@@ -174,50 +176,62 @@ fn with_variable(secret: &str) -> Value {
     json!([{"name": "c", "env": [{"name": "v", "value": "1"}, {"name": "w", "valueFrom": source}]}])
 }
 
-fn with_all_of(secret: &str) -> Value {
+fn with_env_from(secret: &str) -> Value {
     json!([{"name": "c", "envFrom": [{"configMapRef": {"name": "m"}}, {"secretRef": {"name": secret}}]}])
 }
 
 #[test]
-fn an_account_that_enforces_it_says_which_secrets_its_pods_may_use() {
+fn an_account_enforcing_mountable_secrets_restricts_its_pods() {
     let enforcing = json!({
         "metadata": {"annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}},
         "secrets": [{"name": "mine"}],
         "imagePullSecrets": [{"name": "pull"}],
     });
-    let refused = |what: &str| {
-        format!("{what} is not allowed because service account bot does not reference that secret")
+    let rejection = |message: &str| {
+        format!(
+            "{message} is not allowed because service account bot does not reference that secret"
+        )
     };
     let table = [
         (
             json!({"volumes": [{"name": "v", "secret": {"secretName": "SECRET"}}]}),
-            refused("volume with secret.secretName=\"other\""),
+            rejection("volume with secret.secretName=\"other\""),
         ),
         (
             json!({"initContainers": with_variable("SECRET")}),
-            refused("init container c with envVar w referencing secret.secretName=\"other\""),
+            rejection("init container c with envVar w referencing secret.secretName=\"other\""),
         ),
         (
-            json!({"initContainers": with_all_of("SECRET")}),
-            refused("init container c with envFrom referencing secret.secretName=\"other\""),
+            json!({"initContainers": with_env_from("SECRET")}),
+            rejection("init container c with envFrom referencing secret.secretName=\"other\""),
         ),
         (
             json!({"containers": with_variable("SECRET")}),
-            refused("container c with envVar w referencing secret.secretName=\"other\""),
+            rejection("container c with envVar w referencing secret.secretName=\"other\""),
         ),
         (
-            json!({"containers": with_all_of("SECRET")}),
-            refused("container c with envFrom referencing secret.secretName=\"other\""),
+            json!({"containers": with_env_from("SECRET")}),
+            rejection("container c with envFrom referencing secret.secretName=\"other\""),
         ),
     ];
-    let of = |spec: &Value, name: &str| {
+    let pod_of_account = |spec: &Value, name: &str| {
         let text = spec.to_string().replace("SECRET", name);
-        bare(serde_json::from_str(&text).expect("JSON"))
+        without_token_mount(serde_json::from_str(&text).expect("valid JSON"))
     };
     for (spec, want) in table {
-        assert_eq!(admit(&of(&spec, "other"), &enforcing), Err(want), "{spec}");
-        assert!(admit(&of(&spec, "mine"), &enforcing).is_ok(), "{spec}");
-        assert!(admit(&of(&spec, "other"), &json!({})).is_ok(), "{spec}");
+        assert_eq!(
+            admit(&pod_of_account(&spec, "other"), &enforcing),
+            Err(want),
+            "{spec}"
+        );
+        assert!(
+            admit(&pod_of_account(&spec, "mine"), &enforcing).is_ok(),
+            "{spec}"
+        );
+        assert!(
+            admit(&pod_of_account(&spec, "other"), &json!({})).is_ok(),
+            "{spec}"
+        );
     }
     for (name, want) in [
         ("pull", None),
@@ -229,7 +243,7 @@ fn an_account_that_enforces_it_says_which_secrets_its_pods_may_use() {
         ),
     ] {
         let got = admit(
-            &bare(json!({"imagePullSecrets": [{"name": name}]})),
+            &without_token_mount(json!({"imagePullSecrets": [{"name": name}]})),
             &enforcing,
         );
         assert_eq!(got.err().as_deref(), want, "{name}");
@@ -237,9 +251,9 @@ fn an_account_that_enforces_it_says_which_secrets_its_pods_may_use() {
 }
 
 #[test]
-fn enforcement_is_on_for_what_go_takes_for_true() {
-    let spec = bare(json!({"containers": with_all_of("other")}));
-    for (value, is_on) in [
+fn mountable_secrets_are_enforced_for_gos_true_values() {
+    let spec = without_token_mount(json!({"containers": with_env_from("other")}));
+    for (value, is_enforced) in [
         ("true", true),
         ("True", true),
         ("1", true),
@@ -250,26 +264,26 @@ fn enforcement_is_on_for_what_go_takes_for_true() {
         ("", false),
     ] {
         let account = json!({"metadata": {"annotations": {"kubernetes.io/enforce-mountable-secrets": value}}});
-        assert_eq!(admit(&spec, &account).is_err(), is_on, "{value}");
+        assert_eq!(admit(&spec, &account).is_err(), is_enforced, "{value}");
     }
 }
 
 #[test]
-fn mirror_pods_use_nothing_of_their_namespace() {
+fn mirror_pods_cannot_reference_accounts_secrets_or_tokens() {
     const ACCOUNTS: &str = "a mirror pod may not reference service accounts";
     const SECRETS: &str = "a mirror pod may not reference secrets";
     const TOKENS: &str = "a mirror pod may not use ServiceAccountToken volume projections";
     let volume = |source: Value| json!({"volumes": [{"name": "v"}, source]});
-    let named = || json!({"secretRef": {"name": "s"}});
+    let secret_ref = || json!({"secretRef": {"name": "s"}});
     let table = [
         (json!({"containers": [{"name": "c"}]}), Ok(())),
         (json!({"serviceAccountName": "default"}), Err(ACCOUNTS)),
         (json!({"imagePullSecrets": [{"name": "s"}]}), Err(SECRETS)),
         (json!({"imagePullSecrets": [{}]}), Ok(())),
         (json!({"containers": with_variable("s")}), Err(SECRETS)),
-        (json!({"initContainers": with_all_of("s")}), Err(SECRETS)),
+        (json!({"initContainers": with_env_from("s")}), Err(SECRETS)),
         (
-            json!({"ephemeralContainers": with_all_of("s")}),
+            json!({"ephemeralContainers": with_env_from("s")}),
             Err(SECRETS),
         ),
         (volume(json!({"emptyDir": {}})), Ok(())),
@@ -278,13 +292,13 @@ fn mirror_pods_use_nothing_of_their_namespace() {
             volume(json!({"azureFile": {"secretName": "s"}})),
             Err(SECRETS),
         ),
-        (volume(json!({"cephfs": named()})), Err(SECRETS)),
-        (volume(json!({"cinder": named()})), Err(SECRETS)),
-        (volume(json!({"flexVolume": named()})), Err(SECRETS)),
-        (volume(json!({"rbd": named()})), Err(SECRETS)),
-        (volume(json!({"scaleIO": named()})), Err(SECRETS)),
-        (volume(json!({"iscsi": named()})), Err(SECRETS)),
-        (volume(json!({"storageos": named()})), Err(SECRETS)),
+        (volume(json!({"cephfs": secret_ref()})), Err(SECRETS)),
+        (volume(json!({"cinder": secret_ref()})), Err(SECRETS)),
+        (volume(json!({"flexVolume": secret_ref()})), Err(SECRETS)),
+        (volume(json!({"rbd": secret_ref()})), Err(SECRETS)),
+        (volume(json!({"scaleIO": secret_ref()})), Err(SECRETS)),
+        (volume(json!({"iscsi": secret_ref()})), Err(SECRETS)),
+        (volume(json!({"storageos": secret_ref()})), Err(SECRETS)),
         (
             volume(json!({"csi": {"nodePublishSecretRef": {"name": "s"}}})),
             Err(SECRETS),
@@ -321,24 +335,24 @@ fn account(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
 }
 
-async fn server() -> (Server, tempfile::TempDir) {
-    let directory = tempfile::tempdir().expect("a directory");
+async fn server() -> (TestServer, tempfile::TempDir) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
     (
-        Server::open(directory.path(), Setup::default()).await,
+        TestServer::open(directory.path(), TestServerOptions::default()).await,
         directory,
     )
 }
 
-/// Where the pods and the accounts of a new namespace are.
-async fn new_namespace(server: &Server, name: &str) -> (String, String) {
+/// Creates a namespace and returns the paths of its pods and service accounts.
+async fn new_namespace(server: &TestServer, name: &str) -> (String, String) {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     assert_eq!(server.create("/api/v1/namespaces", namespace).await.0, 201);
-    let at = |plural: &str| format!("/api/v1/namespaces/{name}/{plural}");
-    (at("pods"), at("serviceaccounts"))
+    let path = |plural: &str| format!("/api/v1/namespaces/{name}/{plural}");
+    (path("pods"), path("serviceaccounts"))
 }
 
 #[tokio::test]
-async fn a_pod_runs_as_an_account_that_exists() {
+async fn a_pods_service_account_must_exist() {
     let (server, _directory) = server().await;
     let (pods, accounts) = (format!("{CORE}/pods"), format!("{CORE}/serviceaccounts"));
 
@@ -355,42 +369,50 @@ async fn a_pod_runs_as_an_account_that_exists() {
     let mut bot = account("bot");
     bot["imagePullSecrets"] = json!([{"name": "pull"}]);
     assert_eq!(server.create(&accounts, bot).await.0, 201);
-    let (code, made) = server
+    let (code, created) = server
         .create(&pods, pod("p", json!({"serviceAccount": "bot"})))
         .await;
-    assert_eq!(code, 201, "{made}");
-    assert_eq!(made["spec"]["serviceAccountName"], "bot");
-    assert_eq!(made["spec"]["imagePullSecrets"], json!([{"name": "pull"}]));
-    let spec = with_fixed_name(&made["spec"]);
+    assert_eq!(code, 201, "{created}");
+    assert_eq!(created["spec"]["serviceAccountName"], "bot");
+    assert_eq!(
+        created["spec"]["imagePullSecrets"],
+        json!([{"name": "pull"}])
+    );
+    let spec = with_fixed_name(&created["spec"]);
     assert_eq!(spec["volumes"], json!([token_volume(VOLUME)]));
     assert_eq!(
         spec["containers"][0]["volumeMounts"],
         json!([token_mount()])
     );
 
-    // What was given stays: an update sees no change in it.
-    let (code, answer) = server.ask(Method::PUT, &format!("{pods}/p"), made).await;
-    assert_eq!(code, 200, "{answer}");
+    // Defaulted fields are accepted unchanged by an update.
+    let (code, response) = server
+        .request(Method::PUT, &format!("{pods}/p"), created)
+        .await;
+    assert_eq!(code, 200, "{response}");
 }
 
 #[tokio::test]
-async fn a_pod_waits_for_the_account_that_its_namespace_is_about_to_get() {
+async fn a_pod_waits_for_the_default_account_of_a_new_namespace() {
     let (server, _directory) = server().await;
     let (pods, accounts) = new_namespace(&server, "young").await;
-    let later = async {
+    let create_account_later = async {
         sleep(Duration::from_millis(200)).await;
-        server.create(&accounts, account(DEFAULT)).await
+        server.create(&accounts, account(DEFAULT_ACCOUNT)).await
     };
-    let (made, account) = tokio::join!(server.create(&pods, pod("p", json!({}))), later);
+    let (created, account) = tokio::join!(
+        server.create(&pods, pod("p", json!({}))),
+        create_account_later
+    );
     assert_eq!(account.0, 201);
-    let (code, made) = made;
-    assert_eq!(code, 201, "{made}");
-    assert_eq!(made["spec"]["serviceAccountName"], DEFAULT);
-    assert_eq!(made["spec"]["serviceAccount"], DEFAULT);
+    let (code, created) = created;
+    assert_eq!(code, 201, "{created}");
+    assert_eq!(created["spec"]["serviceAccountName"], DEFAULT_ACCOUNT);
+    assert_eq!(created["spec"]["serviceAccount"], DEFAULT_ACCOUNT);
 }
 
 #[tokio::test]
-async fn a_namespace_that_gets_no_account_runs_nothing() {
+async fn pods_are_rejected_without_a_default_account() {
     let (server, _directory) = server().await;
     let (pods, _) = new_namespace(&server, "bare").await;
     let (code, status) = server.create(&pods, pod("p", json!({}))).await;
@@ -401,35 +423,35 @@ async fn a_namespace_that_gets_no_account_runs_nothing() {
     );
 
     let mut mirror = pod("mirror", json!({"nodeName": "n"}));
-    mirror["metadata"]["annotations"] = json!({MIRROR: "x"});
-    let (code, made) = server.create(&pods, mirror).await;
-    assert_eq!((code, &made["spec"]["volumes"]), (201, &Value::Null));
+    mirror["metadata"]["annotations"] = json!({MIRROR_ANNOTATION: "x"});
+    let (code, created) = server.create(&pods, mirror).await;
+    assert_eq!((code, &created["spec"]["volumes"]), (201, &Value::Null));
 }
 
 #[tokio::test]
-async fn containers_for_debugging_keep_to_the_secrets_of_the_account() {
+async fn ephemeral_containers_may_use_only_mountable_secrets() {
     let (server, _directory) = server().await;
     let (pods, accounts) = (format!("{CORE}/pods"), format!("{CORE}/serviceaccounts"));
     let mut bot = account("bot");
     bot["metadata"]["annotations"] = json!({"kubernetes.io/enforce-mountable-secrets": "true"});
     bot["secrets"] = json!([{"name": "mine"}]);
     assert_eq!(server.create(&accounts, bot).await.0, 201);
-    let made = server.create(&pods, pod("p", json!({"serviceAccountName": "bot"})));
-    assert_eq!(made.await.0, 201);
+    let created = server.create(&pods, pod("p", json!({"serviceAccountName": "bot"})));
+    assert_eq!(created.await.0, 201);
 
     let path = format!("{pods}/p/ephemeralcontainers");
     let debug = |secret: &str| {
-        let mut containers = with_all_of(secret);
+        let mut containers = with_env_from(secret);
         containers[0]["name"] = json!("debug");
         containers[0]["image"] = json!("i");
         json!({"spec": {"ephemeralContainers": containers}})
     };
-    let (code, status) = server.ask(Method::PATCH, &path, debug("other")).await;
+    let (code, status) = server.request(Method::PATCH, &path, debug("other")).await;
     assert_eq!(code, 500, "{status}");
     assert_eq!(
         status["message"],
         "ephemeral container debug with envFrom referencing secret.secretName=\"other\" is not allowed because service account bot does not reference that secret"
     );
-    let (code, answer) = server.ask(Method::PATCH, &path, debug("mine")).await;
-    assert_eq!(code, 200, "{answer}");
+    let (code, response) = server.request(Method::PATCH, &path, debug("mine")).await;
+    assert_eq!(code, 200, "{response}");
 }

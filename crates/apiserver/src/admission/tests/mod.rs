@@ -1,7 +1,8 @@
-//! Every write goes through the chain, and the chain does what upstream's does.
+//! Tests of the admission chain on a whole server, and helpers for them.
 
 mod limit_ranger;
 mod policies;
+mod policy_type_checks;
 mod write_paths;
 
 use std::sync::{Arc, Mutex};
@@ -9,64 +10,67 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use base64::Engine as _;
 use http::Method;
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 use serde_json::{Value, json};
 
-use super::{Attributes, Chain, Plugin};
-use crate::testing::{Server, Setup};
+use super::{AdmissionAttributes, AdmissionChain, AdmissionPlugin};
+use crate::testing::{TestServer, TestServerOptions};
 
-/// Notes what it is asked.
+/// A plugin that records its calls.
 #[derive(Debug, Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<String>>>);
+struct RecordingPlugin(Arc<Mutex<Vec<String>>>);
 
-impl Recorder {
-    fn note(&self, phase: &str, attributes: &Attributes<'_>, has_object: bool) {
-        let plural = &attributes.call.resource.kind.plural;
+impl RecordingPlugin {
+    fn record(&self, phase: &str, attributes: &AdmissionAttributes<'_>, has_object: bool) {
+        let plural = &attributes.context.resource.kind.plural;
         let subresource = attributes.subresource();
         let slash = if subresource.is_empty() { "" } else { "/" };
         let operation = format!("{:?}", attributes.operation).to_lowercase();
         let object = if has_object { "" } else { " without object" };
         let dry_run = if attributes.dry_run { " dry" } else { "" };
-        self.0.lock().expect("no panic").push(format!(
-            "{phase} {operation} {plural}{slash}{subresource}{object}{dry_run}"
-        ));
+        self.0
+            .lock()
+            .expect("the lock is not poisoned")
+            .push(format!(
+                "{phase} {operation} {plural}{slash}{subresource}{object}{dry_run}"
+            ));
     }
 
     fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().expect("no panic"))
+        std::mem::take(&mut self.0.lock().expect("the lock is not poisoned"))
     }
 }
 
 #[async_trait]
-impl Plugin for Recorder {
+impl AdmissionPlugin for RecordingPlugin {
     async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
-        self.note("mutate", attributes, object.is_some());
+        self.record("mutate", attributes, object.is_some());
         Ok(())
     }
 
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
-        self.note("validate", attributes, object.is_some());
+        self.record("validate", attributes, object.is_some());
         Ok(())
     }
 }
 
-async fn recorded() -> (Server, Recorder, tempfile::TempDir) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let recorder = Recorder::default();
-    let setup = Setup {
-        chain: Chain::default().with(recorder.clone()),
-        ..Setup::default()
+async fn recording_server() -> (TestServer, RecordingPlugin, tempfile::TempDir) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let recorder = RecordingPlugin::default();
+    let setup = TestServerOptions {
+        chain: AdmissionChain::default().with_plugin(recorder.clone()),
+        ..TestServerOptions::default()
     };
-    let server = Server::open(directory.path(), setup).await;
+    let server = TestServer::open(directory.path(), setup).await;
     recorder.take();
     (server, recorder, directory)
 }
@@ -81,11 +85,11 @@ fn pod(name: &str) -> Value {
 }
 
 fn signing_request() -> Value {
-    let key = rcgen::KeyPair::generate().expect("a key");
+    let key = rcgen::KeyPair::generate().expect("a key pair");
     let pem = rcgen::CertificateParams::default()
         .serialize_request(&key)
         .and_then(|request| request.pem())
-        .expect("a request");
+        .expect("a certificate request");
     json!({
         "apiVersion": "certificates.k8s.io/v1",
         "kind": "CertificateSigningRequest",
@@ -105,19 +109,19 @@ fn config_map(name: &str) -> Value {
 const CORE: &str = "/api/v1/namespaces/default";
 
 #[tokio::test]
-async fn pods_get_what_the_default_plugins_give() {
-    let (server, _, _directory) = recorded().await;
-    let (code, given) = server.create(&format!("{CORE}/pods"), pod("p")).await;
-    assert_eq!(code, 201, "{given}");
-    assert_eq!(given["spec"]["priority"], 0);
-    assert_eq!(given["spec"]["preemptionPolicy"], "PreemptLowerPriority");
-    assert_eq!(given["spec"]["tolerations"][1]["tolerationSeconds"], 300);
+async fn default_plugins_mutate_pods() {
+    let (server, _, _directory) = recording_server().await;
+    let (code, created) = server.create(&format!("{CORE}/pods"), pod("p")).await;
+    assert_eq!(code, 201, "{created}");
+    assert_eq!(created["spec"]["priority"], 0);
+    assert_eq!(created["spec"]["preemptionPolicy"], "PreemptLowerPriority");
+    assert_eq!(created["spec"]["tolerations"][1]["tolerationSeconds"], 300);
 
     let mut critical = pod("critical");
     critical["spec"]["priorityClassName"] = json!("system-node-critical");
-    let (code, given) = server.create(&format!("{CORE}/pods"), critical).await;
+    let (code, created) = server.create(&format!("{CORE}/pods"), critical).await;
     assert_eq!(
-        (code, &given["spec"]["priority"]),
+        (code, &created["spec"]["priority"]),
         (201, &json!(2_000_001_000))
     );
 
@@ -137,7 +141,7 @@ async fn pods_get_what_the_default_plugins_give() {
     ];
     for (spec, reason) in refused {
         let mut body = pod("x");
-        for (field, value) in spec.as_object().expect("an object") {
+        for (field, value) in spec.as_object().expect("a JSON object") {
             body["spec"][field] = value.clone();
         }
         let (code, status) = server.create(&format!("{CORE}/pods"), body).await;
@@ -150,8 +154,8 @@ async fn pods_get_what_the_default_plugins_give() {
 }
 
 #[tokio::test]
-async fn namespaces_are_asked_before_anything_is_made_in_them() {
-    let (server, _, _directory) = recorded().await;
+async fn creates_require_a_namespace_and_system_namespaces_cannot_be_deleted() {
+    let (server, _, _directory) = recording_server().await;
     let (code, status) = server
         .create("/api/v1/namespaces/nope/configmaps", config_map("a"))
         .await;
@@ -184,30 +188,30 @@ async fn namespaces_are_asked_before_anything_is_made_in_them() {
     );
     let change = json!({"data": {"a": "b"}});
     let path = format!("{maps}/a");
-    assert_eq!(server.ask(Method::PATCH, &path, change).await.0, 200);
+    assert_eq!(server.request(Method::PATCH, &path, change).await.0, 200);
 }
 
 #[tokio::test]
-async fn a_signing_request_says_who_asked() {
-    let (server, _, _directory) = recorded().await;
+async fn signing_requests_record_the_requesting_user() {
+    let (server, _, _directory) = recording_server().await;
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let mut request = signing_request();
     request["spec"]["username"] = json!("somebody else");
-    let (code, given) = server.create(path, request).await;
-    assert_eq!(code, 201, "{given}");
-    assert_eq!(given["spec"]["username"], "system:apiserver");
+    let (code, created) = server.create(path, request).await;
+    assert_eq!(code, 201, "{created}");
+    assert_eq!(created["spec"]["username"], "system:apiserver");
     assert_eq!(
-        given["spec"]["groups"],
+        created["spec"]["groups"],
         json!(["system:masters", "system:authenticated"])
     );
 }
 
 #[tokio::test]
-async fn certificates_are_approved_and_signed_by_those_who_may() {
-    let (server, _, _directory) = recorded().await;
+async fn approving_and_signing_require_signer_permissions() {
+    let (server, _, _directory) = recording_server().await;
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     assert_eq!(server.create(requests, signing_request()).await.0, 201);
-    let nobody = rhumb_auth::User::new("nobody", &["system:authenticated"]);
+    let unprivileged = rhumb_auth::User::new("nobody", &["system:authenticated"]);
     let condition =
         |kind: &str| json!({"type": kind, "status": "True", "reason": "r", "message": "m"});
     let failed = json!({"status": {"conditions": [condition("Failed")]}});
@@ -218,7 +222,7 @@ async fn certificates_are_approved_and_signed_by_those_who_may() {
     ] {
         let path = format!("{requests}/csr/{part}");
         let (code, status) = server
-            .ask_as(&nobody, Method::PATCH, &path, body.clone())
+            .request_as(&unprivileged, Method::PATCH, &path, body.clone())
             .await;
         let want = format!(
             "certificatesigningrequests.certificates.k8s.io \"csr\" is forbidden: user not permitted to {verb} requests with signerName \"example.com/own\""
@@ -227,8 +231,8 @@ async fn certificates_are_approved_and_signed_by_those_who_may() {
             (code, status["message"].as_str()),
             (403, Some(want.as_str()))
         );
-        let (code, answer) = server.ask(Method::PATCH, &path, body).await;
-        assert_eq!(code, 200, "{answer}");
+        let (code, response) = server.request(Method::PATCH, &path, body).await;
+        assert_eq!(code, 200, "{response}");
     }
 }
 
@@ -245,8 +249,8 @@ fn claim(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn claims_get_the_default_class_and_grow_only_where_it_lets_them() {
-    let (server, _, _directory) = recorded().await;
+async fn claims_get_the_default_class_and_are_resized_only_if_it_allows() {
+    let (server, _, _directory) = recording_server().await;
     let classes = "/apis/storage.k8s.io/v1/storageclasses";
     let class = json!({
         "apiVersion": "storage.k8s.io/v1",
@@ -259,19 +263,22 @@ async fn claims_get_the_default_class_and_grow_only_where_it_lets_them() {
     });
     assert_eq!(server.create(classes, class).await.0, 201);
     let claims = format!("{CORE}/persistentvolumeclaims");
-    let (code, made) = server.create(&claims, claim("c")).await;
-    assert_eq!(code, 201, "{made}");
-    assert_eq!(made["spec"]["storageClassName"], "fast");
+    let (code, created) = server.create(&claims, claim("c")).await;
+    assert_eq!(code, 201, "{created}");
+    assert_eq!(created["spec"]["storageClassName"], "fast");
     assert_eq!(
-        made["metadata"]["finalizers"],
+        created["metadata"]["finalizers"],
         json!(["kubernetes.io/pvc-protection"])
     );
     let path = format!("{claims}/c");
     let grow = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
     let bound = json!({"status": {"phase": "Bound"}});
     let status_path = format!("{path}/status");
-    assert_eq!(server.ask(Method::PATCH, &status_path, bound).await.0, 200);
-    let (code, status) = server.ask(Method::PATCH, &path, grow.clone()).await;
+    assert_eq!(
+        server.request(Method::PATCH, &status_path, bound).await.0,
+        200
+    );
+    let (code, status) = server.request(Method::PATCH, &path, grow.clone()).await;
     assert_eq!(
         (code, status["message"].as_str()),
         (
@@ -282,25 +289,25 @@ async fn claims_get_the_default_class_and_grow_only_where_it_lets_them() {
         )
     );
     let (code, _) = server
-        .ask(
+        .request(
             Method::PATCH,
             &format!("{classes}/fast"),
             json!({"allowVolumeExpansion": true}),
         )
         .await;
     assert_eq!(code, 200);
-    let (code, grown) = server.ask(Method::PATCH, &path, grow).await;
+    let (code, grown) = server.request(Method::PATCH, &path, grow).await;
     assert_eq!(code, 200, "{grown}");
 }
 
 #[tokio::test]
-async fn new_nodes_are_tainted_and_two_default_priorities_are_refused() {
-    let (server, _, _directory) = recorded().await;
+async fn new_nodes_are_tainted_and_a_second_default_priority_class_is_rejected() {
+    let (server, _, _directory) = recording_server().await;
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
-    let (code, made) = server.create("/api/v1/nodes", node).await;
-    assert_eq!(code, 201, "{made}");
+    let (code, created) = server.create("/api/v1/nodes", node).await;
+    assert_eq!(code, 201, "{created}");
     assert_eq!(
-        made["spec"]["taints"][0]["key"],
+        created["spec"]["taints"][0]["key"],
         "node.kubernetes.io/not-ready"
     );
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
@@ -324,7 +331,7 @@ async fn new_nodes_are_tainted_and_two_default_priorities_are_refused() {
             )
         )
     );
-    let (_, made) = server.create(&format!("{CORE}/pods"), pod("p")).await;
-    assert_eq!(made["spec"]["priorityClassName"], "a");
-    assert_eq!(made["spec"]["priority"], 7);
+    let (_, created) = server.create(&format!("{CORE}/pods"), pod("p")).await;
+    assert_eq!(created["spec"]["priorityClassName"], "a");
+    assert_eq!(created["spec"]["priority"], 7);
 }

@@ -1,11 +1,11 @@
-//! Every write goes through the chain.
+//! Tests that every kind of write goes through the admission chain.
 
 use std::collections::BTreeSet;
 
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{CORE, config_map, pod, recorded, signing_request};
+use super::{CORE, config_map, pod, recording_server, signing_request};
 
 fn deployment() -> Value {
     json!({
@@ -31,11 +31,11 @@ fn binding(name: &str) -> Value {
     })
 }
 
-/// A request, the code of its answer, and what the chain was asked.
-type Case = (Method, String, Value, u16, &'static [&'static str]);
+/// Method, path, body, expected status code, and expected plugin calls.
+type WritePathCase = (Method, String, Value, u16, &'static [&'static str]);
 
-fn cases() -> Vec<Case> {
-    let at = |path: &str| format!("{CORE}/{path}");
+fn cases() -> Vec<WritePathCase> {
+    let core_path = |path: &str| format!("{CORE}/{path}");
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}});
@@ -55,49 +55,49 @@ fn cases() -> Vec<Case> {
     vec![
         (
             Method::POST,
-            at("pods"),
+            core_path("pods"),
             pod("p"),
             201,
             &["mutate create pods", "validate create pods"],
         ),
         (
             Method::POST,
-            at("pods"),
+            core_path("pods"),
             pod("q"),
             201,
             &["mutate create pods", "validate create pods"],
         ),
         (
             Method::POST,
-            at("pods?dryRun=All"),
+            core_path("pods?dryRun=All"),
             pod("r"),
             201,
             &["mutate create pods dry", "validate create pods dry"],
         ),
         (
             patch(),
-            at("pods/p"),
+            core_path("pods/p"),
             json!({"metadata": {"labels": {"a": "b"}}}),
             200,
             &["mutate update pods", "validate update pods"],
         ),
         (
             patch(),
-            at("pods/p/status"),
+            core_path("pods/p/status"),
             json!({}),
             200,
             &["mutate update pods/status", "validate update pods/status"],
         ),
         (
             patch(),
-            at("pods/p/resize"),
+            core_path("pods/p/resize"),
             json!({}),
             200,
             &["mutate update pods/resize", "validate update pods/resize"],
         ),
         (
             patch(),
-            at("pods/p/ephemeralcontainers"),
+            core_path("pods/p/ephemeralcontainers"),
             json!({}),
             200,
             &[
@@ -107,21 +107,21 @@ fn cases() -> Vec<Case> {
         ),
         (
             Method::POST,
-            at("pods/p/binding"),
+            core_path("pods/p/binding"),
             binding("p"),
             201,
             &["mutate create pods/binding", "validate create pods/binding"],
         ),
         (
             Method::POST,
-            at("bindings"),
+            core_path("bindings"),
             binding("q"),
             201,
             &["mutate create bindings", "validate create bindings"],
         ),
         (
             Method::POST,
-            at("pods/p/exec"),
+            core_path("pods/p/exec"),
             Value::Null,
             501,
             &[
@@ -131,7 +131,7 @@ fn cases() -> Vec<Case> {
         ),
         (
             Method::POST,
-            at("pods/p/attach"),
+            core_path("pods/p/attach"),
             Value::Null,
             501,
             &[
@@ -141,7 +141,7 @@ fn cases() -> Vec<Case> {
         ),
         (
             Method::POST,
-            at("pods/p/portforward"),
+            core_path("pods/p/portforward"),
             Value::Null,
             501,
             &[
@@ -151,7 +151,7 @@ fn cases() -> Vec<Case> {
         ),
         (
             Method::POST,
-            at("pods/p/proxy"),
+            core_path("pods/p/proxy"),
             Value::Null,
             501,
             &[
@@ -161,7 +161,7 @@ fn cases() -> Vec<Case> {
         ),
         (
             Method::POST,
-            at("pods/p/eviction"),
+            core_path("pods/p/eviction"),
             eviction,
             201,
             &[
@@ -171,7 +171,7 @@ fn cases() -> Vec<Case> {
         ),
         (
             Method::DELETE,
-            at("pods/q"),
+            core_path("pods/q"),
             Value::Null,
             200,
             &[
@@ -198,7 +198,7 @@ fn cases() -> Vec<Case> {
         ),
         (
             Method::POST,
-            at("serviceaccounts"),
+            core_path("serviceaccounts"),
             account,
             201,
             &[
@@ -208,7 +208,7 @@ fn cases() -> Vec<Case> {
         ),
         (
             Method::POST,
-            at("serviceaccounts/s/token"),
+            core_path("serviceaccounts/s/token"),
             token,
             201,
             &[
@@ -272,21 +272,21 @@ fn cases() -> Vec<Case> {
         ),
         (
             Method::POST,
-            at("configmaps"),
+            core_path("configmaps"),
             config_map("a"),
             201,
             &["mutate create configmaps", "validate create configmaps"],
         ),
         (
             Method::POST,
-            at("configmaps"),
+            core_path("configmaps"),
             config_map("b"),
             201,
             &["mutate create configmaps", "validate create configmaps"],
         ),
         (
             Method::DELETE,
-            at("configmaps"),
+            core_path("configmaps"),
             Value::Null,
             200,
             &[
@@ -300,20 +300,20 @@ fn cases() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn every_write_goes_through_the_chain() {
-    let (server, recorder, _directory) = recorded().await;
-    let mut seen: BTreeSet<String> = BTreeSet::new();
+async fn every_write_path_runs_admission() {
+    let (server, recorder, _directory) = recording_server().await;
+    let mut covered_paths: BTreeSet<String> = BTreeSet::new();
     for (method, path, body, code, want) in cases() {
-        let (got_code, answer) = server.ask(method.clone(), &path, body).await;
-        assert_eq!(got_code, code, "{method} {path}: {answer}");
+        let (got_code, response) = server.request(method.clone(), &path, body).await;
+        assert_eq!(got_code, code, "{method} {path}: {response}");
         assert_eq!(recorder.take(), want, "{method} {path}");
-        seen.extend(path.rsplit('/').next().map(str::to_owned));
+        covered_paths.extend(path.rsplit('/').next().map(str::to_owned));
     }
-    for resource in server.api.registry.iter() {
+    for resource in server.state.registry.iter() {
         for subresource in &resource.kind.subresources {
             let is_read = subresource.name == "log";
             assert!(
-                is_read || seen.contains(subresource.name),
+                is_read || covered_paths.contains(subresource.name),
                 "no case writes to {}/{}",
                 resource.kind.plural,
                 subresource.name,

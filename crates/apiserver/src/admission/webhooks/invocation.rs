@@ -1,187 +1,206 @@
-//! Who is to be asked about a write.
+//! Finds the webhooks that match a request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_admission::{Flavor, Met, Names, Outcome};
-use rhumb_api::Object;
-use rhumb_expressions::{Budget, Scope};
+use rhumb_admission::{MatchConditionsResult, MatchOutcome, ResourceAndKind, WebhookType};
+use rhumb_api::JsonObject;
+use rhumb_expressions::{Activation, EvaluationBudget};
 use rhumb_meta::Status;
 
-use super::Webhooks;
-use super::hooks::{Hook, Hooks};
-use super::plans::{Plan, Sort, Step};
-use crate::admission::Attributes;
-use crate::admission::counts::Counted;
-use crate::admission::namespaces::NamespaceLabels;
-use crate::admission::seen::Sight;
+use super::WebhookPlugin;
+use super::match_plans::{MatchKey, MatchPlan, MatchPlanStep};
+use super::webhook_set::{PreparedWebhook, WebhookSet};
+use crate::admission::AdmissionAttributes;
+use crate::admission::cel_inputs::CelInputs;
+use crate::admission::metrics::MetricSubject;
+use crate::admission::namespace_labels::NamespaceLabelSource;
 
-/// How long the conditions of a webhook may take for one write.
-const CONDITIONS_TIME_MAX: Duration = Duration::from_millis(100);
+/// Time limit for the match conditions of one webhook.
+const CONDITIONS_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Whom exclusion rules left out, for the audit log.
+/// Webhooks that exclusion rules excluded, for the audit log.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut(Vec<String>);
+pub(super) struct ExcludedWebhooks(Vec<String>);
 
-impl Webhooks {
-    /// What is to be done about a write, as far as that does not depend on the object. Whom it leaves out is counted.
+impl WebhookPlugin {
+    /// The match plan of a request, from the cache if possible. Exclusions in the plan are counted.
     pub(super) fn plan(
         &self,
-        attributes: &Attributes<'_>,
-        hooks: &Hooks,
-        namespace: &NamespaceLabels,
-    ) -> Result<Arc<Plan>, Status> {
-        let facts = attributes.facts(None)?;
-        let sort = Sort {
-            operation: facts.operation,
-            resource: &facts.asked.resource,
-            subresource: facts.subresource,
-            namespace: match facts.namespace {
+        attributes: &AdmissionAttributes<'_>,
+        webhooks: &WebhookSet,
+        namespace: &NamespaceLabelSource,
+    ) -> Result<Arc<MatchPlan>, Status> {
+        let request = attributes.request_attributes(None)?;
+        let key = MatchKey {
+            operation: request.operation,
+            resource: &request.requested.resource,
+            subresource: request.subresource,
+            namespace: match request.namespace {
                 "" => "",
-                namespace if hooks.tell_namespaces_apart => namespace,
+                namespace if webhooks.depend_on_namespace => namespace,
                 _ => "*",
             },
-            labels: namespace.revision(),
+            namespace_revision: namespace.revision(),
         };
-        if !namespace.is_lasting() {
+        if !namespace.is_cacheable() {
             return self
-                .make_plan(attributes, hooks, namespace, &sort)
+                .make_plan(attributes, webhooks, namespace, &key)
                 .map(Arc::new);
         }
-        let counts = !self.is_second_round(attributes);
-        if let Some(plan) = hooks.plans.get(&sort, counts) {
+        let is_counted = !self.is_reinvocation(attributes);
+        if let Some(plan) = webhooks.plans.get(&key, is_counted) {
             return Ok(plan);
         }
-        let plan = self.make_plan(attributes, hooks, namespace, &sort)?;
-        let (plan, gone) = hooks.plans.keep(&sort, plan, counts);
-        hooks.gather(&gone);
+        let plan = self.make_plan(attributes, webhooks, namespace, &key)?;
+        let (plan, evicted) = webhooks.plans.insert(&key, plan, is_counted);
+        webhooks.flush_exclusion_counts(&evicted);
         Ok(plan)
     }
 
     fn make_plan(
         &self,
-        attributes: &Attributes<'_>,
-        hooks: &Hooks,
-        namespace: &NamespaceLabels,
-        sort: &Sort<'_>,
-    ) -> Result<Plan, Status> {
+        attributes: &AdmissionAttributes<'_>,
+        webhooks: &WebhookSet,
+        namespace: &NamespaceLabelSource,
+        key: &MatchKey<'_>,
+    ) -> Result<MatchPlan, Status> {
         let mut steps = Vec::new();
         let mut excluded = Vec::new();
-        for (number, hook) in hooks.all.iter().enumerate() {
-            let criteria = &hook.webhook.criteria;
-            if criteria.tells_objects_apart() || !namespace.is_lasting() {
-                steps.push(Step::Decide(number));
+        for (number, webhook) in webhooks.all.iter().enumerate() {
+            let criteria = &webhook.spec.match_criteria;
+            if criteria.depends_on_object() || !namespace.is_cacheable() {
+                steps.push(MatchPlanStep::Evaluate(number));
                 continue;
             }
-            match attributes.outcome(criteria, None, namespace)? {
-                Outcome::Seen(names) => steps.push(Step::Ask(number, names)),
-                Outcome::Excluded { rule } => excluded.push((number, rule)),
-                Outcome::Failed(_) => steps.push(Step::Decide(number)),
-                Outcome::NoRule | Outcome::OtherNamespace | Outcome::OtherObject => {}
+            match attributes.match_criteria(criteria, None, namespace)? {
+                MatchOutcome::Matched(names) => steps.push(MatchPlanStep::Call(number, names)),
+                MatchOutcome::Excluded { rule } => excluded.push((number, rule)),
+                MatchOutcome::Failed(_) => steps.push(MatchPlanStep::Evaluate(number)),
+                MatchOutcome::NoRule
+                | MatchOutcome::NamespaceNotSelected
+                | MatchOutcome::ObjectNotSelected => {}
             }
         }
-        Ok(Plan::new(sort, steps, excluded))
+        Ok(MatchPlan::new(key, steps, excluded))
     }
 
-    /// Notes for the audit log whom the plan left out.
-    pub(super) fn note_left_out(
+    /// Collects the plan's excluded webhooks for the audit log.
+    pub(super) fn collect_excluded(
         &self,
-        attributes: &Attributes<'_>,
-        hooks: &Hooks,
-        plan: &Plan,
-        left_out: &mut LeftOut,
+        attributes: &AdmissionAttributes<'_>,
+        webhooks: &WebhookSet,
+        plan: &MatchPlan,
+        excluded: &mut ExcludedWebhooks,
     ) {
-        if attributes.call.annotations.is_some() && !self.is_second_round(attributes) {
+        if attributes.context.audit_annotations.is_some() && !self.is_reinvocation(attributes) {
             for &(number, rule) in &plan.excluded {
-                left_out
-                    .0
-                    .extend(hooks.all.get(number).map(|hook| noted(hook, rule)));
+                excluded.0.extend(
+                    webhooks
+                        .all
+                        .get(number)
+                        .map(|webhook| excluded_label(webhook, rule)),
+                );
             }
         }
     }
 
-    /// The second round of changes is about the same write.
-    fn is_second_round(&self, attributes: &Attributes<'_>) -> bool {
-        self.flavor == Flavor::Mutating && attributes.rounds.is_second()
+    /// Whether this is the reinvocation pass, which concerns the same request and is not counted twice.
+    fn is_reinvocation(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.webhook_type == WebhookType::Mutating && attributes.reinvocation.is_reinvocation()
     }
 
-    /// Under which names the webhook of a step is to be asked; `None` if not at all.
-    pub(super) fn step(
+    /// The resource and kind to call the webhook of a plan step with; `None` to skip it.
+    pub(super) fn resolve_step(
         &self,
-        attributes: &Attributes<'_>,
-        (hook, step): (&Hook, &Step),
-        object: Option<&Object>,
-        namespace: &NamespaceLabels,
-        left_out: &mut LeftOut,
-    ) -> Result<Option<Names>, Status> {
+        attributes: &AdmissionAttributes<'_>,
+        (webhook, step): (&PreparedWebhook, &MatchPlanStep),
+        object: Option<&JsonObject>,
+        namespace: &NamespaceLabelSource,
+        excluded: &mut ExcludedWebhooks,
+    ) -> Result<Option<ResourceAndKind>, Status> {
         match step {
-            Step::Ask(_, names) => {
-                let holds = self.conditions_hold(attributes, hook, names, object)?;
+            MatchPlanStep::Call(_, names) => {
+                let holds = self.conditions_match(attributes, webhook, names, object)?;
                 Ok(holds.then(|| names.clone()))
             }
-            Step::Decide(_) => self.invocation(attributes, hook, object, namespace, left_out),
+            MatchPlanStep::Evaluate(_) => {
+                self.match_webhook(attributes, webhook, object, namespace, excluded)
+            }
         }
     }
 
-    /// Under which names a webhook is to be asked; `None` if not at all.
-    fn invocation(
+    /// Evaluates the webhook's criteria and conditions; `None` to skip it.
+    fn match_webhook(
         &self,
-        attributes: &Attributes<'_>,
-        hook: &Hook,
-        object: Option<&Object>,
-        namespace: &NamespaceLabels,
-        left_out: &mut LeftOut,
-    ) -> Result<Option<Names>, Status> {
-        match attributes.outcome(&hook.webhook.criteria, object, namespace)? {
-            Outcome::Seen(names) => {
-                let holds = self.conditions_hold(attributes, hook, &names, object)?;
+        attributes: &AdmissionAttributes<'_>,
+        webhook: &PreparedWebhook,
+        object: Option<&JsonObject>,
+        namespace: &NamespaceLabelSource,
+        excluded: &mut ExcludedWebhooks,
+    ) -> Result<Option<ResourceAndKind>, Status> {
+        match attributes.match_criteria(&webhook.spec.match_criteria, object, namespace)? {
+            MatchOutcome::Matched(names) => {
+                let holds = self.conditions_match(attributes, webhook, &names, object)?;
                 Ok(holds.then_some(names))
             }
-            Outcome::Failed(status) => Err(status),
-            Outcome::Excluded { rule } => {
-                self.count_excluded(attributes, hook, rule, left_out);
+            MatchOutcome::Failed(status) => Err(status),
+            MatchOutcome::Excluded { rule } => {
+                self.count_excluded(attributes, webhook, rule, excluded);
                 Ok(None)
             }
-            Outcome::NoRule | Outcome::OtherNamespace | Outcome::OtherObject => Ok(None),
+            MatchOutcome::NoRule
+            | MatchOutcome::NamespaceNotSelected
+            | MatchOutcome::ObjectNotSelected => Ok(None),
         }
     }
 
-    /// Whether the match conditions of a webhook let it see the write.
-    fn conditions_hold(
+    /// Whether the webhook's match conditions are true.
+    fn conditions_match(
         &self,
-        attributes: &Attributes<'_>,
-        hook: &Hook,
-        names: &Names,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        webhook: &PreparedWebhook,
+        names: &ResourceAndKind,
+        object: Option<&JsonObject>,
     ) -> Result<bool, Status> {
-        let webhook = &hook.webhook;
-        if webhook.conditions.is_empty() {
+        let spec = &webhook.spec;
+        if spec.match_conditions.is_empty() {
             return Ok(true);
         }
-        let begun = Instant::now();
-        let sight = Sight::new(attributes, names, object, None)?;
-        let inputs = sight.inputs();
-        let mut budget = Budget::for_match_conditions(Some(begun + CONDITIONS_TIME_MAX));
-        let mut scope = Scope::new(&inputs);
-        let judged = webhook
-            .conditions
-            .judge(&mut scope, &mut budget, webhook.failure);
-        let excluded = matches!(judged.met, Met::No { .. } | Met::Ignored);
-        let counted = Counted {
-            step: match self.flavor {
-                Flavor::Mutating => "admit",
-                Flavor::Validating => "validate",
+        let started = Instant::now();
+        let cel_inputs = CelInputs::new(attributes, names, object, None)?;
+        let inputs = cel_inputs.inputs();
+        let mut budget = EvaluationBudget::for_match_conditions(Some(started + CONDITIONS_TIMEOUT));
+        let mut scope = Activation::new(&inputs);
+        let condition_result =
+            spec.match_conditions
+                .evaluate(&mut scope, &mut budget, spec.failure_policy);
+        let excluded = matches!(
+            condition_result.result,
+            MatchConditionsResult::NotMatched { .. } | MatchConditionsResult::ErrorIgnored
+        );
+        let subject = MetricSubject {
+            step: match self.webhook_type {
+                WebhookType::Mutating => "admit",
+                WebhookType::Validating => "validate",
             },
-            ..self.counted(attributes, hook)
+            ..self.metric_subject(attributes, webhook)
         };
-        let counts = &self.outside.counts;
-        counts.conditions(counted, begun.elapsed(), judged.errors, excluded);
-        match judged.met {
-            Met::Yes => Ok(true),
-            Met::No { .. } | Met::Ignored => Ok(false),
-            Met::Failed(error) => {
-                let resource = &attributes.call.resource.group_resource;
-                let name = attributes.facts(object)?.name;
+        let metrics = &self.dependencies.metrics;
+        metrics.record_match_conditions(
+            subject,
+            started.elapsed(),
+            condition_result.error_count,
+            excluded,
+        );
+        match condition_result.result {
+            MatchConditionsResult::Matched => Ok(true),
+            MatchConditionsResult::NotMatched { .. } | MatchConditionsResult::ErrorIgnored => {
+                Ok(false)
+            }
+            MatchConditionsResult::Error(error) => {
+                let resource = &attributes.context.resource.group_resource;
+                let name = attributes.request_attributes(object)?.name;
                 Err(Status::forbidden(resource, name, error))
             }
         }
@@ -189,38 +208,43 @@ impl Webhooks {
 
     fn count_excluded(
         &self,
-        attributes: &Attributes<'_>,
-        hook: &Hook,
+        attributes: &AdmissionAttributes<'_>,
+        webhook: &PreparedWebhook,
         rule: usize,
-        left_out: &mut LeftOut,
+        excluded: &mut ExcludedWebhooks,
     ) {
-        if self.is_second_round(attributes) {
+        if self.is_reinvocation(attributes) {
             return;
         }
-        let call = attributes.call;
-        let counted = self.counted(attributes, hook);
-        let resource = &call.resource.group_resource;
-        hook.exclusions
-            .count(&self.outside.counts, counted, resource, 1);
-        if call.annotations.is_some() {
-            left_out.0.push(noted(hook, rule));
+        let context = attributes.context;
+        let subject = self.metric_subject(attributes, webhook);
+        let resource = &context.resource.group_resource;
+        webhook
+            .exclusion_counters
+            .increment(&self.dependencies.metrics, subject, resource, 1);
+        if context.audit_annotations.is_some() {
+            excluded.0.push(excluded_label(webhook, rule));
         }
     }
 
-    /// Tells the audit log who was left out, and by which rule.
-    pub(super) fn annotate_left_out(&self, attributes: &Attributes<'_>, left_out: &LeftOut) {
-        if left_out.0.is_empty() {
+    /// Adds an audit annotation that lists the excluded webhooks, each with the index of the exclusion rule.
+    pub(super) fn annotate_excluded(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        excluded: &ExcludedWebhooks,
+    ) {
+        if excluded.0.is_empty() {
             return;
         }
-        let key = match self.flavor {
-            Flavor::Mutating => "admission.rhumb/excluded-mutating-webhooks",
-            Flavor::Validating => "admission.rhumb/excluded-validating-webhooks",
+        let key = match self.webhook_type {
+            WebhookType::Mutating => "admission.rhumb/excluded-mutating-webhooks",
+            WebhookType::Validating => "admission.rhumb/excluded-validating-webhooks",
         };
-        attributes.call.annotate(key, left_out.0.join(","));
+        attributes.context.annotate(key, excluded.0.join(","));
     }
 }
 
-fn noted(hook: &Hook, rule: usize) -> String {
-    let webhook = &hook.webhook;
-    format!("{}/{}[{rule}]", webhook.configuration, webhook.name)
+fn excluded_label(webhook: &PreparedWebhook, rule: usize) -> String {
+    let spec = &webhook.spec;
+    format!("{}/{}[{rule}]", spec.configuration, spec.name)
 }

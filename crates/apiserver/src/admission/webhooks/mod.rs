@@ -1,135 +1,152 @@
-//! Webhooks: others who are asked about a write, and who may change it.
+//! The plugins MutatingAdmissionWebhook and ValidatingAdmissionWebhook.
 //!
-//! `hooks.rs` has the webhooks of all configurations, `invocation.rs` says who is to be asked, `ask.rs` asks one of
-//! them. Those that may change the object are asked one after the other (`mutating.rs`), the others all at once
-//! (`validating.rs`).
+//! `webhook_set.rs` holds the webhooks of all configurations, `invocation.rs` finds those that match a request,
+//! `call.rs` calls one of them. Mutating webhooks are called one after the other (`mutating.rs`), validating ones in
+//! parallel (`validating.rs`). Upstream counterpart: `k8s.io/apiserver/pkg/admission/plugin/webhook`.
 
-mod ask;
-mod hooks;
+mod call;
 mod invocation;
+mod match_plans;
 mod mutating;
-mod plans;
-mod services;
+mod service_resolver;
 mod validating;
+mod webhook_set;
 
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use rhumb_admission::Flavor;
-use rhumb_api::Object;
-use rhumb_cache::Cache;
+use rhumb_admission::WebhookType;
+use rhumb_api::JsonObject;
+use rhumb_cache::ResourceCache;
 use rhumb_meta::Status;
-use rhumb_quota::Limited;
-use rhumb_webhooks::Client;
+use rhumb_quota::LimitedResource;
+use rhumb_webhooks::WebhookClient;
 
-use super::counts::{Counted, Counts};
-use super::derived::Derived;
-use super::{Attributes, Plugin, Step};
-use hooks::{Hook, Hooks};
-pub(crate) use services::Services;
+use super::cache_derived_value::CacheDerivedValue;
+use super::metrics::{AdmissionMetrics, MetricSubject};
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin};
+pub(crate) use service_resolver::ClusterServiceResolver;
+use webhook_set::{PreparedWebhook, WebhookSet};
 
-/// What plugins that ask others have in common.
+/// What webhook, policy and quota plugins share: metrics, Service resolution, the webhook client and configuration.
 #[derive(Debug, Clone)]
-pub(super) struct Outside {
-    pub(super) counts: Arc<Counts>,
-    pub(super) services: Arc<Services>,
-    /// What may be used only where a quota says how much.
-    pub(super) limited: Arc<[Limited]>,
-    client: Client,
+pub(super) struct PluginDependencies {
+    pub(super) metrics: Arc<AdmissionMetrics>,
+    pub(super) service_resolver: Arc<ClusterServiceResolver>,
+    /// Resources that may be consumed only where a quota covers them.
+    pub(super) limited_resources: Arc<[LimitedResource]>,
+    client: WebhookClient,
 }
 
-impl Default for Outside {
+impl Default for PluginDependencies {
     fn default() -> Self {
-        let services = Arc::new(Services::default());
-        Outside {
-            counts: Arc::default(),
-            client: Client::new(services.clone()),
-            services,
-            limited: Arc::default(),
+        let services = Arc::new(ClusterServiceResolver::default());
+        PluginDependencies {
+            metrics: Arc::default(),
+            client: WebhookClient::new(services.clone()),
+            service_resolver: services,
+            limited_resources: Arc::default(),
         }
     }
 }
 
-impl Outside {
-    pub(super) fn with_limited(mut self, limited: Arc<[Limited]>) -> Outside {
-        self.limited = limited;
+impl PluginDependencies {
+    pub(super) fn with_limited_resources(
+        mut self,
+        limited: Arc<[LimitedResource]>,
+    ) -> PluginDependencies {
+        self.limited_resources = limited;
         self
     }
 }
 
-/// One of the two plugins that ask webhooks.
+/// The mutating or validating webhook plugin.
 #[derive(Debug)]
-pub(super) struct Webhooks {
-    flavor: Flavor,
-    /// Of the configurations; nothing where they are not served.
-    cache: OnceLock<Option<Cache>>,
-    hooks: Derived<Hooks>,
-    outside: Outside,
+pub(super) struct WebhookPlugin {
+    webhook_type: WebhookType,
+    /// The cache of configurations; `None` if they are not served.
+    cache: OnceLock<Option<ResourceCache>>,
+    webhooks: CacheDerivedValue<WebhookSet>,
+    dependencies: PluginDependencies,
 }
 
-impl Webhooks {
-    pub(super) fn new(flavor: Flavor, outside: &Outside) -> Webhooks {
-        Webhooks {
-            flavor,
+impl WebhookPlugin {
+    pub(super) fn new(
+        webhook_type: WebhookType,
+        dependencies: &PluginDependencies,
+    ) -> WebhookPlugin {
+        WebhookPlugin {
+            webhook_type,
             cache: OnceLock::new(),
-            hooks: Derived::default(),
-            outside: outside.clone(),
+            webhooks: CacheDerivedValue::default(),
+            dependencies: dependencies.clone(),
         }
     }
 
-    fn counted<'a>(&self, attributes: &Attributes<'_>, hook: &'a Hook) -> Counted<'a> {
-        Counted {
-            name: &hook.webhook.name,
+    fn metric_subject<'a>(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        webhook: &'a PreparedWebhook,
+    ) -> MetricSubject<'a> {
+        MetricSubject {
+            name: &webhook.spec.name,
             kind: "webhook",
-            step: self.flavor.as_str(),
+            step: self.webhook_type.metric_label(),
             operation: attributes.operation,
         }
     }
 
-    /// The webhooks there are; none for what nobody outside may judge.
-    fn hooks(&self, attributes: &Attributes<'_>) -> Result<Option<Arc<Hooks>>, Status> {
-        if attributes.call.is_own || attributes.facts(None)?.is_exempt_from_webhooks() {
+    /// The current webhooks; `None` if there are none or the request is exempt.
+    fn applicable_webhooks(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+    ) -> Result<Option<Arc<WebhookSet>>, Status> {
+        if attributes.context.is_internal
+            || attributes
+                .request_attributes(None)?
+                .is_exempt_from_webhooks()
+        {
             return Ok(None);
         }
-        Ok(self.configured(attributes))
+        Ok(self.current_webhooks(attributes))
     }
 }
 
 #[async_trait]
-impl Plugin for Webhooks {
-    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
-        let is_its_step = match self.flavor {
-            Flavor::Mutating => step == Step::Mutation,
-            Flavor::Validating => step == Step::Validation,
+impl AdmissionPlugin for WebhookPlugin {
+    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        let is_its_step = match self.webhook_type {
+            WebhookType::Mutating => step == AdmissionPass::Mutation,
+            WebhookType::Validating => step == AdmissionPass::Validation,
         };
-        is_its_step && self.configured(attributes).is_some()
+        is_its_step && self.current_webhooks(attributes).is_some()
     }
 
     async fn mutate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
-        match self.flavor {
-            Flavor::Mutating => self.ask_in_turn(attributes, object).await,
-            Flavor::Validating => Ok(()),
+        match self.webhook_type {
+            WebhookType::Mutating => self.call_sequentially(attributes, object).await,
+            WebhookType::Validating => Ok(()),
         }
     }
 
     async fn validate(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
-        match self.flavor {
-            Flavor::Mutating => Ok(()),
-            Flavor::Validating => self.ask_all(attributes, object).await,
+        match self.webhook_type {
+            WebhookType::Mutating => Ok(()),
+            WebhookType::Validating => self.call_in_parallel(attributes, object).await,
         }
     }
 
-    fn gather(&self) {
-        if let Some(hooks) = self.hooks.latest() {
-            hooks.gather(&hooks.plans.all());
+    fn flush_metrics(&self) {
+        if let Some(webhooks) = self.webhooks.latest() {
+            webhooks.flush_exclusion_counts(&webhooks.plans.all());
         }
     }
 }

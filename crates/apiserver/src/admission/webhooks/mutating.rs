@@ -1,187 +1,214 @@
-//! Webhooks that may change the object, one after the other.
+//! Calls mutating webhooks one after the other and applies their patches.
 
 use std::borrow::Cow;
 use std::time::Instant;
 
-use rhumb_admission::Names;
-use rhumb_admission::review::Answer;
-use rhumb_api::Object;
+use rhumb_admission::ResourceAndKind;
+use rhumb_admission::review::AdmissionResponse;
+use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 use serde_json::{Value, json};
 
-use super::Webhooks;
-use super::ask::{Refusal, Seen, Settled};
-use super::hooks::Hook;
-use super::invocation::LeftOut;
-use crate::admission::Attributes;
-use crate::admission::rounds::Who;
+use super::WebhookPlugin;
+use super::call::{ReviewObjects, WebhookCallOutcome, WebhookRejection};
+use super::invocation::ExcludedWebhooks;
+use super::webhook_set::PreparedWebhook;
+use crate::admission::AdmissionAttributes;
+use crate::admission::reinvocation::MutatingPluginKind;
 use crate::resources::JsonPatch;
 
-const PATCHES: &str = "patch.webhook.admission.k8s.io/";
-const MUTATIONS: &str = "mutation.webhook.admission.k8s.io/";
-const FAILED_OPEN: &str = "failed-open.mutation.webhook.admission.k8s.io/";
+const PATCH_ANNOTATION: &str = "patch.webhook.admission.k8s.io/";
+const MUTATION_ANNOTATION: &str = "mutation.webhook.admission.k8s.io/";
+const FAILED_OPEN_ANNOTATION: &str = "failed-open.mutation.webhook.admission.k8s.io/";
 
-impl Webhooks {
-    pub(super) async fn ask_in_turn(
+impl WebhookPlugin {
+    pub(super) async fn call_sequentially(
         &self,
-        attributes: &Attributes<'_>,
-        mut object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        mut object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
-        let Some(hooks) = self.hooks(attributes)? else {
+        let Some(webhooks) = self.applicable_webhooks(attributes)? else {
             return Ok(());
         };
-        attributes.rounds.enter(Who::Webhooks, object.as_deref());
-        let namespace = attributes.namespace_labels(hooks.need_labels).await;
-        let plan = self.plan(attributes, &hooks, &namespace)?;
-        let mut left_out = LeftOut::default();
-        self.note_left_out(attributes, &hooks, &plan, &mut left_out);
+        attributes
+            .reinvocation
+            .plugin_started(MutatingPluginKind::Webhooks, object.as_deref());
+        let namespace = attributes
+            .namespace_labels(webhooks.need_namespace_labels)
+            .await;
+        let plan = self.plan(attributes, &webhooks, &namespace)?;
+        let mut excluded = ExcludedWebhooks::default();
+        self.collect_excluded(attributes, &webhooks, &plan, &mut excluded);
         let outcome = async {
             for step in &plan.steps {
                 let index = step.webhook();
-                let Some(hook) = hooks.all.get(index) else {
+                let Some(webhook) = webhooks.all.get(index) else {
                     continue;
                 };
-                let seen = object.as_deref();
-                let at = (&**hook, step);
-                let names = self.step(attributes, at, seen, &namespace, &mut left_out)?;
-                if !hook.webhook.conditions.is_empty() {
+                let review_objects = object.as_deref();
+                let webhook_step = (&**webhook, step);
+                let names = self.resolve_step(
+                    attributes,
+                    webhook_step,
+                    review_objects,
+                    &namespace,
+                    &mut excluded,
+                )?;
+                if !webhook.spec.match_conditions.is_empty() {
                     tokio::task::yield_now().await;
                 }
                 if let Some(names) = names
-                    && attributes.rounds.may_ask(Who::Webhooks, &hook.webhook.id)
+                    && attributes
+                        .reinvocation
+                        .may_invoke(MutatingPluginKind::Webhooks, &webhook.spec.id)
                 {
-                    let turn = Turn { hook, names, index };
-                    self.take_turn(attributes, &turn, object.as_deref_mut())
+                    let webhook_call = MutatingWebhookCall {
+                        webhook,
+                        names,
+                        index,
+                    };
+                    self.call_and_record(attributes, &webhook_call, object.as_deref_mut())
                         .await?;
                 }
             }
             Ok(())
         };
         let outcome = outcome.await;
-        self.annotate_left_out(attributes, &left_out);
-        attributes.rounds.leave(Who::Webhooks, object.as_deref());
+        self.annotate_excluded(attributes, &excluded);
+        attributes
+            .reinvocation
+            .plugin_finished(MutatingPluginKind::Webhooks, object.as_deref());
         outcome
     }
 
-    async fn take_turn(
+    async fn call_and_record(
         &self,
-        attributes: &Attributes<'_>,
-        turn: &Turn<'_>,
-        object: Option<&mut Object>,
+        attributes: &AdmissionAttributes<'_>,
+        webhook_call: &MutatingWebhookCall<'_>,
+        object: Option<&mut JsonObject>,
     ) -> Result<(), Status> {
-        let begun = Instant::now();
-        let outcome = self.change(attributes, turn, object).await;
+        let started = Instant::now();
+        let outcome = self.call_and_patch(attributes, webhook_call, object).await;
         let changed = matches!(&outcome, Ok(true));
-        turn.annotate_mutation(attributes, changed);
-        let settled = self.settle(attributes, turn.hook, begun, outcome.err());
-        let webhook = &turn.hook.webhook;
-        let rounds = &attributes.rounds;
-        rounds.asked(Who::Webhooks, &webhook.id, changed, webhook.reinvoked);
-        match settled {
-            Settled::Allowed => Ok(()),
-            Settled::FailedOpen => {
-                let key = turn.key(FAILED_OPEN, attributes);
-                attributes.call.annotate(key, &*webhook.name);
+        webhook_call.annotate_mutation(attributes, changed);
+        let call_outcome =
+            self.record_outcome(attributes, webhook_call.webhook, started, outcome.err());
+        let webhook = &webhook_call.webhook.spec;
+        let reinvocation = &attributes.reinvocation;
+        reinvocation.record_invocation(
+            MutatingPluginKind::Webhooks,
+            &webhook.id,
+            changed,
+            webhook.reinvoke_if_needed,
+        );
+        match call_outcome {
+            WebhookCallOutcome::Allowed => Ok(()),
+            WebhookCallOutcome::FailedOpen => {
+                let key = webhook_call.annotation_key(FAILED_OPEN_ANNOTATION, attributes);
+                attributes.context.annotate(key, &*webhook.name);
                 Ok(())
             }
-            Settled::Refused(status) => Err(status),
+            WebhookCallOutcome::Rejected(status) => Err(status),
         }
     }
 
-    /// Asks, and changes the object as the webhook wants it; tells whether that changed anything.
-    async fn change(
+    /// Calls the webhook and applies its patch; returns whether the object changed.
+    async fn call_and_patch(
         &self,
-        attributes: &Attributes<'_>,
-        turn: &Turn<'_>,
-        object: Option<&mut Object>,
-    ) -> Result<bool, Refusal> {
-        let Turn { hook, names, .. } = turn;
+        attributes: &AdmissionAttributes<'_>,
+        webhook_call: &MutatingWebhookCall<'_>,
+        object: Option<&mut JsonObject>,
+    ) -> Result<bool, WebhookRejection> {
+        let MutatingWebhookCall { webhook, names, .. } = webhook_call;
         let name = attributes
-            .facts(object.as_deref())
-            .map(|facts| facts.name.to_owned())
-            .map_err(Refusal::Internal)?;
-        let seen = Seen::new(attributes, names, object.as_deref()).map_err(Refusal::Internal)?;
-        let question = self.ask(attributes, hook, names, &seen, &name);
-        let answer = attributes.call.wait(question).await;
-        let answer = answer.map_err(Refusal::Internal)??;
-        let Some(patch) = read_patch(&answer)? else {
+            .request_attributes(object.as_deref())
+            .map(|request| request.name.to_owned())
+            .map_err(WebhookRejection::Internal)?;
+        let review_objects = ReviewObjects::new(attributes, names, object.as_deref())
+            .map_err(WebhookRejection::Internal)?;
+        let call = self.call(attributes, webhook, names, &review_objects, &name);
+        let response = attributes.context.wait_without_permit(call).await;
+        let response = response.map_err(WebhookRejection::Internal)??;
+        let Some(patch) = read_patch(&response)? else {
             return Ok(false);
         };
-        let before = seen.object.map(Cow::into_owned);
-        let (Some(object), Some(before)) = (object, before) else {
-            return Err(Refusal::Internal(Status::internal_error(format_args!(
-                "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
-                hook.webhook.name
-            ))));
+        let original = review_objects.object.map(Cow::into_owned);
+        let (Some(object), Some(original)) = (object, original) else {
+            return Err(WebhookRejection::Internal(Status::internal_error(
+                format_args!(
+                    "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
+                    webhook.spec.name
+                ),
+            )));
         };
         let patched = attributes
-            .patch(names, &patch, before)
-            .map_err(Refusal::Internal)?;
+            .patch(names, &patch, original)
+            .map_err(WebhookRejection::Internal)?;
         let patched = patched.map_err(|error| {
-            Refusal::Internal(Status::internal_error(format_args!(
-                "the patch of admission webhook {:?} does not apply: {error}",
-                hook.webhook.name
+            WebhookRejection::Internal(Status::internal_error(format_args!(
+                "failed to apply the patch of admission webhook {:?}: {error}",
+                webhook.spec.name
             )))
         })?;
         let new = attributes
-            .taken_back(names, &patched)
-            .map_err(Refusal::Internal)?;
-        turn.annotate_patch(attributes, &answer);
+            .decode_mutated(names, &patched)
+            .map_err(WebhookRejection::Internal)?;
+        webhook_call.annotate_patch(attributes, &response);
         let changed = *object != new;
         *object = new;
         Ok(changed)
     }
 }
 
-fn read_patch(answer: &Answer) -> Result<Option<JsonPatch>, Refusal> {
-    if answer.patch.is_empty() {
+fn read_patch(response: &AdmissionResponse) -> Result<Option<JsonPatch>, WebhookRejection> {
+    if response.patch.is_empty() {
         return Ok(None);
     }
-    let patch = JsonPatch::parse(&answer.patch).map_err(|error| Refusal::Failed {
+    let patch = JsonPatch::parse(&response.patch).map_err(|error| WebhookRejection::Failed {
         reason: format!("received undecodable patch in webhook response: {error}"),
         code: 503,
     })?;
     Ok((!patch.is_empty()).then_some(patch))
 }
 
-/// A webhook that is asked now.
-struct Turn<'a> {
-    hook: &'a Hook,
-    names: Names,
-    /// Among all webhooks.
+/// A webhook to call now.
+struct MutatingWebhookCall<'a> {
+    webhook: &'a PreparedWebhook,
+    names: ResourceAndKind,
+    /// Its index among all webhooks.
     index: usize,
 }
 
-impl Turn<'_> {
-    fn key(&self, prefix: &str, attributes: &Attributes<'_>) -> String {
-        let round = u8::from(attributes.rounds.is_second());
+impl MutatingWebhookCall<'_> {
+    fn annotation_key(&self, prefix: &str, attributes: &AdmissionAttributes<'_>) -> String {
+        let round = u8::from(attributes.reinvocation.is_reinvocation());
         format!("{prefix}round_{round}_index_{}", self.index)
     }
 
-    fn annotate_mutation(&self, attributes: &Attributes<'_>, mutated: bool) {
-        if attributes.call.annotations.is_none() {
+    fn annotate_mutation(&self, attributes: &AdmissionAttributes<'_>, mutated: bool) {
+        if attributes.context.audit_annotations.is_none() {
             return;
         }
-        let webhook = &self.hook.webhook;
+        let webhook = &self.webhook.spec;
         let value = json!({
             "configuration": &*webhook.configuration, "webhook": &*webhook.name, "mutated": mutated,
         });
-        let key = self.key(MUTATIONS, attributes);
-        attributes.call.annotate(key, value.to_string());
+        let key = self.annotation_key(MUTATION_ANNOTATION, attributes);
+        attributes.context.annotate(key, value.to_string());
     }
 
-    /// The patch shows the object, so only a log that has objects has it.
-    fn annotate_patch(&self, attributes: &Attributes<'_>, answer: &Answer) {
-        if attributes.call.recorder.is_none() {
+    /// The patch reveals the object, so it is added only if the audit level includes request bodies.
+    fn annotate_patch(&self, attributes: &AdmissionAttributes<'_>, response: &AdmissionResponse) {
+        if attributes.context.audit_recorder.is_none() {
             return;
         }
-        let webhook = &self.hook.webhook;
-        let patch: Value = serde_json::from_slice(&answer.patch).unwrap_or_default();
+        let webhook = &self.webhook.spec;
+        let patch: Value = serde_json::from_slice(&response.patch).unwrap_or_default();
         let value = json!({
             "configuration": &*webhook.configuration, "webhook": &*webhook.name,
             "patch": patch, "patchType": "JSONPatch",
         });
-        let key = self.key(PATCHES, attributes);
-        attributes.call.annotate(key, value.to_string());
+        let key = self.annotation_key(PATCH_ANNOTATION, attributes);
+        attributes.context.annotate(key, value.to_string());
     }
 }

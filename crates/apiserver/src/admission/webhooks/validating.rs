@@ -1,92 +1,103 @@
-//! Webhooks that may only refuse: all are asked at once.
+//! Calls all matching validating webhooks in parallel.
 
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use rhumb_admission::Names;
-use rhumb_api::Object;
+use rhumb_admission::ResourceAndKind;
+use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 
-use super::Webhooks;
-use super::ask::{Seen, Settled};
-use super::hooks::Hook;
-use super::invocation::LeftOut;
-use crate::admission::Attributes;
+use super::WebhookPlugin;
+use super::call::{ReviewObjects, WebhookCallOutcome};
+use super::invocation::ExcludedWebhooks;
+use super::webhook_set::PreparedWebhook;
+use crate::admission::AdmissionAttributes;
 
-const FAILED_OPEN: &str = "failed-open.validating.webhook.admission.k8s.io/";
+const FAILED_OPEN_ANNOTATION: &str = "failed-open.validating.webhook.admission.k8s.io/";
 
-impl Webhooks {
-    /// The first refusal in the order of the webhooks is the answer, so that the same write is always refused for the
-    /// same reason.
-    pub(super) async fn ask_all(
+impl WebhookPlugin {
+    /// Calls all matching webhooks. The first rejection in webhook order is returned, so that the error does not depend
+    /// on timing.
+    pub(super) async fn call_in_parallel(
         &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
+        attributes: &AdmissionAttributes<'_>,
+        object: Option<&JsonObject>,
     ) -> Result<(), Status> {
-        let Some(hooks) = self.hooks(attributes)? else {
+        let Some(webhooks) = self.applicable_webhooks(attributes)? else {
             return Ok(());
         };
-        let namespace = attributes.namespace_labels(hooks.need_labels).await;
-        let plan = self.plan(attributes, &hooks, &namespace)?;
-        let mut left_out = LeftOut::default();
-        self.note_left_out(attributes, &hooks, &plan, &mut left_out);
-        let mut asked: Vec<(&Hook, usize)> = Vec::new();
-        let mut versions: Vec<(Names, Seen<'_>)> = Vec::new();
+        let namespace = attributes
+            .namespace_labels(webhooks.need_namespace_labels)
+            .await;
+        let plan = self.plan(attributes, &webhooks, &namespace)?;
+        let mut excluded = ExcludedWebhooks::default();
+        self.collect_excluded(attributes, &webhooks, &plan, &mut excluded);
+        let mut webhook_calls: Vec<(&PreparedWebhook, usize)> = Vec::new();
+        let mut versions: Vec<(ResourceAndKind, ReviewObjects<'_>)> = Vec::new();
         for step in &plan.steps {
-            let Some(hook) = hooks.all.get(step.webhook()) else {
+            let Some(webhook) = webhooks.all.get(step.webhook()) else {
                 continue;
             };
-            let at = (&**hook, step);
-            let names = self.step(attributes, at, object, &namespace, &mut left_out)?;
-            if !hook.webhook.conditions.is_empty() {
+            let webhook_step = (&**webhook, step);
+            let names =
+                self.resolve_step(attributes, webhook_step, object, &namespace, &mut excluded)?;
+            if !webhook.spec.match_conditions.is_empty() {
                 tokio::task::yield_now().await;
             }
             let Some(names) = names else {
                 continue;
             };
-            let known = versions.iter().position(|(known, _)| *known == names);
-            let at = match known {
-                Some(at) => at,
+            let position = versions.iter().position(|(version, _)| *version == names);
+            let version_index = match position {
+                Some(index) => index,
                 None => {
-                    let seen = Seen::new(attributes, &names, object)?;
-                    versions.push((names, seen));
+                    let review_objects = ReviewObjects::new(attributes, &names, object)?;
+                    versions.push((names, review_objects));
                     versions.len() - 1
                 }
             };
-            asked.push((hook, at));
+            webhook_calls.push((webhook, version_index));
         }
-        self.annotate_left_out(attributes, &left_out);
-        if asked.is_empty() {
+        self.annotate_excluded(attributes, &excluded);
+        if webhook_calls.is_empty() {
             return Ok(());
         }
-        let name = attributes.facts(object)?.name;
-        let questions = asked.iter().enumerate().map(|(index, &(hook, at))| {
-            let (names, seen) = &versions[at];
-            self.ask_one(attributes, hook, index, names, seen, name)
-        });
-        let answers = attributes.call.wait(join_all(questions)).await?;
-        answers.into_iter().collect()
+        let name = attributes.request_attributes(object)?.name;
+        let calls = webhook_calls
+            .iter()
+            .enumerate()
+            .map(|(index, &(webhook, version_index))| {
+                let (names, review_objects) = &versions[version_index];
+                self.call_and_record_one(attributes, webhook, index, names, review_objects, name)
+            });
+        let results = attributes
+            .context
+            .wait_without_permit(join_all(calls))
+            .await?;
+        results.into_iter().collect()
     }
 
-    async fn ask_one(
+    async fn call_and_record_one(
         &self,
-        attributes: &Attributes<'_>,
-        hook: &Hook,
+        attributes: &AdmissionAttributes<'_>,
+        webhook: &PreparedWebhook,
         index: usize,
-        names: &Names,
-        seen: &Seen<'_>,
+        names: &ResourceAndKind,
+        review_objects: &ReviewObjects<'_>,
         name: &str,
     ) -> Result<(), Status> {
-        let begun = Instant::now();
-        let answer = self.ask(attributes, hook, names, seen, name).await;
-        match self.settle(attributes, hook, begun, answer.err()) {
-            Settled::Allowed => Ok(()),
-            Settled::FailedOpen => {
-                let key = format!("{FAILED_OPEN}round_0_index_{index}");
-                attributes.call.annotate(key, &*hook.webhook.name);
+        let started = Instant::now();
+        let response = self
+            .call(attributes, webhook, names, review_objects, name)
+            .await;
+        match self.record_outcome(attributes, webhook, started, response.err()) {
+            WebhookCallOutcome::Allowed => Ok(()),
+            WebhookCallOutcome::FailedOpen => {
+                let key = format!("{FAILED_OPEN_ANNOTATION}round_0_index_{index}");
+                attributes.context.annotate(key, &*webhook.spec.name);
                 Ok(())
             }
-            Settled::Refused(status) => Err(status),
+            WebhookCallOutcome::Rejected(status) => Err(status),
         }
     }
 }

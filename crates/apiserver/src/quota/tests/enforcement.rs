@@ -1,12 +1,12 @@
-//! What quotas keep out, and in which words.
+//! Denials by quotas and their messages.
 
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{CORE, create_pod, delete_pod, pod, put_quota, requesting, server};
+use super::{CORE, create_pod, delete_pod, pod, pod_requesting_cpu, put_quota, server};
 
 #[tokio::test]
-async fn a_refusal_says_what_was_asked_used_and_limited() {
+async fn a_denial_lists_requested_used_and_limited() {
     let (server, _directory) = server().await;
     put_quota(
         &server,
@@ -14,32 +14,32 @@ async fn a_refusal_says_what_was_asked_used_and_limited() {
         json!({"hard": {"pods": "1", "requests.cpu": "500m"}}),
     )
     .await;
-    let (code, answer) = create_pod(&server, "plain", json!({})).await;
+    let (code, response) = create_pod(&server, "plain", json!({})).await;
     assert_eq!(code, 403);
     assert_eq!(
-        answer["message"],
+        response["message"],
         "pods \"plain\" is forbidden: failed quota: small: must specify requests.cpu for: a"
     );
-    let (code, answer) = create_pod(&server, "large", requesting("501m")).await;
+    let (code, response) = create_pod(&server, "large", pod_requesting_cpu("501m")).await;
     assert_eq!(code, 403);
     assert_eq!(
-        answer["message"],
+        response["message"],
         "pods \"large\" is forbidden: exceeded quota: small, requested: requests.cpu=501m, used: requests.cpu=0, \
          limited: requests.cpu=500m"
     );
-    let (code, answer) = create_pod(&server, "fits", requesting("100m")).await;
-    assert_eq!(code, 201, "{answer}");
-    let (code, answer) = create_pod(&server, "second", requesting("100m")).await;
+    let (code, response) = create_pod(&server, "fits", pod_requesting_cpu("100m")).await;
+    assert_eq!(code, 201, "{response}");
+    let (code, response) = create_pod(&server, "second", pod_requesting_cpu("100m")).await;
     assert_eq!(code, 403);
-    assert_eq!(answer["reason"], "Forbidden");
+    assert_eq!(response["reason"], "Forbidden");
     assert_eq!(
-        answer["message"],
+        response["message"],
         "pods \"second\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1"
     );
 }
 
 #[tokio::test]
-async fn what_goes_or_completes_makes_room() {
+async fn deleted_and_completed_pods_release_quota() {
     let (server, _directory) = server().await;
     put_quota(
         &server,
@@ -47,41 +47,41 @@ async fn what_goes_or_completes_makes_room() {
         json!({"hard": {"pods": "1", "count/pods": "2"}}),
     )
     .await;
-    let (code, answer) = create_pod(&server, "first", json!({})).await;
-    assert_eq!(code, 201, "{answer}");
+    let (code, response) = create_pod(&server, "first", json!({})).await;
+    assert_eq!(code, 201, "{response}");
     assert_eq!(create_pod(&server, "second", json!({})).await.0, 403);
     let done = json!({"status": {"phase": "Succeeded"}});
     let path = format!("{CORE}/pods/first/status");
-    let (code, answer) = server.ask(Method::PATCH, &path, done).await;
-    assert_eq!(code, 200, "{answer}");
-    // A pod that is done is still an object.
+    let (code, response) = server.request(Method::PATCH, &path, done).await;
+    assert_eq!(code, 200, "{response}");
+    // A terminated pod is not counted by `pods`, but still by `count/pods`.
     assert_eq!(create_pod(&server, "second", json!({})).await.0, 201);
     delete_pod(&server, "second").await;
     assert_eq!(create_pod(&server, "third", json!({})).await.0, 201);
-    let (code, answer) = create_pod(&server, "fourth", json!({})).await;
+    let (code, response) = create_pod(&server, "fourth", json!({})).await;
     assert_eq!(code, 403);
     assert_eq!(
-        answer["message"],
+        response["message"],
         "pods \"fourth\" is forbidden: exceeded quota: q, requested: count/pods=1,pods=1, used: \
          count/pods=2,pods=1, limited: count/pods=2,pods=1"
     );
 }
 
 #[tokio::test]
-async fn a_dry_run_is_told_and_takes_nothing() {
+async fn a_dry_run_is_checked_but_reserves_nothing() {
     let (server, _directory) = server().await;
     put_quota(&server, "q", json!({"hard": {"pods": "1"}})).await;
     let dry = format!("{CORE}/pods?dryRun=All");
     for _ in 0..3 {
-        let (code, answer) = server.create(&dry, pod("x", json!({}))).await;
-        assert_eq!(code, 201, "{answer}");
+        let (code, response) = server.create(&dry, pod("x", json!({}))).await;
+        assert_eq!(code, 201, "{response}");
     }
     assert_eq!(create_pod(&server, "x", json!({})).await.0, 201);
     assert_eq!(server.create(&dry, pod("y", json!({}))).await.0, 403);
 }
 
 #[tokio::test]
-async fn only_what_grows_in_an_update_is_asked_for() {
+async fn an_update_requests_only_its_usage_increase() {
     let (server, _directory) = server().await;
     put_quota(
         &server,
@@ -99,16 +99,16 @@ async fn only_what_grows_in_an_update_is_asked_for() {
         })
     };
     let path = format!("{CORE}/services");
-    let (code, answer) = server.create(&path, service("ClusterIP", 2)).await;
-    assert_eq!(code, 201, "{answer}");
+    let (code, response) = server.create(&path, service("ClusterIP", 2)).await;
+    assert_eq!(code, 201, "{response}");
     let update = async |service: Value| {
         let path = format!("{CORE}/services/s");
-        server.ask(Method::PUT, &path, service).await
+        server.request(Method::PUT, &path, service).await
     };
-    let (code, answer) = update(service("NodePort", 2)).await;
+    let (code, response) = update(service("NodePort", 2)).await;
     assert_eq!(code, 403);
     assert_eq!(
-        answer["message"],
+        response["message"],
         "services \"s\" is forbidden: exceeded quota: q, requested: services.nodeports=2, used: \
          services.nodeports=0, limited: services.nodeports=1"
     );
@@ -117,7 +117,7 @@ async fn only_what_grows_in_an_update_is_asked_for() {
 }
 
 #[tokio::test]
-async fn every_kind_can_be_counted() {
+async fn object_counts_of_any_kind_are_limited() {
     let (server, _directory) = server().await;
     put_quota(
         &server,
@@ -137,17 +137,17 @@ async fn every_kind_can_be_counted() {
         }},
     });
     let path = "/apis/apps/v1/namespaces/default/deployments";
-    let (code, answer) = server.create(path, deployment).await;
+    let (code, response) = server.create(path, deployment).await;
     assert_eq!(code, 403);
     assert_eq!(
-        answer["message"],
+        response["message"],
         "deployments.apps \"d\" is forbidden: exceeded quota: q, requested: count/deployments.apps=1, used: \
          count/deployments.apps=0, limited: count/deployments.apps=0"
     );
 }
 
 #[tokio::test]
-async fn a_quota_counts_what_was_there_before_it() {
+async fn a_new_quota_counts_existing_objects() {
     let (server, _directory) = server().await;
     for name in ["a", "b", "c"] {
         assert_eq!(create_pod(&server, name, json!({})).await.0, 201);
@@ -155,19 +155,19 @@ async fn a_quota_counts_what_was_there_before_it() {
     put_quota(&server, "q", json!({"hard": {"pods": "4"}})).await;
     assert_eq!(create_pod(&server, "d", json!({})).await.0, 201);
     assert_eq!(create_pod(&server, "e", json!({})).await.0, 403);
-    // A limit that is raised holds at once.
+    // A raised limit takes effect immediately.
     let path = format!("{CORE}/resourcequotas/q");
-    let more = json!({"spec": {"hard": {"pods": "5"}}});
-    assert_eq!(server.ask(Method::PATCH, &path, more).await.0, 200);
+    let patch = json!({"spec": {"hard": {"pods": "5"}}});
+    assert_eq!(server.request(Method::PATCH, &path, patch).await.0, 200);
     assert_eq!(create_pod(&server, "e", json!({})).await.0, 201);
     assert_eq!(create_pod(&server, "f", json!({})).await.0, 403);
     assert_eq!(server.delete(&path).await.0, 200);
     assert_eq!(create_pod(&server, "f", json!({})).await.0, 201);
 }
 
-/// Whatever way a number is written, the pod is counted or refused.
+/// A pod is counted or rejected however its numbers are written.
 #[tokio::test]
-async fn a_pod_with_odd_numbers_is_counted() {
+async fn pods_with_unusual_quantities_are_counted() {
     let (server, _directory) = server().await;
     put_quota(&server, "q", json!({"hard": {"pods": "0"}})).await;
     let odd = [
@@ -180,32 +180,33 @@ async fn a_pod_with_odd_numbers_is_counted() {
         r#""priorityClassName": null"#,
         r#""affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": null}}"#,
     ];
-    for (place, odd) in odd.iter().enumerate() {
-        let more: Value = serde_json::from_str(&format!("{{{odd}}}")).expect("JSON");
-        let mut odd_pod = pod(&format!("odd-{place}"), json!({}));
-        for (field, value) in more.as_object().expect("fields") {
+    for (index, odd) in odd.iter().enumerate() {
+        let metadata_patch: Value =
+            serde_json::from_str(&format!("{{{odd}}}")).expect("valid JSON");
+        let mut odd_pod = pod(&format!("odd-{index}"), json!({}));
+        for (field, value) in metadata_patch.as_object().expect("JSON object") {
             odd_pod["spec"][field] = value.clone();
         }
-        let (code, answer) = server.create(&format!("{CORE}/pods"), odd_pod).await;
-        assert!([400, 403, 422].contains(&code), "{odd}: {code} {answer}");
+        let (code, response) = server.create(&format!("{CORE}/pods"), odd_pod).await;
+        assert!([400, 403, 422].contains(&code), "{odd}: {code} {response}");
     }
 }
 
-/// A tenant cannot make the book forget what is used by a pod that asks for more than can be added up.
+/// A pod whose request overflows the sum must not reset the tracked usage.
 #[tokio::test]
-async fn an_immense_pod_from_before_the_quota_buys_nothing() {
+async fn an_overflowing_pod_does_not_reset_usage() {
     let (server, _directory) = server().await;
     for (name, cpu) in [("real", "2"), ("zimmense", "1e40")] {
-        let (code, answer) = create_pod(&server, name, requesting(cpu)).await;
-        assert_eq!(code, 201, "{answer}");
+        let (code, response) = create_pod(&server, name, pod_requesting_cpu(cpu)).await;
+        assert_eq!(code, 201, "{response}");
     }
     put_quota(&server, "q", json!({"hard": {"requests.cpu": "2"}})).await;
     assert_eq!(
-        create_pod(&server, "more", requesting("2")).await.0,
+        create_pod(&server, "more", pod_requesting_cpu("2")).await.0,
         403,
-        "while it is there"
+        "while the immense pod exists"
     );
     delete_pod(&server, "zimmense").await;
-    let (code, answer) = create_pod(&server, "more", requesting("2")).await;
-    assert_eq!(code, 403, "{answer}");
+    let (code, response) = create_pod(&server, "more", pod_requesting_cpu("2")).await;
+    assert_eq!(code, 403, "{response}");
 }

@@ -1,4 +1,4 @@
-//! Quotas on whole servers.
+//! Quota enforcement on complete API servers.
 
 mod contention;
 mod enforcement;
@@ -7,13 +7,13 @@ mod status;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::testing::{Server, Setup};
+use crate::testing::{TestServer, TestServerOptions};
 
 const CORE: &str = "/api/v1/namespaces/default";
 
-async fn server() -> (Server, tempfile::TempDir) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::open(directory.path(), Setup::default()).await;
+async fn server() -> (TestServer, tempfile::TempDir) {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
     (server, directory)
 }
 
@@ -21,43 +21,43 @@ fn quota(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": spec})
 }
 
-async fn put_quota(server: &Server, name: &str, spec: Value) {
-    let (code, answer) = server
+async fn put_quota(server: &TestServer, name: &str, spec: Value) {
+    let (code, response) = server
         .create(&format!("{CORE}/resourcequotas"), quota(name, spec))
         .await;
-    assert_eq!(code, 201, "{answer}");
+    assert_eq!(code, 201, "{response}");
 }
 
-fn pod(name: &str, more: Value) -> Value {
+fn pod(name: &str, patch: Value) -> Value {
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
         "spec": {"containers": [{"name": "a", "image": "b"}]},
     });
-    json_patch::merge(&mut pod, &more);
+    json_patch::merge(&mut pod, &patch);
     pod
 }
 
-async fn create_pod(server: &Server, name: &str, more: Value) -> (u16, Value) {
+async fn create_pod(server: &TestServer, name: &str, patch: Value) -> (u16, Value) {
     server
-        .create(&format!("{CORE}/pods"), pod(name, more))
+        .create(&format!("{CORE}/pods"), pod(name, patch))
         .await
 }
 
-fn requesting(cpu: &str) -> Value {
+fn pod_requesting_cpu(cpu: &str) -> Value {
     json!({"spec": {"containers": [
         {"name": "a", "image": "b", "resources": {"requests": {"cpu": cpu}}},
     ]}})
 }
 
-async fn used(server: &Server, name: &str) -> Value {
+async fn used(server: &TestServer, name: &str) -> Value {
     let (code, quota) = server.get(&format!("{CORE}/resourcequotas/{name}")).await;
     assert_eq!(code, 200, "{quota}");
     quota["status"]["used"].clone()
 }
 
-async fn delete_pod(server: &Server, name: &str) {
+async fn delete_pod(server: &TestServer, name: &str) {
     let now = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
     let path = format!("{CORE}/pods/{name}");
-    let (code, answer) = server.ask(Method::DELETE, &path, now).await;
-    assert_eq!(code, 200, "{answer}");
+    let (code, response) = server.request(Method::DELETE, &path, now).await;
+    assert_eq!(code, 200, "{response}");
 }

@@ -1,4 +1,4 @@
-//! What quotas say is used.
+//! `status.used` of quotas: on read, in the store, across servers and restarts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use rhumb_store::Store;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::{CORE, create_pod, delete_pod, put_quota, requesting, server, used};
-use crate::testing::{Others, Server, Setup};
+use super::{CORE, create_pod, delete_pod, pod_requesting_cpu, put_quota, server, used};
+use crate::testing::{InterferingStore, TestServer, TestServerOptions};
 
 #[tokio::test]
-async fn whoever_reads_a_quota_reads_what_is_used_by_then() {
+async fn a_get_returns_current_usage() {
     let (server, _directory) = server().await;
     put_quota(
         &server,
@@ -24,9 +24,10 @@ async fn whoever_reads_a_quota_reads_what_is_used_by_then() {
         used(&server, "q").await,
         json!({"pods": "0", "requests.cpu": "0"})
     );
-    for (place, cpu) in ["100m", "1", "250m"].iter().enumerate() {
-        let (code, answer) = create_pod(&server, &format!("p{place}"), requesting(cpu)).await;
-        assert_eq!(code, 201, "{answer}");
+    for (index, cpu) in ["100m", "1", "250m"].iter().enumerate() {
+        let (code, response) =
+            create_pod(&server, &format!("p{index}"), pod_requesting_cpu(cpu)).await;
+        assert_eq!(code, 201, "{response}");
     }
     assert_eq!(
         used(&server, "q").await,
@@ -43,38 +44,42 @@ async fn whoever_reads_a_quota_reads_what_is_used_by_then() {
     );
 }
 
-/// The reader's server has not heard yet of the quota, nor of what the other server let in.
+/// The cache of the server that is read from shows neither the quota nor the pods yet.
 #[tokio::test]
-async fn what_another_server_let_in_is_read_here_at_once() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let store: Arc<dyn Store> = Arc::new(Server::store(directory.path()).await);
-    let late = |millis| Others::late(store.clone(), Duration::from_millis(millis));
-    let quick = Server::on(late(0), Setup::default()).await;
-    let slow = Server::on(late(30), Setup::default()).await;
-    put_quota(&quick, "q", json!({"hard": {"pods": "3"}})).await;
+async fn status_counts_pods_admitted_by_another_server() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let store: Arc<dyn Store> = Arc::new(TestServer::open_store(directory.path()).await);
+    let delayed_store =
+        |millis| InterferingStore::delayed(store.clone(), Duration::from_millis(millis));
+    let fast_server = TestServer::with_store(delayed_store(0), TestServerOptions::default()).await;
+    let slow_server = TestServer::with_store(delayed_store(30), TestServerOptions::default()).await;
+    put_quota(&fast_server, "q", json!({"hard": {"pods": "3"}})).await;
     for count in 1..4 {
-        let (code, answer) = create_pod(&quick, &format!("p{count}"), json!({})).await;
-        assert_eq!(code, 201, "{answer}");
+        let (code, response) = create_pod(&fast_server, &format!("p{count}"), json!({})).await;
+        assert_eq!(code, 201, "{response}");
         let pods = json!({"pods": count.to_string()});
-        assert_eq!(used(&slow, "q").await, pods);
+        assert_eq!(used(&slow_server, "q").await, pods);
     }
 }
 
-/// What is stored, without anybody having asked for the quota.
-fn stored_used(server: &Server, name: &str) -> serde_json::Value {
+/// `status.used` as stored, without the refresh that a get triggers.
+fn stored_used(server: &TestServer, name: &str) -> serde_json::Value {
     let quotas = server
-        .api
+        .state
         .registry
         .find("", "resourcequotas")
-        .expect("quotas");
-    let cache = &quotas.storage.as_ref().expect("stored").cache;
-    let key = rhumb_meta::ObjectKey::new(Some("default"), name).expect("a key");
-    let entry = cache.get(&key).expect("readable").expect("a quota");
-    let quota: serde_json::Value = serde_json::from_slice(entry.json_slice()).expect("JSON");
+        .expect("quotas are registered");
+    let cache = &quotas.storage.as_ref().expect("resource is stored").cache;
+    let key = rhumb_meta::ObjectKey::new(Some("default"), name).expect("valid key");
+    let entry = cache
+        .get(&key)
+        .expect("read succeeds")
+        .expect("quota exists");
+    let quota: serde_json::Value = serde_json::from_slice(entry.json_slice()).expect("valid JSON");
     quota["status"]["used"].clone()
 }
 
-async fn until_stored(server: &Server, name: &str, want: serde_json::Value) {
+async fn wait_until_stored(server: &TestServer, name: &str, want: serde_json::Value) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while stored_used(server, name) != want {
         assert!(Instant::now() < deadline, "{}", stored_used(server, name));
@@ -83,58 +88,61 @@ async fn until_stored(server: &Server, name: &str, want: serde_json::Value) {
 }
 
 #[tokio::test]
-async fn watchers_are_told_without_anybody_reading() {
+async fn status_is_updated_without_a_get() {
     let (server, _directory) = server().await;
     put_quota(&server, "q", json!({"hard": {"pods": "10"}})).await;
-    until_stored(&server, "q", json!({"pods": "0"})).await;
+    wait_until_stored(&server, "q", json!({"pods": "0"})).await;
     assert_eq!(create_pod(&server, "a", json!({})).await.0, 201);
-    until_stored(&server, "q", json!({"pods": "1"})).await;
+    wait_until_stored(&server, "q", json!({"pods": "1"})).await;
     delete_pod(&server, "a").await;
-    until_stored(&server, "q", json!({"pods": "0"})).await;
-    // What somebody else writes there is put right.
-    let wrong = json!({"status": {"used": {"pods": "7"}}});
+    wait_until_stored(&server, "q", json!({"pods": "0"})).await;
+    // A wrong status written by a client is corrected.
+    let wrong_status = json!({"status": {"used": {"pods": "7"}}});
     let path = format!("{CORE}/resourcequotas/q/status");
-    assert_eq!(server.ask(Method::PATCH, &path, wrong).await.0, 200);
-    until_stored(&server, "q", json!({"pods": "0"})).await;
+    assert_eq!(
+        server.request(Method::PATCH, &path, wrong_status).await.0,
+        200
+    );
+    wait_until_stored(&server, "q", json!({"pods": "0"})).await;
 }
 
 #[tokio::test]
-async fn a_restart_changes_nothing() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::open(directory.path(), Setup::default()).await;
+async fn usage_is_correct_after_a_restart() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
     put_quota(&server, "q", json!({"hard": {"pods": "2"}})).await;
     assert_eq!(create_pod(&server, "a", json!({})).await.0, 201);
     server.close().await;
-    let server = Server::open(directory.path(), Setup::default()).await;
+    let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
     assert_eq!(used(&server, "q").await, json!({"pods": "1"}));
     assert_eq!(create_pod(&server, "b", json!({})).await.0, 201);
     assert_eq!(create_pod(&server, "c", json!({})).await.0, 403);
 }
 
-/// etcd takes no request of more than 1.5 MiB, so large quotas have to be written apart.
+/// etcd rejects requests larger than 1.5 MiB, so large quotas have to be written in separate transactions.
 #[tokio::test]
-async fn large_quotas_are_told_what_is_used() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let store = Server::store(directory.path()).await;
-    let store = Others::new(store, |transaction| {
+async fn status_of_large_quotas_is_updated() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let store = TestServer::open_store(directory.path()).await;
+    let store = InterferingStore::new(store, |transaction| {
         let sizes = transaction.operations().iter();
         let size: usize = sizes
             .map(|operation| match operation {
-                rhumb_store::Operation::Put { value, .. } => value.len(),
+                rhumb_store::TransactionOp::Put { value, .. } => value.len(),
                 _ => 0,
             })
             .sum();
-        // Too large by itself, so that the store refuses it as etcd would have refused the other.
+        // A value too large for this store simulates etcd's rejection of the whole transaction.
         (size > 3 << 19).then(|| {
             let immense = vec![b'x'; rhumb_store::VALUE_BYTES_MAX + 1];
-            rhumb_store::Transaction::new().put("/x", immense, rhumb_store::Expect::Any)
+            rhumb_store::Transaction::new().put("/x", immense, rhumb_store::ExpectedRevision::Any)
         })
     });
-    let server = Server::on(store, Setup::default()).await;
-    for place in 0..10 {
+    let server = TestServer::with_store(store, TestServerOptions::default()).await;
+    for index in 0..10 {
         let quota = json!({
             "apiVersion": "v1", "kind": "ResourceQuota",
-            "metadata": {"name": format!("q{place}"), "annotations": {"a": "x".repeat(200_000)}},
+            "metadata": {"name": format!("q{index}"), "annotations": {"a": "x".repeat(200_000)}},
             "spec": {"hard": {"pods": "10"}},
         });
         let path = format!("{CORE}/resourcequotas");

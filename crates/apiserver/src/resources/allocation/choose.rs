@@ -1,35 +1,39 @@
-//! Which free address or port is given: from a random place on, so that what was just given back is not given
-//! out at once, and first from the part of a range that is not kept for clients that ask.
+//! Chooses a free address or port by scanning a range from a random offset, so that released ones are not reused at
+//! once. The static band of a range, which is kept for explicit requests (KEP-3070), is scanned last.
 
 use std::net::IpAddr;
 use std::ops::Range;
 
-use rhumb_api::service_allocation::{AddressRange, PortRange};
+use rhumb_api::service_allocation::{NodePortRange, ServiceIpRange};
 
-/// Tries addresses until `take` takes one.
-pub(super) fn address(
-    range: AddressRange,
-    take: &mut impl FnMut(IpAddr) -> bool,
+/// Tries the addresses of a range until `try_allocate` accepts one.
+pub(super) fn choose_address(
+    range: ServiceIpRange,
+    try_allocate: &mut impl FnMut(IpAddr) -> bool,
 ) -> Option<IpAddr> {
-    places(range.dynamic_start(), range.size())
-        .filter_map(|place| range.nth(place))
-        .find(|&address| take(address))
+    randomized_offsets(range.dynamic_start(), range.size())
+        .filter_map(|offset| range.nth(offset))
+        .find(|&address| try_allocate(address))
 }
 
-pub(super) fn port(range: PortRange, take: &mut impl FnMut(u16) -> bool) -> Option<u16> {
-    places(range.dynamic_start() as u128, range.size() as u128)
-        .filter_map(|place| range.nth(usize::try_from(place).ok()?))
-        .find(|&port| take(port))
+/// Tries the ports of a range until `try_allocate` accepts one.
+pub(super) fn choose_port(
+    range: NodePortRange,
+    try_allocate: &mut impl FnMut(u16) -> bool,
+) -> Option<u16> {
+    randomized_offsets(range.dynamic_start() as u128, range.size() as u128)
+        .filter_map(|offset| range.nth(usize::try_from(offset).ok()?))
+        .find(|&port| try_allocate(port))
 }
 
-/// All places below `size`, each once, those from `dynamic` on first.
-fn places(dynamic: u128, size: u128) -> impl Iterator<Item = u128> {
+/// All offsets below `size`, each once; those from `dynamic` on come first.
+fn randomized_offsets(dynamic: u128, size: u128) -> impl Iterator<Item = u128> {
     let random = uuid::Uuid::new_v4().as_u128();
-    turned(dynamic..size, random).chain(turned(0..dynamic, random))
+    rotated(dynamic..size, random).chain(rotated(0..dynamic, random))
 }
 
-/// A range from a random place in it on, and around.
-fn turned(range: Range<u128>, random: u128) -> impl Iterator<Item = u128> {
+/// The range, rotated to start at a random offset.
+fn rotated(range: Range<u128>, random: u128) -> impl Iterator<Item = u128> {
     let length = range.end - range.start;
     let middle = range.start + random.checked_rem(length).unwrap_or(0);
     (middle..range.end).chain(range.start..middle)
@@ -39,31 +43,32 @@ fn turned(range: Range<u128>, random: u128) -> impl Iterator<Item = u128> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use rhumb_api::addresses::Block;
+    use rhumb_api::ip_addresses::CidrBlock;
 
     use super::*;
 
     #[test]
-    fn every_address_is_given_once_and_those_kept_for_askers_last() {
-        let range = AddressRange::new(Block::parse_lax("10.0.0.0/24").expect("a block"));
-        let mut given = BTreeSet::new();
+    fn every_address_is_chosen_once_and_the_static_band_last() {
+        let range = ServiceIpRange::new(CidrBlock::parse_lax("10.0.0.0/24").expect("valid CIDR"));
+        let mut chosen = BTreeSet::new();
         let mut order = Vec::new();
-        while let Some(got) = address(range, &mut |address| !given.contains(&address)) {
-            given.insert(got);
-            order.push(range.place(got).expect("in range"));
+        while let Some(candidate) = choose_address(range, &mut |address| !chosen.contains(&address))
+        {
+            chosen.insert(candidate);
+            order.push(range.offset_of(candidate).expect("address in range"));
         }
         assert_eq!(order.len(), 254);
-        assert!(order[..238].iter().all(|&place| place >= 16));
-        assert!(order[238..].iter().all(|&place| place < 16));
+        assert!(order[..238].iter().all(|&offset| offset >= 16));
+        assert!(order[238..].iter().all(|&offset| offset < 16));
     }
 
     #[test]
-    fn every_port_is_given_once() {
-        let range = PortRange::parse("30000-30049").expect("a range");
-        let mut given = BTreeSet::new();
-        while let Some(got) = port(range, &mut |port| !given.contains(&port)) {
-            assert!(given.insert(got), "{got} was given twice");
+    fn every_port_is_chosen_once() {
+        let range = NodePortRange::parse("30000-30049").expect("valid port range");
+        let mut chosen = BTreeSet::new();
+        while let Some(candidate) = choose_port(range, &mut |port| !chosen.contains(&port)) {
+            assert!(chosen.insert(candidate), "port {candidate} chosen twice");
         }
-        assert_eq!(given.len(), 50);
+        assert_eq!(chosen.len(), 50);
     }
 }

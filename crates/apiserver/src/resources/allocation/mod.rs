@@ -1,9 +1,11 @@
-//! The addresses and node ports of services. Each that is given is an entry of its own: an address is an
-//! IPAddress object, a port a key that only rhumb knows. They are written with the service, under the condition
-//! that nobody has them.
+//! Allocates cluster IPs and node ports to services (upstream: `ipallocator` and `portallocator`).
+//!
+//! Each allocation is a record in the store: an IPAddress object for a cluster IP, an internal key for a node port.
+//! Records are created in the transaction that writes the service, on condition that they do not exist. Entry point:
+//! `ServiceAllocator`, an implementation of `ResourceAllocator`.
 
 mod choose;
-mod ports;
+mod node_ports;
 mod ranges;
 mod records;
 #[cfg(test)]
@@ -11,246 +13,272 @@ mod tests;
 
 use std::net::IpAddr;
 
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_api::service_allocation::{
-    self as rules, AddressNeed, AddressRange, Held, PortNeed, Refusal,
+    self as rules, ClusterIpRequest, NodePortRequest, ServiceAllocationError, ServiceAllocations,
+    ServiceIpRange,
 };
-use rhumb_cache::{Cache, Entry};
+use rhumb_cache::{CacheEntry, ResourceCache};
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::{Status, Timestamp};
-use rhumb_store::Operation;
+use rhumb_store::TransactionOp;
 
-use super::Call;
-use super::companions::{Chosen, Claim, Companions};
-use crate::Api;
-use crate::objects::Metadata;
+use super::RequestContext;
+use super::allocator::{AllocationHold, PendingAllocations, ResourceAllocator};
+use crate::ServerState;
+use crate::objects::ObjectMetadata;
 
-pub use ports::NODE_PORTS;
-pub use ranges::{RangeError, ServiceRanges};
-use records::Owner;
+pub use node_ports::NODE_PORTS_PATH;
+pub use ranges::{ServiceAllocationRanges, ServiceRangeError};
+use records::AllocationOwner;
 
-/// Gives services what they need.
+/// Allocates cluster IPs and node ports to services.
 #[derive(Debug)]
 pub struct ServiceAllocator {
-    ranges: ServiceRanges,
-    chosen: Chosen,
-    node_ports: Cache,
+    ranges: ServiceAllocationRanges,
+    pending: PendingAllocations,
+    node_ports: ResourceCache,
 }
 
 impl ServiceAllocator {
-    pub fn new(ranges: ServiceRanges, node_ports: Cache) -> ServiceAllocator {
+    pub fn new(ranges: ServiceAllocationRanges, node_ports: ResourceCache) -> ServiceAllocator {
         ServiceAllocator {
             ranges,
-            chosen: Chosen::default(),
+            pending: PendingAllocations::default(),
             node_ports,
         }
     }
 
-    fn give_address(
+    /// Allocates the requested address, or a free one.
+    fn allocate_address(
         &self,
-        call: &Call<'_>,
-        service: &Object,
-        need: &AddressNeed,
+        context: &RequestContext<'_>,
+        service: &JsonObject,
+        request: &ClusterIpRequest,
         dry_run: bool,
-        claim: &mut Claim,
+        hold: &mut AllocationHold,
     ) -> Result<IpAddr, Status> {
-        let addresses = records::addresses(call.api)?;
-        let ranges = self.ranges.current(call.api, need.family);
-        let refuse = |refusal: &Refusal| {
+        let addresses = records::ip_address_storage(context.state)?;
+        let ranges = self.ranges.current(context.state, request.family);
+        let reject = |error: &ServiceAllocationError| {
             let mut errors = ErrorList::new();
-            errors.push(rules::address_refused(service, need, refusal));
-            Status::invalid(&call.resource.group_kind(), service.name(), &errors)
+            errors.push(rules::cluster_ip_error(service, request, error));
+            Status::invalid(&context.resource.group_kind(), service.name(), &errors)
         };
-        let is_taken = |address: IpAddr| records::is_there(&addresses.cache, &address.to_string());
-        if let Some(wanted) = need.wanted {
-            check_range(&ranges, wanted).map_err(|refusal| refuse(&refusal))?;
-            if is_taken(wanted) {
-                return Err(refuse(&Refusal::AddressTaken));
+        let is_taken = |address: IpAddr| records::exists(&addresses.cache, &address.to_string());
+        if let Some(requested) = request.requested {
+            check_range(&ranges, requested).map_err(|error| reject(&error))?;
+            if is_taken(requested) {
+                return Err(reject(&ServiceAllocationError::IpAllocated));
             }
-            let key = addresses.prefix.object(&records::key(&wanted.to_string())?);
-            claim.asked(key, refuse(&Refusal::AddressTaken));
-            return Ok(wanted);
+            let key = addresses
+                .prefix
+                .object(&records::record_key(&requested.to_string())?);
+            hold.require(key, reject(&ServiceAllocationError::IpAllocated));
+            return Ok(requested);
         }
-        let mut take = |address: IpAddr| {
+        let mut try_allocate = |address: IpAddr| {
             if is_taken(address) {
                 return false;
             }
-            let Ok(key) = records::key(&address.to_string()) else {
+            let Ok(key) = records::record_key(&address.to_string()) else {
                 return false;
             };
-            dry_run || claim.hold(&self.chosen, addresses.prefix.object(&key))
+            dry_run || hold.hold(&self.pending, addresses.prefix.object(&key))
         };
         ranges
             .iter()
-            .find_map(|range| choose::address(*range, &mut take))
-            .ok_or_else(|| refuse(&Refusal::Full))
+            .find_map(|range| choose::choose_address(*range, &mut try_allocate))
+            .ok_or_else(|| reject(&ServiceAllocationError::Full))
     }
 
-    fn give_port(
+    /// Allocates the requested port, or a free one. `allocated` are ports of the same service.
+    fn allocate_port(
         &self,
-        call: &Call<'_>,
-        service: &Object,
-        need: &PortNeed,
-        given: &[u16],
+        context: &RequestContext<'_>,
+        service: &JsonObject,
+        request: &NodePortRequest,
+        allocated: &[u16],
         dry_run: bool,
-        claim: &mut Claim,
+        hold: &mut AllocationHold,
     ) -> Result<u16, Status> {
         let range = self.ranges.node_ports;
-        let refuse = |refusal: &Refusal| {
+        let reject = |error: &ServiceAllocationError| {
             let mut errors = ErrorList::new();
-            errors.push(rules::port_refused(need, refusal));
-            Status::invalid(&call.resource.group_kind(), service.name(), &errors)
+            errors.push(rules::node_port_error(request, error));
+            Status::invalid(&context.resource.group_kind(), service.name(), &errors)
         };
-        let is_taken = |port: u16| records::is_there(&self.node_ports, &port.to_string());
+        let is_taken = |port: u16| records::exists(&self.node_ports, &port.to_string());
         let key = |port: u16| {
             Ok(self
                 .node_ports
                 .prefix()
-                .object(&records::key(&port.to_string())?))
+                .object(&records::record_key(&port.to_string())?))
         };
-        if let Some(wanted) = need.wanted {
-            if !range.contains(wanted) {
-                return Err(refuse(&Refusal::PortOutside(range)));
+        if let Some(requested) = request.requested {
+            if !range.contains(requested) {
+                return Err(reject(&ServiceAllocationError::PortNotInRange(range)));
             }
-            if is_taken(wanted) {
-                return Err(refuse(&Refusal::PortTaken));
+            if is_taken(requested) {
+                return Err(reject(&ServiceAllocationError::PortAllocated));
             }
-            claim.asked(key(wanted)?, refuse(&Refusal::PortTaken));
-            return Ok(wanted);
+            hold.require(
+                key(requested)?,
+                reject(&ServiceAllocationError::PortAllocated),
+            );
+            return Ok(requested);
         }
-        let mut take = |port: u16| {
+        let mut try_allocate = |port: u16| {
             !is_taken(port)
-                && !given.contains(&port)
-                && (dry_run || key(port).is_ok_and(|key: String| claim.hold(&self.chosen, key)))
+                && !allocated.contains(&port)
+                && (dry_run || key(port).is_ok_and(|key: String| hold.hold(&self.pending, key)))
         };
-        choose::port(range, &mut take).ok_or_else(|| {
+        choose::choose_port(range, &mut try_allocate).ok_or_else(|| {
             Status::internal_error(format_args!(
                 "failed to allocate a nodePort: {}",
-                Refusal::Full
+                ServiceAllocationError::Full
             ))
         })
     }
 }
 
-/// An address can be asked for only where the cluster has addresses to give.
-fn check_range(ranges: &[AddressRange], wanted: IpAddr) -> Result<(), Refusal> {
-    if ranges.iter().any(|range| range.place(wanted).is_some()) {
+/// Checks that a requested address is in one of the ranges.
+fn check_range(ranges: &[ServiceIpRange], requested: IpAddr) -> Result<(), ServiceAllocationError> {
+    if ranges
+        .iter()
+        .any(|range| range.offset_of(requested).is_some())
+    {
         return Ok(());
     }
-    match ranges.iter().find(|range| range.covers(wanted)) {
-        Some(&range) => Err(Refusal::AddressOutside {
-            address: wanted,
+    match ranges.iter().find(|range| range.covers(requested)) {
+        Some(&range) => Err(ServiceAllocationError::IpNotInRange {
+            address: requested,
             range,
         }),
-        None => Err(Refusal::OtherNetwork),
+        None => Err(ServiceAllocationError::NetworkMismatch),
     }
 }
 
-impl Companions for ServiceAllocator {
-    fn complete(
+impl ResourceAllocator for ServiceAllocator {
+    fn allocate(
         &self,
-        call: &Call<'_>,
-        service: &mut Object,
-        old: Option<&Object>,
+        context: &RequestContext<'_>,
+        service: &mut JsonObject,
+        old: Option<&JsonObject>,
         dry_run: bool,
-    ) -> Result<Claim, Status> {
-        rules::carry_over(service, old);
-        rules::set_families(service, old, &self.ranges.families()).map_err(|errors| {
-            Status::invalid(&call.resource.group_kind(), service.name(), &errors)
+    ) -> Result<AllocationHold, Status> {
+        rules::patch_allocated_values(service, old);
+        rules::default_ip_families(service, old, &self.ranges.families()).map_err(|errors| {
+            Status::invalid(&context.resource.group_kind(), service.name(), &errors)
         })?;
-        let mut claim = Claim::default();
-        let needs = rules::needs(service, old);
-        for need in &needs.addresses {
-            let address = self.give_address(call, service, need, dry_run, &mut claim)?;
-            rules::assign_address(service, need, address);
+        let mut hold = AllocationHold::default();
+        let needs = rules::allocation_requests(service, old);
+        for request in &needs.addresses {
+            let address = self.allocate_address(context, service, request, dry_run, &mut hold)?;
+            rules::assign_cluster_ip(service, request, address);
         }
-        // A port that is asked for must not be chosen for another slot of the same service.
-        let (asked, open): (Vec<&PortNeed>, Vec<&PortNeed>) =
-            needs.ports.iter().partition(|need| need.wanted.is_some());
-        let mut given: Vec<u16> = Vec::new();
-        for need in asked.into_iter().chain(open) {
-            let port = self.give_port(call, service, need, &given, dry_run, &mut claim)?;
-            given.push(port);
-            rules::assign_port(service, need, port);
+        // Requested ports come first, so that none of them is chosen for another port of the same service.
+        let (requested, dynamic): (Vec<&NodePortRequest>, Vec<&NodePortRequest>) = needs
+            .ports
+            .iter()
+            .partition(|request| request.requested.is_some());
+        let mut allocated: Vec<u16> = Vec::new();
+        for request in requested.into_iter().chain(dynamic) {
+            let port =
+                self.allocate_port(context, service, request, &allocated, dry_run, &mut hold)?;
+            allocated.push(port);
+            rules::assign_node_port(service, request, port);
         }
-        Ok(claim)
+        Ok(hold)
     }
 
-    fn operations(
+    fn record_operations(
         &self,
-        api: &Api,
+        state: &ServerState,
         now: Timestamp,
-        old: Option<&Object>,
-        new: Option<&Object>,
-    ) -> Result<Vec<Operation>, Status> {
-        let held = |service: Option<&Object>| service.map(rules::held).unwrap_or_default();
-        let (had, has) = (held(old), held(new));
+        old: Option<&JsonObject>,
+        new: Option<&JsonObject>,
+    ) -> Result<Vec<TransactionOp>, Status> {
+        let held =
+            |service: Option<&JsonObject>| service.map(rules::allocations_of).unwrap_or_default();
+        let (before, after) = (held(old), held(new));
         let mut operations = Vec::new();
         if let Some(new) = new {
-            let given = minus(&has, &had);
-            operations = self.give(api, now, &Owner::of(new), &given)?;
+            let added = difference(&after, &before);
+            operations =
+                self.create_records(state, now, &AllocationOwner::for_service(new), &added)?;
         }
         if let Some(old) = old {
-            let released = minus(&had, &has);
-            operations.extend(self.take_back(api, &Owner::of(old), &released)?);
+            let released = difference(&before, &after);
+            operations.extend(self.release_records(
+                state,
+                &AllocationOwner::for_service(old),
+                &released,
+            )?);
         }
         Ok(operations)
     }
 
-    fn missing(
+    fn missing_records(
         &self,
-        api: &Api,
+        state: &ServerState,
         now: Timestamp,
-        service: &Object,
-    ) -> Result<Vec<Operation>, Status> {
-        let addresses = &records::addresses(api)?.cache;
-        let mut missing = rules::held(service);
+        service: &JsonObject,
+    ) -> Result<Vec<TransactionOp>, Status> {
+        let addresses = &records::ip_address_storage(state)?.cache;
+        let mut missing = rules::allocations_of(service);
         missing
             .addresses
-            .retain(|address| !records::is_there(addresses, &address.to_string()));
+            .retain(|address| !records::exists(addresses, &address.to_string()));
         missing
             .ports
-            .retain(|port| !records::is_there(&self.node_ports, &port.to_string()));
-        self.give(api, now, &Owner::of(service), &missing)
+            .retain(|port| !records::exists(&self.node_ports, &port.to_string()));
+        self.create_records(state, now, &AllocationOwner::for_service(service), &missing)
     }
 }
 
 impl ServiceAllocator {
-    fn give(
+    /// Operations that create the records of allocations.
+    fn create_records(
         &self,
-        api: &Api,
+        state: &ServerState,
         now: Timestamp,
-        owner: &Owner<'_>,
-        given: &Held,
-    ) -> Result<Vec<Operation>, Status> {
-        let addresses = given
+        owner: &AllocationOwner<'_>,
+        added: &ServiceAllocations,
+    ) -> Result<Vec<TransactionOp>, Status> {
+        let addresses = added
             .addresses
             .iter()
-            .map(|&address| records::put_address(api, now, address, owner));
-        let ports = given
+            .map(|&address| records::create_ip_address(state, now, address, owner));
+        let ports = added
             .ports
             .iter()
-            .map(|&port| ports::put(&self.node_ports, port, owner));
+            .map(|&port| node_ports::create_node_port(&self.node_ports, port, owner));
         addresses.chain(ports).collect()
     }
 
-    fn take_back(
+    /// Operations that delete the records of released allocations, if they still belong to the owner.
+    fn release_records(
         &self,
-        api: &Api,
-        owner: &Owner<'_>,
-        released: &Held,
-    ) -> Result<Vec<Operation>, Status> {
+        state: &ServerState,
+        owner: &AllocationOwner<'_>,
+        released: &ServiceAllocations,
+    ) -> Result<Vec<TransactionOp>, Status> {
         let mut operations = Vec::new();
         if !released.addresses.is_empty() {
-            let addresses = &records::addresses(api)?.cache;
-            let is_own = |record: &Entry| records::is_address_of(record, owner);
+            let addresses = &records::ip_address_storage(state)?.cache;
+            let is_own = |record: &CacheEntry| records::is_owned_ip_address(record, owner);
             for address in &released.addresses {
-                operations.extend(records::delete(addresses, &address.to_string(), is_own)?);
+                operations.extend(records::delete_if_owned(
+                    addresses,
+                    &address.to_string(),
+                    is_own,
+                )?);
             }
         }
-        let is_own = |record: &Entry| ports::is_of(record, owner);
+        let is_own = |record: &CacheEntry| node_ports::is_owned_node_port(record, owner);
         for port in &released.ports {
-            operations.extend(records::delete(
+            operations.extend(records::delete_if_owned(
                 &self.node_ports,
                 &port.to_string(),
                 is_own,
@@ -260,9 +288,9 @@ impl ServiceAllocator {
     }
 }
 
-fn minus(all: &Held, without: &Held) -> Held {
-    Held {
-        addresses: &all.addresses - &without.addresses,
-        ports: &all.ports - &without.ports,
+fn difference(all: &ServiceAllocations, excluded: &ServiceAllocations) -> ServiceAllocations {
+    ServiceAllocations {
+        addresses: &all.addresses - &excluded.addresses,
+        ports: &all.ports - &excluded.ports,
     }
 }

@@ -1,25 +1,26 @@
-//! What the cluster has to give.
+//! The address and port ranges for services, from the command line and from ServiceCIDR objects.
 
-use rhumb_api::addresses::Block;
-use rhumb_api::service_allocation::{AddressRange, Family, PortRange};
+use rhumb_api::ip_addresses::CidrBlock;
+use rhumb_api::service_allocation::{IpFamily, NodePortRange, ServiceIpRange};
 use serde_json::Value;
 
-use crate::Api;
+use crate::ServerState;
 
-/// The ranges of a cluster, as its operator set them.
+/// The ranges configured by `--service-cluster-ip-range` and `--service-node-port-range`.
 #[derive(Debug, Clone)]
-pub struct ServiceRanges {
+pub struct ServiceAllocationRanges {
     /// One or two, of different families; the preferred family first.
-    addresses: Vec<AddressRange>,
-    pub node_ports: PortRange,
+    addresses: Vec<ServiceIpRange>,
+    pub node_ports: NodePortRange,
 }
 
+/// An invalid value of the service range flags.
 #[derive(Debug, thiserror::Error)]
-pub enum RangeError {
+pub enum ServiceRangeError {
     #[error("--service-cluster-ip-range[{0}] is not a valid CIDR")]
-    NoBlock(usize),
+    InvalidCidr(usize),
     #[error("--service-cluster-ip-range must not hold more than two entries")]
-    TooMany,
+    TooManyCidrs,
     #[error(
         "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family"
     )]
@@ -31,59 +32,65 @@ pub enum RangeError {
     #[error("specified --service-cluster-ip-range is too small; it must have at least 8 addresses")]
     TooSmall,
     #[error("--service-node-port-range must be of the form 30000-32767")]
-    NoPorts,
+    InvalidPortRange,
 }
 
-/// How many bits of an address may tell services apart.
+/// The maximum number of host bits of a range.
 const BITS_MAX: u8 = 20;
+/// The minimum number of host bits of a range.
 const BITS_MIN: u8 = 3;
 
-impl ServiceRanges {
-    /// Reads the flags: one CIDR or two with a comma between, and a range of ports.
-    pub fn parse(addresses: &str, node_ports: &str) -> Result<ServiceRanges, RangeError> {
+impl ServiceAllocationRanges {
+    /// Parses the flags: one or two comma-separated CIDRs, and a port range.
+    pub fn parse(
+        addresses: &str,
+        node_ports: &str,
+    ) -> Result<ServiceAllocationRanges, ServiceRangeError> {
         let mut ranges = Vec::new();
         for (index, text) in addresses.split(',').enumerate() {
-            let block = Block::parse_lax(text.trim()).ok_or(RangeError::NoBlock(index))?;
+            let block =
+                CidrBlock::parse_lax(text.trim()).ok_or(ServiceRangeError::InvalidCidr(index))?;
             let bits: u8 = if block.is_v6() { 128 } else { 32 };
-            let own = bits.saturating_sub(block.prefix);
-            if own > BITS_MAX {
+            let host_bits = bits.saturating_sub(block.prefix);
+            if host_bits > BITS_MAX {
                 let least = bits - BITS_MAX;
-                return Err(RangeError::TooLarge { bits, least });
+                return Err(ServiceRangeError::TooLarge { bits, least });
             }
-            if own < BITS_MIN {
-                return Err(RangeError::TooSmall);
+            if host_bits < BITS_MIN {
+                return Err(ServiceRangeError::TooSmall);
             }
-            ranges.push(AddressRange::new(block));
+            ranges.push(ServiceIpRange::new(block));
         }
         if ranges.len() > 2 {
-            return Err(RangeError::TooMany);
+            return Err(ServiceRangeError::TooManyCidrs);
         }
         if ranges.len() == 2 && ranges[0].family() == ranges[1].family() {
-            return Err(RangeError::SameFamily);
+            return Err(ServiceRangeError::SameFamily);
         }
-        Ok(ServiceRanges {
+        Ok(ServiceAllocationRanges {
             addresses: ranges,
-            node_ports: PortRange::parse(node_ports).ok_or(RangeError::NoPorts)?,
+            node_ports: NodePortRange::parse(node_ports)
+                .ok_or(ServiceRangeError::InvalidPortRange)?,
         })
     }
 
-    pub fn families(&self) -> Vec<Family> {
+    pub fn families(&self) -> Vec<IpFamily> {
         self.addresses.iter().map(|range| range.family()).collect()
     }
 
-    pub fn configured(&self) -> &[AddressRange] {
+    pub fn configured(&self) -> &[ServiceIpRange] {
         &self.addresses
     }
 
-    /// The first address of all: the API server's own service has it.
-    pub fn first(&self) -> Option<std::net::IpAddr> {
+    /// The first address, which the `kubernetes` service of the API server has.
+    pub fn api_server_address(&self) -> Option<std::net::IpAddr> {
         self.addresses.first()?.nth(0)
     }
 
-    /// The ranges of a family: the one that was set, and those that ServiceCIDR objects add.
-    pub(super) fn current(&self, api: &Api, family: Family) -> Vec<AddressRange> {
+    /// The ranges of an address family: the configured one, and those of ServiceCIDR objects.
+    pub(super) fn current(&self, state: &ServerState, family: IpFamily) -> Vec<ServiceIpRange> {
         let mut ranges = self.addresses.clone();
-        let added = api
+        let added = state
             .registry
             .find("networking.k8s.io", "servicecidrs")
             .and_then(|resource| resource.storage.as_ref())
@@ -93,7 +100,7 @@ impl ServiceRanges {
                 ranges.extend(ready_ranges(&object));
             }
         }
-        let mut of_family: Vec<AddressRange> = Vec::new();
+        let mut of_family: Vec<ServiceIpRange> = Vec::new();
         for range in ranges {
             if range.family() == family && !of_family.contains(&range) {
                 of_family.push(range);
@@ -103,22 +110,22 @@ impl ServiceRanges {
     }
 }
 
-/// A ServiceCIDR that nobody has looked at yet counts as ready, as upstream has it.
-fn ready_ranges(object: &Value) -> Vec<AddressRange> {
-    let is_going = object["metadata"].get("deletionTimestamp").is_some();
+/// The ranges of a ServiceCIDR, unless it is deleting or not ready. As upstream does, one without conditions is ready.
+fn ready_ranges(object: &Value) -> Vec<ServiceIpRange> {
+    let is_deleting = object["metadata"].get("deletionTimestamp").is_some();
     let conditions = object["status"]["conditions"].as_array();
     let is_unready = conditions
         .into_iter()
         .flatten()
         .any(|condition| condition["type"] == "Ready" && condition["status"] != "True");
-    if is_going || is_unready {
+    if is_deleting || is_unready {
         return Vec::new();
     }
     object["spec"]["cidrs"]
         .as_array()
         .into_iter()
         .flatten()
-        .filter_map(|text| Some(AddressRange::new(Block::parse_lax(text.as_str()?)?)))
+        .filter_map(|text| Some(ServiceIpRange::new(CidrBlock::parse_lax(text.as_str()?)?)))
         .collect()
 }
 
@@ -159,7 +166,7 @@ mod tests {
             ),
         ];
         for (addresses, ports, want) in table {
-            let got = ServiceRanges::parse(addresses, ports)
+            let got = ServiceAllocationRanges::parse(addresses, ports)
                 .err()
                 .map(|error| error.to_string())
                 .unwrap_or_default();

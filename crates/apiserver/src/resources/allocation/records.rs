@@ -1,29 +1,29 @@
-//! The IPAddress objects that say which service has which address.
+//! IPAddress objects, which record the service that has a cluster IP, and helpers for all allocation records.
 
 use std::net::IpAddr;
 
-use rhumb_api::Object;
-use rhumb_api::service_allocation::Family;
-use rhumb_cache::{Cache, Entry};
+use rhumb_api::JsonObject;
+use rhumb_api::service_allocation::IpFamily;
+use rhumb_cache::{CacheEntry, ResourceCache};
 use rhumb_meta::{ObjectKey, Status, Timestamp};
-use rhumb_store::{Expect, Operation};
+use rhumb_store::{ExpectedRevision, TransactionOp};
 use serde_json::{Value, json};
 
-use crate::Api;
-use crate::objects::Metadata;
-use crate::resources::Storage;
+use crate::ServerState;
+use crate::objects::ObjectMetadata;
+use crate::resources::ResourceStorage;
 
-/// The service that something was given to.
+/// The service that an allocation belongs to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Owner<'a> {
+pub(super) struct AllocationOwner<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) uid: &'a str,
 }
 
-impl<'a> Owner<'a> {
-    pub(super) fn of(service: &'a Object) -> Owner<'a> {
-        Owner {
+impl<'a> AllocationOwner<'a> {
+    pub(super) fn for_service(service: &'a JsonObject) -> AllocationOwner<'a> {
+        AllocationOwner {
             namespace: service.namespace(),
             name: service.name(),
             uid: service.uid(),
@@ -31,30 +31,34 @@ impl<'a> Owner<'a> {
     }
 }
 
-pub(super) fn key(name: &str) -> Result<ObjectKey, Status> {
+pub(super) fn record_key(name: &str) -> Result<ObjectKey, Status> {
     ObjectKey::cluster(name).map_err(Status::internal_error)
 }
 
-/// What cannot be read is there all the same.
-pub(super) fn is_there(cache: &Cache, name: &str) -> bool {
-    key(name).is_ok_and(|key| !matches!(cache.get(&key), Ok(None)))
+/// Whether a record exists, including corrupt ones.
+pub(super) fn exists(cache: &ResourceCache, name: &str) -> bool {
+    record_key(name).is_ok_and(|key| !matches!(cache.get(&key), Ok(None)))
 }
 
-pub(super) fn addresses(api: &Api) -> Result<&Storage, Status> {
-    api.registry
+/// The storage of IPAddress objects.
+pub(super) fn ip_address_storage(state: &ServerState) -> Result<&ResourceStorage, Status> {
+    state
+        .registry
         .find("networking.k8s.io", "ipaddresses")
         .and_then(|resource| resource.storage.as_ref())
-        .ok_or_else(|| Status::internal_error("addresses are not stored"))
+        .ok_or_else(|| {
+            Status::internal_error("resource ipaddresses.networking.k8s.io is not registered")
+        })
 }
 
-/// Writes that an address is the service's, if it is nobody's.
-pub(super) fn put_address(
-    api: &Api,
+/// Creates the IPAddress object of a service, on condition that the address is free.
+pub(super) fn create_ip_address(
+    state: &ServerState,
     now: Timestamp,
     address: IpAddr,
-    owner: &Owner<'_>,
-) -> Result<Operation, Status> {
-    let storage = addresses(api)?;
+    owner: &AllocationOwner<'_>,
+) -> Result<TransactionOp, Status> {
+    let storage = ip_address_storage(state)?;
     let name = address.to_string();
     let record = json!({
         "apiVersion": storage.api_version,
@@ -64,7 +68,7 @@ pub(super) fn put_address(
             "uid": uuid::Uuid::new_v4().to_string(),
             "creationTimestamp": now.rfc3339().to_string(),
             "labels": {
-                "ipaddress.kubernetes.io/ip-family": Family::of(address).as_str(),
+                "ipaddress.kubernetes.io/ip-family": IpFamily::of_address(address).as_str(),
                 "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
             },
         },
@@ -76,18 +80,21 @@ pub(super) fn put_address(
         }},
     });
     let Value::Object(mut record) = record else {
-        return Err(Status::internal_error("an address is no object"));
+        return Err(Status::internal_error(
+            "the IPAddress record is not a JSON object",
+        ));
     };
-    rhumb_schema::conform(api.table, storage.schema, &mut record);
-    let value = storage.encoder.stored(&mut record);
-    Ok(Operation::Put {
-        key: storage.prefix.object(&key(&name)?).into(),
+    rhumb_schema::canonicalize(state.table, storage.schema, &mut record);
+    let value = storage.encoder.encode_stored(&mut record);
+    Ok(TransactionOp::Put {
+        key: storage.prefix.object(&record_key(&name)?).into(),
         value,
-        expect: Expect::Absent,
+        expect: ExpectedRevision::Absent,
     })
 }
 
-pub(super) fn is_address_of(record: &Entry, owner: &Owner<'_>) -> bool {
+/// Whether an IPAddress object belongs to the service.
+pub(super) fn is_owned_ip_address(record: &CacheEntry, owner: &AllocationOwner<'_>) -> bool {
     let Ok(record) = serde_json::from_slice::<Value>(record.json_slice()) else {
         return false;
     };
@@ -97,18 +104,18 @@ pub(super) fn is_address_of(record: &Entry, owner: &Owner<'_>) -> bool {
         && parent["name"] == owner.name
 }
 
-/// Removes a record, if it is there and is the owner's: what was given to someone else meanwhile stays theirs.
-pub(super) fn delete(
-    cache: &Cache,
+/// Deletes a record if it exists and `is_own`: after a release, another service may have got the allocation.
+pub(super) fn delete_if_owned(
+    cache: &ResourceCache,
     name: &str,
-    is_own: impl Fn(&Entry) -> bool,
-) -> Result<Option<Operation>, Status> {
-    let key = key(name)?;
+    is_own: impl Fn(&CacheEntry) -> bool,
+) -> Result<Option<TransactionOp>, Status> {
+    let key = record_key(name)?;
     let record = cache.get(&key).map_err(Status::internal_error)?;
     Ok(record
         .filter(|record| is_own(record))
-        .map(|record| Operation::Delete {
+        .map(|record| TransactionOp::Delete {
             key: cache.prefix().object(&key).into(),
-            expect: Expect::At(record.revision()),
+            expect: ExpectedRevision::At(record.revision()),
         }))
 }

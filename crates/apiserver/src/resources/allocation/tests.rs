@@ -1,11 +1,13 @@
+//! Allocation of cluster IPs and node ports through the API.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::Method;
-use rhumb_store::embedded::{self, Embedded};
+use rhumb_store::embedded::{self, EmbeddedStore};
 use serde_json::{Value, json};
 
-use crate::testing::{Server, Setup};
+use crate::testing::{TestServer, TestServerOptions};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
@@ -23,16 +25,16 @@ fn service(name: &str, spec: Value) -> Value {
     service
 }
 
-fn small() -> Setup {
-    Setup {
+fn small_ranges() -> TestServerOptions {
+    TestServerOptions {
         services: "10.0.0.0/28",
         node_ports: "30000-30009",
-        ..Setup::default()
+        ..TestServerOptions::default()
     }
 }
 
 /// The names of all IPAddress objects.
-async fn addresses(server: &Server) -> BTreeSet<String> {
+async fn addresses(server: &TestServer) -> BTreeSet<String> {
     let (_, list) = server.get(ADDRESSES).await;
     names(&list)
 }
@@ -51,7 +53,7 @@ fn names(list: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-async fn create_many(servers: &[Server], count: usize, spec: Value) -> Vec<(u16, Value)> {
+async fn create_many(servers: &[TestServer], count: usize, spec: Value) -> Vec<(u16, Value)> {
     let tasks: Vec<_> = (0..count)
         .map(|number| {
             let server = servers[number % servers.len()].clone();
@@ -59,11 +61,11 @@ async fn create_many(servers: &[Server], count: usize, spec: Value) -> Vec<(u16,
             tokio::spawn(async move { server.create(SERVICES, service).await })
         })
         .collect();
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for task in tasks {
-        answers.push(task.await.expect("no panic"));
+        responses.push(task.await.expect("task panicked"));
     }
-    answers
+    responses
 }
 
 fn address_of(service: &Value) -> String {
@@ -74,26 +76,30 @@ fn address_of(service: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_range_has_given_each_address_once() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let store = Embedded::open(directory.path(), embedded::Options::default())
+async fn concurrent_servers_allocate_each_address_once() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let store = EmbeddedStore::open(directory.path(), embedded::EmbeddedOptions::default())
         .await
-        .expect("a store");
+        .expect("open store");
     let store = Arc::new(store);
     let servers = [
-        Server::on(store.clone(), small()).await,
-        Server::on(store.clone(), small()).await,
+        TestServer::with_store(store.clone(), small_ranges()).await,
+        TestServer::with_store(store.clone(), small_ranges()).await,
     ];
-    let answers = create_many(&servers, 100, json!({})).await;
-    let given: Vec<String> = answers
+    let responses = create_many(&servers, 100, json!({})).await;
+    let cluster_ips: Vec<String> = responses
         .iter()
         .filter(|(code, _)| *code == 201)
         .map(|(_, service)| address_of(service))
         .collect();
-    // Fourteen addresses, and the first is the API server's own.
-    let distinct: BTreeSet<&String> = given.iter().collect();
-    assert_eq!((given.len(), distinct.len()), (13, 13), "{given:?}");
-    for (code, status) in answers.iter().filter(|(code, _)| *code != 201) {
+    // Fourteen usable addresses, the first of which the kubernetes service has.
+    let distinct: BTreeSet<&String> = cluster_ips.iter().collect();
+    assert_eq!(
+        (cluster_ips.len(), distinct.len()),
+        (13, 13),
+        "{cluster_ips:?}"
+    );
+    for (code, status) in responses.iter().filter(|(code, _)| *code != 201) {
         assert_eq!(*code, 422, "{status}");
         let message = status["message"].as_str().expect("a message");
         assert!(
@@ -105,21 +111,21 @@ async fn a_full_range_has_given_each_address_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_deleted_is_free_again_and_nothing_is_lost_by_a_restart() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::open(directory.path(), small()).await;
-    let answers = create_many(std::slice::from_ref(&server), 13, json!({})).await;
-    assert!(answers.iter().all(|(code, _)| *code == 201));
-    let freed = address_of(&answers[4].1);
+async fn deleted_services_release_addresses_across_a_restart() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let server = TestServer::open(directory.path(), small_ranges()).await;
+    let responses = create_many(std::slice::from_ref(&server), 13, json!({})).await;
+    assert!(responses.iter().all(|(code, _)| *code == 201));
+    let released_address = address_of(&responses[4].1);
     assert_eq!(server.delete(&format!("{SERVICES}/s4")).await.0, 200);
-    assert!(!addresses(&server).await.contains(&freed));
-    let before = addresses(&server).await;
+    assert!(!addresses(&server).await.contains(&released_address));
+    let addresses_before = addresses(&server).await;
     server.close().await;
 
-    let server = Server::open(directory.path(), small()).await;
-    assert_eq!(addresses(&server).await, before);
-    let (code, last) = server.create(SERVICES, service("last", json!({}))).await;
-    assert_eq!((code, address_of(&last)), (201, freed));
+    let server = TestServer::open(directory.path(), small_ranges()).await;
+    assert_eq!(addresses(&server).await, addresses_before);
+    let (code, last_service) = server.create(SERVICES, service("last", json!({}))).await;
+    assert_eq!((code, address_of(&last_service)), (201, released_address));
     assert_eq!(
         server.create(SERVICES, service("more", json!({}))).await.0,
         422
@@ -127,11 +133,13 @@ async fn what_is_deleted_is_free_again_and_nothing_is_lost_by_a_restart() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_asked_for_is_given_or_refused() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::open(directory.path(), Setup::default()).await;
-    let asked = |name: &str, address: &str| service(name, json!({"clusterIP": address}));
-    let (code, first) = server.create(SERVICES, asked("a", "10.0.0.10")).await;
+async fn a_requested_cluster_ip_is_allocated_or_rejected() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
+    let service_with_ip = |name: &str, address: &str| service(name, json!({"clusterIP": address}));
+    let (code, first) = server
+        .create(SERVICES, service_with_ip("a", "10.0.0.10"))
+        .await;
     assert_eq!((code, address_of(&first)), (201, "10.0.0.10".to_owned()));
     assert_eq!(first["spec"]["clusterIPs"], json!(["10.0.0.10"]));
     let table = [
@@ -153,7 +161,7 @@ async fn an_address_that_is_asked_for_is_given_or_refused() {
         ),
     ];
     for (address, reason) in table {
-        let (code, status) = server.create(SERVICES, asked("b", address)).await;
+        let (code, status) = server.create(SERVICES, service_with_ip("b", address)).await;
         let want = format!(
             "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [{address:?}]: {reason}"
         );
@@ -177,14 +185,14 @@ async fn an_address_that_is_asked_for_is_given_or_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_one_of_many_gets_the_port_that_all_ask_for() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::open(directory.path(), Setup::default()).await;
+async fn a_requested_node_port_is_allocated_once() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
     let spec = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30080}]});
-    let answers = create_many(std::slice::from_ref(&server), 20, spec).await;
-    let given = answers.iter().filter(|(code, _)| *code == 201).count();
-    assert_eq!(given, 1);
-    for (_, status) in answers.iter().filter(|(code, _)| *code != 201) {
+    let responses = create_many(std::slice::from_ref(&server), 20, spec).await;
+    let created_count = responses.iter().filter(|(code, _)| *code == 201).count();
+    assert_eq!(created_count, 1);
+    for (_, status) in responses.iter().filter(|(code, _)| *code != 201) {
         let message = status["message"].as_str().expect("a message");
         assert!(
             message.ends_with(
@@ -193,21 +201,21 @@ async fn only_one_of_many_gets_the_port_that_all_ask_for() {
             "{message}"
         );
     }
-    // Those that were refused have left no address behind.
+    // Rejected creates leave no IPAddress behind.
     assert_eq!(addresses(&server).await.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ports_of_nodes_are_given_once_and_come_back() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let setup = Setup {
+async fn node_ports_are_allocated_once_and_released() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let setup = TestServerOptions {
         node_ports: "30000-30009",
-        ..Setup::default()
+        ..TestServerOptions::default()
     };
-    let server = Server::open(directory.path(), setup).await;
+    let server = TestServer::open(directory.path(), setup).await;
     let spec = json!({"type": "NodePort"});
-    let answers = create_many(std::slice::from_ref(&server), 30, spec.clone()).await;
-    let ports: Vec<i64> = answers
+    let responses = create_many(std::slice::from_ref(&server), 30, spec.clone()).await;
+    let ports: Vec<i64> = responses
         .iter()
         .filter(|(code, _)| *code == 201)
         .filter_map(|(_, service)| service["spec"]["ports"][0]["nodePort"].as_i64())
@@ -220,43 +228,49 @@ async fn ports_of_nodes_are_given_once_and_come_back() {
         status["message"],
         "Internal error occurred: failed to allocate a nodePort: range is full"
     );
-    let (_, one) = answers.iter().find(|(code, _)| *code == 201).expect("one");
+    let (_, first_service) = responses
+        .iter()
+        .find(|(code, _)| *code == 201)
+        .expect("one was created");
     let path = format!(
         "{SERVICES}/{}",
-        one["metadata"]["name"].as_str().expect("a name")
+        first_service["metadata"]["name"].as_str().expect("a name")
     );
     let (code, changed) = server
-        .ask(Method::PATCH, &path, json!({"spec": {"type": "ClusterIP"}}))
+        .request(Method::PATCH, &path, json!({"spec": {"type": "ClusterIP"}}))
         .await;
     assert_eq!(code, 200, "{changed}");
     assert_eq!(changed["spec"]["ports"][0].get("nodePort"), None);
-    assert_eq!(changed["spec"]["clusterIP"], one["spec"]["clusterIP"]);
+    assert_eq!(
+        changed["spec"]["clusterIP"],
+        first_service["spec"]["clusterIP"]
+    );
     let (code, next) = server.create(SERVICES, service("y", spec)).await;
     assert_eq!(code, 201, "{next}");
     assert_eq!(
         next["spec"]["ports"][0]["nodePort"],
-        one["spec"]["ports"][0]["nodePort"]
+        first_service["spec"]["ports"][0]["nodePort"]
     );
 }
 
 #[tokio::test]
-async fn a_dry_run_gives_nothing_away() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::open(directory.path(), Setup::default()).await;
+async fn a_dry_run_allocates_nothing() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
     let path = format!("{SERVICES}?dryRun=All");
     let spec = json!({"type": "NodePort"});
-    let (code, shown) = server.create(&path, service("a", spec)).await;
-    assert_eq!(code, 201, "{shown}");
-    assert!(address_of(&shown).starts_with("10.0.0."));
-    assert!(shown["spec"]["ports"][0]["nodePort"].is_i64());
+    let (code, created) = server.create(&path, service("a", spec)).await;
+    assert_eq!(code, 201, "{created}");
+    assert!(address_of(&created).starts_with("10.0.0."));
+    assert!(created["spec"]["ports"][0]["nodePort"].is_i64());
     assert_eq!(addresses(&server).await.len(), 1);
 }
 
 #[tokio::test]
-async fn the_server_has_its_own_service() {
-    let directory = tempfile::tempdir().expect("a directory");
+async fn the_kubernetes_service_is_created_at_startup() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
     for _ in 0..2 {
-        let server = Server::open(directory.path(), Setup::default()).await;
+        let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
         let (code, service) = server.get(&format!("{SERVICES}/kubernetes")).await;
         assert_eq!((code, address_of(&service)), (200, "10.0.0.1".to_owned()));
         assert_eq!(
@@ -288,8 +302,8 @@ async fn the_server_has_its_own_service() {
 
 #[tokio::test]
 async fn other_ranges_are_used_when_the_first_is_full() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::open(directory.path(), small()).await;
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let server = TestServer::open(directory.path(), small_ranges()).await;
     create_many(std::slice::from_ref(&server), 13, json!({})).await;
     assert_eq!(
         server.create(SERVICES, service("x", json!({}))).await.0,
@@ -305,15 +319,15 @@ async fn other_ranges_are_used_when_the_first_is_full() {
         .create("/apis/networking.k8s.io/v1/servicecidrs", cidr)
         .await;
     assert_eq!(code, 201);
-    let (code, given) = server.create(SERVICES, service("x", json!({}))).await;
-    assert_eq!(code, 201, "{given}");
-    assert!(address_of(&given).starts_with("10.7.0."));
+    let (code, created) = server.create(SERVICES, service("x", json!({}))).await;
+    assert_eq!(code, 201, "{created}");
+    assert!(address_of(&created).starts_with("10.7.0."));
 }
 
 #[tokio::test]
-async fn services_of_strangers_get_their_records_at_the_start() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::open(directory.path(), Setup::default()).await;
+async fn missing_allocation_records_are_repaired_at_startup() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
     let spec = json!({"type": "NodePort", "clusterIP": "10.0.0.20", "ports": [{"port": 80, "nodePort": 30020}]});
     assert_eq!(
         server.create(SERVICES, service("a", spec.clone())).await.0,
@@ -323,85 +337,97 @@ async fn services_of_strangers_get_their_records_at_the_start() {
         "/registry/ipaddresses/10.0.0.20",
         "/registry/rhumb-node-ports/30020",
     ] {
-        let removal = rhumb_store::Transaction::new().delete(key, rhumb_store::Expect::Any);
-        server.api.store.commit(removal).await.expect("a commit");
+        let removal =
+            rhumb_store::Transaction::new().delete(key, rhumb_store::ExpectedRevision::Any);
+        server
+            .state
+            .store
+            .commit(removal)
+            .await
+            .expect("commit succeeds");
     }
     server.close().await;
-    let server = Server::open(directory.path(), Setup::default()).await;
+    let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
     assert!(addresses(&server).await.contains("10.0.0.20"));
-    let again = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30020}]});
-    assert_eq!(server.create(SERVICES, service("b", again)).await.0, 422);
+    let same_port_spec = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30020}]});
+    assert_eq!(
+        server
+            .create(SERVICES, service("b", same_port_spec))
+            .await
+            .0,
+        422
+    );
 }
 
 #[tokio::test]
-async fn an_address_that_is_in_use_comes_back_when_it_is_deleted() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::open(directory.path(), Setup::default()).await;
+async fn a_deleted_ip_address_in_use_is_recreated() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
     let (_, record) = server.get(&format!("{ADDRESSES}/10.0.0.1")).await;
     let (code, _) = server.delete(&format!("{ADDRESSES}/10.0.0.1")).await;
     assert_eq!(code, 200);
-    let mut restored = Value::Null;
+    let mut recreated = Value::Null;
     for _ in 0..500 {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        let (code, found) = server.get(&format!("{ADDRESSES}/10.0.0.1")).await;
+        let (code, ip_address) = server.get(&format!("{ADDRESSES}/10.0.0.1")).await;
         if code == 200 {
-            restored = found;
+            recreated = ip_address;
             break;
         }
     }
-    assert_eq!(restored["spec"], record["spec"]);
-    assert_ne!(restored["metadata"]["uid"], record["metadata"]["uid"]);
+    assert_eq!(recreated["spec"], record["spec"]);
+    assert_ne!(recreated["metadata"]["uid"], record["metadata"]["uid"]);
 }
 
 #[tokio::test]
-async fn a_service_that_became_external_gives_its_address_back() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::open(directory.path(), Setup::default()).await;
-    let (_, made) = server.create(SERVICES, service("a", json!({}))).await;
-    let address = address_of(&made);
+async fn changing_to_external_name_releases_the_cluster_ip() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
+    let (_, created) = server.create(SERVICES, service("a", json!({}))).await;
+    let address = address_of(&created);
     assert!(addresses(&server).await.contains(&address));
     let change = json!({"spec": {"type": "ExternalName", "externalName": "example.com", "clusterIP": null, "clusterIPs": null}});
     let (code, changed) = server
-        .ask(Method::PATCH, &format!("{SERVICES}/a"), change)
+        .request(Method::PATCH, &format!("{SERVICES}/a"), change)
         .await;
     assert_eq!(code, 200, "{changed}");
     assert!(!addresses(&server).await.contains(&address));
 }
 
 #[tokio::test]
-async fn two_families_give_two_addresses() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let setup = Setup {
+async fn dual_stack_services_get_two_cluster_ips() {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let setup = TestServerOptions {
         services: "10.0.0.0/24,fd00::/112",
-        ..Setup::default()
+        ..TestServerOptions::default()
     };
-    let server = Server::open(directory.path(), setup).await;
+    let server = TestServer::open(directory.path(), setup).await;
     let spec = json!({"ipFamilyPolicy": "RequireDualStack"});
-    let (code, made) = server.create(SERVICES, service("a", spec)).await;
-    assert_eq!(code, 201, "{made}");
-    let given: Vec<&str> = made["spec"]["clusterIPs"]
+    let (code, created) = server.create(SERVICES, service("a", spec)).await;
+    assert_eq!(code, 201, "{created}");
+    let cluster_ips: Vec<&str> = created["spec"]["clusterIPs"]
         .as_array()
         .expect("a list")
         .iter()
         .filter_map(Value::as_str)
         .collect();
     assert!(
-        given[0].starts_with("10.0.0.") && given[1].starts_with("fd00::"),
-        "{given:?}"
+        cluster_ips[0].starts_with("10.0.0.") && cluster_ips[1].starts_with("fd00::"),
+        "{cluster_ips:?}"
     );
     let all = addresses(&server).await;
     assert!(
-        given.iter().all(|address| all.contains(*address)),
+        cluster_ips.iter().all(|address| all.contains(*address)),
         "{all:?}"
     );
     let change = json!({"spec": {"ipFamilyPolicy": "SingleStack"}});
     let (code, changed) = server
-        .ask(Method::PATCH, &format!("{SERVICES}/a"), change)
+        .request(Method::PATCH, &format!("{SERVICES}/a"), change)
         .await;
     assert_eq!(code, 200, "{changed}");
-    let left = addresses(&server).await;
+    let remaining = addresses(&server).await;
     assert!(
-        left.contains(given[0]) && !left.contains(given[1]),
-        "{left:?}"
+        remaining.contains(cluster_ips[0]) && !remaining.contains(cluster_ips[1]),
+        "{remaining:?}"
     );
 }

@@ -1,56 +1,59 @@
-//! PATCH, in the three forms that need no field ownership.
+//! `patch`: JSON patch, JSON merge patch and strategic merge patch. Server-side apply is not supported yet.
+//!
+//! Entry point: `patch_object`. JSON patch itself is in `operations.rs`.
 
 mod operations;
 
 use async_trait::async_trait;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, Status};
-use rhumb_schema::{Speller, Table, TypeId};
+use rhumb_schema::{AliasResolver, Table, TypeId};
 use serde_json::Value;
 
-use super::codec::{Expected, named, strictness};
-use super::create::place_in_namespace;
-use super::prepare::Part;
-use super::update::{check_name, update_to};
-use super::write::{Change, Current, Edit};
-use super::{Call, render};
-use crate::http::{Reply, generic};
+use super::codec::{ExpectedType, decode_options, with_type_meta};
+use super::create::ensure_request_namespace;
+use super::prepare::ObjectPart;
+use super::update::{check_name, propose_update};
+use super::write::{ObjectUpdate, ProposedWrite, StoredObject};
+use super::{RequestContext, render};
+use crate::http::{Reply, generic_status};
 use crate::request::{FieldValidation, WriteOptions};
-use operations::Operation;
-pub(crate) use operations::PatchFailure;
+pub(crate) use operations::JsonPatchError;
+use operations::JsonPatchOperation;
 
-/// What upstream allows.
+/// The maximum number of operations in a JSON patch, as upstream has it.
 const OPERATIONS_MAX: usize = 10_000;
 
-const JSON: &str = "application/json-patch+json";
-const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const APPLY: &str = "application/apply-patch+yaml";
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
-/// A patch as it was sent.
+/// A parsed patch from a request body.
 #[derive(Debug)]
-pub(super) struct Patch {
-    form: Form,
-    /// Fields that are there twice.
+pub(super) struct ParsedPatch {
+    document: PatchDocument,
+    /// Duplicate fields, for field validation.
     problems: Vec<String>,
 }
 
+/// The content of a patch, by patch type.
 #[derive(Debug)]
-enum Form {
-    Json(Vec<Operation>),
-    Merge(Object),
-    Strategic(Object),
+enum PatchDocument {
+    Json(Vec<JsonPatchOperation>),
+    Merge(JsonObject),
+    Strategic(JsonObject),
 }
 
-/// A JSON patch that did not come from the client of the request.
+/// A JSON patch from an admission webhook or policy.
 #[derive(Debug)]
-pub(crate) struct JsonPatch(Vec<Operation>);
+pub(crate) struct JsonPatch(Vec<JsonPatchOperation>);
 
 impl JsonPatch {
-    /// What is wrong with it is said in Go's words.
+    /// Errors have the messages of Go's JSON decoder.
     pub(crate) fn parse(bytes: &[u8]) -> Result<JsonPatch, String> {
         let operations = operations::decode(bytes)?;
         if operations.len() > OPERATIONS_MAX {
@@ -63,36 +66,49 @@ impl JsonPatch {
         self.0.is_empty()
     }
 
-    /// What it makes of a document of a type, if it applies to it.
+    /// Applies the patch to a document of a schema type.
     pub(crate) fn apply(
         &self,
         table: &Table,
-        of: TypeId,
+        object_type: TypeId,
         document: Value,
-    ) -> Result<Value, PatchFailure> {
-        operations::apply(document, &self.0, &mut Speller::new(table, of))
+    ) -> Result<Value, JsonPatchError> {
+        operations::apply(
+            document,
+            &self.0,
+            &mut AliasResolver::new(table, object_type),
+        )
     }
 }
 
-pub(super) async fn patch_object(call: &Call<'_>, part: Part) -> Result<Reply, Status> {
-    if media_of(call.header(CONTENT_TYPE)) == APPLY {
-        return Err(Status::unsupported_media_type(&[JSON, MERGE, STRATEGIC]));
+pub(super) async fn patch_object(
+    context: &RequestContext<'_>,
+    part: ObjectPart,
+) -> Result<Reply, Status> {
+    if media_type(context.header(CONTENT_TYPE)) == APPLY_PATCH {
+        return Err(Status::unsupported_media_type(&[
+            JSON_PATCH,
+            MERGE_PATCH,
+            STRATEGIC_MERGE_PATCH,
+        ]));
     }
-    let options = WriteOptions::parse(call.query, "PatchOptions")?;
-    call.record_patch();
-    let key = call.key()?;
-    let edit = Apply {
-        call,
-        patch: Patch::parse(call.header(CONTENT_TYPE), &call.body),
+    let options = WriteOptions::parse(context.query, "PatchOptions")?;
+    context.audit_patch();
+    let key = context.key()?;
+    let update = PatchUpdate {
+        context,
+        patch: ParsedPatch::parse(context.header(CONTENT_TYPE), &context.body),
         part,
         dry_run: options.dry_run,
-        validation: call.validation(options.field_validation, part),
+        validation: context.effective_field_validation(options.field_validation, part),
     };
-    let written = call.change(&key, options.dry_run, &edit).await?;
-    render::written(call, written, options.dry_run)
+    let result = context
+        .guaranteed_update(&key, options.dry_run, &update)
+        .await?;
+    render::write_response(context, result, options.dry_run)
 }
 
-fn media_of(content_type: Option<&str>) -> &str {
+fn media_type(content_type: Option<&str>) -> &str {
     content_type
         .unwrap_or_default()
         .split(';')
@@ -101,16 +117,17 @@ fn media_of(content_type: Option<&str>) -> &str {
         .trim()
 }
 
-/// Whether a media type is one that patches have, here or upstream.
-pub(super) fn is_known(content_type: Option<&str>) -> bool {
-    [JSON, MERGE, STRATEGIC, APPLY].contains(&media_of(content_type))
+/// Whether a Content-Type is that of a patch, including apply patches.
+pub(super) fn is_patch_media_type(content_type: Option<&str>) -> bool {
+    [JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH]
+        .contains(&media_type(content_type))
 }
 
-impl Patch {
-    pub(super) fn parse(content_type: Option<&str>, body: &[u8]) -> Result<Patch, Status> {
+impl ParsedPatch {
+    pub(super) fn parse(content_type: Option<&str>, body: &[u8]) -> Result<ParsedPatch, Status> {
         let malformed = |text: String| Status::bad_request(format!("error decoding patch: {text}"));
-        match media_of(content_type) {
-            JSON => {
+        match media_type(content_type) {
+            JSON_PATCH => {
                 let operations = operations::decode(body).map_err(malformed)?;
                 if operations.len() > OPERATIONS_MAX {
                     return Err(Status::request_entity_too_large(format!(
@@ -118,101 +135,111 @@ impl Patch {
                         operations.len()
                     )));
                 }
-                Ok(Patch {
-                    form: Form::Json(operations),
+                Ok(ParsedPatch {
+                    document: PatchDocument::Json(operations),
                     problems: Vec::new(),
                 })
             }
-            MERGE if body.trim_ascii() == b"null" => Err(Status::bad_request("Invalid JSON Patch")),
-            MERGE => {
-                let decoded = rhumb_schema::decode_any(body, true)
+            MERGE_PATCH if body.trim_ascii() == b"null" => {
+                Err(Status::bad_request("Invalid JSON Patch"))
+            }
+            MERGE_PATCH => {
+                let decoded = rhumb_schema::decode_untyped(body, true)
                     .map_err(|error| malformed(error.to_string()))?;
-                Ok(Patch {
-                    form: Form::Merge(decoded.object),
+                Ok(ParsedPatch {
+                    document: PatchDocument::Merge(decoded.object),
                     problems: decoded.problems,
                 })
             }
-            STRATEGIC => {
-                let decoded = rhumb_schema::decode_any(body, true)
+            STRATEGIC_MERGE_PATCH => {
+                let decoded = rhumb_schema::decode_untyped(body, true)
                     .map_err(|error| Status::bad_request(error.to_string()))?;
-                Ok(Patch {
-                    form: Form::Strategic(decoded.object),
+                Ok(ParsedPatch {
+                    document: PatchDocument::Strategic(decoded.object),
                     problems: decoded.problems,
                 })
             }
-            _ => Err(Status::unsupported_media_type(&[JSON, MERGE, STRATEGIC])),
+            _ => Err(Status::unsupported_media_type(&[
+                JSON_PATCH,
+                MERGE_PATCH,
+                STRATEGIC_MERGE_PATCH,
+            ])),
         }
     }
 
-    /// What the patch makes of an object, both in the version of the request.
-    pub(super) fn outcome(
+    /// Applies the patch to an object and decodes the result, both in the version of the request.
+    pub(super) fn apply_and_decode(
         &self,
-        call: &Call<'_>,
-        expected: Expected<'_>,
-        before: Object,
+        context: &RequestContext<'_>,
+        expected: ExpectedType<'_>,
+        original: JsonObject,
         validation: FieldValidation,
-    ) -> Result<Object, Status> {
-        let known = known_problems(call, expected, &before, validation);
-        let patched = self.apply(call, expected, before)?;
+    ) -> Result<JsonObject, Status> {
+        let existing = existing_problems(context, expected, &original, validation);
+        let patched = self.apply(context, expected, original)?;
         let invalid = |text: String| {
             let mut errors = ErrorList::new();
             errors.push(Error::invalid(
                 &Path::new("patch"),
-                self.shown(&patched),
+                self.error_value(&patched),
                 text,
             ));
             Status::invalid(&GroupKind::new("", ""), "", &errors)
         };
         let json = patched.to_string();
-        let decoded = call
-            .decode_json(json.as_bytes(), expected, strictness(validation))
-            .map_err(|misfit| invalid(self.reason(misfit.into_text())))?;
-        call.tell(decoded.respelled);
+        let decoded = context
+            .decode_json(json.as_bytes(), expected, decode_options(validation))
+            .map_err(|failure| invalid(self.error_text(failure.into_message())))?;
+        context.warn_all(decoded.alias_warnings);
         let mut problems = [&self.problems[..], &decoded.problems].concat();
-        problems.retain(|problem| !known.contains(problem));
-        call.strictly(&problems, validation).map_err(invalid)?;
-        Ok(named(decoded.object, expected))
+        problems.retain(|problem| !existing.contains(problem));
+        context
+            .report_unknown_fields(&problems, validation)
+            .map_err(invalid)?;
+        Ok(with_type_meta(decoded.object, expected))
     }
 
     fn apply(
         &self,
-        call: &Call<'_>,
-        expected: Expected<'_>,
-        before: Object,
+        context: &RequestContext<'_>,
+        expected: ExpectedType<'_>,
+        original: JsonObject,
     ) -> Result<Value, Status> {
-        let table = call.api.table;
-        let mut speller = Speller::new(table, expected.schema);
-        let mut respelled = |patch: &Object| {
+        let table = context.state.table;
+        let mut alias_resolver = AliasResolver::new(table, expected.schema);
+        let mut resolve_aliases = |patch: &JsonObject| {
             let mut patch = patch.clone();
-            let done = speller.patch(&mut patch);
-            done.map_err(|error| Status::bad_request(error.to_string()))?;
+            let resolved = alias_resolver.resolve_patch(&mut patch);
+            resolved.map_err(|error| Status::bad_request(error.to_string()))?;
             Ok(patch)
         };
-        let patched = match &self.form {
-            Form::Json(operations) => {
-                operations::apply(Value::Object(before), operations, &mut speller)
-                    .map_err(|_| generic::generic(StatusCode::UNPROCESSABLE_ENTITY, ""))?
+        let patched = match &self.document {
+            PatchDocument::Json(operations) => {
+                operations::apply(Value::Object(original), operations, &mut alias_resolver)
+                    .map_err(|_| {
+                        generic_status::generic_status(StatusCode::UNPROCESSABLE_ENTITY, "")
+                    })?
             }
-            Form::Merge(merge) => {
-                let mut document = Value::Object(before);
-                json_patch::merge(&mut document, &Value::Object(respelled(merge)?));
+            PatchDocument::Merge(merge) => {
+                let mut document = Value::Object(original);
+                json_patch::merge(&mut document, &Value::Object(resolve_aliases(merge)?));
                 document
             }
-            Form::Strategic(strategic) => {
-                let patch = respelled(strategic)?;
-                rhumb_schema::strategic_merge(table, expected.schema, &before, patch)
+            PatchDocument::Strategic(strategic) => {
+                let patch = resolve_aliases(strategic)?;
+                rhumb_schema::strategic_merge(table, expected.schema, &original, patch)
                     .map(Value::Object)
                     .map_err(|error| Status::bad_request(error.to_string()))?
             }
         };
-        call.tell(speller.into_notes());
+        context.warn_all(alias_resolver.into_warnings());
         Ok(patched)
     }
 
-    /// What an error shows: the outcome, or the patch itself where upstream never has the outcome as JSON.
-    fn shown(&self, patched: &Value) -> String {
-        match &self.form {
-            Form::Strategic(strategic) => {
+    /// The invalid value for errors: the patched object, or for strategic merge patches the patch, as upstream has it.
+    fn error_value(&self, patched: &Value) -> String {
+        match &self.document {
+            PatchDocument::Strategic(strategic) => {
                 let mut text = String::new();
                 write_go_map(strategic, &mut text);
                 text
@@ -221,56 +248,58 @@ impl Patch {
         }
     }
 
-    /// Upstream reads the outcome of a strategic patch with other code, which has other words.
-    fn reason(&self, text: String) -> String {
-        let restored = match &self.form {
-            Form::Strategic(_) => restore_error(&text),
+    /// Upstream decodes the result of a strategic merge patch from unstructured data, with other error messages.
+    fn error_text(&self, text: String) -> String {
+        let original_operation = match &self.document {
+            PatchDocument::Strategic(_) => unstructured_error(&text),
             _ => None,
         };
-        restored.unwrap_or(text)
+        original_operation.unwrap_or(text)
     }
 }
 
-/// What a stored object has that is refused in new ones, as a server of another release may have written it. A patch
-/// that does not bring it is no worse for it.
-fn known_problems(
-    call: &Call<'_>,
-    expected: Expected<'_>,
-    before: &Object,
+/// Unknown fields that the stored object already has, as a server of another release may have written them. They do not
+/// fail a patch of a kind that rejects unknown fields.
+fn existing_problems(
+    context: &RequestContext<'_>,
+    expected: ExpectedType<'_>,
+    original: &JsonObject,
     validation: FieldValidation,
 ) -> Vec<String> {
-    if !matches!(validation, FieldValidation::Refuse(_)) {
+    if !matches!(validation, FieldValidation::ForcedStrict(_)) {
         return Vec::new();
     }
-    let json = Value::Object(before.clone()).to_string();
-    call.decode_json(json.as_bytes(), expected, strictness(validation))
+    let json = Value::Object(original.clone()).to_string();
+    context
+        .decode_json(json.as_bytes(), expected, decode_options(validation))
         .map_or_else(|_| Vec::new(), |decoded| decoded.problems)
 }
 
-/// From `json: cannot unmarshal string into Go struct field … of type []v1.Container`.
-fn restore_error(text: &str) -> Option<String> {
+/// Upstream's `FromUnstructured` error for a JSON error such as
+/// `json: cannot unmarshal string into Go struct field … of type []v1.Container`.
+fn unstructured_error(text: &str) -> Option<String> {
     let rest = text.strip_prefix("json: cannot unmarshal ")?;
-    let (found, rest) = rest.split_once(' ')?;
-    let (_, wanted) = rest.rsplit_once(" of type ")?;
-    let found = match found {
+    let (actual, rest) = rest.split_once(' ')?;
+    let (_, expected) = rest.rsplit_once(" of type ")?;
+    let actual = match actual {
         "object" => "map",
         "array" => "slice",
         "number" => "int64",
         other => other,
     };
-    if wanted.starts_with("[]") {
-        Some(format!("cannot restore slice from {found}"))
-    } else if wanted.starts_with("map[") {
-        Some(format!("cannot restore map from {found}"))
-    } else if wanted.contains('.') {
-        Some(format!("cannot restore struct from: {found}"))
+    if expected.starts_with("[]") {
+        Some(format!("cannot restore slice from {actual}"))
+    } else if expected.starts_with("map[") {
+        Some(format!("cannot restore map from {actual}"))
+    } else if expected.contains('.') {
+        Some(format!("cannot restore struct from: {actual}"))
     } else {
         None
     }
 }
 
-/// A map as Go's `%v` shows it.
-fn write_go_map(map: &Object, text: &mut String) {
+/// Formats a map as Go's `%v` does.
+fn write_go_map(map: &JsonObject, text: &mut String) {
     let mut fields: Vec<(&String, &Value)> = map.iter().collect();
     fields.sort_by_key(|(name, _)| *name);
     text.push_str("map[");
@@ -305,30 +334,32 @@ fn write_go_value(value: &Value, text: &mut String) {
     }
 }
 
-struct Apply<'a> {
-    call: &'a Call<'a>,
-    /// A patch that is none is only told of once there is something that it could be for.
-    patch: Result<Patch, Status>,
-    part: Part,
+/// Applies a patch to the current object.
+struct PatchUpdate<'a> {
+    context: &'a RequestContext<'a>,
+    /// A malformed patch is reported only after the object was found, as NotFound comes first.
+    patch: Result<ParsedPatch, Status>,
+    part: ObjectPart,
     dry_run: bool,
     validation: FieldValidation,
 }
 
 #[async_trait]
-impl Edit for Apply<'_> {
-    async fn edit(&self, current: &Current) -> Result<Change, Status> {
-        let call = self.call;
+impl ObjectUpdate for PatchUpdate<'_> {
+    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status> {
+        let context = self.context;
         let patch = self.patch.as_ref().map_err(Clone::clone)?;
-        let mut before = current.object.clone();
-        call.to_served(&mut before);
-        let mut new = patch.outcome(call, call.expected(), before, self.validation)?;
-        place_in_namespace(call, &mut new)?;
-        check_name(call, &new)?;
-        call.to_stored(&mut new)?;
-        update_to(call, current, new, self.part, self.dry_run).await
+        let mut original = current.object.clone();
+        context.convert_to_served(&mut original);
+        let mut new =
+            patch.apply_and_decode(context, context.expected_type(), original, self.validation)?;
+        ensure_request_namespace(context, &mut new)?;
+        check_name(context, &new)?;
+        context.convert_to_stored(&mut new)?;
+        propose_update(context, current, new, self.part, self.dry_run).await
     }
 
-    /// The patch may name a version; then the check of it is final anyway.
+    /// A resourceVersion in the patch is checked against the current object on each attempt, so retrying is safe.
     fn is_conditional(&self) -> bool {
         false
     }
@@ -340,7 +371,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn patches_are_shown_as_go_shows_maps() {
+    fn patches_are_formatted_like_go_maps() {
         let Value::Object(map) = json!({"b": [1, "x", null], "a": {"c": true}}) else {
             return;
         };
@@ -350,27 +381,27 @@ mod tests {
     }
 
     #[test]
-    fn bodies_that_are_no_patches_are_refused_in_gos_words() {
+    fn malformed_patch_bodies_get_gos_errors() {
         for (media, body, expect) in [
             (
-                MERGE,
+                MERGE_PATCH,
                 "{",
                 "error decoding patch: unexpected end of JSON input",
             ),
             (
-                MERGE,
+                MERGE_PATCH,
                 "[]",
                 "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
             ),
-            (MERGE, "null", "Invalid JSON Patch"),
-            (STRATEGIC, "[", "unexpected end of JSON input"),
+            (MERGE_PATCH, "null", "Invalid JSON Patch"),
+            (STRATEGIC_MERGE_PATCH, "[", "unexpected end of JSON input"),
             (
-                JSON,
+                JSON_PATCH,
                 "[",
                 "error decoding patch: unexpected end of JSON input",
             ),
         ] {
-            let status = Patch::parse(Some(media), body.as_bytes()).unwrap_err();
+            let status = ParsedPatch::parse(Some(media), body.as_bytes()).unwrap_err();
             assert_eq!(status.message, expect, "{media} {body}");
         }
     }

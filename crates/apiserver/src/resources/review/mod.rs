@@ -1,43 +1,44 @@
-//! Questions that are asked by creating an object: who am I, whose token is this, may they do that.
+//! Review resources: virtual resources that answer a POST and are never stored (TokenReview, SelfSubjectReview,
+//! SubjectAccessReview and its variants).
 
-mod access;
-mod token;
+mod access_review;
+mod token_review;
 
 use http::StatusCode;
 use rhumb_meta::Status;
 use serde_json::{Value, json};
 
-use super::create::place_in_namespace;
-use super::{Call, render};
+use super::create::ensure_request_namespace;
+use super::{RequestContext, render};
 use crate::admission::Operation;
 use crate::http::Reply;
-use crate::objects::Metadata;
+use crate::objects::ObjectMetadata;
 use crate::request::WriteOptions;
 
-/// The answer to a review; `None` if the kind is none.
-pub(super) async fn answer(call: &Call<'_>) -> Option<Result<Reply, Status>> {
-    let review = match &*call.resource.kind.name {
+/// Handles a POST of a review; `None` if the kind is not a review.
+pub(super) async fn dispatch(context: &RequestContext<'_>) -> Option<Result<Reply, Status>> {
+    let review = match &*context.resource.kind.name {
         "SelfSubjectReview" => self_subject,
-        "TokenReview" => token::review,
-        "SubjectAccessReview" => access::subject,
-        "LocalSubjectAccessReview" => access::local_subject,
-        "SelfSubjectAccessReview" => access::self_subject,
-        "SelfSubjectRulesReview" => access::self_rules,
+        "TokenReview" => token_review::review,
+        "SubjectAccessReview" => access_review::subject,
+        "LocalSubjectAccessReview" => access_review::local_subject,
+        "SelfSubjectAccessReview" => access_review::self_subject,
+        "SelfSubjectRulesReview" => access_review::self_rules,
         _ => return None,
     };
-    Some(run(call, review).await)
+    Some(run_review(context, review).await)
 }
 
-/// Fills in the status of a review. Its answer is the review itself.
-async fn run(
-    call: &Call<'_>,
-    review: fn(&Call<'_>, &mut Value) -> Result<(), Status>,
+/// Decodes and admits a review, fills in its status, and returns it.
+async fn run_review(
+    context: &RequestContext<'_>,
+    review: fn(&RequestContext<'_>, &mut Value) -> Result<(), Status>,
 ) -> Result<Reply, Status> {
-    let options = WriteOptions::parse(call.query, "CreateOptions")?;
-    let mut object = call.decode(call.expected(), options.field_validation)?;
-    place_in_namespace(call, &mut object)?;
-    let attributes = call.attributes(Operation::Create, None, options.dry_run);
-    let chain = &call.api.admission;
+    let options = WriteOptions::parse(context.query, "CreateOptions")?;
+    let mut object = context.decode(context.expected_type(), options.field_validation)?;
+    ensure_request_namespace(context, &mut object)?;
+    let attributes = context.admission_attributes(Operation::Create, None, options.dry_run);
+    let chain = &context.state.admission;
     chain.admit(&attributes, Some(&mut object)).await?;
     let has_metadata = object
         .metadata()
@@ -46,12 +47,12 @@ async fn run(
     if !has_metadata {
         object["metadata"] = json!({});
     }
-    review(call, &mut object)?;
-    render::value(call, StatusCode::CREATED, &object)
+    review(context, &mut object)?;
+    render::value_response(context, StatusCode::CREATED, &object)
 }
 
-fn self_subject(call: &Call<'_>, review: &mut Value) -> Result<(), Status> {
-    review["metadata"]["creationTimestamp"] = call.now.rfc3339().to_string().into();
-    review["status"] = json!({"userInfo": call.user});
+fn self_subject(context: &RequestContext<'_>, review: &mut Value) -> Result<(), Status> {
+    review["metadata"]["creationTimestamp"] = context.now.rfc3339().to_string().into();
+    review["status"] = json!({"userInfo": context.user});
     Ok(())
 }

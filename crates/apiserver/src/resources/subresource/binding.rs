@@ -1,70 +1,77 @@
-//! A pod gets its node.
+//! The `binding` subresource of pods, and the legacy `bindings` resource: assigns a pod to a node.
 
 use async_trait::async_trait;
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, ObjectKey, Status};
 use serde_json::Value;
 
-use super::conditions::{self, status_of};
+use super::conditions::{self, status_mut};
 use crate::admission::Operation;
 use crate::http::Reply;
-use crate::objects::{Metadata, MetadataMut};
+use crate::objects::{ObjectMetadata, ObjectMetadataMut};
 use crate::request::WriteOptions;
-use crate::resources::codec::Expected;
-use crate::resources::create::place_in_namespace;
-use crate::resources::write::{Change, Current, Edit};
-use crate::resources::{Call, Claim};
+use crate::resources::codec::ExpectedType;
+use crate::resources::create::ensure_request_namespace;
+use crate::resources::write::{ObjectUpdate, ProposedWrite, StoredObject};
+use crate::resources::{AllocationHold, RequestContext};
 
 const KIND: &str = "Binding";
 
 /// POST to `pods/<name>/binding`.
-pub(super) async fn bind(call: &Call<'_>) -> Result<Reply, Status> {
-    bind_pod(call, call, call.name()).await
+pub(super) async fn bind(context: &RequestContext<'_>) -> Result<Reply, Status> {
+    bind_pod(context, context, context.name()).await
 }
 
-/// POST to `bindings`: the pod is the one that the binding is named after.
-pub(crate) async fn bind_collection(call: &Call<'_>) -> Result<Reply, Status> {
-    let options = WriteOptions::parse(call.query, "CreateOptions")?;
-    let binding = call.decode(call.expected(), options.field_validation)?;
-    let on_pods = call.on("", "pods").ok_or_else(|| call.not_found())?;
-    bind_pod(call, &on_pods, binding.name()).await
+/// POST to `bindings`: the binding has the name of the pod.
+pub(crate) async fn bind_collection(context: &RequestContext<'_>) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(context.query, "CreateOptions")?;
+    let binding = context.decode(context.expected_type(), options.field_validation)?;
+    let on_pods = context
+        .for_resource("", "pods")
+        .ok_or_else(|| context.not_found())?;
+    bind_pod(context, &on_pods, binding.name()).await
 }
 
-/// `asked` is the request as it came: admission sees that one.
-async fn bind_pod(asked: &Call<'_>, call: &Call<'_>, name: &str) -> Result<Reply, Status> {
-    let options = WriteOptions::parse(call.query, "CreateOptions")?;
-    let expected = Expected {
+/// Binds a pod. `original` is the request as received, which admission sees.
+async fn bind_pod(
+    original: &RequestContext<'_>,
+    context: &RequestContext<'_>,
+    name: &str,
+) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(context.query, "CreateOptions")?;
+    let expected = ExpectedType {
         api_version: "v1",
         kind: KIND,
-        schema: call.api.type_named("io.k8s.api.core.v1.Binding")?,
+        schema: context.state.schema_type("io.k8s.api.core.v1.Binding")?,
     };
-    let mut binding = call.decode(expected, options.field_validation)?;
+    let mut binding = context.decode(expected, options.field_validation)?;
     if binding.name() != name {
         return Err(Status::bad_request(
             "name in URL does not match name in Binding object",
         ));
     }
-    place_in_namespace(call, &mut binding)?;
-    let attributes = asked.attributes(Operation::Create, None, options.dry_run);
-    let chain = &call.api.admission;
+    ensure_request_namespace(context, &mut binding)?;
+    let attributes = original.admission_attributes(Operation::Create, None, options.dry_run);
+    let chain = &context.state.admission;
     chain.mutate(&attributes, Some(&mut binding)).await?;
-    check(&binding, name)?;
+    validate_binding(&binding, name)?;
     chain.validate(&attributes, Some(&binding)).await?;
-    let key = ObjectKey::new(call.namespace(), name).map_err(|_| call.not_found())?;
-    call.change(
-        &key,
-        options.dry_run,
-        &Bind {
-            call,
-            binding: &binding,
-        },
-    )
-    .await?;
-    super::created(call)
+    let key = ObjectKey::new(context.namespace(), name).map_err(|_| context.not_found())?;
+    context
+        .guaranteed_update(
+            &key,
+            options.dry_run,
+            &BindingUpdate {
+                context,
+                binding: &binding,
+            },
+        )
+        .await?;
+    super::created_status(context)
 }
 
-fn node_of(binding: &Object) -> &str {
+fn target_node(binding: &JsonObject) -> &str {
     binding
         .get("target")
         .and_then(|target| target.get("name"))
@@ -72,7 +79,7 @@ fn node_of(binding: &Object) -> &str {
         .unwrap_or_default()
 }
 
-fn check(binding: &Object, name: &str) -> Result<(), Status> {
+fn validate_binding(binding: &JsonObject, name: &str) -> Result<(), Status> {
     let mut errors = ErrorList::new();
     let kind = binding
         .get("target")
@@ -86,7 +93,7 @@ fn check(binding: &Object, name: &str) -> Result<(), Status> {
             &["Node", "<empty>"],
         ));
     }
-    if node_of(binding).is_empty() {
+    if target_node(binding).is_empty() {
         errors.push(Error::required(&Path::new("target.name"), ""));
     }
     if errors.is_empty() {
@@ -95,14 +102,15 @@ fn check(binding: &Object, name: &str) -> Result<(), Status> {
     Err(Status::invalid(&GroupKind::new("", KIND), name, &errors))
 }
 
-struct Bind<'a> {
-    call: &'a Call<'a>,
-    binding: &'a Object,
+/// Sets the node of a pod.
+struct BindingUpdate<'a> {
+    context: &'a RequestContext<'a>,
+    binding: &'a JsonObject,
 }
 
 #[async_trait]
-impl Edit for Bind<'_> {
-    async fn edit(&self, current: &Current) -> Result<Change, Status> {
+impl ObjectUpdate for BindingUpdate<'_> {
+    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status> {
         let mut pod = current.object.clone();
         let conflict = |message: String| {
             Status::conflict(
@@ -160,7 +168,7 @@ impl Edit for Bind<'_> {
             )));
         }
         self.assign(&mut pod, spec)?;
-        Ok(Change::Put(pod, Claim::default()))
+        Ok(ProposedWrite::Put(pod, AllocationHold::default()))
     }
 
     fn is_conditional(&self) -> bool {
@@ -168,12 +176,12 @@ impl Edit for Bind<'_> {
     }
 }
 
-impl Bind<'_> {
-    /// Upstream says this in the words of its store.
-    fn precondition_failed(&self, pod: &Object, message: std::fmt::Arguments<'_>) -> Status {
+impl BindingUpdate<'_> {
+    /// Upstream returns the error of its storage layer here.
+    fn precondition_failed(&self, pod: &JsonObject, message: std::fmt::Arguments<'_>) -> Status {
         let (namespace, name) = (pod.namespace(), pod.name());
         Status::conflict(
-            &self.call.resource.group_resource,
+            &self.context.resource.group_resource,
             name,
             format_args!(
                 "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: {message}"
@@ -181,29 +189,29 @@ impl Bind<'_> {
         )
     }
 
-    fn assign(&self, pod: &mut Object, mut spec: Object) -> Result<(), Status> {
-        spec.insert("nodeName".into(), node_of(self.binding).into());
+    fn assign(&self, pod: &mut JsonObject, mut spec: JsonObject) -> Result<(), Status> {
+        spec.insert("nodeName".into(), target_node(self.binding).into());
         pod.insert("spec".into(), Value::Object(spec));
-        // What the scheduler notes on a binding goes to the pod.
+        // Labels and annotations of the binding are copied to the pod.
         for map in ["annotations", "labels"] {
-            let notes = self
+            let entries = self
                 .binding
                 .metadata()
                 .and_then(|metadata| metadata.get(map))
                 .and_then(Value::as_object);
-            for (key, value) in notes.into_iter().flatten() {
+            for (key, value) in entries.into_iter().flatten() {
                 pod.edit_metadata(|metadata| {
                     let entry = metadata
                         .entry(map)
-                        .or_insert_with(|| Value::Object(Object::new()));
+                        .or_insert_with(|| Value::Object(JsonObject::new()));
                     if let Value::Object(entries) = entry {
                         entries.insert(key.clone(), value.clone());
                     }
                 });
             }
         }
-        let scheduled = conditions::of_pod("PodScheduled", self.call.now);
-        conditions::put(status_of(pod)?, scheduled);
+        let scheduled = conditions::true_pod_condition("PodScheduled", self.context.now);
+        conditions::set_condition(status_mut(pod)?, scheduled);
         Ok(())
     }
 }

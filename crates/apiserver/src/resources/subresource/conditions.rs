@@ -1,17 +1,17 @@
-//! The status of an object that is stored, and the conditions in it.
+//! Sets conditions in the status of stored objects.
 
-use rhumb_api::{Object, fields};
+use rhumb_api::{JsonObject, fields};
 use rhumb_meta::Status;
 use serde_json::Value;
 
-/// The status, made if there is none. What others stored may hold anything there.
-pub(super) fn status_of(object: &mut Object) -> Result<&mut Object, Status> {
-    fields::object_at(object, "status")
+/// The status of an object, created if absent. Fails if another server stored something else than an object there.
+pub(super) fn status_mut(object: &mut JsonObject) -> Result<&mut JsonObject, Status> {
+    fields::object_or_insert(object, "status")
         .ok_or_else(|| Status::internal_error("the status of the stored object is not an object"))
 }
 
-/// Puts a condition in the place of the one of its type. One whose status stays has been so since then.
-pub(super) fn put(status: &mut Object, mut condition: Object) {
+/// Adds a condition, or replaces the one of its type. Keeps lastTransitionTime if the status does not change.
+pub(super) fn set_condition(status: &mut JsonObject, mut condition: JsonObject) {
     let mut conditions = match status.remove("conditions") {
         Some(Value::Array(conditions)) => conditions,
         _ => Vec::new(),
@@ -33,9 +33,9 @@ pub(super) fn put(status: &mut Object, mut condition: Object) {
     status.insert("conditions".into(), Value::Array(conditions));
 }
 
-/// The condition of a pod that holds from now on.
-pub(super) fn of_pod(kind: &str, now: rhumb_meta::Timestamp) -> Object {
-    let mut condition = Object::new();
+/// A pod condition of this type that is true as of now.
+pub(super) fn true_pod_condition(kind: &str, now: rhumb_meta::Timestamp) -> JsonObject {
+    let mut condition = JsonObject::new();
     condition.insert("type".into(), kind.into());
     condition.insert("status".into(), "True".into());
     condition.insert("lastProbeTime".into(), Value::Null);
@@ -54,11 +54,11 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn a_condition_has_been_so_since_its_status_changed() {
+    fn last_transition_time_changes_only_with_the_status() {
         let check = |conditions: Value, expect: Value| {
             let mut status = object(json!({"conditions": conditions}));
             let new = json!({"type": "A", "status": "True", "lastTransitionTime": "now"});
-            put(&mut status, object(new));
+            set_condition(&mut status, object(new));
             assert_eq!(status["conditions"], expect);
         };
         let now = json!({"type": "A", "status": "True", "lastTransitionTime": "now"});

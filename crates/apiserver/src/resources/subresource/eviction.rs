@@ -1,151 +1,161 @@
-//! A pod is asked to leave, as far as its disruption budgets allow.
+//! The `eviction` subresource of pods: deletes a pod if its PodDisruptionBudget allows (upstream:
+//! `pkg/registry/core/pod/storage/eviction.go`).
 
 use async_trait::async_trait;
-use rhumb_api::Object;
+use rhumb_api::JsonObject;
 use rhumb_meta::{ObjectKey, Status};
 use serde_json::Value;
 
-use super::budget::{self, Leave};
-use super::conditions::{self, status_of};
+use super::conditions::{self, status_mut};
+use super::disruption_budget::{self, EvictionGrant};
 use crate::admission::Operation;
 use crate::http::Reply;
-use crate::objects::Metadata;
+use crate::objects::ObjectMetadata;
 use crate::request::{DeleteOptions, WriteOptions};
-use crate::resources::codec::Expected;
-use crate::resources::create::place_in_namespace;
-use crate::resources::delete::{Admission, check_preconditions, delete_key};
-use crate::resources::write::{ATTEMPTS_MAX, Change, Current, Edit};
-use crate::resources::{Call, Claim};
+use crate::resources::codec::ExpectedType;
+use crate::resources::create::ensure_request_namespace;
+use crate::resources::delete::{DeletionAdmission, check_preconditions, delete_object};
+use crate::resources::write::{ObjectUpdate, ProposedWrite, StoredObject, WRITE_ATTEMPTS_MAX};
+use crate::resources::{AllocationHold, RequestContext};
 
 const API_VERSION: &str = "policy/v1";
 const KIND: &str = "Eviction";
 
-pub(super) async fn evict(call: &Call<'_>) -> Result<Reply, Status> {
-    let write = WriteOptions::parse(call.query, "CreateOptions")?;
-    let expected = Expected {
+pub(super) async fn evict(context: &RequestContext<'_>) -> Result<Reply, Status> {
+    let write = WriteOptions::parse(context.query, "CreateOptions")?;
+    let expected = ExpectedType {
         api_version: API_VERSION,
         kind: KIND,
-        schema: call.api.type_named("io.k8s.api.policy.v1.Eviction")?,
+        schema: context.state.schema_type("io.k8s.api.policy.v1.Eviction")?,
     };
-    let mut eviction = call.decode(expected, write.field_validation)?;
-    if !eviction.name().is_empty() && eviction.name() != call.name() {
+    let mut eviction = context.decode(expected, write.field_validation)?;
+    if !eviction.name().is_empty() && eviction.name() != context.name() {
         return Err(Status::bad_request(
             "name in URL does not match name in Eviction object",
         ));
     }
-    place_in_namespace(call, &mut eviction)?;
-    let attributes = call.attributes(Operation::Create, None, write.dry_run);
-    let chain = &call.api.admission;
+    ensure_request_namespace(context, &mut eviction)?;
+    let attributes = context.admission_attributes(Operation::Create, None, write.dry_run);
+    let chain = &context.state.admission;
     chain.admit(&attributes, Some(&mut eviction)).await?;
     let body = eviction
         .get("deleteOptions")
         .map(Value::to_string)
         .unwrap_or_default();
-    let mut options = DeleteOptions::parse(call.query, body.as_bytes())?;
+    let mut options = DeleteOptions::parse(context.query, body.as_bytes())?;
     options.dry_run |= write.dry_run;
-    let key = call.key()?;
-    let mut conflict = call.modified(key.name());
-    for _ in 0..ATTEMPTS_MAX {
-        match leave(call, &key, &options).await? {
-            Outcome::Left => return super::created(call),
-            Outcome::Changed(status) => conflict = status,
+    let key = context.key()?;
+    let mut conflict = context.object_modified(key.name());
+    for _ in 0..WRITE_ATTEMPTS_MAX {
+        match try_evict(context, &key, &options).await? {
+            EvictionOutcome::Evicted => return super::created_status(context),
+            EvictionOutcome::PodChanged(status) => conflict = status,
         }
     }
     Err(conflict)
 }
 
-/// What became of a pod that was to leave.
-enum Outcome {
-    Left,
-    /// It is no longer as it was when it might leave, which must be looked at anew.
-    Changed(Status),
+/// The outcome of one attempt to evict a pod.
+enum EvictionOutcome {
+    Evicted,
+    /// The pod changed after the checks, which have to run again.
+    PodChanged(Status),
 }
 
-async fn leave(call: &Call<'_>, key: &ObjectKey, asked: &DeleteOptions) -> Result<Outcome, Status> {
-    let pod = call.current(key).await?;
-    if pod.object.is_deleting() || is_over(&pod.object) {
-        // Nothing that happens meanwhile makes it count again.
-        remove(call, key, asked.clone()).await?;
-        return Ok(Outcome::Left);
+/// One attempt: checks the pod and its budget, then deletes the pod.
+async fn try_evict(
+    context: &RequestContext<'_>,
+    key: &ObjectKey,
+    requested: &DeleteOptions,
+) -> Result<EvictionOutcome, Status> {
+    let pod = context.current_from_cache(key).await?;
+    if pod.object.is_deleting() || is_terminal(&pod.object) {
+        // Terminal and deleting pods do not count for a budget, and never will again.
+        mark_and_delete(context, key, requested.clone()).await?;
+        return Ok(EvictionOutcome::Evicted);
     }
-    // Whoever names a version means that one and no other.
-    let may_look_again = asked.precondition_resource_version.is_none();
-    let as_it_is = || {
-        let mut options = asked.clone();
+    // If the client specified a resourceVersion, a conflict is final.
+    let may_retry = requested.precondition_resource_version.is_none();
+    let if_unchanged = || {
+        let mut options = requested.clone();
         let version = &mut options.precondition_resource_version;
         version.get_or_insert_with(|| pod.revision.to_string());
         options
     };
     if phase(&pod.object) == Some("Pending") {
-        // It disturbs nobody. Should it come to run meanwhile, its budget must be asked after all.
-        return match remove(call, key, as_it_is()).await {
-            Err(status) if status.is_conflict() && may_look_again => Ok(Outcome::Changed(status)),
-            outcome => outcome.map(|()| Outcome::Left),
+        // A pending pod needs no budget. If it starts to run before its deletion, the budget has to be checked.
+        return match mark_and_delete(context, key, if_unchanged()).await {
+            Err(status) if status.is_conflict() && may_retry => {
+                Ok(EvictionOutcome::PodChanged(status))
+            }
+            outcome => outcome.map(|()| EvictionOutcome::Evicted),
         };
     }
-    match budget::ask(call, &pod.object, asked.dry_run).await? {
-        Leave::Given => {
-            let mut options = asked.clone();
+    match disruption_budget::check_and_decrement(context, &pod.object, requested.dry_run).await? {
+        EvictionGrant::Granted => {
+            let mut options = requested.clone();
             let uid = &mut options.precondition_uid;
             uid.get_or_insert_with(|| pod.object.uid().to_owned());
-            remove(call, key, options).await?;
+            mark_and_delete(context, key, options).await?;
         }
-        Leave::AsItIs(budget) => match remove(call, key, as_it_is()).await {
-            Err(status) if status.is_conflict() && may_look_again => {
-                return Err(budget::still_processed(&budget));
+        EvictionGrant::IfPodUnchanged(budget) => {
+            match mark_and_delete(context, key, if_unchanged()).await {
+                Err(status) if status.is_conflict() && may_retry => {
+                    return Err(disruption_budget::budget_still_processed(&budget));
+                }
+                outcome => outcome?,
             }
-            outcome => outcome?,
-        },
+        }
     }
-    Ok(Outcome::Left)
+    Ok(EvictionOutcome::Evicted)
 }
 
-fn is_over(pod: &Object) -> bool {
+fn is_terminal(pod: &JsonObject) -> bool {
     matches!(phase(pod), Some("Succeeded" | "Failed"))
 }
 
-fn phase(pod: &Object) -> Option<&str> {
+fn phase(pod: &JsonObject) -> Option<&str> {
     pod.get("status")?.get("phase")?.as_str()
 }
 
-/// Notes on the pod why it goes, then deletes it.
-async fn remove(
-    call: &Call<'_>,
+/// Sets the DisruptionTarget condition on the pod, then deletes it.
+async fn mark_and_delete(
+    context: &RequestContext<'_>,
     key: &ObjectKey,
     mut options: DeleteOptions,
 ) -> Result<(), Status> {
     if !options.dry_run {
-        let mark = Mark {
-            call,
+        let update = DisruptionTargetUpdate {
+            context,
             options: &options,
         };
-        let marked = call.change(key, false, &mark).await?;
-        // The version that was asked for is the one before the note.
+        let pod = context.guaranteed_update(key, false, &update).await?;
+        // The precondition was about the version before the condition was set.
         if let Some(version) = &mut options.precondition_resource_version {
-            *version = marked.object.resource_version().to_owned();
+            *version = pod.object.resource_version().to_owned();
         }
     }
-    delete_key(call, key, &options, Admission::Done)
+    delete_object(context, key, &options, DeletionAdmission::AlreadyAdmitted)
         .await
         .map(|_| ())
 }
 
-/// Says on a pod that it goes because it was asked to.
-struct Mark<'a> {
-    call: &'a Call<'a>,
+/// Sets the DisruptionTarget condition on a pod.
+struct DisruptionTargetUpdate<'a> {
+    context: &'a RequestContext<'a>,
     options: &'a DeleteOptions,
 }
 
 #[async_trait]
-impl Edit for Mark<'_> {
-    async fn edit(&self, current: &Current) -> Result<Change, Status> {
-        check_preconditions(self.call, self.options, current)?;
+impl ObjectUpdate for DisruptionTargetUpdate<'_> {
+    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status> {
+        check_preconditions(self.context, self.options, current)?;
         let mut pod = current.object.clone();
-        let mut condition = conditions::of_pod("DisruptionTarget", self.call.now);
+        let mut condition = conditions::true_pod_condition("DisruptionTarget", self.context.now);
         condition.insert("reason".into(), "EvictionByEvictionAPI".into());
         condition.insert("message".into(), "Eviction API: evicting".into());
-        conditions::put(status_of(&mut pod)?, condition);
-        Ok(Change::Put(pod, Claim::default()))
+        conditions::set_condition(status_mut(&mut pod)?, condition);
+        Ok(ProposedWrite::Put(pod, AllocationHold::default()))
     }
 
     fn is_conditional(&self) -> bool {

@@ -1,62 +1,78 @@
-//! What is asked of a part of an object, or of something beside it. One file for each that is more than a part.
+//! Subresources. Those that are a part of the object, such as `status`, are get, update and patch on that part; each of
+//! the others has a file here.
 
 mod binding;
-mod budget;
 mod conditions;
+mod disruption_budget;
 mod eviction;
-mod node;
+mod node_connect;
 mod scale;
-mod token;
+mod token_request;
 
 use http::StatusCode;
 use rhumb_api::SubresourceKind;
 use rhumb_meta::Status;
 
-use super::prepare::Part;
-use super::{Call, get, patch, render, update};
+use super::prepare::ObjectPart;
+use super::{RequestContext, get, patch, render, update};
 use crate::http::Reply;
 
 pub(super) use binding::bind_collection;
 
-/// The answer of a subresource.
-pub(super) async fn answer(call: &Call<'_>, kind: SubresourceKind) -> Result<Reply, Status> {
+/// Runs the verb on a subresource.
+pub(super) async fn dispatch(
+    context: &RequestContext<'_>,
+    kind: SubresourceKind,
+) -> Result<Reply, Status> {
     match kind {
-        SubresourceKind::Status => part(call, Part::Status).await,
-        SubresourceKind::Approval => part(call, Part::Own("approval")).await,
-        SubresourceKind::EphemeralContainers => part(call, Part::Own("ephemeralcontainers")).await,
-        SubresourceKind::Resize => part(call, Part::Own("resize")).await,
-        SubresourceKind::Finalize => part(call, Part::Own("finalize")).await,
+        SubresourceKind::Status => serve_object_part(context, ObjectPart::Status).await,
+        SubresourceKind::Approval => {
+            serve_object_part(context, ObjectPart::Subresource("approval")).await
+        }
+        SubresourceKind::EphemeralContainers => {
+            serve_object_part(context, ObjectPart::Subresource("ephemeralcontainers")).await
+        }
+        SubresourceKind::Resize => {
+            serve_object_part(context, ObjectPart::Subresource("resize")).await
+        }
+        SubresourceKind::Finalize => {
+            serve_object_part(context, ObjectPart::Subresource("finalize")).await
+        }
         SubresourceKind::Scale {
             replicas,
             status_replicas,
             selector,
         } => {
-            let paths = scale::Paths {
+            let paths = scale::ScalePaths {
                 replicas,
                 status_replicas,
                 selector,
             };
-            scale::answer(call, paths).await
+            scale::serve_scale(context, paths).await
         }
-        SubresourceKind::Binding => binding::bind(call).await,
-        SubresourceKind::Eviction => eviction::evict(call).await,
-        SubresourceKind::Token => token::create(call).await,
-        SubresourceKind::Node => node::answer(call).await,
+        SubresourceKind::Binding => binding::bind(context).await,
+        SubresourceKind::Eviction => eviction::evict(context).await,
+        SubresourceKind::Token => token_request::create_token(context).await,
+        SubresourceKind::NodeProxied => node_connect::connect(context).await,
     }
 }
 
-/// The answer to what was done and shows nothing.
-fn created(call: &Call<'_>) -> Result<Reply, Status> {
+/// A Status with code 201, the response of binding and eviction.
+fn created_status(context: &RequestContext<'_>) -> Result<Reply, Status> {
     let mut status = Status::success(None);
     status.code = StatusCode::CREATED.as_u16().into();
     let status = serde_json::to_value(status).map_err(Status::internal_error)?;
-    render::value(call, StatusCode::CREATED, &status)
+    render::value_response(context, StatusCode::CREATED, &status)
 }
 
-async fn part(call: &Call<'_>, part: Part) -> Result<Reply, Status> {
-    match call.verb {
-        "update" => update::update(call, part).await,
-        "patch" => patch::patch_object(call, part).await,
-        _ => get::get(call).await,
+/// Get, update or patch of a subresource that is a part of the object.
+async fn serve_object_part(
+    context: &RequestContext<'_>,
+    part: ObjectPart,
+) -> Result<Reply, Status> {
+    match context.verb {
+        "update" => update::update(context, part).await,
+        "patch" => patch::patch_object(context, part).await,
+        _ => get::get(context).await,
     }
 }

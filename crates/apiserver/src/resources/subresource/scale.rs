@@ -1,83 +1,90 @@
-//! How many replicas, for whoever knows only that.
+//! The `scale` subresource: presents a workload as an autoscaling/v1 Scale.
 
 use async_trait::async_trait;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use rhumb_api::{Object, fields};
+use rhumb_api::{JsonObject, fields};
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, LabelSelector, Status};
 use serde_json::{Map, Value, json};
 
 use crate::admission::Operation;
 use crate::http::Reply;
-use crate::objects::{Metadata, MetadataMut};
+use crate::objects::{ObjectMetadata, ObjectMetadataMut};
 use crate::request::{FieldValidation, WriteOptions};
-use crate::resources::codec::Expected;
-use crate::resources::patch::Patch;
-use crate::resources::prepare::Part;
-use crate::resources::update::{check_uid, check_version, update_to};
-use crate::resources::write::{Change, Current, Edit};
-use crate::resources::{Call, render};
+use crate::resources::codec::ExpectedType;
+use crate::resources::patch::ParsedPatch;
+use crate::resources::prepare::ObjectPart;
+use crate::resources::update::{check_resource_version, check_uid, propose_update};
+use crate::resources::write::{ObjectUpdate, ProposedWrite, StoredObject};
+use crate::resources::{RequestContext, render};
 
 const API_VERSION: &str = "autoscaling/v1";
 const KIND: &str = "Scale";
 
-/// Where an object keeps what a Scale shows.
+/// The field paths of an object that a Scale maps to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Paths {
+pub(super) struct ScalePaths {
     pub(super) replicas: &'static str,
     pub(super) status_replicas: &'static str,
     pub(super) selector: &'static str,
 }
 
-pub(super) async fn answer(call: &Call<'_>, paths: Paths) -> Result<Reply, Status> {
-    let key = call.key()?;
-    let expected = Expected {
+pub(super) async fn serve_scale(
+    context: &RequestContext<'_>,
+    paths: ScalePaths,
+) -> Result<Reply, Status> {
+    let key = context.key()?;
+    let expected = ExpectedType {
         api_version: API_VERSION,
         kind: KIND,
-        schema: call.api.type_named("io.k8s.api.autoscaling.v1.Scale")?,
+        schema: context
+            .state
+            .schema_type("io.k8s.api.autoscaling.v1.Scale")?,
     };
-    let (options, wanted) = match call.verb {
+    let (options, requested) = match context.verb {
         "update" => {
-            let options = WriteOptions::parse(call.query, "UpdateOptions")?;
-            let scale = call.decode(expected, options.field_validation)?;
-            (options, Wanted::Scale(scale))
+            let options = WriteOptions::parse(context.query, "UpdateOptions")?;
+            let scale = context.decode(expected, options.field_validation)?;
+            (options, RequestedScale::Replace(scale))
         }
         "patch" => {
-            call.record_patch();
-            let patch = Patch::parse(call.header(CONTENT_TYPE), &call.body)?;
+            context.audit_patch();
+            let patch = ParsedPatch::parse(context.header(CONTENT_TYPE), &context.body)?;
             (
-                WriteOptions::parse(call.query, "PatchOptions")?,
-                Wanted::Patch(patch),
+                WriteOptions::parse(context.query, "PatchOptions")?,
+                RequestedScale::Patch(patch),
             )
         }
         _ => {
-            let current = call.current(&key).await?;
-            return render::value(
-                call,
+            let current = context.current_from_cache(&key).await?;
+            return render::value_response(
+                context,
                 StatusCode::OK,
-                &Value::Object(scale_of(&current.object, paths)),
+                &Value::Object(scale_from_object(&current.object, paths)),
             );
         }
     };
-    let edit = Rescale {
-        call,
+    let update = ScaleUpdate {
+        context,
         paths,
-        wanted,
+        requested,
         expected,
         validation: options.field_validation,
         dry_run: options.dry_run,
     };
-    let written = call.change(&key, options.dry_run, &edit).await?;
-    render::value(
-        call,
+    let result = context
+        .guaranteed_update(&key, options.dry_run, &update)
+        .await?;
+    render::value_response(
+        context,
         StatusCode::OK,
-        &Value::Object(scale_of(&written.object, paths)),
+        &Value::Object(scale_from_object(&result.object, paths)),
     )
 }
 
-/// What an object looks like to whoever scales it.
-fn scale_of(object: &Object, paths: Paths) -> Object {
+/// The Scale of an object.
+fn scale_from_object(object: &JsonObject, paths: ScalePaths) -> JsonObject {
     let metadata: Map<String, Value> = [
         "name",
         "namespace",
@@ -110,11 +117,11 @@ fn scale_of(object: &Object, paths: Paths) -> Object {
     });
     match scale {
         Value::Object(scale) => scale,
-        _ => Object::new(),
+        _ => JsonObject::new(),
     }
 }
 
-/// A selector as queries write it, be it a LabelSelector or the plain map of old kinds.
+/// A selector in query syntax, from a LabelSelector or the plain map of ReplicationController.
 fn selector_text(selector: &Value) -> String {
     let is_plain = selector
         .as_object()
@@ -135,57 +142,69 @@ fn selector_text(selector: &Value) -> String {
         .unwrap_or_default()
 }
 
-enum Wanted {
-    Scale(Object),
-    Patch(Patch),
+/// The requested scale: a whole Scale (update) or a patch.
+enum RequestedScale {
+    Replace(JsonObject),
+    Patch(ParsedPatch),
 }
 
-struct Rescale<'a> {
-    call: &'a Call<'a>,
-    paths: Paths,
-    wanted: Wanted,
-    expected: Expected<'a>,
+/// Updates the replicas of an object from a Scale.
+struct ScaleUpdate<'a> {
+    context: &'a RequestContext<'a>,
+    paths: ScalePaths,
+    requested: RequestedScale,
+    expected: ExpectedType<'a>,
     validation: FieldValidation,
     dry_run: bool,
 }
 
 #[async_trait]
-impl Edit for Rescale<'_> {
-    async fn edit(&self, current: &Current) -> Result<Change, Status> {
-        let before = scale_of(&current.object, self.paths);
-        let mut scale = match &self.wanted {
-            Wanted::Scale(scale) => scale.clone(),
-            Wanted::Patch(patch) => {
-                patch.outcome(self.call, self.expected, before.clone(), self.validation)?
-            }
+impl ObjectUpdate for ScaleUpdate<'_> {
+    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status> {
+        let old_scale = scale_from_object(&current.object, self.paths);
+        let mut scale = match &self.requested {
+            RequestedScale::Replace(scale) => scale.clone(),
+            RequestedScale::Patch(patch) => patch.apply_and_decode(
+                self.context,
+                self.expected,
+                old_scale.clone(),
+                self.validation,
+            )?,
         };
-        let attributes = self
-            .call
-            .attributes(Operation::Update, Some(&before), self.dry_run);
-        let chain = &self.call.api.admission;
+        let attributes =
+            self.context
+                .admission_attributes(Operation::Update, Some(&old_scale), self.dry_run);
+        let chain = &self.context.state.admission;
         chain.mutate(&attributes, Some(&mut scale)).await?;
-        check_scale(self.call, &scale)?;
-        check_uid(self.call, current, &scale)?;
-        check_version(self.call, current, &scale)?;
+        check_scale(self.context, &scale)?;
+        check_uid(self.context, current, &scale)?;
+        check_resource_version(self.context, current, &scale)?;
         let replicas = fields::int(&scale, "spec.replicas").unwrap_or(0);
         let mut new = current.object.clone();
         fields::set(&mut new, self.paths.replicas, replicas);
         new.set_meta("resourceVersion", current.revision.to_string());
         chain.validate(&attributes, Some(&scale)).await?;
-        update_to(self.call, current, new, Part::Admitted, self.dry_run).await
+        propose_update(
+            self.context,
+            current,
+            new,
+            ObjectPart::AlreadyAdmitted,
+            self.dry_run,
+        )
+        .await
     }
 
     fn is_conditional(&self) -> bool {
-        matches!(&self.wanted, Wanted::Scale(scale) if !scale.resource_version().is_empty())
+        matches!(&self.requested, RequestedScale::Replace(scale) if !scale.resource_version().is_empty())
     }
 }
 
-fn check_scale(call: &Call<'_>, scale: &Object) -> Result<(), Status> {
-    if scale.name() != call.name() {
+fn check_scale(context: &RequestContext<'_>, scale: &JsonObject) -> Result<(), Status> {
+    if scale.name() != context.name() {
         return Err(Status::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({})",
             scale.name(),
-            call.name()
+            context.name()
         )));
     }
     let replicas = fields::int(scale, "spec.replicas").unwrap_or(0);

@@ -1,15 +1,17 @@
-mod creating;
-mod ending;
+//! Tests of the verbs through the request pipeline, on an embedded store.
+
+mod create_responses;
 mod eviction;
-mod foreign;
+mod foreign_encodings;
+mod list_and_watch;
+mod namespace_guards;
 mod network_policies;
-mod premises;
-mod reading;
+mod shutdown;
 
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::testing::{Server, Setup};
+use crate::testing::{TestServer, TestServerOptions};
 
 const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -31,29 +33,29 @@ fn workload(kind: &str) -> Value {
     })
 }
 
-async fn server() -> (tempfile::TempDir, Server) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::open(directory.path(), Setup::default()).await;
+async fn server() -> (tempfile::TempDir, TestServer) {
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
     (directory, server)
 }
 
 #[tokio::test]
-async fn what_says_the_same_in_other_words_is_not_written() {
+async fn a_semantically_equal_update_is_not_written() {
     let (_directory, server) = server().await;
     for (path, kind) in [(DAEMON_SETS, "DaemonSet"), (DEPLOYMENTS, "Deployment")] {
-        let (code, made) = server.create(path, workload(kind)).await;
-        assert_eq!(code, 201, "{made}");
-        let (code, put) = server
-            .ask(Method::PUT, &format!("{path}/w"), workload(kind))
+        let (code, created) = server.create(path, workload(kind)).await;
+        assert_eq!(code, 201, "{created}");
+        let (code, updated) = server
+            .request(Method::PUT, &format!("{path}/w"), workload(kind))
             .await;
-        assert_eq!(code, 200, "{put}");
-        assert_eq!(put["metadata"], made["metadata"]);
+        assert_eq!(code, 200, "{updated}");
+        assert_eq!(updated["metadata"], created["metadata"]);
     }
     server.close().await;
 }
 
 #[tokio::test]
-async fn a_status_update_may_change_metadata_that_its_kind_does_not_keep() {
+async fn a_status_update_may_change_unprotected_metadata() {
     let (_directory, server) = server().await;
     let (_, mut deployment) = server.create(DEPLOYMENTS, workload("Deployment")).await;
     deployment["metadata"]["labels"] = json!({"x": "y"});
@@ -61,32 +63,34 @@ async fn a_status_update_may_change_metadata_that_its_kind_does_not_keep() {
     deployment["spec"]["replicas"] = json!(7);
     deployment["status"] = json!({"replicas": 3});
     let path = format!("{DEPLOYMENTS}/w/status");
-    let (code, put) = server.ask(Method::PUT, &path, deployment).await;
-    assert_eq!(code, 200, "{put}");
-    assert_eq!(put["metadata"]["labels"], Value::Null);
-    assert_eq!(put["metadata"]["annotations"], json!({"x": "y"}));
-    assert_eq!(put["spec"]["replicas"], 1);
-    assert_eq!(put["status"]["replicas"], 3);
+    let (code, updated) = server.request(Method::PUT, &path, deployment).await;
+    assert_eq!(code, 200, "{updated}");
+    assert_eq!(updated["metadata"]["labels"], Value::Null);
+    assert_eq!(updated["metadata"]["annotations"], json!({"x": "y"}));
+    assert_eq!(updated["spec"]["replicas"], 1);
+    assert_eq!(updated["status"]["replicas"], 3);
     server.close().await;
 }
 
 #[tokio::test]
-async fn an_update_names_its_version_where_the_kind_wants_it() {
+async fn conditional_only_kinds_require_a_resource_version() {
     let (_directory, server) = server().await;
     let lease =
         json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}});
     server.create(LEASES, lease.clone()).await;
-    let (code, answer) = server.ask(Method::PUT, &format!("{LEASES}/l"), lease).await;
+    let (code, status) = server
+        .request(Method::PUT, &format!("{LEASES}/l"), lease)
+        .await;
     assert_eq!(code, 422);
     assert_eq!(
-        answer["message"],
+        status["message"],
         "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
     );
     server.close().await;
 }
 
 #[tokio::test]
-async fn a_name_that_will_be_free_again_is_still_taken() {
+async fn creating_an_object_that_is_being_deleted_reports_the_deletion() {
     let (_directory, server) = server().await;
     let pod = json!({
         "apiVersion": "v1",
@@ -95,19 +99,19 @@ async fn a_name_that_will_be_free_again_is_still_taken() {
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     });
     server.create(PODS, pod.clone()).await;
-    let (_, answer) = server.create(PODS, pod.clone()).await;
-    assert_eq!(answer["message"], "pods \"p\" already exists");
+    let (_, status) = server.create(PODS, pod.clone()).await;
+    assert_eq!(status["message"], "pods \"p\" already exists");
     server.delete(&format!("{PODS}/p")).await;
-    let (_, answer) = server.create(PODS, pod).await;
+    let (_, status) = server.create(PODS, pod).await;
     assert_eq!(
-        answer["message"],
+        status["message"],
         "object is being deleted: pods \"p\" already exists"
     );
     server.close().await;
 }
 
 #[tokio::test]
-async fn classes_of_the_system_stay() {
+async fn system_priority_classes_cannot_be_deleted() {
     let (_directory, server) = server().await;
     let path = "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical";
     let (code, _) = server.delete(path).await;

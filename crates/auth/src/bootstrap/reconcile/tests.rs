@@ -6,9 +6,9 @@ fn map(value: Value) -> Map<String, Value> {
     value.as_object().expect("an object").clone()
 }
 
-fn check(kind: Kind, expected: Value, existing: Value, want: Option<Value>) {
+fn check(kind: RbacKind, expected: Value, existing: Value, want: Option<Value>) {
     let (expected, existing) = (map(expected), map(existing));
-    let want = want.map_or(Reconciled::Keep, |it| Reconciled::Update(map(it)));
+    let want = want.map_or(ReconcileAction::Keep, |it| ReconcileAction::Update(map(it)));
     assert_eq!(reconcile(kind, &expected, Some(&existing)), want);
 }
 
@@ -17,16 +17,16 @@ fn rule(verb: &str) -> Value {
 }
 
 #[test]
-fn what_is_absent_is_created() {
+fn absent_objects_are_created() {
     let expected = map(json!({"metadata": {"name": "r"}, "rules": []}));
     assert_eq!(
-        reconcile(Kind::Role, &expected, None),
-        Reconciled::Create(expected.clone())
+        reconcile(RbacKind::Role, &expected, None),
+        ReconcileAction::Create(expected.clone())
     );
 }
 
 #[test]
-fn what_is_missing_is_added_and_what_was_added_stays() {
+fn missing_rules_are_added_and_extra_rules_kept() {
     let expected = json!({
         "metadata": {"labels": {"a": "1"}, "annotations": {AUTO_UPDATE: "true"}},
         "rules": [rule("get"), rule("list")],
@@ -39,20 +39,20 @@ fn what_is_missing_is_added_and_what_was_added_stays() {
         "rules": [rule("list"), rule("delete"), rule("get")],
     });
     check(
-        Kind::ClusterRole,
+        RbacKind::ClusterRole,
         expected.clone(),
         existing,
         Some(want.clone()),
     );
-    check(Kind::ClusterRole, expected.clone(), want, None);
-    check(Kind::ClusterRole, expected.clone(), expected, None);
+    check(RbacKind::ClusterRole, expected.clone(), want, None);
+    check(RbacKind::ClusterRole, expected.clone(), expected, None);
 }
 
 #[test]
-fn what_somebody_took_over_is_left_alone() {
+fn objects_without_autoupdate_are_left_alone() {
     let existing = json!({"metadata": {"annotations": {AUTO_UPDATE: "false"}}, "rules": []});
     check(
-        Kind::ClusterRole,
+        RbacKind::ClusterRole,
         json!({"rules": [rule("get")]}),
         existing,
         None,
@@ -60,21 +60,21 @@ fn what_somebody_took_over_is_left_alone() {
 }
 
 #[test]
-fn selectors_of_aggregated_roles_are_completed() {
+fn aggregation_selectors_are_completed() {
     let select = |label: &str| json!({"matchLabels": {label: "true"}});
     let role = |selectors: &[&str]| {
         let selectors: Vec<Value> = selectors.iter().map(|it| select(it)).collect();
         json!({"metadata": {}, "aggregationRule": {"clusterRoleSelectors": selectors}})
     };
     check(
-        Kind::ClusterRole,
+        RbacKind::ClusterRole,
         role(&["a"]),
         role(&["b"]),
         Some(role(&["b", "a"])),
     );
-    check(Kind::ClusterRole, role(&["a"]), role(&["a", "b"]), None);
+    check(RbacKind::ClusterRole, role(&["a"]), role(&["a", "b"]), None);
     check(
-        Kind::ClusterRole,
+        RbacKind::ClusterRole,
         json!({}),
         role(&["a"]),
         Some(json!({"metadata": {}})),
@@ -82,13 +82,13 @@ fn selectors_of_aggregated_roles_are_completed() {
 }
 
 #[test]
-fn subjects_are_completed_and_a_wrong_role_is_replaced() {
+fn subjects_are_completed_and_a_wrong_role_ref_is_replaced() {
     let binding = |role: &str, subjects: &[&str]| {
         let subject = |name: &&str| json!({"kind": "User", "name": name});
         let subjects: Vec<Value> = subjects.iter().map(subject).collect();
         json!({"metadata": {}, "roleRef": {"kind": "Role", "name": role}, "subjects": subjects})
     };
-    let kind = Kind::RoleBinding;
+    let kind = RbacKind::RoleBinding;
     check(
         kind,
         binding("r", &["a", "b"]),
@@ -100,14 +100,14 @@ fn subjects_are_completed_and_a_wrong_role_is_replaced() {
     let existing = map(binding("other", &["a"]));
     assert_eq!(
         reconcile(kind, &expected, Some(&existing)),
-        Reconciled::Recreate(expected.clone())
+        ReconcileAction::Recreate(expected.clone())
     );
 }
 
 #[test]
-fn the_first_policy_is_at_peace_with_itself() {
+fn reconciling_the_bootstrap_policy_changes_nothing() {
     for object in crate::bootstrap::objects() {
         let got = reconcile(object.kind, &object.object, Some(&object.object));
-        assert_eq!(got, Reconciled::Keep, "{}", object.name);
+        assert_eq!(got, ReconcileAction::Keep, "{}", object.name);
     }
 }

@@ -1,136 +1,144 @@
-//! Clusters and histories in which much happens on little room, so that things get into each other's way.
+//! Generates random clusters and event histories. Names, labels and addresses come from small sets, so that objects
+//! interact.
 
 mod pods;
 mod policies;
 
-use rhumb_netpol::{Knowledge, Name};
+use rhumb_netpol::{NamespacedName, PluginCapabilities};
 use serde_json::{Value, json};
 
-use crate::dice::Dice;
-use crate::script::{Event, Kind, Script, World, kind_of, name_of};
+use crate::event_script::{
+    EventScript, ObjectEvent, ObjectStore, ScriptObjectKind, kind_of, name_of,
+};
+use crate::seeded_rng::SeededRng;
 
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 pub(crate) const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 pub(crate) const VERSIONS: [&str; 6] = ["1.3", "1.8", "1.9", "1.11", "1.12", "1.21"];
 
-/// Makes objects, and remembers what has to be different in each.
+/// Generates random objects with unique uids.
 #[derive(Debug)]
-pub(crate) struct Maker<'d> {
-    dice: &'d mut Dice,
+pub(crate) struct RandomObjectGenerator<'d> {
+    rng: &'d mut SeededRng,
     uids: usize,
 }
 
-/// A cluster that is there at once.
-pub(crate) fn cluster(dice: &mut Dice, pods: usize, policies: usize) -> Script {
-    let mut maker = Maker { dice, uids: 0 };
+/// A script that creates a random cluster.
+pub(crate) fn random_cluster(rng: &mut SeededRng, pods: usize, policies: usize) -> EventScript {
+    let mut generator = RandomObjectGenerator { rng, uids: 0 };
     let mut events = Vec::new();
     for name in NAMESPACES {
-        if maker.dice.percent(80) {
-            events.push(Event::Set(maker.namespace(name)));
+        if generator.rng.percent(80) {
+            events.push(ObjectEvent::Set(generator.namespace(name)));
         }
     }
     for number in 0..pods {
-        let namespace = maker.dice.weighted(&[(5, "a"), (3, "b"), (2, "c")]);
-        let pod = maker.pod(&Name::new(namespace, format!("p{number}")));
-        events.push(Event::Set(pod));
+        let namespace = generator.rng.weighted(&[(5, "a"), (3, "b"), (2, "c")]);
+        let pod = generator.pod(&NamespacedName::new(namespace, format!("p{number}")));
+        events.push(ObjectEvent::Set(pod));
     }
     for number in 0..policies {
-        let namespace = maker.dice.weighted(&[(5, "a"), (3, "b"), (2, "c")]);
-        let policy = maker.policy(&Name::new(namespace, format!("q{number}")));
-        events.push(Event::Set(policy));
+        let namespace = generator.rng.weighted(&[(5, "a"), (3, "b"), (2, "c")]);
+        let policy = generator.policy(&NamespacedName::new(namespace, format!("q{number}")));
+        events.push(ObjectEvent::Set(policy));
     }
-    dice.shuffle(&mut events);
-    Script {
-        knowledge: knowledge(dice),
+    rng.shuffle(&mut events);
+    EventScript {
+        capabilities: random_capabilities(rng),
         events,
     }
 }
 
-/// A cluster to which much happens.
-pub(crate) fn history(dice: &mut Dice, length: usize) -> Script {
-    let (pods, policies) = (dice.between(1, 4), dice.between(1, 3));
-    let mut script = cluster(dice, pods, policies);
-    let mut world = World::of(&script.events);
-    let mut maker = Maker { dice, uids: 1000 };
+/// A script that creates a random cluster and then changes it.
+pub(crate) fn random_history(rng: &mut SeededRng, length: usize) -> EventScript {
+    let (pods, policies) = (rng.between(1, 4), rng.between(1, 3));
+    let mut script = random_cluster(rng, pods, policies);
+    let mut store = ObjectStore::of(&script.events);
+    let mut generator = RandomObjectGenerator { rng, uids: 1000 };
     while script.events.len() < length {
-        let events = match maker.dice.percent(3) {
-            true => maker.departure(&world),
-            false => vec![maker.event(&world)],
+        let events = match generator.rng.percent(3) {
+            true => generator.namespace_deletion(&store),
+            false => vec![generator.event(&store)],
         };
-        events.iter().for_each(|event| world.apply(event));
+        events.iter().for_each(|event| store.apply(event));
         script.events.extend(events);
     }
     script
 }
 
-/// Mostly everything.
-fn knowledge(dice: &mut Dice) -> Knowledge {
-    let limited = dice.percent(10);
-    let known = VERSIONS.iter().filter(|_| !limited || dice.percent(80));
-    Knowledge {
+/// Usually all capabilities.
+fn random_capabilities(rng: &mut SeededRng) -> PluginCapabilities {
+    let limited = rng.percent(10);
+    let known = VERSIONS.iter().filter(|_| !limited || rng.percent(80));
+    PluginCapabilities {
         versions: known.map(ToString::to_string).collect(),
-        sctp: dice.percent(90),
+        sctp: rng.percent(90),
     }
 }
 
-impl Maker<'_> {
-    /// A namespace goes with all that is in it.
-    fn departure(&mut self, world: &World) -> Vec<Event> {
-        let gone = *self.dice.pick(&NAMESPACES);
-        let objects = world
+impl RandomObjectGenerator<'_> {
+    /// Deletes a namespace and all its objects, in random order.
+    fn namespace_deletion(&mut self, store: &ObjectStore) -> Vec<ObjectEvent> {
+        let deleted = *self.rng.pick(&NAMESPACES);
+        let objects = store
             .objects()
             .map(|object| (kind_of(object), name_of(object)));
-        let inside = objects.filter(|(_, name)| name.namespace == gone);
-        let mut events: Vec<Event> = inside
-            .map(|(kind, name)| Event::Remove(kind, name))
+        let inside = objects.filter(|(_, name)| name.namespace == deleted);
+        let mut events: Vec<ObjectEvent> = inside
+            .map(|(kind, name)| ObjectEvent::Remove(kind, name))
             .collect();
-        events.push(Event::Remove(Kind::Namespace, Name::new("", gone)));
-        self.dice.shuffle(&mut events);
+        events.push(ObjectEvent::Remove(
+            ScriptObjectKind::Namespace,
+            NamespacedName::new("", deleted),
+        ));
+        self.rng.shuffle(&mut events);
         events
     }
 
-    fn event(&mut self, world: &World) -> Event {
-        let kind =
-            self.dice
-                .weighted(&[(60, Kind::Pod), (28, Kind::Policy), (12, Kind::Namespace)]);
+    fn event(&mut self, store: &ObjectStore) -> ObjectEvent {
+        let kind = self.rng.weighted(&[
+            (60, ScriptObjectKind::Pod),
+            (28, ScriptObjectKind::Policy),
+            (12, ScriptObjectKind::Namespace),
+        ]);
         match kind {
-            Kind::Namespace => {
-                let name = *self.dice.pick(&NAMESPACES);
-                if self.dice.percent(20) {
-                    return Event::Remove(kind, Name::new("", name));
+            ScriptObjectKind::Namespace => {
+                let name = *self.rng.pick(&NAMESPACES);
+                if self.rng.percent(20) {
+                    return ObjectEvent::Remove(kind, NamespacedName::new("", name));
                 }
-                Event::Set(self.namespace(name))
+                ObjectEvent::Set(self.namespace(name))
             }
-            Kind::Pod => self.pod_event(world),
-            Kind::Policy => {
+            ScriptObjectKind::Pod => self.pod_event(store),
+            ScriptObjectKind::Policy => {
                 let name = self.name('q', 3);
-                if self.dice.percent(20) {
-                    return Event::Remove(kind, name);
+                if self.rng.percent(20) {
+                    return ObjectEvent::Remove(kind, name);
                 }
-                let known = world.get(kind, &name).cloned();
-                Event::Set(match known {
-                    Some(policy) if self.dice.percent(60) => self.changed_policy(policy),
+                let known = store.get(kind, &name).cloned();
+                ObjectEvent::Set(match known {
+                    Some(policy) if self.rng.percent(60) => self.changed_policy(policy),
                     _ => self.policy(&name),
                 })
             }
         }
     }
 
-    fn pod_event(&mut self, world: &World) -> Event {
+    fn pod_event(&mut self, store: &ObjectStore) -> ObjectEvent {
         let name = self.name('p', 4);
-        if self.dice.percent(15) {
-            return Event::Remove(Kind::Pod, name);
+        if self.rng.percent(15) {
+            return ObjectEvent::Remove(ScriptObjectKind::Pod, name);
         }
-        let known = world.get(Kind::Pod, &name).cloned();
-        Event::Set(match known {
-            Some(pod) if self.dice.percent(70) => self.changed_pod(pod),
+        let known = store.get(ScriptObjectKind::Pod, &name).cloned();
+        ObjectEvent::Set(match known {
+            Some(pod) if self.rng.percent(70) => self.changed_pod(pod),
             _ => self.pod(&name),
         })
     }
 
-    fn name(&mut self, letter: char, count: usize) -> Name {
-        let namespace = self.dice.weighted(&[(5, "a"), (3, "b"), (2, "c")]);
-        Name::new(namespace, format!("{letter}{}", self.dice.below(count)))
+    fn name(&mut self, letter: char, count: usize) -> NamespacedName {
+        let namespace = self.rng.weighted(&[(5, "a"), (3, "b"), (2, "c")]);
+        NamespacedName::new(namespace, format!("{letter}{}", self.rng.below(count)))
     }
 
     fn uid(&mut self) -> String {
@@ -140,14 +148,14 @@ impl Maker<'_> {
 
     fn namespace(&mut self, name: &str) -> Value {
         let mut labels = json!({});
-        if self.dice.percent(70) {
-            labels["team"] = json!(self.dice.pick(&["red", "blue"]));
+        if self.rng.percent(70) {
+            labels["team"] = json!(self.rng.pick(&["red", "blue"]));
         }
-        if self.dice.percent(15) {
-            labels["app"] = json!(self.dice.pick(&["x", "y"]));
+        if self.rng.percent(15) {
+            labels["app"] = json!(self.rng.pick(&["x", "y"]));
         }
-        match self.dice.below(10) {
-            0 => labels["kubernetes.io/metadata.name"] = json!(self.dice.pick(&NAMESPACES)),
+        match self.rng.below(10) {
+            0 => labels["kubernetes.io/metadata.name"] = json!(self.rng.pick(&NAMESPACES)),
             1 => labels = Value::Null,
             _ => {}
         }
@@ -156,13 +164,13 @@ impl Maker<'_> {
 
     fn pod_labels(&mut self) -> Value {
         let mut labels = json!({});
-        if self.dice.percent(90) {
-            labels["app"] = json!(self.dice.pick(&["x", "x", "y", "z"]));
+        if self.rng.percent(90) {
+            labels["app"] = json!(self.rng.pick(&["x", "x", "y", "z"]));
         }
-        if self.dice.percent(50) {
-            labels["tier"] = json!(self.dice.pick(&["front", "back"]));
+        if self.rng.percent(50) {
+            labels["tier"] = json!(self.rng.pick(&["front", "back"]));
         }
-        if self.dice.percent(5) {
+        if self.rng.percent(5) {
             return Value::Null;
         }
         labels

@@ -1,15 +1,15 @@
-//! Pods that take each other's addresses, finish, and come again.
+//! Generates pods that compete for addresses, finish and are re-created.
 
-use rhumb_netpol::Name;
+use rhumb_netpol::NamespacedName;
 use serde_json::{Value, json};
 
-use super::{Maker, NODES};
+use super::{NODES, RandomObjectGenerator};
 
-/// How many addresses there are for pods in each family: fewer than pods want.
+/// The number of pod addresses per family: too few for all pods, so that they conflict.
 const ADDRESSES: usize = 7;
 
-impl Maker<'_> {
-    pub(super) fn pod(&mut self, name: &Name) -> Value {
+impl RandomObjectGenerator<'_> {
+    pub(super) fn pod(&mut self, name: &NamespacedName) -> Value {
         let mut pod = json!({
             "kind": "Pod",
             "metadata": {
@@ -19,52 +19,52 @@ impl Maker<'_> {
             "spec": {"containers": [self.container(false)]},
             "status": {"phase": self.phase()},
         });
-        if self.dice.percent(25) {
+        if self.rng.percent(25) {
             pod["spec"]["containers"] = json!([self.container(false), self.container(false)]);
         }
-        if self.dice.percent(20) {
+        if self.rng.percent(20) {
             pod["spec"]["initContainers"] = json!([self.container(true), self.container(true)]);
         }
-        if self.dice.percent(92) {
-            pod["spec"]["nodeName"] = json!(self.dice.pick(&NODES));
+        if self.rng.percent(92) {
+            pod["spec"]["nodeName"] = json!(self.rng.pick(&NODES));
         }
-        if self.dice.percent(12) {
+        if self.rng.percent(12) {
             pod["spec"]["hostNetwork"] = json!(true);
         }
-        if self.dice.percent(8) {
+        if self.rng.percent(8) {
             pod["metadata"]["deletionTimestamp"] = json!(self.time());
         }
-        self.place(&mut pod);
+        self.field_path(&mut pod);
         pod
     }
 
-    /// One thing about a pod is another now.
+    /// Changes one attribute of a pod.
     pub(super) fn changed_pod(&mut self, mut pod: Value) -> Value {
-        match self.dice.below(9) {
+        match self.rng.below(9) {
             0 | 1 => pod["metadata"]["labels"] = self.pod_labels(),
             2 => pod["status"]["phase"] = self.phase(),
-            3 => pod["status"]["phase"] = json!(self.dice.pick(&["Succeeded", "Failed"])),
-            4 | 5 => self.place(&mut pod),
+            3 => pod["status"]["phase"] = json!(self.rng.pick(&["Succeeded", "Failed"])),
+            4 | 5 => self.field_path(&mut pod),
             6 => pod["metadata"]["deletionTimestamp"] = json!(self.time()),
             7 => pod["spec"]["containers"] = json!([self.container(false)]),
             _ => {
                 pod["metadata"]["uid"] = json!(self.uid());
                 pod["metadata"]["creationTimestamp"] = self.time();
-                pod["spec"]["nodeName"] = json!(self.dice.pick(&NODES));
+                pod["spec"]["nodeName"] = json!(self.rng.pick(&NODES));
                 pod["status"] = json!({"phase": "Pending"});
             }
         }
         pod
     }
 
-    /// Gives it the addresses of itself and its node.
-    fn place(&mut self, pod: &mut Value) {
+    /// Sets the pod's and its node's addresses.
+    fn field_path(&mut self, pod: &mut Value) {
         let node = pod["spec"]["nodeName"]
             .as_str()
             .and_then(|name| name.chars().last());
         let node = node.and_then(|digit| digit.to_digit(10)).unwrap_or(9) as usize;
-        let number = self.dice.between(1, ADDRESSES);
-        let (v4, v6) = if pod["spec"]["hostNetwork"] == true && self.dice.percent(80) {
+        let number = self.rng.between(1, ADDRESSES);
+        let (v4, v6) = if pod["spec"]["hostNetwork"] == true && self.rng.percent(80) {
             node_addresses(node)
         } else {
             (format!("10.0.0.{number}"), format!("fd00::{number}"))
@@ -74,7 +74,7 @@ impl Maker<'_> {
         for field in ["podIP", "podIPs", "hostIP", "hostIPs"] {
             status[field] = Value::Null;
         }
-        match self.dice.below(20) {
+        match self.rng.below(20) {
             0 => {}
             1 => status["podIP"] = json!(v4),
             2 | 3 => status["podIPs"] = json!([{"ip": v4}]),
@@ -86,10 +86,10 @@ impl Maker<'_> {
             }
         }
         let (v4, v6) = node_addresses(node);
-        match self.dice.below(20) {
+        match self.rng.below(20) {
             0..4 => {}
-            // A node whose address a pod has, or another node.
-            4 => status["hostIP"] = json!(format!("10.0.0.{}", self.dice.between(1, ADDRESSES))),
+            // A node address that a pod also has, or the address of another node.
+            4 => status["hostIP"] = json!(format!("10.0.0.{}", self.rng.between(1, ADDRESSES))),
             5 => status["hostIP"] = json!("192.168.0.2"),
             6..12 => status["hostIP"] = json!(v4),
             _ => status["hostIPs"] = json!([{"ip": v4}, {"ip": v6}]),
@@ -105,31 +105,31 @@ impl Maker<'_> {
             (4, Some("Failed")),
             (2, None),
         ];
-        json!(self.dice.weighted(&phases))
+        json!(self.rng.weighted(&phases))
     }
 
     fn time(&mut self) -> Value {
-        json!(format!("2026-01-0{}T00:00:00Z", self.dice.between(1, 5)))
+        json!(format!("2026-01-0{}T00:00:00Z", self.rng.between(1, 5)))
     }
 
     fn container(&mut self, is_init: bool) -> Value {
-        let ports: Vec<Value> = (0..self.dice.below(4))
+        let ports: Vec<Value> = (0..self.rng.below(4))
             .map(|_| self.container_port())
             .collect();
         let mut container = json!({"ports": ports});
-        if is_init && self.dice.percent(50) {
+        if is_init && self.rng.percent(50) {
             container["restartPolicy"] = json!("Always");
         }
         container
     }
 
     fn container_port(&mut self) -> Value {
-        let mut port = json!({"containerPort": self.dice.pick(&[80, 81, 443])});
-        if self.dice.percent(90) {
-            port["name"] = json!(self.dice.pick(&["web", "api", "web"]));
+        let mut port = json!({"containerPort": self.rng.pick(&[80, 81, 443])});
+        if self.rng.percent(90) {
+            port["name"] = json!(self.rng.pick(&["web", "api", "web"]));
         }
         match self
-            .dice
+            .rng
             .weighted(&[(4, ""), (3, "TCP"), (2, "UDP"), (1, "SCTP")])
         {
             "" => {}

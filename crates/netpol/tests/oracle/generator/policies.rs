@@ -1,9 +1,9 @@
-//! Policies that use all that there is, and some that is not right.
+//! Generates policies that use all features, including invalid values.
 
-use rhumb_netpol::Name;
+use rhumb_netpol::NamespacedName;
 use serde_json::{Value, json};
 
-use super::{Maker, VERSIONS};
+use super::{RandomObjectGenerator, VERSIONS};
 
 const BLOCKS: [&str; 24] = [
     "0.0.0.0/0",
@@ -32,8 +32,8 @@ const BLOCKS: [&str; 24] = [
     "none",
 ];
 
-impl Maker<'_> {
-    pub(super) fn policy(&mut self, name: &Name) -> Value {
+impl RandomObjectGenerator<'_> {
+    pub(super) fn policy(&mut self, name: &NamespacedName) -> Value {
         let mut policy = json!({
             "kind": "NetworkPolicy",
             "metadata": {"namespace": name.namespace, "name": name.name, "uid": self.uid(), "generation": 1},
@@ -45,9 +45,9 @@ impl Maker<'_> {
         policy
     }
 
-    /// One thing about a policy is another now.
+    /// Changes one part of a policy.
     pub(super) fn changed_policy(&mut self, mut policy: Value) -> Value {
-        let part = self.dice.below(5);
+        let part = self.rng.below(5);
         self.change_spec(&mut policy["spec"], part);
         let generation = policy["metadata"]["generation"]
             .as_i64()
@@ -59,14 +59,14 @@ impl Maker<'_> {
     fn change_spec(&mut self, spec: &mut Value, part: usize) {
         match part {
             0 => {
-                spec["podSelector"] = match self.dice.below(10) {
+                spec["podSelector"] = match self.rng.below(10) {
                     0 => Value::Null,
                     1..4 => json!({}),
                     _ => self.selector(false),
                 };
             }
             1 => {
-                spec["policyTypes"] = match self.dice.below(10) {
+                spec["policyTypes"] = match self.rng.below(10) {
                     0 | 1 => Value::Null,
                     2 => json!([]),
                     3..5 => json!(["Ingress"]),
@@ -77,9 +77,9 @@ impl Maker<'_> {
             2 => spec["ingress"] = self.rules("from"),
             3 => spec["egress"] = self.rules("to"),
             _ => {
-                spec["minVersion"] = match self.dice.below(20) {
+                spec["minVersion"] = match self.rng.below(20) {
                     0 => json!("1.37-alpha.1"),
-                    1 => json!(self.dice.pick(&VERSIONS)),
+                    1 => json!(self.rng.pick(&VERSIONS)),
                     _ => Value::Null,
                 };
             }
@@ -87,10 +87,10 @@ impl Maker<'_> {
     }
 
     fn rules(&mut self, peers: &str) -> Value {
-        match self.dice.below(10) {
+        match self.rng.below(10) {
             0 => Value::Null,
             1 => json!([]),
-            _ => (0..self.dice.between(1, 2))
+            _ => (0..self.rng.between(1, 2))
                 .map(|_| self.rule(peers))
                 .collect(),
         }
@@ -98,21 +98,21 @@ impl Maker<'_> {
 
     fn rule(&mut self, peers: &str) -> Value {
         let mut rule = json!({});
-        match self.dice.below(12) {
+        match self.rng.below(12) {
             0 => {}
             1 => rule[peers] = json!([]),
-            _ => rule[peers] = (0..self.dice.between(1, 3)).map(|_| self.peer()).collect(),
+            _ => rule[peers] = (0..self.rng.between(1, 3)).map(|_| self.peer()).collect(),
         }
-        match self.dice.below(10) {
+        match self.rng.below(10) {
             0..3 => {}
             3 => rule["ports"] = json!([]),
-            _ => rule["ports"] = (0..self.dice.between(1, 3)).map(|_| self.port()).collect(),
+            _ => rule["ports"] = (0..self.rng.between(1, 3)).map(|_| self.port()).collect(),
         }
         rule
     }
 
     fn peer(&mut self) -> Value {
-        match self.dice.below(20) {
+        match self.rng.below(20) {
             0 => json!({}),
             1 => json!({"ipBlock": {"cidr": "0.0.0.0/0"}, "podSelector": {}}),
             2..8 => json!({"podSelector": self.selector(false)}),
@@ -125,11 +125,11 @@ impl Maker<'_> {
     }
 
     fn block(&mut self) -> Value {
-        let mut block = json!({"cidr": self.dice.pick(&BLOCKS)});
-        if self.dice.percent(60) {
-            let count = self.dice.between(1, 3);
+        let mut block = json!({"cidr": self.rng.pick(&BLOCKS)});
+        if self.rng.percent(60) {
+            let count = self.rng.between(1, 3);
             block["except"] = (0..count)
-                .map(|_| json!(self.dice.pick(&BLOCKS[2..])))
+                .map(|_| json!(self.rng.pick(&BLOCKS[2..])))
                 .collect();
         }
         json!({"ipBlock": block})
@@ -137,17 +137,17 @@ impl Maker<'_> {
 
     pub(super) fn selector(&mut self, of_namespaces: bool) -> Value {
         let mut selector = json!({});
-        match self.dice.below(10) {
+        match self.rng.below(10) {
             0..2 => return selector,
             2..5 => {
                 let (key, value) = self.label(of_namespaces);
                 selector["matchLabels"] = json!({key: value});
             }
             _ => {
-                let count = self.dice.between(1, 2);
+                let count = self.rng.between(1, 2);
                 selector["matchExpressions"] =
                     (0..count).map(|_| self.expression(of_namespaces)).collect();
-                if self.dice.percent(20) {
+                if self.rng.percent(20) {
                     let (key, value) = self.label(of_namespaces);
                     selector["matchLabels"] = json!({key: value});
                 }
@@ -158,7 +158,7 @@ impl Maker<'_> {
 
     fn label(&mut self, of_namespaces: bool) -> (&'static str, &'static str) {
         *match of_namespaces {
-            true => self.dice.pick(&[
+            true => self.rng.pick(&[
                 ("team", "red"),
                 ("team", "blue"),
                 ("app", "x"),
@@ -166,7 +166,7 @@ impl Maker<'_> {
                 ("kubernetes.io/metadata.name", "b"),
                 ("kubernetes.io/metadata.name", "c"),
             ]),
-            false => self.dice.pick(&[
+            false => self.rng.pick(&[
                 ("app", "x"),
                 ("app", "y"),
                 ("app", "z"),
@@ -180,34 +180,34 @@ impl Maker<'_> {
     fn expression(&mut self, of_namespaces: bool) -> Value {
         let (key, value) = self.label(of_namespaces);
         let (_, other) = self.label(of_namespaces);
-        let values = if self.dice.percent(50) {
+        let values = if self.rng.percent(50) {
             json!([value, other])
         } else {
             json!([value])
         };
-        match self.dice.below(24) {
+        match self.rng.below(24) {
             0..9 => json!({"key": key, "operator": "In", "values": values}),
             9..15 => json!({"key": key, "operator": "NotIn", "values": values}),
             15..19 => json!({"key": key, "operator": "Exists"}),
             19..22 => json!({"key": key, "operator": "DoesNotExist", "values": []}),
-            22 => json!({"key": key, "operator": self.dice.pick(&["In", "NotIn"])}),
+            22 => json!({"key": key, "operator": self.rng.pick(&["In", "NotIn"])}),
             _ => {
-                json!({"key": key, "operator": self.dice.pick(&["Exists", "in", "DoesNotExist"]), "values": values})
+                json!({"key": key, "operator": self.rng.pick(&["Exists", "in", "DoesNotExist"]), "values": values})
             }
         }
     }
 
     fn port(&mut self) -> Value {
-        let mut port = match self.dice.below(20) {
+        let mut port = match self.rng.below(20) {
             0..2 => json!({}),
-            2..9 => json!({"port": self.dice.pick(&[80, 81, 443])}),
-            9..14 => json!({"port": self.dice.pick(&["web", "api"])}),
+            2..9 => json!({"port": self.rng.pick(&[80, 81, 443])}),
+            9..14 => json!({"port": self.rng.pick(&["web", "api"])}),
             14..18 => {
-                json!({"port": self.dice.pick(&[79, 80, 81]), "endPort": self.dice.pick(&[80, 81, 443, 65535])})
+                json!({"port": self.rng.pick(&[79, 80, 81]), "endPort": self.rng.pick(&[80, 81, 443, 65535])})
             }
-            18 => json!({"port": self.dice.pick(&[0, -80, 65536, 65616])}),
+            18 => json!({"port": self.rng.pick(&[0, -80, 65536, 65616])}),
             _ => self
-                .dice
+                .rng
                 .pick(&[
                     json!({"endPort": 443}),
                     json!({"port": "web", "endPort": 443}),
@@ -217,7 +217,7 @@ impl Maker<'_> {
                 .clone(),
         };
         match self
-            .dice
+            .rng
             .weighted(&[(8, ""), (5, "TCP"), (4, "UDP"), (2, "SCTP"), (1, "ICMP")])
         {
             "" => {}

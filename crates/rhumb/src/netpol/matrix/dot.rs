@@ -1,20 +1,20 @@
-//! The matrix as a graph, for Graphviz: an edge is a connection that is allowed.
+//! The matrix as a Graphviz graph: an edge is an allowed connection.
 
 use std::collections::BTreeMap;
 
-use super::groups::{Group, Groups, State, answers, state};
-use super::reach::Reach;
+use super::pod_groups::{PairReachability, PodGroup, PodGroups, answers, state};
+use super::reachability::ReachabilityMatrix;
 
-/// Of more ports their number is shown.
+/// With more ports than this, only their number is shown.
 const PORTS_SHOWN_MAX: usize = 3;
 
-pub(super) fn text(reach: &Reach<'_>, groups: &Groups) -> String {
+pub(super) fn text(reach: &ReachabilityMatrix<'_>, groups: &PodGroups) -> String {
     let mut text = String::from(
         "digraph reach {\n  rankdir=LR;\n  fontname=\"sans-serif\";\n  \
          node [shape=box, style=\"rounded,filled\", fillcolor=white, color=\"#57606a\", fontname=\"sans-serif\"];\n  \
          edge [color=\"#1f883d\", fontname=\"sans-serif\", fontsize=10];\n",
     );
-    let mut namespaces: BTreeMap<&str, Vec<&Group>> = BTreeMap::new();
+    let mut namespaces: BTreeMap<&str, Vec<&PodGroup>> = BTreeMap::new();
     for group in &groups.list {
         namespaces.entry(&group.namespace).or_default().push(group);
     }
@@ -40,11 +40,14 @@ pub(super) fn text(reach: &Reach<'_>, groups: &Groups) -> String {
     text
 }
 
-fn edge(reach: &Reach<'_>, from: &Group, to: &Group) -> String {
+fn edge(reach: &ReachabilityMatrix<'_>, from: &PodGroup, to: &PodGroup) -> String {
     let style = match state(reach, from, to) {
-        State::Itself | State::Denied | State::Unrelated | State::Taken => return String::new(),
-        State::Allowed => "",
-        State::Partly => ", style=dashed, color=\"#bf8700\"",
+        PairReachability::Itself
+        | PairReachability::Denied
+        | PairReachability::Unrelated
+        | PairReachability::Taken => return String::new(),
+        PairReachability::Allowed => "",
+        PairReachability::Partly => ", style=dashed, color=\"#bf8700\"",
     };
     let allowed = answers(reach, from, to).filter(|(_, answer)| answer.is_allowed());
     let ports: Vec<String> = allowed.map(|(asked, _)| asked.port.to_string()).collect();

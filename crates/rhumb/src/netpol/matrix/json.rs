@@ -1,23 +1,23 @@
-//! Rows for programs.
+//! The matrix as JSON rows.
 
 use std::io::{self, Write};
 
 use anyhow::{Result, ensure};
-use rhumb_netpol::{Name, Protocol};
+use rhumb_netpol::{NamespacedName, Protocol};
 use serde::{Serialize, Serializer};
 
-use super::reach::Reach;
+use super::reachability::ReachabilityMatrix;
 use crate::netpol::check::word;
 
-/// More would fill disks.
+/// Limit of rows, since more would fill disks.
 const ROWS_MAX: usize = 100_000_000;
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct MatrixRow<'a> {
     #[serde(serialize_with = "as_text")]
-    from: &'a Name,
+    from: &'a NamespacedName,
     #[serde(serialize_with = "as_text")]
-    to: &'a Name,
+    to: &'a NamespacedName,
     port: u16,
     protocol: Protocol,
     ingress: &'static str,
@@ -25,24 +25,24 @@ struct Row<'a> {
     combined: &'static str,
 }
 
-fn as_text<S: Serializer>(name: &Name, serializer: S) -> Result<S::Ok, S::Error> {
+fn as_text<S: Serializer>(name: &NamespacedName, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(name)
 }
 
-pub(super) fn check_size(reach: &Reach<'_>) -> Result<()> {
+pub(super) fn check_size(reach: &ReachabilityMatrix<'_>) -> Result<()> {
     let pods = reach.pods.len();
     let ports: usize = (0..pods).map(|pod| reach.asked(pod).len()).sum();
     let rows = pods.saturating_mul(ports);
     ensure!(
         rows <= ROWS_MAX,
-        "{pods} pods would be {rows} rows, and at most {ROWS_MAX} are written: choose namespaces with --namespace, or take \
-         another form, in which pods that behave the same are one"
+        "{pods} pods would give {rows} rows, more than the limit of {ROWS_MAX}: select namespaces with --namespace, or use \
+         another output format, which groups pods"
     );
     Ok(())
 }
 
-/// One row a line, as they are found: there may be millions.
-pub(super) fn write(reach: &Reach<'_>, out: &mut impl Write) -> io::Result<()> {
+/// Streams one row per line: there may be millions.
+pub(super) fn write(reach: &ReachabilityMatrix<'_>, out: &mut impl Write) -> io::Result<()> {
     let mut before = "[\n";
     for (at, from) in reach.pods.iter().enumerate() {
         for (other, to) in reach.pods.iter().enumerate() {
@@ -50,7 +50,7 @@ pub(super) fn write(reach: &Reach<'_>, out: &mut impl Write) -> io::Result<()> {
             for (asked, answer) in asked.zip(reach.answers(at, other)) {
                 out.write_all(before.as_bytes())?;
                 before = ",\n";
-                let row = Row {
+                let row = MatrixRow {
                     from,
                     to,
                     port: asked.port.port,

@@ -1,12 +1,13 @@
-//! `rhumb netpol matrix`: every pod to every other.
+//! `rhumb netpol matrix`: evaluates the connections between all pairs of pods, and writes them as a table, JSON, Graphviz
+//! or SVG.
 
-mod classes;
 mod dot;
-mod groups;
+mod equivalence_classes;
 mod json;
-mod picture;
-mod ports;
-mod reach;
+mod pod_groups;
+mod queried_ports;
+mod reachability;
+mod svg;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -16,86 +17,86 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 
-use super::cluster::{Cluster, counted, few};
-use super::ends::PortNumber;
+use super::cluster::{NetpolCluster, counted, few};
+use super::endpoints::PortAndProtocol;
 use super::note;
-use groups::Groups;
-use reach::Reach;
+use pod_groups::PodGroups;
+use reachability::ReachabilityMatrix;
 
-/// With no more pods than this, each is shown by itself; of more, those that behave the same are shown together.
+/// Up to this many pods, each is shown on its own; with more, pods with equal reachability are grouped.
 const IN_TABLE_MAX: usize = 20;
 const IN_PICTURE_MAX: usize = 60;
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct Matrix {
+pub(crate) struct NetpolMatrixCommand {
     #[command(flatten)]
-    source: super::Source,
-    /// Only pods of this namespace, at both ends; may be there several times.
+    source: super::ObjectSourceFlags,
+    /// Show only pods of this namespace, as source and destination; can be repeated.
     #[arg(short, long = "namespace", value_name = "NAME")]
     namespaces: Vec<String>,
-    /// A port that every pod is asked about, beside others: 8080, 53/UDP; may be there several times.
+    /// Additional port to evaluate for every pod: 8080, 53/UDP; can be repeated.
     #[arg(
         long = "port",
         visible_alias = "ports",
         value_name = "PORT/PROTOCOL",
         value_delimiter = ','
     )]
-    ports: Vec<PortNumber>,
-    /// How to show the result: lines for people, rows for programs, a graph for Graphviz, or a picture.
+    ports: Vec<PortAndProtocol>,
+    /// Output format; dot is for Graphviz.
     #[arg(short, long, value_enum, default_value = "table")]
-    output: Output,
+    output: MatrixOutputFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
+enum MatrixOutputFormat {
     Table,
     Json,
     Dot,
     Svg,
 }
 
-pub(super) fn run(command: &Matrix) -> Result<ExitCode> {
+pub(super) fn run(command: &NetpolMatrixCommand) -> Result<ExitCode> {
     let cluster = command.source.read()?;
     note(&cluster.notes);
     check_is_something(&cluster, &command.namespaces)?;
     if !cluster.finished.is_empty() {
         note(&[counted(
             cluster.finished.len(),
-            "pod has come to its end and is left out",
-            "pods have come to their end and are left out",
+            "pod has terminated and is ignored",
+            "pods have terminated and are ignored",
         )]);
     }
-    let reach = Reach::find(&cluster, &command.namespaces, &command.ports)?;
+    let reach = ReachabilityMatrix::find(&cluster, &command.namespaces, &command.ports)?;
     note(&reach.notes());
-    if command.output == Output::Json {
+    if command.output == MatrixOutputFormat::Json {
         json::check_size(&reach)?;
     }
     let mut out = BufWriter::new(stdout().lock());
     let written = match command.output {
-        Output::Json => json::write(&reach, &mut out),
-        Output::Table => {
-            let groups = Groups::new(&reach, IN_TABLE_MAX);
+        MatrixOutputFormat::Json => json::write(&reach, &mut out),
+        MatrixOutputFormat::Table => {
+            let groups = PodGroups::new(&reach, IN_TABLE_MAX);
             out.write_all(table::text(&reach, &groups, cluster.policies.len()).as_bytes())
         }
-        Output::Dot => {
-            let groups = Groups::new(&reach, IN_PICTURE_MAX);
+        MatrixOutputFormat::Dot => {
+            let groups = PodGroups::new(&reach, IN_PICTURE_MAX);
             out.write_all(dot::text(&reach, &groups).as_bytes())
         }
-        Output::Svg => {
-            let groups = Groups::new(&reach, IN_PICTURE_MAX);
+        MatrixOutputFormat::Svg => {
+            let groups = PodGroups::new(&reach, IN_PICTURE_MAX);
             check_fits(&groups)?;
-            out.write_all(picture::svg(&reach, &groups, cluster.policies.len()).as_bytes())
+            out.write_all(svg::svg(&reach, &groups, cluster.policies.len()).as_bytes())
         }
     };
-    // Whoever reads the first lines of many only, such as head, has what they wanted.
+    // A reader such as head may close the pipe early; that is not an error.
     match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
-fn check_is_something(cluster: &Cluster, namespaces: &[String]) -> Result<()> {
-    ensure!(!cluster.pods.is_empty(), "there are no pods to ask about");
+fn check_is_something(cluster: &NetpolCluster, namespaces: &[String]) -> Result<()> {
+    ensure!(!cluster.pods.is_empty(), "there are no pods");
     for namespace in namespaces {
         let mut pods = cluster.pods.keys();
         if !pods.any(|pod| pod.namespace == *namespace) {
@@ -111,10 +112,10 @@ fn check_is_something(cluster: &Cluster, namespaces: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn check_fits(groups: &Groups) -> Result<()> {
+fn check_fits(groups: &PodGroups) -> Result<()> {
     ensure!(
         groups.list.len() <= IN_PICTURE_MAX,
-        "a picture of {} pods that all behave differently could not be read: show some namespaces with --namespace, or take \
+        "too many for an SVG: {} groups of pods with different reachability; select namespaces with --namespace, or use \
          -o json",
         groups.list.len()
     );

@@ -1,19 +1,19 @@
-//! The matrix for people at a terminal.
+//! The matrix as text: a grid and a list of sources for each port.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::groups::{Group, Groups, State, answers, state};
-use super::ports::Asked;
-use super::reach::Reach;
-use crate::columns::aligned;
+use super::pod_groups::{PairReachability, PodGroup, PodGroups, answers, state};
+use super::queried_ports::QueriedPort;
+use super::reachability::ReachabilityMatrix;
 use crate::netpol::cluster::counted;
+use crate::text_table::aligned;
 
-/// More columns than this are no grid that one could read.
+/// Beyond this many groups, no grid is printed.
 const GRID_MAX: usize = 20;
-/// How wide a list of names may become.
+/// Width limit of a list of names.
 const WIDTH_MAX: usize = 72;
 
-pub(super) fn text(reach: &Reach<'_>, groups: &Groups, policies: usize) -> String {
+pub(super) fn text(reach: &ReachabilityMatrix<'_>, groups: &PodGroups, policies: usize) -> String {
     let mut text = format!("{}\n\n", headline(reach, groups, policies));
     if groups.list.len() <= GRID_MAX {
         text.push_str(&grid(reach, groups));
@@ -23,7 +23,11 @@ pub(super) fn text(reach: &Reach<'_>, groups: &Groups, policies: usize) -> Strin
     text
 }
 
-pub(super) fn headline(reach: &Reach<'_>, groups: &Groups, policies: usize) -> String {
+pub(super) fn headline(
+    reach: &ReachabilityMatrix<'_>,
+    groups: &PodGroups,
+    policies: usize,
+) -> String {
     let namespaces: BTreeSet<&str> = reach.pods.iter().map(|pod| &*pod.namespace).collect();
     let together = match groups.is_merged {
         true => "; pods that behave the same are shown as one",
@@ -37,9 +41,9 @@ pub(super) fn headline(reach: &Reach<'_>, groups: &Groups, policies: usize) -> S
     )
 }
 
-/// Who is in a row reaches who has its number above a column.
-fn grid(reach: &Reach<'_>, groups: &Groups) -> String {
-    let names: Vec<String> = groups.list.iter().map(Group::full_name).collect();
+/// The grid: sources in rows, destinations in numbered columns.
+fn grid(reach: &ReachabilityMatrix<'_>, groups: &PodGroups) -> String {
+    let names: Vec<String> = groups.list.iter().map(PodGroup::full_name).collect();
     let width = names.iter().map(|name| name.chars().count()).max();
     let width = width.unwrap_or_default().max("FROM".len());
     let digits = names.len().to_string().len();
@@ -58,14 +62,16 @@ fn grid(reach: &Reach<'_>, groups: &Groups) -> String {
         }
         text.push('\n');
     }
-    let legend = SIGNS.iter().filter(|(sign, _)| shown.contains(sign));
+    let legend = SYMBOL_LEGEND
+        .iter()
+        .filter(|(sign, _)| shown.contains(sign));
     let legend: Vec<String> = legend
         .map(|(sign, what)| format!("{sign} {what}"))
         .collect();
     format!("{text}\n{}\n", legend.join("   "))
 }
 
-const SIGNS: [(char, &str); 6] = [
+const SYMBOL_LEGEND: [(char, &str); 6] = [
     ('+', "all ports"),
     ('~', "some ports"),
     ('.', "no port"),
@@ -74,25 +80,25 @@ const SIGNS: [(char, &str); 6] = [
     ('!', "another pod has the address"),
 ];
 
-fn sign(state: State) -> char {
+fn sign(state: PairReachability) -> char {
     match state {
-        State::Allowed => '+',
-        State::Partly => '~',
-        State::Denied => '.',
-        State::Itself => '=',
-        State::Unrelated => '?',
-        State::Taken => '!',
+        PairReachability::Allowed => '+',
+        PairReachability::Partly => '~',
+        PairReachability::Denied => '.',
+        PairReachability::Itself => '=',
+        PairReachability::Unrelated => '?',
+        PairReachability::Taken => '!',
     }
 }
 
-/// For each port who may reach it. Of ports that only policies speak of, those that somebody may.
-fn lines(reach: &Reach<'_>, groups: &Groups) -> Vec<[String; 3]> {
+/// A row for each port with its allowed sources. Ports that only policies name are omitted if no source is allowed.
+fn lines(reach: &ReachabilityMatrix<'_>, groups: &PodGroups) -> Vec<[String; 3]> {
     let mut rows = vec![["TO", "PORT", "FROM"].map(str::to_owned)];
     for to in &groups.list {
         let mut name = to.full_name();
         let asked = reach.asked(to.first());
         let has_own = asked.iter().any(|asked| asked.is_own);
-        for (at, Asked { port, is_own }) in asked.iter().enumerate() {
+        for (at, QueriedPort { port, is_own }) in asked.iter().enumerate() {
             let from = from_whom(reach, groups, to, at);
             if from == NOBODY && has_own && !is_own {
                 continue;
@@ -111,11 +117,16 @@ fn lines(reach: &Reach<'_>, groups: &Groups) -> Vec<[String; 3]> {
 const NOBODY: &str = "nobody";
 const EVERYONE: &str = "everyone";
 
-/// Who may reach a port: a list, or who may not if that is shorter.
-fn from_whom(reach: &Reach<'_>, groups: &Groups, to: &Group, port: usize) -> String {
+/// The allowed sources of a port, or the denied ones if that list is much shorter.
+fn from_whom(
+    reach: &ReachabilityMatrix<'_>,
+    groups: &PodGroups,
+    to: &PodGroup,
+    port: usize,
+) -> String {
     let (mut may, mut may_not) = (Vec::new(), Vec::new());
     for from in &groups.list {
-        if state(reach, from, to) == State::Itself {
+        if state(reach, from, to) == PairReachability::Itself {
             continue;
         }
         let answer = answers(reach, from, to).nth(port);
@@ -134,9 +145,9 @@ fn from_whom(reach: &Reach<'_>, groups: &Groups, to: &Group, port: usize) -> Str
     }
 }
 
-/// With `shop/*` for a namespace of which all are there.
-fn listed(groups: &Groups, to: &Group, some: &[&Group]) -> String {
-    let mut by_namespace: BTreeMap<&str, Vec<&&Group>> = BTreeMap::new();
+/// Names of groups, with `shop/*` for all groups of a namespace.
+fn listed(groups: &PodGroups, to: &PodGroup, some: &[&PodGroup]) -> String {
+    let mut by_namespace: BTreeMap<&str, Vec<&&PodGroup>> = BTreeMap::new();
     for group in some {
         by_namespace
             .entry(&group.namespace)
@@ -155,7 +166,7 @@ fn listed(groups: &Groups, to: &Group, some: &[&Group]) -> String {
     names.join(", ")
 }
 
-/// Lines of names, none much wider than [`WIDTH_MAX`].
+/// Wraps a list of names at [`WIDTH_MAX`].
 fn wrapped(names: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for name in names.split_inclusive(", ") {

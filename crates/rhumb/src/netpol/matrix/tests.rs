@@ -1,24 +1,24 @@
-//! One pod of each class speaks for all of it: on random clusters, every pair is asked about by itself and compared.
+//! Checks on random clusters that equivalence classes and groups are correct, by evaluating every pair directly.
 
-use rhumb_netpol::judge::{End, Question};
+use rhumb_netpol::verdict::{ConnectionEndpoint, ConnectionQuery};
 use serde_json::{Value, json};
 
-use super::groups::Groups;
-use super::reach::{Answer, Reach};
+use super::pod_groups::PodGroups;
+use super::reachability::{PortVerdict, ReachabilityMatrix};
 use crate::netpol::check::best;
-use crate::netpol::cluster::{Cluster, Objects};
-use crate::netpol::ends::PortNumber;
+use crate::netpol::cluster::{NetpolCluster, NetpolObjects};
+use crate::netpol::endpoints::PortAndProtocol;
 
-/// Numbers that look random, the same in every run.
-struct Dice(u64);
+/// Deterministic pseudo-random numbers.
+struct SeededRng(fastrand::Rng);
 
-impl Dice {
+impl SeededRng {
+    fn new(seed: u64) -> SeededRng {
+        SeededRng(fastrand::Rng::with_seed(seed))
+    }
+
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
+        self.0.u64(..limit)
     }
 
     fn one_in(&mut self, limit: u64) -> bool {
@@ -38,12 +38,12 @@ const BLOCKS: [&str; 5] = [
     "fd00::/124",
 ];
 
-fn pod(dice: &mut Dice, number: u64, has_host_pods: bool) -> Value {
+fn pod(dice: &mut SeededRng, number: u64, has_host_pods: bool) -> Value {
     let namespace = dice.one_of(&["a", "b"]);
     let node = dice.below(3);
     let host = format!("10.1.0.{node}");
     let is_on_host = has_host_pods && dice.one_in(8);
-    // Sometimes of few addresses, so that some are claimed by two.
+    // Sometimes from a small range, so that two pods claim one address.
     let own = dice.one_of(&[8, 250, 250, 250]);
     let own = dice.below(own);
     let (v4, v6) = (format!("10.0.0.{own}"), format!("fd00::{own:x}"));
@@ -69,7 +69,7 @@ fn pod(dice: &mut Dice, number: u64, has_host_pods: bool) -> Value {
     })
 }
 
-fn peer(dice: &mut Dice) -> Value {
+fn peer(dice: &mut SeededRng) -> Value {
     let pods = json!({"matchLabels": {"app": dice.one_of(&["x", "y", "z"])}});
     let namespaces = dice.one_of(&[json!({}), json!({"matchLabels": {"team": "b"}})]);
     match dice.below(4) {
@@ -80,7 +80,7 @@ fn peer(dice: &mut Dice) -> Value {
     }
 }
 
-fn rule(dice: &mut Dice, peers: &str) -> Value {
+fn rule(dice: &mut SeededRng, peers: &str) -> Value {
     let list: Vec<Value> = (0..dice.below(3)).map(|_| peer(dice)).collect();
     let ports = dice.one_of(&[
         json!([]),
@@ -91,7 +91,7 @@ fn rule(dice: &mut Dice, peers: &str) -> Value {
     json!({peers: list, "ports": ports})
 }
 
-fn policy(dice: &mut Dice, number: u64) -> Value {
+fn policy(dice: &mut SeededRng, number: u64) -> Value {
     let selector = dice.one_of(&[json!({}), json!({"matchLabels": {"app": "x"}})]);
     let ingress: Vec<Value> = (0..dice.below(3)).map(|_| rule(dice, "from")).collect();
     let egress: Vec<Value> = (0..dice.below(3)).map(|_| rule(dice, "to")).collect();
@@ -106,14 +106,14 @@ fn policy(dice: &mut Dice, number: u64) -> Value {
     })
 }
 
-fn cluster(seed: u64) -> Cluster {
-    let mut dice = Dice(seed);
+fn cluster(seed: u64) -> NetpolCluster {
+    let mut dice = SeededRng::new(seed);
     let read = |value: Value| serde_json::from_value(value).expect("an object");
     let namespace = json!({"metadata": {"name": "b", "labels": {"team": "b"}}});
     let policies = 1 + dice.below(4);
-    // They make nodes matter, which tells many pods apart.
+    // With host-network pods, the node is part of the equivalence key, so there are more classes.
     let has_host_pods = dice.one_in(3);
-    Cluster::new(Objects {
+    NetpolCluster::new(NetpolObjects {
         namespaces: vec![serde_json::from_value(namespace).expect("a namespace")],
         pods: (0..24)
             .map(|at| read(pod(&mut dice, at, has_host_pods)))
@@ -125,52 +125,57 @@ fn cluster(seed: u64) -> Cluster {
     })
 }
 
-fn asked_by_itself(cluster: &Cluster, from: &End, to: &End, port: PortNumber) -> Option<Answer> {
-    let question = Question {
+fn asked_by_itself(
+    cluster: &NetpolCluster,
+    from: &ConnectionEndpoint,
+    to: &ConnectionEndpoint,
+    port: PortAndProtocol,
+) -> Option<PortVerdict> {
+    let question = ConnectionQuery {
         from: from.clone(),
         to: to.clone(),
         protocol: port.protocol,
         port: port.port,
     };
-    let verdict = cluster.engine.judge(&question)?;
+    let verdict = cluster.engine.evaluate(&question)?;
     let pair = best(&verdict.pairs)?;
-    Some(Answer {
+    Some(PortVerdict {
         ingress: pair.ingress.is_allowed(),
         egress: pair.egress.is_allowed(),
     })
 }
 
 #[test]
-fn pods_of_a_class_are_judged_alike() {
+fn pods_of_one_equivalence_class_have_equal_verdicts() {
     let mut merged = 0;
     for seed in 0..60 {
         let cluster = cluster(seed);
-        let reach = Reach::find(&cluster, &[], &[]).expect("answers");
+        let reach = ReachabilityMatrix::find(&cluster, &[], &[]).expect("answers");
         merged += reach.pods.len() - reach.classes.len();
         for (row, from) in reach.pods.iter().enumerate() {
             for (column, to) in reach.pods.iter().enumerate() {
-                let ends = [from, to].map(|name| End::Pod((*name).clone()));
+                let ends = [from, to].map(|name| ConnectionEndpoint::Pod((*name).clone()));
                 let asked = reach.asked(column).iter();
                 let want = asked
                     .filter_map(|asked| asked_by_itself(&cluster, &ends[0], &ends[1], asked.port));
-                let want: Vec<Answer> = want.collect();
+                let want: Vec<PortVerdict> = want.collect();
                 assert_eq!(reach.answers(row, column), want, "seed {seed}: {from} {to}");
             }
         }
     }
     assert!(
         merged > 60,
-        "too little is put together to prove anything: {merged}"
+        "too few merges for a meaningful test: {merged}"
     );
 }
 
 #[test]
-fn pods_that_are_shown_as_one_behave_alike() {
+fn pods_of_one_group_have_equal_reachability() {
     let mut together = 0;
     for seed in 0..60 {
         let cluster = cluster(seed);
-        let reach = Reach::find(&cluster, &[], &[]).expect("answers");
-        let groups = Groups::new(&reach, 0);
+        let reach = ReachabilityMatrix::find(&cluster, &[], &[]).expect("answers");
+        let groups = PodGroups::new(&reach, 0);
         let shown: usize = groups.list.iter().map(|group| group.members.len()).sum();
         assert_eq!(shown, reach.pods.len(), "seed {seed}");
         together += reach.classes.len() - groups.list.len();
@@ -183,7 +188,7 @@ fn pods_that_are_shown_as_one_behave_alike() {
                 let answers = pairs
                     .filter(|(from, to)| from != to)
                     .map(|(from, to)| reach.answers(from, to));
-                let answers: Vec<&[Answer]> = answers.collect();
+                let answers: Vec<&[PortVerdict]> = answers.collect();
                 let (one, other) = (from.full_name(), to.full_name());
                 assert!(
                     answers.windows(2).all(|two| two[0] == two[1]),
@@ -194,6 +199,6 @@ fn pods_that_are_shown_as_one_behave_alike() {
     }
     assert!(
         together > 10,
-        "too little is put together to prove anything: {together}"
+        "too few merges for a meaningful test: {together}"
     );
 }

@@ -1,15 +1,15 @@
-//! The cluster as a server has it, read once.
+//! Reads the scheduler's view of a cluster from an API server, once.
 
 use anyhow::Result;
 use kube::Client;
-use rhumb_scheduler::cluster::Cluster;
-use rhumb_scheduler::model::{Group, GroupKind, Labels, Node, Pod};
+use rhumb_scheduler::cluster::ClusterState;
+use rhumb_scheduler::model::{Labels, Node, Pod, SpreadOwner, SpreadOwnerKind};
 use serde::Deserialize;
 
-use crate::listing::list;
+use crate::paged_list::list;
 
 #[derive(Deserialize)]
-struct Namespace {
+struct NamespaceObject {
     metadata: NamespaceMetadata,
 }
 
@@ -20,24 +20,25 @@ struct NamespaceMetadata {
     labels: std::collections::BTreeMap<String, String>,
 }
 
-/// What pods belong to, which says how they are spread where they do not.
-const GROUPS: [(GroupKind, &str); 4] = [
-    (GroupKind::Service, "/api/v1/services"),
+/// Owners by which pods are spread unless they have topology spread constraints of their own (upstream: default
+/// constraints of PodTopologySpread).
+const SPREAD_OWNERS: [(SpreadOwnerKind, &str); 4] = [
+    (SpreadOwnerKind::Service, "/api/v1/services"),
     (
-        GroupKind::ReplicationController,
+        SpreadOwnerKind::ReplicationController,
         "/api/v1/replicationcontrollers",
     ),
-    (GroupKind::ReplicaSet, "/apis/apps/v1/replicasets"),
-    (GroupKind::StatefulSet, "/apis/apps/v1/statefulsets"),
+    (SpreadOwnerKind::ReplicaSet, "/apis/apps/v1/replicasets"),
+    (SpreadOwnerKind::StatefulSet, "/apis/apps/v1/statefulsets"),
 ];
 
-/// Reads nodes, namespaces and pods. They are of almost one moment, as a scheduler's are. What cannot be read is left out
-/// and noted: a scheduler goes on without it, too.
+/// Lists nodes, namespaces, owners and pods. The lists are not from one revision, as in a scheduler. Objects that cannot
+/// be decoded are skipped and noted, as a scheduler skips them.
 pub(super) async fn read(
     client: &Client,
     namespace_selectors: bool,
-) -> Result<(Cluster, Vec<String>)> {
-    let mut cluster = Cluster::default();
+) -> Result<(ClusterState, Vec<String>)> {
+    let mut cluster = ClusterState::default();
     let mut notes = Vec::new();
     list(client, "/api/v1/nodes", &mut notes, |json| {
         cluster.set_node(Node::from_json(json)?);
@@ -45,15 +46,15 @@ pub(super) async fn read(
     })
     .await?;
     list(client, "/api/v1/namespaces", &mut notes, |json| {
-        let Namespace { metadata } = serde_json::from_slice(json)?;
+        let NamespaceObject { metadata } = serde_json::from_slice(json)?;
         let labels: Labels = metadata.labels.into_iter().collect();
         cluster.set_namespace(&metadata.name, labels);
         Ok(())
     })
     .await?;
-    for (kind, path) in GROUPS {
+    for (kind, path) in SPREAD_OWNERS {
         list(client, path, &mut notes, |json| {
-            cluster.set_group(Group::from_json(kind, json)?);
+            cluster.set_spread_owner(SpreadOwner::from_json(kind, json)?);
             Ok(())
         })
         .await?;
@@ -61,7 +62,7 @@ pub(super) async fn read(
     list(client, "/api/v1/pods", &mut notes, |json| {
         let mut pod = Pod::from_json(json)?;
         if !namespace_selectors {
-            pod.forget_namespace_selectors();
+            pod.drop_namespace_selectors();
         }
         cluster.set_pod(pod);
         Ok(())
@@ -72,7 +73,7 @@ pub(super) async fn read(
 
 #[cfg(test)]
 mod tests {
-    use rhumb_client::testing::{client, list};
+    use rhumb_client::testing::{fake_client, list_response};
     use serde_json::{Value, json};
 
     use super::*;
@@ -89,12 +90,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_read_is_noted_and_left_out() {
-        let client = client(|request| {
+    async fn undecodable_objects_are_noted_and_skipped() {
+        let client = fake_client(|request| {
             let (_, answer) = match request.uri().path() {
-                "/api/v1/pods" => list(&[pod("odd", &json!([])), pod("even", &json!("n"))]),
-                "/api/v1/nodes" => list(&[json!({"metadata": {"name": 7}})]),
-                _ => list(&[]),
+                "/api/v1/pods" => {
+                    list_response(&[pod("odd", &json!([])), pod("even", &json!("n"))])
+                }
+                "/api/v1/nodes" => list_response(&[json!({"metadata": {"name": 7}})]),
+                _ => list_response(&[]),
             }?;
             Some(answer)
         });
@@ -105,21 +108,21 @@ mod tests {
             panic!("{notes:?}");
         };
         assert!(
-            node.starts_with("/api/v1/nodes: an object is left out: "),
+            node.starts_with("/api/v1/nodes: an object is skipped: "),
             "{node}"
         );
         assert!(
-            pod.starts_with("/api/v1/pods: ns/odd is left out: "),
+            pod.starts_with("/api/v1/pods: ns/odd is skipped: "),
             "{pod}"
         );
     }
 
     #[tokio::test]
-    async fn terms_are_read_as_the_scheduler_reads_them() {
-        let client = client(|request| {
+    async fn affinity_terms_are_decoded_like_in_the_scheduler() {
+        let client = fake_client(|request| {
             let (_, answer) = match request.uri().path() {
-                "/api/v1/pods" => list(&[pod("a", &json!("n"))]),
-                _ => list(&[]),
+                "/api/v1/pods" => list_response(&[pod("a", &json!("n"))]),
+                _ => list_response(&[]),
             }?;
             Some(answer)
         });
@@ -130,7 +133,7 @@ mod tests {
                 .pods()
                 .find("a")
                 .and_then(|id| cluster.pods().get(id));
-            terms.push(pod.expect("a pod").facts.anti_affinity.clone());
+            terms.push(pod.expect("a pod").pod.anti_affinity.clone());
         }
         assert_ne!(terms[0], terms[1]);
     }

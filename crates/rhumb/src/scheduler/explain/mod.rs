@@ -1,4 +1,4 @@
-//! `rhumb scheduler explain`: what stands between a pod and each node.
+//! `rhumb scheduler explain`: why each node is or is not feasible for a pod.
 
 mod cluster;
 mod output;
@@ -8,38 +8,38 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use rhumb_api::Gates;
-use rhumb_api::gates::Feature;
-use rhumb_scheduler::cluster::{Cluster, PodId};
-use rhumb_scheduler::engine::Settings;
-use rhumb_scheduler::explain::{Explanation, explain};
+use rhumb_api::FeatureGates;
+use rhumb_api::feature_gates::Feature;
+use rhumb_scheduler::cluster::{ClusterState, PodId};
+use rhumb_scheduler::engine::SchedulerCoreSettings;
+use rhumb_scheduler::explain::{PodSchedulingExplanation, explain};
 
 use super::flags::read_config;
-use crate::connect;
+use crate::clients;
 
 #[derive(Args, Debug)]
-pub(crate) struct Explain {
+pub(crate) struct SchedulerExplainCommand {
     /// The pod: pod/NAME, or just NAME.
     #[arg(value_name = "pod/NAME")]
     pod: String,
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     namespace: String,
-    /// Show these nodes only; may be there several times.
+    /// Show only this node; can be repeated.
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
-    /// Show every node by itself, however many there are.
+    /// Show every node in its own row instead of grouping nodes by reason.
     #[arg(long)]
     all: bool,
-    /// How to show the result.
+    /// Output format.
     #[arg(short, long, value_enum, default_value = "table")]
-    output: Output,
-    /// How to reach the API server [default: $KUBECONFIG, ~/.kube/config, or the pod's own account].
+    output: ExplainOutputFormat,
+    /// Kubeconfig of the API server [default: $KUBECONFIG, ~/.kube/config, or the pod's service account].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// How the pod is scheduled: the file that the scheduler was started with.
+    /// Configuration file of the scheduler.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Features that the scheduler was started with.
+    /// Feature gates of the scheduler.
     #[arg(
         long,
         value_name = "GATES",
@@ -50,76 +50,80 @@ pub(crate) struct Explain {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
+enum ExplainOutputFormat {
     Table,
     Json,
 }
 
-pub(super) fn run(command: &Explain) -> Result<ExitCode> {
+pub(super) fn run(command: &SchedulerExplainCommand) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("no threads can be started")?;
+        .context("failed to start the async runtime")?;
     let explanation = runtime.block_on(command.explain())?;
     match command.output {
-        Output::Table => print!(
+        ExplainOutputFormat::Table => print!(
             "{}",
             output::table(&explanation, &command.nodes, command.all)
         ),
-        Output::Json => println!("{}", serde_json::to_string_pretty(&explanation)?),
+        ExplainOutputFormat::Json => println!("{}", serde_json::to_string_pretty(&explanation)?),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What people should know though it is no part of the answer.
+/// Prints notes to standard error.
 fn note(notes: &[String]) {
     for note in notes {
         eprintln!("note: {note}");
     }
 }
 
-impl Explain {
-    async fn explain(&self) -> Result<Explanation> {
+impl SchedulerExplainCommand {
+    async fn explain(&self) -> Result<PodSchedulingExplanation> {
         let settings = read_config(self.config.as_deref())?.settings();
-        let (gates, notes) = Gates::parse(&self.feature_gates).context("--feature-gates")?;
+        let (gates, notes) = FeatureGates::parse(&self.feature_gates).context("--feature-gates")?;
         note(&notes);
-        let (connect, _) = connect::over_https(self.kubeconfig.as_deref(), false).await?;
+        let (connect, _) = clients::over_https(self.kubeconfig.as_deref(), false).await?;
         let namespace_selectors = gates.enabled(Feature::PodAffinityNamespaceSelector);
         let (mut cluster, notes) = cluster::read(&connect.own(), namespace_selectors).await?;
         note(&notes);
         let pod = self.find(&cluster)?;
         for node in &self.nodes {
             let known = cluster.nodes().find(node);
-            if known.is_none_or(|id| cluster.nodes().facts(id).is_none()) {
-                bail!("there is no node {node:?}");
+            if known.is_none_or(|id| cluster.nodes().node(id).is_none()) {
+                bail!("node {node:?} not found");
             }
         }
         explain_with(settings, &mut cluster, pod)
     }
 
-    fn find(&self, cluster: &Cluster) -> Result<PodId> {
+    fn find(&self, cluster: &ClusterState) -> Result<PodId> {
         let name = match self.pod.split_once('/') {
             None => &*self.pod,
             Some(("pod" | "pods" | "po", name)) => name,
-            Some((kind, _)) => bail!("{kind:?} is no pod: only pods are scheduled"),
+            Some((kind, _)) => bail!("unsupported resource {kind:?}: only pods are scheduled"),
         };
         let mut pods = cluster.pods().in_namespace(&self.namespace);
         let found = pods.find(|id| {
             let pod = cluster.pods().get(*id);
-            pod.is_some_and(|pod| *pod.facts.key.name == *name)
+            pod.is_some_and(|pod| *pod.pod.key.name == *name)
         });
         found.with_context(|| {
             format!(
-                "there is no pod {name:?} in the namespace {:?} that has not come to its end",
+                "no pod {name:?} in namespace {:?}, or it has terminated",
                 self.namespace
             )
         })
     }
 }
 
-/// By the profile that the pod names.
-fn explain_with(settings: Settings, cluster: &mut Cluster, pod: PodId) -> Result<Explanation> {
-    let facts = cluster.pods().get(pod).map(|pod| pod.facts.clone());
+/// Explains the pod with the profile of its `schedulerName`.
+fn explain_with(
+    settings: SchedulerCoreSettings,
+    cluster: &mut ClusterState,
+    pod: PodId,
+) -> Result<PodSchedulingExplanation> {
+    let facts = cluster.pods().get(pod).map(|pod| pod.pod.clone());
     let named = facts
         .map(|facts| facts.scheduler_name.clone())
         .unwrap_or_default();
@@ -128,10 +132,10 @@ fn explain_with(settings: Settings, cluster: &mut Cluster, pod: PodId) -> Result
         .find(|profile| profile.scheduler_name == named)
         .with_context(|| {
             format!(
-                "the pod is scheduled by {named:?}, which is no profile of the configuration; name the file of its \
-                 scheduler with --config"
+                "the configuration has no profile for the pod's scheduler {named:?}; set --config to the file of that \
+                 scheduler"
             )
         })?;
-    profile.introduce(cluster);
-    explain(cluster, &profile, pod).context("the pod is not known")
+    profile.register_topologies(cluster);
+    explain(cluster, &profile, pod).context("pod not found")
 }

@@ -1,24 +1,24 @@
-//! An explanation for people.
+//! Formats a scheduling explanation as text.
 
 use std::collections::BTreeMap;
 
-use rhumb_scheduler::explain::{Against, Explanation, NodeAnswer};
+use rhumb_scheduler::explain::{NodeExplanation, PodSchedulingExplanation, RejectionReason};
 
-use crate::columns::aligned;
+use crate::text_table::aligned;
 
-/// With no more nodes than this, each has its line.
+/// Up to this many nodes, each has its own row.
 const EACH_MAX: usize = 25;
-/// Of more, so many of the best are shown.
-const BEST: usize = 5;
+/// With more nodes, this many of the best feasible ones are shown.
+const BEST_NODES_SHOWN: usize = 5;
 
-pub(super) fn table(explanation: &Explanation, nodes: &[String], all: bool) -> String {
+pub(super) fn table(explanation: &PodSchedulingExplanation, nodes: &[String], all: bool) -> String {
     let mut text = headline(explanation);
-    if let Some(against) = &explanation.everywhere {
-        text.push_str(&format!("no node will do: {}\n", shown(against)));
+    if let Some(rejection) = &explanation.everywhere {
+        text.push_str(&format!("no node is feasible: {}\n", shown(rejection)));
         return text;
     }
-    let asked = |answer: &&NodeAnswer| nodes.is_empty() || nodes.contains(&answer.name);
-    let answers: Vec<&NodeAnswer> = explanation.nodes.iter().filter(asked).collect();
+    let asked = |answer: &&NodeExplanation| nodes.is_empty() || nodes.contains(&answer.name);
+    let answers: Vec<&NodeExplanation> = explanation.nodes.iter().filter(asked).collect();
     if answers.is_empty() {
         return text;
     }
@@ -31,7 +31,7 @@ pub(super) fn table(explanation: &Explanation, nodes: &[String], all: bool) -> S
     text
 }
 
-fn headline(explanation: &Explanation) -> String {
+fn headline(explanation: &PodSchedulingExplanation) -> String {
     let fitting = explanation.nodes.iter().filter(|node| node.fits).count();
     let nominated = &explanation.nominated_node;
     let state = match (&explanation.node, explanation.scheduling_gates.as_slice()) {
@@ -50,7 +50,7 @@ fn headline(explanation: &Explanation) -> String {
     )
 }
 
-fn each(answers: &[&NodeAnswer]) -> String {
+fn each(answers: &[&NodeExplanation]) -> String {
     let mut rows = vec![["NODE", "FITS", "SCORE", "WHY"].map(str::to_owned)];
     for answer in answers {
         let fits = if answer.fits { "yes" } else { "no" };
@@ -67,11 +67,11 @@ fn each(answers: &[&NodeAnswer]) -> String {
     aligned(&rows)
 }
 
-/// One line for everything that stands against it; what its score is made of if nothing does.
-fn why(answer: &NodeAnswer) -> Vec<String> {
+/// One line for each reason to reject the node; for a feasible node, the scores of the plugins.
+fn why(answer: &NodeExplanation) -> Vec<String> {
     if !answer.fits {
-        let mut lines: Vec<String> = answer.against.iter().map(shown).collect();
-        if !answer.kept_for.is_empty() {
+        let mut lines: Vec<String> = answer.rejections.iter().map(shown).collect();
+        if !answer.reserved_for.is_empty() {
             lines.push(kept_for(answer));
         }
         return lines;
@@ -83,15 +83,15 @@ fn why(answer: &NodeAnswer) -> Vec<String> {
     vec![parts.join(", ")]
 }
 
-fn kept_for(answer: &NodeAnswer) -> String {
-    format!("room is kept for {}", answer.kept_for.join(", "))
+fn kept_for(answer: &NodeExplanation) -> String {
+    format!("room is kept for {}", answer.reserved_for.join(", "))
 }
 
-/// Nodes that the same stands against, together with one of them as an example.
-fn grouped(answers: &[&NodeAnswer]) -> String {
-    let mut groups: BTreeMap<Vec<String>, Vec<&NodeAnswer>> = BTreeMap::new();
+/// Groups rejected nodes by reasons, with one node of each group as an example.
+fn grouped(answers: &[&NodeExplanation]) -> String {
+    let mut groups: BTreeMap<Vec<String>, Vec<&NodeExplanation>> = BTreeMap::new();
     for answer in answers.iter().filter(|answer| !answer.fits) {
-        let reasons = answer.against.iter().map(without_detail).collect();
+        let reasons = answer.rejections.iter().map(without_detail).collect();
         groups.entry(reasons).or_default().push(answer);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
@@ -103,10 +103,10 @@ fn grouped(answers: &[&NodeAnswer]) -> String {
         };
         text.push_str(&format!("{} nodes: {}\n", nodes.len(), reasons.join("; ")));
         let details = example
-            .against
+            .rejections
             .iter()
-            .filter_map(|against| against.detail.as_deref());
-        let kept = (!example.kept_for.is_empty()).then(|| kept_for(example));
+            .filter_map(|rejection| rejection.detail.as_deref());
+        let kept = (!example.reserved_for.is_empty()).then(|| kept_for(example));
         let details: Vec<&str> = details.chain(kept.as_deref()).collect();
         let details = if details.is_empty() {
             String::new()
@@ -115,10 +115,11 @@ fn grouped(answers: &[&NodeAnswer]) -> String {
         };
         text.push_str(&format!("  such as {}{details}\n", example.name));
     }
-    let mut fitting: Vec<&NodeAnswer> = answers.iter().copied().filter(|node| node.fits).collect();
+    let mut fitting: Vec<&NodeExplanation> =
+        answers.iter().copied().filter(|node| node.fits).collect();
     fitting.sort_by_key(|node| std::cmp::Reverse(node.score));
     if !fitting.is_empty() {
-        fitting.truncate(BEST);
+        fitting.truncate(BEST_NODES_SHOWN);
         text.push_str("\nthe best of those that fit:\n");
         text.push_str(&each(&fitting));
     }
@@ -126,13 +127,13 @@ fn grouped(answers: &[&NodeAnswer]) -> String {
     text
 }
 
-fn shown(against: &Against) -> String {
-    match &against.detail {
-        Some(detail) => format!("{}: {detail}", without_detail(against)),
-        None => without_detail(against),
+fn shown(rejection: &RejectionReason) -> String {
+    match &rejection.detail {
+        Some(detail) => format!("{}: {detail}", without_detail(rejection)),
+        None => without_detail(rejection),
     }
 }
 
-fn without_detail(against: &Against) -> String {
-    format!("{}: {}", against.plugin, against.reasons.join(", "))
+fn without_detail(rejection: &RejectionReason) -> String {
+    format!("{}: {}", rejection.plugin, rejection.reasons.join(", "))
 }

@@ -1,7 +1,7 @@
-//! What is kept up to date is what a fresh build would have, whatever happened before; and whoever can go somewhere
-//! since something happened is told.
+//! Randomised tests: the incrementally updated state equals a rebuilt one, and every change that makes a pending pod
+//! schedulable is reported by a queueing hint.
 
-mod changes;
-mod happened;
-mod state;
-mod telling;
+mod owned_events;
+mod queueing_hints;
+mod random_changes;
+mod state_dump;

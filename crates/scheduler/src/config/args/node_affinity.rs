@@ -1,12 +1,14 @@
-//! Nodes that all pods of a profile are bound to, or like.
+//! Arguments of `NodeAffinity`: `addedAffinity`, the node affinity added to every pod of a profile.
 
 use std::sync::Arc;
 
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use rhumb_meta::labels::{Operator, Requirement as LabelRequirement, Selector};
 
-use super::form::{Args, NodeAffinity, Requirement, Term};
-use crate::model::{NodeMatch, NodeRequirement, NodeSelector, NodeTerm, PreferredNodes};
+use super::v1::{RawNodeAffinity, RawNodeSelectorRequirement, RawNodeSelectorTerm, RawPluginArgs};
+use crate::model::{
+    NodeNameOperator, NodeNameRequirement, NodeSelector, NodeSelectorTerm, PreferredNodeTerms,
+};
 use crate::plugins::node_affinity::AddedAffinity;
 
 const OPERATORS: [(&str, Operator); 6] = [
@@ -18,23 +20,23 @@ const OPERATORS: [(&str, Operator); 6] = [
     ("Lt", Operator::LessThan),
 ];
 
-pub(super) fn read(args: &Args, path: &Path<'_>, errors: &mut ErrorList) -> AddedAffinity {
+pub(super) fn read(args: &RawPluginArgs, path: &Path<'_>, errors: &mut ErrorList) -> AddedAffinity {
     let Some(added) = &args.added_affinity else {
         return AddedAffinity::default();
     };
     let path = path.child("addedAffinity");
-    let terms = required(added, &path, errors);
+    let terms = read_required(added, &path, errors);
     AddedAffinity {
         required: terms.map(|terms| Arc::new(NodeSelector::new(None, Some(terms)))),
-        preferred: preferred(added, &path, errors),
+        preferred: read_preferred(added, &path, errors),
     }
 }
 
-fn required(
-    added: &NodeAffinity,
+fn read_required(
+    added: &RawNodeAffinity,
     path: &Path<'_>,
     errors: &mut ErrorList,
-) -> Option<Box<[NodeTerm]>> {
+) -> Option<Box<[NodeSelectorTerm]>> {
     let selector = added.required.as_ref()?;
     let path = path.child("requiredDuringSchedulingIgnoredDuringExecution");
     let path = path.child("nodeSelectorTerms");
@@ -43,7 +45,11 @@ fn required(
     Some(terms.collect())
 }
 
-fn preferred(added: &NodeAffinity, path: &Path<'_>, errors: &mut ErrorList) -> PreferredNodes {
+fn read_preferred(
+    added: &RawNodeAffinity,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) -> PreferredNodeTerms {
     let path = path.child("preferredDuringSchedulingIgnoredDuringExecution");
     let terms = added.preferred.iter().flatten().enumerate();
     let terms = terms.filter(|(_, term)| term.weight != 0);
@@ -55,8 +61,12 @@ fn preferred(added: &NodeAffinity, path: &Path<'_>, errors: &mut ErrorList) -> P
     terms.collect()
 }
 
-/// `None` if it selects nothing.
-fn read_term(term: &Term, path: &Path<'_>, errors: &mut ErrorList) -> Option<NodeTerm> {
+/// `None` if the term is empty: an empty term matches no node.
+fn read_term(
+    term: &RawNodeSelectorTerm,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) -> Option<NodeSelectorTerm> {
     let labels = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
     if labels.is_empty() && fields.is_empty() {
@@ -66,48 +76,51 @@ fn read_term(term: &Term, path: &Path<'_>, errors: &mut ErrorList) -> Option<Nod
     let selector: Vec<LabelRequirement> = labels
         .iter()
         .enumerate()
-        .filter_map(|(index, one)| of_labels(one, &labels_path.index(index), errors))
+        .filter_map(|(index, raw)| read_label_requirement(raw, &labels_path.index(index), errors))
         .collect();
-    Some(NodeTerm {
+    Some(NodeSelectorTerm {
         labels: (!labels.is_empty()).then(|| Selector::new(selector)),
         fields: fields
             .iter()
             .enumerate()
-            .filter_map(|(index, one)| of_fields(one, &fields_path.index(index), errors))
+            .filter_map(|(index, raw)| {
+                read_field_requirement(raw, &fields_path.index(index), errors)
+            })
             .collect(),
     })
 }
 
-fn of_labels(
-    wanted: &Requirement,
+fn read_label_requirement(
+    raw: &RawNodeSelectorRequirement,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) -> Option<LabelRequirement> {
     let mut operators = OPERATORS.iter();
-    let Some((_, operator)) = operators.find(|(name, _)| *name == wanted.operator) else {
-        refuse_operator(wanted, path, &OPERATORS.map(|(name, _)| name), errors);
+    let Some((_, operator)) = operators.find(|(name, _)| *name == raw.operator) else {
+        push_unsupported_operator(raw, path, &OPERATORS.map(|(name, _)| name), errors);
         return None;
     };
-    let values = wanted.values.as_deref().unwrap_or_default();
-    let made = LabelRequirement::new_at(path, &wanted.key, *operator, values);
-    made.map_err(|problems| problems.iter().for_each(|one| errors.push(one.clone())))
+    let values = raw.values.as_deref().unwrap_or_default();
+    let requirement = LabelRequirement::new_at(path, &raw.key, *operator, values);
+    requirement
+        .map_err(|problems| problems.iter().for_each(|error| errors.push(error.clone())))
         .ok()
 }
 
-fn of_fields(
-    wanted: &Requirement,
+fn read_field_requirement(
+    raw: &RawNodeSelectorRequirement,
     path: &Path<'_>,
     errors: &mut ErrorList,
-) -> Option<NodeRequirement> {
-    let is = match wanted.operator.as_str() {
-        "In" => NodeMatch::Is,
-        "NotIn" => NodeMatch::IsNot,
+) -> Option<NodeNameRequirement> {
+    let operator = match raw.operator.as_str() {
+        "In" => NodeNameOperator::In,
+        "NotIn" => NodeNameOperator::NotIn,
         _ => {
-            refuse_operator(wanted, path, &["In", "NotIn"], errors);
+            push_unsupported_operator(raw, path, &["In", "NotIn"], errors);
             return None;
         }
     };
-    let values = wanted.values.as_deref().unwrap_or_default();
+    let values = raw.values.as_deref().unwrap_or_default();
     let [name] = values else {
         errors.push(Error::invalid(
             &path.child("values"),
@@ -116,26 +129,31 @@ fn of_fields(
         ));
         return None;
     };
-    if wanted.key != "metadata.name" {
-        // Upstream takes others, and matches nothing with them.
+    if raw.key != "metadata.name" {
+        // Upstream accepts other fields, but they match no node.
         errors.push(Error::not_supported(
             &path.child("key"),
-            wanted.key.as_str(),
+            raw.key.as_str(),
             &["metadata.name"],
         ));
         return None;
     }
-    Some(NodeRequirement {
+    Some(NodeNameRequirement {
         name: name.as_str().into(),
-        wanted: is,
+        operator,
     })
 }
 
-fn refuse_operator(wanted: &Requirement, path: &Path<'_>, known: &[&str], errors: &mut ErrorList) {
-    let operator = wanted.operator.as_str();
+fn push_unsupported_operator(
+    raw: &RawNodeSelectorRequirement,
+    path: &Path<'_>,
+    supported: &[&str],
+    errors: &mut ErrorList,
+) {
+    let operator = raw.operator.as_str();
     errors.push(Error::not_supported(
         &path.child("operator"),
         operator,
-        known,
+        supported,
     ));
 }

@@ -1,10 +1,10 @@
-//! Scripts of what happens, and what the engine decides.
+//! Tests that apply events to a `SchedulerCore` and check the outcomes.
 
-mod asked;
-mod events;
-mod hold;
-mod nominated;
+mod harness;
+mod held_pods;
+mod hint_counter;
+mod nominations;
 mod preemption;
 mod queue;
-mod random;
-mod run;
+mod queueing_hints;
+mod random_events;

@@ -1,284 +1,287 @@
-//! Who is tried, and when.
+//! The scheduling queue: order, backoff, gates, timeouts, equivalence classes.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::run::{Run, labelled, pod};
-use crate::engine::{Change, Pending};
+use super::harness::{SchedulerHarness, labelled_pod, pod};
+use crate::engine::{PendingPodCounts, SchedulerEvent};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn higher_priorities_go_first_and_then_who_came_first() {
-    let mut run = Run::new();
-    run.node("n", 32);
-    run.pod(pod("late", 1, json!({"priority": 5})));
-    run.after(SECOND);
-    run.pod(pod("later", 1, json!({"priority": 5})));
-    run.pod(pod("high", 1, json!({"priority": 9})));
-    run.pod(pod("low", 1, json!({"priority": -1})));
-    assert_eq!(run.tried(), ["high+", "late+", "later+", "low+"]);
+fn pods_are_ordered_by_priority_then_by_queue_time() {
+    let mut run = SchedulerHarness::new();
+    run.set_node("n", 32);
+    run.set_pod(pod("late", 1, json!({"priority": 5})));
+    run.advance_clock(SECOND);
+    run.set_pod(pod("later", 1, json!({"priority": 5})));
+    run.set_pod(pod("high", 1, json!({"priority": 9})));
+    run.set_pod(pod("low", 1, json!({"priority": -1})));
+    assert_eq!(run.attempted_pods(), ["high+", "late+", "later+", "low+"]);
 }
 
 #[test]
-fn without_nodes_pods_wait_for_the_first() {
-    let mut run = Run::new();
-    run.pod(pod("a", 1, json!({})));
+fn without_nodes_a_pod_waits_for_the_first_node() {
+    let mut run = SchedulerHarness::new();
+    run.set_pod(pod("a", 1, json!({})));
     assert_eq!(
-        run.go(),
+        run.run_until_idle(),
         ["a Unschedulable: no nodes available to schedule pods"]
     );
-    run.namespace("default", &[("a", "b")]);
-    assert!(run.go().is_empty());
-    run.node("n", 1);
-    assert_eq!(run.go(), ["a → n"]);
+    run.set_namespace("default", &[("a", "b")]);
+    assert!(run.run_until_idle().is_empty());
+    run.set_node("n", 1);
+    assert_eq!(run.run_until_idle(), ["a → n"]);
 }
 
 #[test]
-fn gated_pods_wait_for_their_gates_and_for_nothing_else() {
-    let mut run = Run::new();
-    run.pod(pod("a", 1, json!({"schedulingGates": [{"name": "g"}]})));
-    // Whoever took it has said so already.
-    assert!(run.go().is_empty());
-    run.node("n", 1);
-    run.after(Duration::from_secs(3600));
-    assert!(run.go().is_empty());
+fn gated_pods_wait_only_for_the_removal_of_their_gates() {
+    let mut run = SchedulerHarness::new();
+    run.set_pod(pod("a", 1, json!({"schedulingGates": [{"name": "g"}]})));
+    // The API server sets the condition of gated pods, not the scheduler.
+    assert!(run.run_until_idle().is_empty());
+    run.set_node("n", 1);
+    run.advance_clock(Duration::from_secs(3600));
+    assert!(run.run_until_idle().is_empty());
     assert_eq!(
-        run.engine.pending(),
-        Pending {
+        run.engine.pending_pods(),
+        PendingPodCounts {
             gated: 1,
-            ..Pending::default()
+            ..PendingPodCounts::default()
         }
     );
-    run.pod(pod("a", 1, json!({})));
-    assert_eq!(run.go(), ["a → n"]);
+    run.set_pod(pod("a", 1, json!({})));
+    assert_eq!(run.run_until_idle(), ["a → n"]);
 }
 
 #[test]
-fn what_is_not_ours_is_left_alone() {
-    let mut run = Run::new();
-    run.node("n", 8);
+fn pods_of_other_schedulers_and_ended_pods_are_ignored() {
+    let mut run = SchedulerHarness::new();
+    run.set_node("n", 8);
     let mut other = pod("other", 1, json!({}));
     other.scheduler_name = "another".into();
-    run.pod(other);
+    run.set_pod(other);
     let mut terminating = pod("terminating", 1, json!({}));
     terminating.is_terminating = true;
-    run.pod(terminating);
+    run.set_pod(terminating);
     let mut ended = pod("ended", 1, json!({}));
     ended.is_terminal = true;
-    run.pod(ended);
-    run.pod(pod("bound", 1, json!({"nodeName": "n"})));
-    assert!(run.go().is_empty());
-    assert_eq!(run.engine.pending(), Pending::default());
+    run.set_pod(ended);
+    run.set_pod(pod("bound", 1, json!({"nodeName": "n"})));
+    assert!(run.run_until_idle().is_empty());
+    assert_eq!(run.engine.pending_pods(), PendingPodCounts::default());
 }
 
 #[test]
-fn pods_that_leave_while_they_wait_are_not_tried() {
-    let mut run = Run::new();
+fn pods_removed_from_the_queue_are_not_attempted() {
+    let mut run = SchedulerHarness::new();
     for name in ["deleted", "terminating", "bound", "listed away", "stays"] {
-        run.pod(pod(name, 1, json!({})));
+        run.set_pod(pod(name, 1, json!({})));
     }
-    run.node("n", 8);
-    run.gone("deleted");
+    run.set_node("n", 8);
+    run.delete_pod("deleted");
     let mut terminating = pod("terminating", 1, json!({}));
     terminating.is_terminating = true;
-    run.pod(terminating);
-    run.pod(pod("bound", 1, json!({"nodeName": "n"})));
+    run.set_pod(terminating);
+    run.set_pod(pod("bound", 1, json!({"nodeName": "n"})));
     let kept = ["terminating", "bound", "stays"];
     let uids = kept.iter().map(|name| format!("default/{name}").into());
-    run.apply(Change::PodsAre(uids.collect()));
-    assert_eq!(run.go(), ["stays → n"]);
+    run.apply(SchedulerEvent::PodsReplaced(uids.collect()));
+    assert_eq!(run.run_until_idle(), ["stays → n"]);
 }
 
 #[test]
-fn the_number_of_a_pod_that_is_gone_can_be_used_again() {
-    let mut run = Run::new();
-    run.pod(pod("old", 9, json!({"priority": 100})));
-    run.go();
-    run.gone("old");
-    run.pod(pod("new", 1, json!({})));
-    run.node("n", 1);
-    assert_eq!(run.go(), ["new → n"]);
+fn the_id_of_a_deleted_pod_can_be_reused() {
+    let mut run = SchedulerHarness::new();
+    run.set_pod(pod("old", 9, json!({"priority": 100})));
+    run.run_until_idle();
+    run.delete_pod("old");
+    run.set_pod(pod("new", 1, json!({})));
+    run.set_node("n", 1);
+    assert_eq!(run.run_until_idle(), ["new → n"]);
 }
 
 #[test]
-fn nodes_and_namespaces_that_a_list_does_not_name_are_gone() {
-    let mut run = Run::new();
-    run.node("a", 8);
-    run.node("b", 8);
-    run.namespace("x", &[]);
-    run.apply(Change::NodesAre(HashSet::from(["b".into()])));
-    run.namespace("default", &[]);
-    run.apply(Change::NamespacesAre(HashSet::from(["default".into()])));
-    run.pod(pod("p", 1, json!({})));
-    assert_eq!(run.go(), ["p → b"]);
+fn nodes_and_namespaces_missing_from_a_list_are_removed() {
+    let mut run = SchedulerHarness::new();
+    run.set_node("a", 8);
+    run.set_node("b", 8);
+    run.set_namespace("x", &[]);
+    run.apply(SchedulerEvent::NodesReplaced(HashSet::from(["b".into()])));
+    run.set_namespace("default", &[]);
+    run.apply(SchedulerEvent::NamespacesReplaced(HashSet::from([
+        "default".into(),
+    ])));
+    run.set_pod(pod("p", 1, json!({})));
+    assert_eq!(run.run_until_idle(), ["p → b"]);
     let known: Vec<&str> = run.engine.cluster().namespace_names().collect();
     assert_eq!(known, ["default"]);
 }
 
 #[test]
-fn a_binding_that_fails_is_tried_again_after_a_back_off_that_grows() {
-    let mut run = Run::new();
-    run.node("n", 1);
-    run.pod(pod("a", 1, json!({})));
+fn a_failed_binding_is_retried_with_growing_backoff() {
+    let mut run = SchedulerHarness::new();
+    run.set_node("n", 1);
+    run.set_pod(pod("a", 1, json!({})));
     for wait in [1, 2, 4, 8, 10, 10] {
-        assert_eq!(run.go(), ["a → n"]);
-        assert_eq!(run.engine.pending().binding, 1);
+        assert_eq!(run.run_until_idle(), ["a → n"]);
+        assert_eq!(run.engine.pending_pods().binding, 1);
         let uid = "default/a".into();
-        run.apply(Change::NotBound { uid });
+        run.apply(SchedulerEvent::BindingConflict { uid });
         assert_eq!(
-            run.engine.wakes_at(),
+            run.engine.next_deadline(),
             Some(run.now + Duration::from_secs(wait))
         );
-        run.after(Duration::from_secs(wait) - Duration::from_millis(1));
-        assert!(run.go().is_empty(), "{wait}");
-        run.after(Duration::from_millis(1));
+        run.advance_clock(Duration::from_secs(wait) - Duration::from_millis(1));
+        assert!(run.run_until_idle().is_empty(), "{wait}");
+        run.advance_clock(Duration::from_millis(1));
     }
 }
 
 #[test]
-fn room_of_a_binding_that_failed_is_there_for_others() {
-    let mut run = Run::new();
-    run.node("n", 1);
-    run.pod(pod("a", 1, json!({})));
-    assert_eq!(run.go(), ["a → n"]);
-    run.pod(pod("b", 1, json!({})));
-    assert_eq!(run.tried(), ["b"]);
+fn a_failed_binding_releases_its_resources() {
+    let mut run = SchedulerHarness::new();
+    run.set_node("n", 1);
+    run.set_pod(pod("a", 1, json!({})));
+    assert_eq!(run.run_until_idle(), ["a → n"]);
+    run.set_pod(pod("b", 1, json!({})));
+    assert_eq!(run.attempted_pods(), ["b"]);
     let uid = "default/a".into();
-    run.apply(Change::NotBound { uid });
-    assert_eq!(run.go(), ["b → n"]);
+    run.apply(SchedulerEvent::BindingConflict { uid });
+    assert_eq!(run.run_until_idle(), ["b → n"]);
 }
 
 #[test]
-fn what_the_server_says_of_a_binding_counts() {
-    let mut run = Run::new();
-    run.node("n", 1);
-    run.pod(pod("a", 1, json!({})));
-    assert_eq!(run.go(), ["a → n"]);
-    // Something that was on its way before the server knew.
-    run.pod(labelled(
+fn the_servers_state_of_a_binding_takes_precedence() {
+    let mut run = SchedulerHarness::new();
+    run.set_node("n", 1);
+    run.set_pod(pod("a", 1, json!({})));
+    assert_eq!(run.run_until_idle(), ["a → n"]);
+    // An update from before the binding, received late.
+    run.set_pod(labelled_pod(
         "a",
         json!({"app": "a", "more": "labels"}),
         1,
         json!({}),
     ));
-    assert!(run.go().is_empty());
-    run.pod(pod("a", 1, json!({"nodeName": "n"})));
-    assert_eq!(run.engine.pending(), Pending::default());
-    // That it is bound is certain, whatever becomes of the request.
+    assert!(run.run_until_idle().is_empty());
+    run.set_pod(pod("a", 1, json!({"nodeName": "n"})));
+    assert_eq!(run.engine.pending_pods(), PendingPodCounts::default());
+    // The watch has confirmed the binding, so a failed request does not matter.
     let uid = "default/a".into();
-    run.apply(Change::NotBound { uid });
-    run.after(Duration::from_secs(60));
-    assert!(run.go().is_empty());
+    run.apply(SchedulerEvent::BindingConflict { uid });
+    run.advance_clock(Duration::from_secs(60));
+    assert!(run.run_until_idle().is_empty());
     assert_eq!(run.node_of("a").as_deref(), Some("n"));
 }
 
 #[test]
-fn a_pod_that_rests_is_tried_when_nobody_else_waits_and_never_before_others() {
-    let mut run = Run::new();
-    run.node("n", 1);
-    run.pod(pod("big", 2, json!({"priority": 1})));
-    assert_eq!(run.tried(), ["big"]);
-    // What makes room comes at once, and there is another who is tried first though it is less important.
-    run.node("m", 2);
-    run.pod(pod("small", 1, json!({})));
-    assert_eq!(run.engine.pending().backoff, 1);
-    let tried = run.tried();
+fn a_pod_in_backoff_is_attempted_only_when_no_pod_is_active() {
+    let mut run = SchedulerHarness::new();
+    run.set_node("n", 1);
+    run.set_pod(pod("big", 2, json!({"priority": 1})));
+    assert_eq!(run.attempted_pods(), ["big"]);
+    // The pod is requeued during its backoff; an active pod is scheduled first despite its lower priority.
+    run.set_node("m", 2);
+    run.set_pod(pod("small", 1, json!({})));
+    assert_eq!(run.engine.pending_pods().backoff, 1);
+    let tried = run.attempted_pods();
     assert_eq!(tried[0], "small+");
     assert_eq!(tried.len(), 2);
 }
 
 #[test]
-fn whoever_waits_for_long_is_tried_anyway() {
-    let mut run = Run::new();
-    run.node("n", 1);
-    run.pod(pod("a", 2, json!({})));
-    assert_eq!(run.tried(), ["a"]);
+fn unschedulable_pods_are_retried_after_the_maximum_duration() {
+    let mut run = SchedulerHarness::new();
+    run.set_node("n", 1);
+    run.set_pod(pod("a", 2, json!({})));
+    assert_eq!(run.attempted_pods(), ["a"]);
     for _ in 0..3 {
         let due = run.now + Duration::from_secs(300);
-        assert_eq!(run.engine.wakes_at(), Some(due));
-        run.after(Duration::from_millis(299_999));
-        assert!(run.go().is_empty());
-        run.after(Duration::from_millis(1));
-        assert_eq!(run.tried(), ["a"]);
+        assert_eq!(run.engine.next_deadline(), Some(due));
+        run.advance_clock(Duration::from_millis(299_999));
+        assert!(run.run_until_idle().is_empty());
+        run.advance_clock(Duration::from_millis(1));
+        assert_eq!(run.attempted_pods(), ["a"]);
     }
 }
 
 #[test]
-fn pods_that_are_alike_share_an_answer() {
-    let mut run = Run::new();
-    run.node("n", 2);
-    let alike = |index: usize| labelled(&format!("p{index:02}"), json!({"app": "a"}), 1, json!({}));
+fn equivalent_pods_share_a_scheduling_failure() {
+    let mut run = SchedulerHarness::new();
+    run.set_node("n", 2);
+    let alike =
+        |index: usize| labelled_pod(&format!("p{index:02}"), json!({"app": "a"}), 1, json!({}));
     for index in 0..50 {
-        run.pod(alike(index));
+        run.set_pod(alike(index));
     }
-    // All are told, and two find a place.
-    let tried = run.tried();
+    // All get an outcome, and two are scheduled.
+    let tried = run.attempted_pods();
     assert_eq!(tried.len(), 50);
     assert_eq!(tried[..3], ["p00+", "p01+", "p02"]);
-    // Room for one: the second that tries finds none, and the others need not.
-    run.after(SECOND * 20);
-    run.gone("p00");
-    assert_eq!(run.tried(), ["p02+", "p03"]);
-    // The one that was to try is gone: another does.
-    run.after(SECOND * 20);
-    run.gone("p01");
-    run.gone("p04");
-    assert_eq!(run.tried(), ["p05+", "p06"]);
-    // Room for all.
-    run.after(SECOND * 20);
-    run.node("big", 100);
-    assert_eq!(run.tried().len(), 45);
-    assert_eq!(run.engine.pending().unschedulable, 0);
+    // Resources for one pod: the second attempt fails, and the others are not attempted.
+    run.advance_clock(SECOND * 20);
+    run.delete_pod("p00");
+    assert_eq!(run.attempted_pods(), ["p02+", "p03"]);
+    // The probe is deleted: the next pod becomes it.
+    run.advance_clock(SECOND * 20);
+    run.delete_pod("p01");
+    run.delete_pod("p04");
+    assert_eq!(run.attempted_pods(), ["p05+", "p06"]);
+    // Resources for all pods.
+    run.advance_clock(SECOND * 20);
+    run.set_node("big", 100);
+    assert_eq!(run.attempted_pods().len(), 45);
+    assert_eq!(run.engine.pending_pods().unschedulable, 0);
 }
 
-/// Whatever becomes of it says nothing about those that it was like before.
+/// Its result does not apply to its previous equivalence class.
 #[test]
-fn a_pod_that_changed_while_it_was_being_bound_is_like_others_now() {
-    let mut run = Run::new();
-    run.node_with("n", 8, json!({"labels": {"zone": "z"}}));
+fn a_pod_changed_during_binding_joins_its_new_equivalence_class() {
+    let mut run = SchedulerHarness::new();
+    run.set_node_with("n", 8, json!({"labels": {"zone": "z"}}));
     let term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "b"}}});
     let away = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
-    run.pod(pod(
+    run.set_pod(pod(
         "x",
         1,
         json!({"nodeName": "n", "affinity": {"podAntiAffinity": away}}),
     ));
-    let one = |name: &str, app: &str| labelled(name, json!({"app": app}), 1, json!({}));
-    run.pod(one("first", "a"));
-    assert_eq!(run.go(), ["first → n"]);
-    run.pod(one("first", "b"));
+    let one = |name: &str, app: &str| labelled_pod(name, json!({"app": app}), 1, json!({}));
+    run.set_pod(one("first", "a"));
+    assert_eq!(run.run_until_idle(), ["first → n"]);
+    run.set_pod(one("first", "b"));
     let uid = "default/first".into();
-    run.apply(Change::NotBound { uid });
-    run.after(SECOND);
-    assert_eq!(run.tried(), ["first"]);
-    run.pod(one("second", "a"));
-    assert_eq!(run.tried(), ["second+"]);
-    // And the other way round: who is like it now is told the same.
-    run.pod(one("third", "b"));
-    assert_eq!(run.tried(), ["third"]);
+    run.apply(SchedulerEvent::BindingConflict { uid });
+    run.advance_clock(SECOND);
+    assert_eq!(run.attempted_pods(), ["first"]);
+    run.set_pod(one("second", "a"));
+    assert_eq!(run.attempted_pods(), ["second+"]);
+    // A pod that is equivalent now gets the same result.
+    run.set_pod(one("third", "b"));
+    assert_eq!(run.attempted_pods(), ["third"]);
 }
 
 #[test]
-fn a_pod_that_became_more_important_while_it_was_being_bound_is_tried_first() {
-    let mut run = Run::new();
-    run.node("n", 8);
-    run.pod(pod("first", 1, json!({})));
-    run.pod(pod("second", 1, json!({"priority": 1})));
-    assert_eq!(run.tried(), ["second+", "first+"]);
-    run.pod(pod("first", 1, json!({"priority": 2})));
+fn a_priority_raised_during_binding_reorders_the_queue() {
+    let mut run = SchedulerHarness::new();
+    run.set_node("n", 8);
+    run.set_pod(pod("first", 1, json!({})));
+    run.set_pod(pod("second", 1, json!({"priority": 1})));
+    assert_eq!(run.attempted_pods(), ["second+", "first+"]);
+    run.set_pod(pod("first", 1, json!({"priority": 2})));
     for name in ["second", "first"] {
         let uid = format!("default/{name}").into();
-        run.apply(Change::NotBound { uid });
+        run.apply(SchedulerEvent::BindingConflict { uid });
     }
-    run.after(SECOND);
-    assert_eq!(run.tried(), ["first+", "second+"]);
+    run.advance_clock(SECOND);
+    assert_eq!(run.attempted_pods(), ["first+", "second+"]);
 }
 
 #[test]
-fn pods_with_claims_say_why_they_wait() {
+fn pods_with_claims_are_unschedulable_with_a_reason() {
     let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "data"}});
     let device = json!({"name": "gpu", "resourceClaimName": "fast"});
     for (claims, reason) in [
@@ -291,32 +294,32 @@ fn pods_with_claims_say_why_they_wait() {
             "devices are not scheduled by this scheduler yet: claim gpu",
         ),
     ] {
-        let mut run = Run::new();
-        run.node("n", 2);
-        run.pod(pod("a", 1, claims));
+        let mut run = SchedulerHarness::new();
+        run.set_node("n", 2);
+        run.set_pod(pod("a", 1, claims));
         let expected = format!(
             "a Unschedulable: 0/1 nodes are available: {reason}. \
              preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         );
-        assert_eq!(run.go(), [expected]);
-        run.node("m", 2);
-        assert!(run.go().is_empty());
+        assert_eq!(run.run_until_idle(), [expected]);
+        run.set_node("m", 2);
+        assert!(run.run_until_idle().is_empty());
     }
 }
 
 #[test]
-fn what_comes_into_a_queue_is_counted_by_what_brought_it() {
-    let mut run = Run::new();
-    run.pod(pod("a", 9, json!({})));
-    run.pod(pod("g", 1, json!({"schedulingGates": [{"name": "g"}]})));
-    run.go();
-    run.node("n", 8);
-    run.go();
-    run.pod(pod("g", 1, json!({})));
-    run.go();
-    run.after(Duration::from_secs(60)).node("m", 16);
-    run.go();
-    let incoming = run.engine.take_incoming();
+fn incoming_pods_are_counted_by_event_and_queue() {
+    let mut run = SchedulerHarness::new();
+    run.set_pod(pod("a", 9, json!({})));
+    run.set_pod(pod("g", 1, json!({"schedulingGates": [{"name": "g"}]})));
+    run.run_until_idle();
+    run.set_node("n", 8);
+    run.run_until_idle();
+    run.set_pod(pod("g", 1, json!({})));
+    run.run_until_idle();
+    run.advance_clock(Duration::from_secs(60)).set_node("m", 16);
+    run.run_until_idle();
+    let incoming = run.engine.take_incoming_counts();
     let mut counts: Vec<String> = incoming
         .counts()
         .map(|(queue, event, pods)| format!("{queue} {event} {pods}"))
@@ -325,7 +328,7 @@ fn what_comes_into_a_queue_is_counted_by_what_brought_it() {
     assert_eq!(
         counts,
         [
-            // The second time it has no need to rest any more.
+            // The backoff has expired by the second event.
             "active NodeAdd 1",
             "active UnschedulablePodAdd 1",
             "active UnschedulablePodUpdate 1",
@@ -334,5 +337,5 @@ fn what_comes_into_a_queue_is_counted_by_what_brought_it() {
             "unschedulable ScheduleAttemptFailure 2",
         ]
     );
-    assert_eq!(run.engine.take_incoming().counts().count(), 0);
+    assert_eq!(run.engine.take_incoming_counts().counts().count(), 0);
 }

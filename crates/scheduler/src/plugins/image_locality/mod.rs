@@ -1,24 +1,24 @@
-//! `ImageLocality`: nodes that have the images of a pod are better, the more so the larger these are.
+//! Score plugin `ImageLocality`: prefers nodes that already have the pod's images, weighted by image size.
 
-mod images;
+mod image_index;
 
 use std::cell::RefCell;
 
-use super::{NodeScore, Plugin, SCORE_MAX};
-use crate::cluster::{Cluster, IdMap, NodeId, PodSlot};
-use images::Images;
+use super::{NodeScorer, Plugin, SCORE_MAX};
+use crate::cluster::{ClusterState, IdMap, NodeId, PodInfo};
+use image_index::ImageIndex;
 
-/// Sizes between these make a difference: 23 MiB, and 1,000 MiB for each container.
+/// Total image sizes are clamped to this range, as upstream: 23 MiB to 1,000 MiB per container.
 const BYTES_MIN: i64 = 23 << 20;
 const BYTES_MAX_EACH: i64 = 1000 << 20;
 
 #[derive(Debug, Default)]
 pub struct ImageLocality {
-    images: RefCell<Images>,
+    images: RefCell<ImageIndex>,
 }
 
-struct ImageScore {
-    /// What the images that a node has are worth together.
+struct ImageLocalityScorer {
+    /// Per node, the scaled sizes of the pod's images that it has.
     bytes: IdMap<NodeId, i64>,
     containers: i64,
 }
@@ -28,36 +28,36 @@ impl Plugin for ImageLocality {
         "ImageLocality"
     }
 
-    fn score<'c>(
+    fn pre_score<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
         nodes: &[NodeId],
-    ) -> Option<Box<dyn NodeScore + 'c>> {
+    ) -> Option<Box<dyn NodeScorer + 'c>> {
         let mut images = self.images.borrow_mut();
         images.refresh(cluster.nodes());
         let mut bytes: IdMap<NodeId, i64> = IdMap::default();
-        for there in pod
-            .facts
+        for sizes in pod
+            .pod
             .images
             .iter()
             .filter_map(|image| images.nodes_with(image))
         {
-            // The fewer nodes have it, the less it counts: else all would go to the few that do.
-            let share = there.len() as f64 / images.nodes() as f64;
+            // As upstream, images on few nodes count less, lest all pods go to those few nodes.
+            let share = sizes.len() as f64 / images.node_count() as f64;
             for node in nodes {
-                if let Some(size) = there.get(node) {
+                if let Some(size) = sizes.get(node) {
                     *bytes.entry(*node).or_default() += (*size as f64 * share) as i64;
                 }
             }
         }
-        let containers = pod.facts.containers as i64;
+        let containers = pod.pod.container_count as i64;
         (!bytes.is_empty() && containers > 0)
-            .then(|| Box::new(ImageScore { bytes, containers }) as _)
+            .then(|| Box::new(ImageLocalityScorer { bytes, containers }) as _)
     }
 }
 
-impl NodeScore for ImageScore {
+impl NodeScorer for ImageLocalityScorer {
     fn score(&self, node: NodeId) -> i64 {
         let max = BYTES_MAX_EACH * self.containers;
         let bytes = self.bytes.get(&node).copied().unwrap_or_default();
@@ -70,7 +70,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::plugins::testing::{cluster, come, node, node_with, pod, scores};
+    use crate::plugins::testing::{add_pod, cluster, node, node_with, pod, scores};
 
     const MIB: i64 = 1 << 20;
 
@@ -91,12 +91,12 @@ mod tests {
             .map(|image| json!({"name": "c", "image": image}))
             .collect();
         let spec = json!({"containers": containers});
-        let pod = come(&mut cluster, pod("p", json!({}), spec));
+        let pod = add_pod(&mut cluster, pod("p", json!({}), spec));
         assert_eq!(scores(&ImageLocality::default(), &cluster, pod), expected);
     }
 
     #[test]
-    fn nodes_score_by_the_images_that_they_have() {
+    fn nodes_score_by_their_images() {
         let (one, two): (&[_], &[_]) = (
             &[
                 ("gcr.io/40", 40),
@@ -105,31 +105,31 @@ mod tests {
             ],
             &[("gcr.io/250", 250), ("gcr.io/10", 10)],
         );
-        // 40 MiB on one of two nodes count as 20, which is too small; 250 count as 125.
+        // 40 MiB on one of two nodes count as 20 MiB, below the minimum; 250 count as 125.
         check(&[one, two], &["gcr.io/40", "gcr.io/250"], &[0, 5]);
         // 300 as 150, 40 as 20.
         check(&[one, two], &["gcr.io/40", "gcr.io/300"], &[7, 0]);
         // 2000 as 1000.
         check(&[one, two], &["gcr.io/10", "gcr.io/2000"], &[49, 0]);
         check(&[one, two], &["gcr.io/none"], &[0, 0]);
-        // The whole size where all have it, and no more than 1000 MiB for each container.
+        // Full size when all nodes have the image, capped at 1000 MiB per container.
         check(&[one, one], &["gcr.io/2000"], &[100, 100]);
         check(&[one, one], &["gcr.io/300:latest"], &[28, 28]);
     }
 
     #[test]
-    fn images_that_are_mounted_count_too() {
+    fn image_volumes_are_counted() {
         let mut cluster = cluster([node_with_images("a", &[("data", 500)])], []);
         let spec = json!({"volumes": [{"name": "v", "image": {"reference": "data"}}]});
-        let pod = come(&mut cluster, pod("p", json!({}), spec));
+        let pod = add_pod(&mut cluster, pod("p", json!({}), spec));
         assert_eq!(scores(&ImageLocality::default(), &cluster, pod), [48]);
     }
 
     #[test]
-    fn nodes_that_change_count_as_they_are_now() {
+    fn scores_follow_node_updates() {
         let plugin = ImageLocality::default();
         let mut cluster = cluster([node_with_images("a", &[("i", 500)]), node("b")], []);
-        let pod = come(&mut cluster, pod("p", json!({}), json!({})));
+        let pod = add_pod(&mut cluster, pod("p", json!({}), json!({})));
         // Half of 500, (250 − 23) of 977.
         assert_eq!(scores(&plugin, &cluster, pod), [23, 0]);
         cluster.set_node(node_with_images("b", &[("i", 500)]));
@@ -137,7 +137,7 @@ mod tests {
         cluster.set_node(node("a"));
         assert_eq!(scores(&plugin, &cluster, pod), [0, 23]);
         cluster.remove_node("b");
-        cluster.prepare();
+        cluster.refresh_node_order();
         assert_eq!(scores(&plugin, &cluster, pod), [0]);
     }
 }

@@ -1,85 +1,91 @@
-//! Required terms: those of the pod that comes, and the anti-affinity of those that are there.
+//! Filter: the incoming pod's required affinity and anti-affinity, and the required anti-affinity of existing pods.
+//! Domain counts are maintained by `cluster`; nothing is counted here.
 
-use crate::cluster::{Cluster, Domain, Id, NodeId, PodSlot, Tally, TermId, Topology};
-use crate::plugins::{NodeFilter, Refusal};
+use crate::cluster::{
+    ClusterState, DomainCounts, NodeId, NodeTopology, PodInfo, SlabKey, TermId, TopologyDomainId,
+};
+use crate::plugins::{FilterRejection, NodeFilter};
 
-/// From so many terms on that repel a pod, their domains are put together first.
-const REPELLING_EACH_MAX: usize = 4;
+/// Above this number of matching terms, their domains are merged into one set per topology before nodes are checked.
+const UNMERGED_TERMS_MAX: usize = 4;
 
-/// One term: what it counts, and where nodes are in it.
+/// One affinity term: its matching pods per topology domain.
 #[derive(Clone, Copy)]
-pub(super) struct Counted<'c> {
-    tally: &'c Tally,
-    pub(super) topology: &'c Topology,
+pub(super) struct TermDomainCounts<'c> {
+    counts: &'c DomainCounts,
+    pub(super) topology: &'c NodeTopology,
 }
 
-impl Counted<'_> {
-    pub(super) fn has_any(&self, domain: Domain) -> bool {
-        self.tally.at(domain) > 0
+impl TermDomainCounts<'_> {
+    pub(super) fn has_any(&self, domain: TopologyDomainId) -> bool {
+        self.counts.get(domain) > 0
     }
 }
 
-pub(super) struct AffinityFilter<'c> {
-    pub(super) pod: &'c PodSlot,
-    pub(super) cluster: &'c Cluster,
-    pub(super) affinity: Vec<Counted<'c>>,
-    /// Nobody is where it wants to be, but the pod would be welcome to itself.
-    is_first: bool,
-    pub(super) anti_affinity: Vec<Counted<'c>>,
-    repelling: Vec<Counted<'c>>,
-    /// The domains in which someone repels the pod, where those are many terms.
-    repelled: Vec<(&'c Topology, Vec<bool>)>,
+pub(super) struct InterPodAffinityFilter<'c> {
+    pub(super) pod: &'c PodInfo,
+    pub(super) cluster: &'c ClusterState,
+    pub(super) affinity: Vec<TermDomainCounts<'c>>,
+    /// No pod matches the affinity yet, but the pod itself does: as upstream, the first pod of a group may go anywhere.
+    is_first_of_group: bool,
+    pub(super) anti_affinity: Vec<TermDomainCounts<'c>>,
+    existing_anti_affinity: Vec<TermDomainCounts<'c>>,
+    /// Domains blocked by existing pods' anti-affinity, merged when there are many terms.
+    blocked_domains: Vec<(&'c NodeTopology, Vec<bool>)>,
 }
 
-pub(super) const AFFINITY: Refusal = Refusal {
+pub(super) const AFFINITY_UNMET: FilterRejection = FilterRejection {
     is_resolvable: false,
-    what: 0,
+    reason_code: 0,
 };
-pub(super) const ANTI_AFFINITY: Refusal = Refusal {
+pub(super) const ANTI_AFFINITY_VIOLATED: FilterRejection = FilterRejection {
     is_resolvable: true,
-    what: 1,
+    reason_code: 1,
 };
-const ANTI_AFFINITY_OF_OTHERS: Refusal = Refusal {
+const EXISTING_ANTI_AFFINITY_VIOLATED: FilterRejection = FilterRejection {
     is_resolvable: true,
-    what: 2,
+    reason_code: 2,
 };
 
-impl<'c> AffinityFilter<'c> {
-    /// `None` if the pod wants nothing and nobody minds it.
-    pub(super) fn new(pod: &'c PodSlot, cluster: &'c Cluster) -> Option<AffinityFilter<'c>> {
+impl<'c> InterPodAffinityFilter<'c> {
+    /// `None` if the pod has no required terms and no existing pod's anti-affinity matches it.
+    pub(super) fn new(
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
+    ) -> Option<InterPodAffinityFilter<'c>> {
         let counted = |term: &TermId| {
-            let slot = cluster.term(*term);
-            Counted {
-                tally: &slot.picked,
+            let slot = cluster.term_counts(*term);
+            TermDomainCounts {
+                counts: &slot.matching_pods,
                 topology: cluster.topology(slot.topology),
             }
         };
         let affinity: Vec<_> = pod.terms().affinity.iter().map(counted).collect();
         let anti_affinity: Vec<_> = pod.terms().anti_affinity.iter().map(counted).collect();
-        let repelling: Vec<_> = repelling(pod, cluster)
+        let repelling: Vec<_> = existing_anti_affinity_terms(pod, cluster)
             .map(|(_, counted)| counted)
             .collect();
         if affinity.is_empty() && anti_affinity.is_empty() && repelling.is_empty() {
             return None;
         }
         let is_first =
-            affinity.iter().all(|term| term.tally.is_empty()) && picks_itself(pod, cluster);
+            affinity.iter().all(|term| term.counts.is_empty()) && matches_itself(pod, cluster);
         let (repelling, repelled) = match repelling.len() {
-            0..=REPELLING_EACH_MAX => (repelling, Vec::new()),
-            _ => (Vec::new(), put_together(&repelling)),
+            0..=UNMERGED_TERMS_MAX => (repelling, Vec::new()),
+            _ => (Vec::new(), merge_blocked_domains(&repelling)),
         };
-        Some(AffinityFilter {
+        Some(InterPodAffinityFilter {
             pod,
             cluster,
             affinity,
-            is_first,
+            is_first_of_group: is_first,
             anti_affinity,
-            repelling,
-            repelled,
+            existing_anti_affinity: repelling,
+            blocked_domains: repelled,
         })
     }
 
-    fn is_attracted(&self, node: NodeId) -> bool {
+    fn satisfies_affinity(&self, node: NodeId) -> bool {
         let mut has_all = true;
         for term in &self.affinity {
             match term.topology.domain(node) {
@@ -87,92 +93,95 @@ impl<'c> AffinityFilter<'c> {
                 Some(domain) => has_all &= term.has_any(domain),
             }
         }
-        has_all || self.is_first
+        has_all || self.is_first_of_group
     }
 
-    fn is_repelled(&self, node: NodeId) -> bool {
-        let any = |term: &Counted<'_>| {
+    fn violates_existing_anti_affinity(&self, node: NodeId) -> bool {
+        let any = |term: &TermDomainCounts<'_>| {
             let domain = term.topology.domain(node);
             domain.is_some_and(|domain| term.has_any(domain))
         };
-        self.repelling.iter().any(any)
-            || self.repelled.iter().any(|(topology, domains)| {
+        self.existing_anti_affinity.iter().any(any)
+            || self.blocked_domains.iter().any(|(topology, domains)| {
                 let domain = topology.domain(node);
                 domain.is_some_and(|domain| domains[domain.index()])
             })
     }
 }
 
-/// The terms of required anti-affinity that pods have which are somewhere, and that pick this pod.
-pub(super) fn repelling<'c>(
-    pod: &'c PodSlot,
-    cluster: &'c Cluster,
-) -> impl Iterator<Item = (TermId, Counted<'c>)> {
-    let pickers = pod.picked_by().iter();
-    let terms = pickers.flat_map(|picker| cluster.terms_of(*picker));
+/// Required anti-affinity terms of existing pods that match this pod.
+pub(super) fn existing_anti_affinity_terms<'c>(
+    pod: &'c PodInfo,
+    cluster: &'c ClusterState,
+) -> impl Iterator<Item = (TermId, TermDomainCounts<'c>)> {
+    let matchers = pod.matched_by().iter();
+    let terms = matchers.flat_map(|matcher| cluster.terms_using(*matcher));
     terms.filter_map(|id| {
-        let slot = cluster.term(*id);
+        let slot = cluster.term_counts(*id);
         let topology = cluster.topology(slot.topology);
-        (!slot.repelling.is_empty()).then_some((
+        (!slot.anti_affinity_owners.is_empty()).then_some((
             *id,
-            Counted {
-                tally: &slot.repelling,
+            TermDomainCounts {
+                counts: &slot.anti_affinity_owners,
                 topology,
             },
         ))
     })
 }
 
-/// Whether all terms of its affinity pick the pod itself.
-pub(super) fn picks_itself(pod: &PodSlot, cluster: &Cluster) -> bool {
-    let mut terms = pod.terms().affinity_each.iter();
-    terms.all(|term| pod.picked_by().contains(&cluster.term(*term).picker))
+/// Whether all terms of the pod's affinity match the pod itself.
+pub(super) fn matches_itself(pod: &PodInfo, cluster: &ClusterState) -> bool {
+    let mut terms = pod.terms().affinity_single.iter();
+    terms.all(|term| {
+        pod.matched_by()
+            .contains(&cluster.term_counts(*term).matcher)
+    })
 }
 
-fn put_together<'c>(terms: &[Counted<'c>]) -> Vec<(&'c Topology, Vec<bool>)> {
-    let mut all: Vec<(&'c Topology, Vec<bool>)> = Vec::new();
+fn merge_blocked_domains<'c>(terms: &[TermDomainCounts<'c>]) -> Vec<(&'c NodeTopology, Vec<bool>)> {
+    let mut merged: Vec<(&'c NodeTopology, Vec<bool>)> = Vec::new();
     for term in terms {
-        let known = all
+        let existing = merged
             .iter()
             .position(|(topology, _)| std::ptr::eq(*topology, term.topology));
-        let place = known.unwrap_or_else(|| {
-            all.push((term.topology, vec![false; term.topology.domains_bound()]));
-            all.len() - 1
+        let index = existing.unwrap_or_else(|| {
+            merged.push((term.topology, vec![false; term.topology.domains_bound()]));
+            merged.len() - 1
         });
-        for (domain, _) in term.tally.iter() {
-            all[place].1[domain.index()] = true;
+        for (domain, _) in term.counts.iter() {
+            merged[index].1[domain.index()] = true;
         }
     }
-    all
+    merged
 }
 
-impl NodeFilter for AffinityFilter<'_> {
-    fn check(&self, node: NodeId) -> Result<(), Refusal> {
-        if !self.is_attracted(node) {
-            return Err(AFFINITY);
+impl NodeFilter for InterPodAffinityFilter<'_> {
+    fn check(&self, node: NodeId) -> Result<(), FilterRejection> {
+        if !self.satisfies_affinity(node) {
+            return Err(AFFINITY_UNMET);
         }
-        let is_near = |term: &Counted<'_>| {
+        let is_near = |term: &TermDomainCounts<'_>| {
             let domain = term.topology.domain(node);
             domain.is_some_and(|domain| term.has_any(domain))
         };
         if self.anti_affinity.iter().any(is_near) {
-            return Err(ANTI_AFFINITY);
+            return Err(ANTI_AFFINITY_VIOLATED);
         }
-        if self.is_repelled(node) {
-            return Err(ANTI_AFFINITY_OF_OTHERS);
+        if self.violates_existing_anti_affinity(node) {
+            return Err(EXISTING_ANTI_AFFINITY_VIOLATED);
         }
         Ok(())
     }
 
-    fn reasons(&self, refusal: Refusal) -> Vec<String> {
-        let reason = match refusal {
-            AFFINITY => "node(s) didn't match pod affinity rules",
-            ANTI_AFFINITY => "node(s) didn't match pod anti-affinity rules",
+    fn reasons(&self, rejection: FilterRejection) -> Vec<String> {
+        let reason = match rejection {
+            AFFINITY_UNMET => "node(s) didn't match pod affinity rules",
+            ANTI_AFFINITY_VIOLATED => "node(s) didn't match pod anti-affinity rules",
             _ => "node(s) didn't satisfy existing pods anti-affinity rules",
         };
         vec![reason.to_owned()]
     }
-    fn detail(&self, node: NodeId, refusal: Refusal) -> Option<String> {
-        super::detail::detail(self, node, refusal)
+    fn detail(&self, node: NodeId, rejection: FilterRejection) -> Option<String> {
+        super::rejection_detail::detail(self, node, rejection)
     }
 }

@@ -1,22 +1,22 @@
-//! `InterPodAffinity`: nodes by the pods that are there, or in the same zone.
+//! Filter and score plugin `InterPodAffinity`: pod affinity and anti-affinity by topology domain.
 
-mod detail;
 mod filter;
-mod hints;
+mod queueing_hints;
+mod rejection_detail;
 mod score;
 #[cfg(test)]
 mod tests;
 
-use super::{Event, Filtering, NodeScore, Plugin, Unschedulable};
-use crate::cluster::{Cluster, NodeId, PodSlot};
-use filter::AffinityFilter;
-use score::AffinityScore;
+use super::{ClusterEvent, NodeScorer, Plugin, PreFilterRejection, PreFilterResult};
+use crate::cluster::{ClusterState, NodeId, PodInfo};
+use filter::InterPodAffinityFilter;
+use score::InterPodAffinityScorer;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterPodAffinity {
-    /// What a pod that is there adds by its required affinity to the pod that comes.
+    /// Score that an existing pod adds whose required affinity matches the incoming pod.
     pub hard_pod_affinity_weight: i64,
-    /// Whether only what the coming pod prefers counts, and not what those prefer that are there.
+    /// Whether preferred terms of existing pods are left out of the score.
     pub ignore_preferred_terms_of_existing_pods: bool,
 }
 
@@ -34,33 +34,38 @@ impl Plugin for InterPodAffinity {
         "InterPodAffinity"
     }
 
-    fn filter<'c>(
+    fn pre_filter<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
-    ) -> Result<Filtering<'c>, Unschedulable> {
-        let filter = AffinityFilter::new(pod, cluster);
-        Ok(Filtering {
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
+    ) -> Result<PreFilterResult<'c>, PreFilterRejection> {
+        let filter = InterPodAffinityFilter::new(pod, cluster);
+        Ok(PreFilterResult {
             filter: filter.map(|filter| Box::new(filter) as _),
-            only: None,
+            candidate_nodes: None,
         })
     }
 
-    fn score<'c>(
+    fn pre_score<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
         _nodes: &[NodeId],
-    ) -> Option<Box<dyn NodeScore + 'c>> {
-        let score = AffinityScore::new(self, pod, cluster)?;
+    ) -> Option<Box<dyn NodeScorer + 'c>> {
+        let score = InterPodAffinityScorer::new(self, pod, cluster)?;
         Some(Box::new(score))
     }
 
-    fn may_help(&self, event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> bool {
-        hints::may_help(event, pod, cluster)
+    fn queueing_hint(
+        &self,
+        event: &ClusterEvent<'_>,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> bool {
+        queueing_hints::queueing_hint(event, pod, cluster)
     }
 
-    fn may_help_some(&self, event: &Event<'_>, cluster: &Cluster) -> bool {
-        hints::may_help_some(event, cluster)
+    fn is_event_relevant(&self, event: &ClusterEvent<'_>, cluster: &ClusterState) -> bool {
+        queueing_hints::is_event_relevant(event, cluster)
     }
 }

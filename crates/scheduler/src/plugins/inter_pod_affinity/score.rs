@@ -1,104 +1,117 @@
-//! Preferences of the pod that comes and of those that are there.
+//! Score: preferred terms of the incoming pod, and preferred and required affinity terms of existing pods that match
+//! it.
 
 use super::InterPodAffinity;
-use crate::cluster::{Cluster, Domain, IdMap, NodeId, PodSlot, Tally, Topology, TopologyId};
-use crate::plugins::{NodeScore, SCORE_MAX};
+use crate::cluster::{
+    ClusterState, DomainCounts, IdMap, NodeId, NodeTopology, PodInfo, TopologyDomainId, TopologyId,
+};
+use crate::plugins::{NodeScorer, SCORE_MAX};
 
-/// From so many tallies on in one topology, they are added up first.
-const EACH_MAX: usize = 6;
+/// Above this number of counts per topology, they are summed up once before nodes are scored.
+const UNMERGED_COUNTS_MAX: usize = 6;
 
-/// What all domains of one topology are worth.
-struct Worth<'c> {
-    topology: &'c Topology,
-    /// Each with what one of it is worth.
-    tallies: Vec<(&'c Tally, i64)>,
-    /// Their sum, where they are many.
-    sum: Option<IdMap<Domain, i64>>,
+/// The scores of the domains of one topology.
+struct TopologyScore<'c> {
+    topology: &'c NodeTopology,
+    /// Pod counts per domain, each with its weight per pod.
+    weighted_counts: Vec<(&'c DomainCounts, i64)>,
+    /// The weighted sum, precomputed when there are many counts.
+    sum: Option<IdMap<TopologyDomainId, i64>>,
 }
 
-pub(super) struct AffinityScore<'c> {
-    worths: Vec<Worth<'c>>,
+pub(super) struct InterPodAffinityScorer<'c> {
+    topologies: Vec<TopologyScore<'c>>,
 }
 
-impl<'c> AffinityScore<'c> {
-    /// `None` if all nodes are worth the same.
+impl<'c> InterPodAffinityScorer<'c> {
+    /// `None` if all nodes score the same.
     pub(super) fn new(
         plugin: &InterPodAffinity,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
-    ) -> Option<AffinityScore<'c>> {
-        let mut by_topology: IdMap<TopologyId, Vec<(&'c Tally, i64)>> = IdMap::default();
-        let mut add = |topology: TopologyId, tally: &'c Tally, worth: i64| {
-            if worth != 0 && !tally.is_empty() {
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
+    ) -> Option<InterPodAffinityScorer<'c>> {
+        let mut by_topology: IdMap<TopologyId, Vec<(&'c DomainCounts, i64)>> = IdMap::default();
+        let mut add = |topology: TopologyId, counts: &'c DomainCounts, weight: i64| {
+            if weight != 0 && !counts.is_empty() {
                 by_topology
                     .entry(topology)
                     .or_default()
-                    .push((tally, worth));
+                    .push((counts, weight));
             }
         };
         for (term, weight) in &pod.terms().preferred {
-            let slot = cluster.term(*term);
-            add(slot.topology, &slot.picked, *weight);
+            let slot = cluster.term_counts(*term);
+            add(slot.topology, &slot.matching_pods, *weight);
         }
         let has_preferences = !pod.terms().preferred.is_empty();
         if has_preferences || !plugin.ignore_preferred_terms_of_existing_pods {
-            let pickers = pod.picked_by().iter();
-            for term in pickers.flat_map(|picker| cluster.terms_of(*picker)) {
-                let slot = cluster.term(*term);
+            let matchers = pod.matched_by().iter();
+            for term in matchers.flat_map(|matcher| cluster.terms_using(*matcher)) {
+                let slot = cluster.term_counts(*term);
                 add(
                     slot.topology,
-                    &slot.attached,
+                    &slot.affinity_owners,
                     plugin.hard_pod_affinity_weight,
                 );
-                add(slot.topology, &slot.preferring, 1);
+                add(slot.topology, &slot.preference_weights, 1);
             }
         }
-        let worths: Vec<Worth<'c>> = by_topology
+        let topology_scores: Vec<TopologyScore<'c>> = by_topology
             .into_iter()
-            .map(|(topology, tallies)| Worth::new(cluster.topology(topology), tallies))
+            .map(|(topology, weighted)| TopologyScore::new(cluster.topology(topology), weighted))
             .collect();
-        (!worths.is_empty()).then_some(AffinityScore { worths })
+        (!topology_scores.is_empty()).then_some(InterPodAffinityScorer {
+            topologies: topology_scores,
+        })
     }
 }
 
-impl<'c> Worth<'c> {
-    fn new(topology: &'c Topology, tallies: Vec<(&'c Tally, i64)>) -> Worth<'c> {
-        let sum = (tallies.len() > EACH_MAX).then(|| {
+impl<'c> TopologyScore<'c> {
+    fn new(
+        topology: &'c NodeTopology,
+        weighted_counts: Vec<(&'c DomainCounts, i64)>,
+    ) -> TopologyScore<'c> {
+        let sum = (weighted_counts.len() > UNMERGED_COUNTS_MAX).then(|| {
             let mut sum = IdMap::default();
-            for (tally, worth) in &tallies {
-                for (domain, amount) in tally.iter() {
-                    *sum.entry(domain).or_default() += amount * worth;
+            for (counts, weight) in &weighted_counts {
+                for (domain, amount) in counts.iter() {
+                    *sum.entry(domain).or_default() += amount * weight;
                 }
             }
             sum
         });
-        Worth {
+        TopologyScore {
             topology,
-            tallies,
+            weighted_counts,
             sum,
         }
     }
 
-    fn at(&self, node: NodeId) -> i64 {
+    fn score_of(&self, node: NodeId) -> i64 {
         let Some(domain) = self.topology.domain(node) else {
             return 0;
         };
         match &self.sum {
             Some(sum) => sum.get(&domain).copied().unwrap_or_default(),
             None => {
-                let tallies = self.tallies.iter();
-                tallies.map(|(tally, worth)| tally.at(domain) * worth).sum()
+                let weighted = self.weighted_counts.iter();
+                weighted
+                    .map(|(counts, weight)| counts.get(domain) * weight)
+                    .sum()
             }
         }
     }
 }
 
-impl NodeScore for AffinityScore<'_> {
+impl NodeScorer for InterPodAffinityScorer<'_> {
     fn score(&self, node: NodeId) -> i64 {
-        self.worths.iter().map(|worth| worth.at(node)).sum()
+        self.topologies
+            .iter()
+            .map(|topology_score| topology_score.score_of(node))
+            .sum()
     }
 
-    /// The best gets all, the worst nothing; where there is no difference, nobody gets anything.
+    /// Scales to 0 for the minimum and [`SCORE_MAX`] for the maximum; all 0 if they are equal.
     fn normalise(&self, _nodes: &[NodeId], scores: &mut [i64]) {
         let (Some(min), Some(max)) = (scores.iter().min(), scores.iter().max()) else {
             return;
@@ -106,7 +119,7 @@ impl NodeScore for AffinityScore<'_> {
         let (min, span) = (*min, *max - *min);
         for score in scores {
             *score = if span > 0 {
-                // As upstream: in floating point, rounded down.
+                // Floating point, truncated, as upstream.
                 (SCORE_MAX as f64 * ((*score - min) as f64 / span as f64)) as i64
             } else {
                 0

@@ -1,9 +1,11 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster::PodChange;
+use crate::cluster::PodUpsertResult;
 use crate::model::{Node, Pod};
-use crate::plugins::testing::{cluster, come, detail, id, node_with, pod_in, verdicts};
+use crate::plugins::testing::{
+    add_pod, cluster, filter_results, node_id, node_with, pod_in, rejection_detail,
+};
 
 const ZONE: &str = "zone";
 
@@ -37,13 +39,13 @@ fn on(mut pod: Pod, node: &str) -> Pod {
 }
 
 #[test]
-fn it_is_said_who_stands_in_the_way() {
+fn the_detail_names_the_conflicting_pod_or_the_unmet_term() {
     let plugin = InterPodAffinity::default();
     for (spec, there, expected) in [
         (
             near("web"),
             named("there", "other", json!({})),
-            "no pod that the affinity is about (app=web) is in zone=z1",
+            "no pod matching the affinity (app=web) is in zone=z1",
         ),
         (
             term("podAffinity", "rack", "other", json!(null)),
@@ -53,32 +55,32 @@ fn it_is_said_who_stands_in_the_way() {
         (
             away_from("db"),
             named("there", "db", json!({})),
-            "pod default/there is in zone=z1, and the pod's anti-affinity is about it (app=db)",
+            "pod default/there in zone=z1 matches the pod's anti-affinity (app=db)",
         ),
         (
             json!({}),
             named("there", "db", away_from("me")),
-            "pod default/there is in zone=z1, and its anti-affinity is about this pod (app=me)",
+            "pod default/there in zone=z1 has an anti-affinity that matches the pod (app=me)",
         ),
     ] {
         let mut cluster = cluster([in_zone("a", "z1"), in_zone("b", "z1")], [on(there, "b")]);
-        let pod = come(&mut cluster, named("p", "me", spec));
-        assert_eq!(detail(&plugin, &cluster, pod, "a"), expected);
+        let pod = add_pod(&mut cluster, named("p", "me", spec));
+        assert_eq!(rejection_detail(&plugin, &cluster, pod, "a"), expected);
     }
 }
 
-/// Whether something helps a pod, told by what it is to do with another.
-fn helps(cluster: &Cluster, pod: crate::cluster::PodId, event: Event<'_>) -> bool {
+/// The plugin's queueing hint for a pod and an event.
+fn hint(cluster: &ClusterState, pod: crate::cluster::PodId, event: ClusterEvent<'_>) -> bool {
     let slot = cluster.pods().get(pod).unwrap();
-    InterPodAffinity::default().may_help(&event, slot, cluster)
+    InterPodAffinity::default().queueing_hint(&event, slot, cluster)
 }
 
 #[test]
-fn pods_that_come_and_go_help_those_whom_they_concern() {
+fn hints_on_pod_addition_and_deletion() {
     for (app, spec, other, placed, left) in [
         ("me", near("web"), named("o", "web", json!({})), true, false),
         ("me", near("web"), named("o", "db", json!({})), false, false),
-        // The first of its kind may go anywhere, once the last of them is gone.
+        // The pod matches its own affinity: once the last match is deleted it may go anywhere.
         ("web", near("web"), named("o", "web", json!({})), true, true),
         (
             "me",
@@ -135,17 +137,17 @@ fn pods_that_come_and_go_help_those_whom_they_concern() {
     ] {
         let mut cluster = cluster([in_zone("a", "z1")], []);
         cluster.set_namespace("team", [("team", "x")].into_iter().collect());
-        let pod = come(&mut cluster, named("p", app, spec.clone()));
+        let pod = add_pod(&mut cluster, named("p", app, spec.clone()));
         let uid = other.uid.clone();
-        let other = come(&mut cluster, on(other, "a"));
+        let other = add_pod(&mut cluster, on(other, "a"));
         assert_eq!(
-            helps(&cluster, pod, Event::PodPlaced(other)),
+            hint(&cluster, pod, ClusterEvent::AssignedPodAdded(other)),
             placed,
             "{spec}"
         );
-        let departed = cluster.remove_pod(&uid).unwrap();
+        let removed = cluster.remove_pod(&uid).unwrap();
         assert_eq!(
-            helps(&cluster, pod, Event::PodLeft(&departed)),
+            hint(&cluster, pod, ClusterEvent::AssignedPodDeleted(&removed)),
             left,
             "{spec}"
         );
@@ -153,7 +155,7 @@ fn pods_that_come_and_go_help_those_whom_they_concern() {
 }
 
 #[test]
-fn pods_that_are_relabelled_help_those_whom_they_concern() {
+fn hints_on_pod_label_changes() {
     for (spec, before, after, expected) in [
         (near("web"), "db", "web", true),
         (near("web"), "web", "db", false),
@@ -163,25 +165,25 @@ fn pods_that_are_relabelled_help_those_whom_they_concern() {
         (away_from("db"), "web", "api", false),
     ] {
         let mut cluster = cluster([in_zone("a", "z1")], []);
-        let pod = come(&mut cluster, named("p", "me", spec.clone()));
-        come(&mut cluster, on(named("o", before, json!({})), "a"));
+        let pod = add_pod(&mut cluster, named("p", "me", spec.clone()));
+        add_pod(&mut cluster, on(named("o", before, json!({})), "a"));
         let change = cluster.set_pod(on(named("o", after, json!({})), "a"));
-        let PodChange::Changed {
+        let PodUpsertResult::Updated {
             id: other,
-            before: facts,
-            picked_by_before,
+            old_pod,
+            matched_by_before,
             ..
         } = change
         else {
-            panic!("not changed: {change:?}");
+            panic!("expected PodChange::Changed, got {change:?}");
         };
-        let event = Event::PodChanged {
+        let event = ClusterEvent::AssignedPodUpdated {
             pod: other,
-            before: &facts,
-            picked_by_before: &picked_by_before,
+            before: &old_pod,
+            matched_by_before: &matched_by_before,
         };
         assert_eq!(
-            helps(&cluster, pod, event),
+            hint(&cluster, pod, event),
             expected,
             "{spec} {before} {after}"
         );
@@ -189,7 +191,7 @@ fn pods_that_are_relabelled_help_those_whom_they_concern() {
 }
 
 #[test]
-fn namespaces_that_are_relabelled_help_those_whom_they_concern() {
+fn hints_on_namespace_label_changes() {
     let team = json!({"matchLabels": {"team": "x"}});
     for (spec, other_spec, namespace, expected) in [
         (
@@ -219,23 +221,23 @@ fn namespaces_that_are_relabelled_help_those_whom_they_concern() {
         ),
     ] {
         let mut cluster = cluster([in_zone("a", "z1")], []);
-        let pod = come(&mut cluster, named("p", "me", spec.clone()));
-        come(
+        let pod = add_pod(&mut cluster, named("p", "me", spec.clone()));
+        add_pod(
             &mut cluster,
             on(pod_in("other", "o", json!({"app": "db"}), other_spec), "a"),
         );
         let labels = [("team", "x")].into_iter().collect();
-        let pickers = cluster.set_namespace(namespace, labels);
-        let event = Event::NamespaceRelabelled {
+        let matchers = cluster.set_namespace(namespace, labels);
+        let event = ClusterEvent::NamespaceRelabelled {
             namespace,
-            pickers: &pickers,
+            matchers: &matchers,
         };
-        assert_eq!(helps(&cluster, pod, event), expected, "{spec} {namespace}");
+        assert_eq!(hint(&cluster, pod, event), expected, "{spec} {namespace}");
     }
 }
 
 #[test]
-fn nodes_that_come_change_and_go_help_where_they_have_the_label() {
+fn hints_on_node_changes_require_the_topology_label() {
     let plain = || node_with("a", json!({}));
     for (spec, there, added, moved, left) in [
         (near("web"), json!({}), true, true, true),
@@ -251,23 +253,23 @@ fn nodes_that_come_change_and_go_help_where_they_have_the_label() {
         (json!({}), json!({}), true, false, false),
     ] {
         let mut cluster = cluster([in_zone("a", "z1"), in_zone("b", "z2")], []);
-        let pod = come(&mut cluster, named("p", "me", spec.clone()));
-        come(&mut cluster, on(named("o", "db", there), "b"));
-        let node = id(&cluster, "a");
+        let pod = add_pod(&mut cluster, named("p", "me", spec.clone()));
+        add_pod(&mut cluster, on(named("o", "db", there), "b"));
+        let node = node_id(&cluster, "a");
         assert_eq!(
-            helps(&cluster, pod, Event::NodeAdded(node)),
+            hint(&cluster, pod, ClusterEvent::NodeAdded(node)),
             added,
             "{spec}"
         );
         let before = plain();
-        let event = Event::NodeChanged {
+        let event = ClusterEvent::NodeUpdated {
             node,
             before: &before,
         };
-        assert_eq!(helps(&cluster, pod, event), moved, "{spec}");
+        assert_eq!(hint(&cluster, pod, event), moved, "{spec}");
         let before = in_zone("c", "z3");
         assert_eq!(
-            helps(&cluster, pod, Event::NodeLeft { before: &before }),
+            hint(&cluster, pod, ClusterEvent::NodeDeleted { before: &before }),
             left,
             "{spec}"
         );
@@ -275,7 +277,7 @@ fn nodes_that_come_change_and_go_help_where_they_have_the_label() {
 }
 
 #[test]
-fn a_selector_of_namespaces_can_say_what_they_are_not() {
+fn namespace_selectors_support_negative_operators() {
     const NO: &str = "node(s) didn't match pod anti-affinity rules";
     for (selector, expected) in [
         (
@@ -296,8 +298,8 @@ fn a_selector_of_namespaces_can_say_what_they_are_not() {
         let mut cluster = cluster([in_zone("a", "z1")], [on(other, "a")]);
         cluster.set_namespace("other", [("team", "x")].into_iter().collect());
         let spec = term("podAntiAffinity", ZONE, "db", selector.clone());
-        let pod = come(&mut cluster, named("p", "me", spec));
-        let said = verdicts(&InterPodAffinity::default(), &cluster, pod).unwrap();
-        assert_eq!(said, [expected], "{selector}");
+        let pod = add_pod(&mut cluster, named("p", "me", spec));
+        let results = filter_results(&InterPodAffinity::default(), &cluster, pod).unwrap();
+        assert_eq!(results, [expected], "{selector}");
     }
 }

@@ -1,31 +1,32 @@
-//! `NodeAffinity`: nodes by their labels and names.
+//! Filter and score plugin `NodeAffinity`: node selector and node affinity, by node labels and names.
 
-mod detail;
+mod rejection_detail;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use super::answers::{Answer, NodeAnswers};
+use super::node_predicate_cache::{MatchingNodes, NodePredicateCache};
 use super::{
-    Event, Filtering, NodeFilter, NodeScore, Plugin, Refusal, Unschedulable, normalise_by_best,
+    ClusterEvent, FilterRejection, NodeFilter, NodeScorer, Plugin, PreFilterRejection,
+    PreFilterResult, normalise_by_max,
 };
-use crate::cluster::{Cluster, NodeId, PodSlot};
-use crate::model::{Node, NodeSelector, NodeTerm, PreferredNodes};
+use crate::cluster::{ClusterState, NodeId, PodInfo};
+use crate::model::{Node, NodeSelector, NodeSelectorTerm, PreferredNodeTerms};
 
-/// What holds for all pods of a profile beside what they say themselves.
+/// Node affinity that a profile adds to that of each pod (`addedAffinity`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddedAffinity {
-    /// As the terms of a pod's own; `spec.nodeSelector` has no part in it.
+    /// Node selector terms only: there is no counterpart of `spec.nodeSelector`.
     pub required: Option<Arc<NodeSelector>>,
-    pub preferred: PreferredNodes,
+    pub preferred: PreferredNodeTerms,
 }
 
 #[derive(Debug, Default)]
 pub struct NodeAffinity {
     added: AddedAffinity,
-    matched: NodeAnswers<Arc<NodeSelector>>,
-    preferred: NodeAnswers<NodeTerm>,
+    matched: NodePredicateCache<Arc<NodeSelector>>,
+    preferred: NodePredicateCache<NodeSelectorTerm>,
 }
 
 impl NodeAffinity {
@@ -36,45 +37,50 @@ impl NodeAffinity {
         }
     }
 
-    /// `None` if it matches all nodes.
-    fn matched(&self, selector: &Arc<NodeSelector>, cluster: &Cluster) -> Option<Arc<Answer>> {
+    /// The nodes that the selector matches; `None` if it matches all.
+    fn matched(
+        &self,
+        selector: &Arc<NodeSelector>,
+        cluster: &ClusterState,
+    ) -> Option<Arc<MatchingNodes>> {
         if selector.is_everything() {
             return None;
         }
         let answer = self
             .matched
-            .ask(selector, cluster.nodes(), |node| selector.matches(node));
-        (!answer.is_everywhere).then_some(answer)
+            .matching_nodes(selector, cluster.nodes(), |node| selector.matches(node));
+        (!answer.matches_all).then_some(answer)
     }
 
-    fn matches(&self, pod: &PodSlot, node: &Node) -> bool {
+    fn matches(&self, pod: &PodInfo, node: &Node) -> bool {
         let added = self.added.required.as_ref();
-        added.is_none_or(|added| added.matches(node)) && pod.facts.nodes.matches(node)
+        added.is_none_or(|added| added.matches(node)) && pod.pod.node_selector.matches(node)
     }
 }
 
-const NOT_MATCHED: Refusal = Refusal {
+const NOT_MATCHED: FilterRejection = FilterRejection {
     is_resolvable: false,
-    what: 0,
+    reason_code: 0,
 };
-const NOT_MATCHED_BY_ADDED: Refusal = Refusal {
+const NOT_MATCHED_BY_ADDED_AFFINITY: FilterRejection = FilterRejection {
     is_resolvable: false,
-    what: 1,
+    reason_code: 1,
 };
 
-enum Asked<'c> {
-    Everything,
-    Known(Arc<Answer>),
-    /// About few nodes, so that it is not worth to keep what is found.
-    Each(&'c NodeSelector),
+/// How the pod's own selector is evaluated.
+enum SelectorEvaluation<'c> {
+    AllNodes,
+    Cached(Arc<MatchingNodes>),
+    /// Evaluated per node: the selector names few nodes, so a cache entry would not pay.
+    PerNode(&'c NodeSelector),
 }
 
-struct AffinityFilter<'c> {
-    added: Option<Arc<Answer>>,
-    own: Asked<'c>,
+struct NodeAffinityFilter<'c> {
+    added: Option<Arc<MatchingNodes>>,
+    own: SelectorEvaluation<'c>,
     plugin: &'c NodeAffinity,
     selector: &'c NodeSelector,
-    cluster: &'c Cluster,
+    cluster: &'c ClusterState,
 }
 
 impl Plugin for NodeAffinity {
@@ -82,37 +88,38 @@ impl Plugin for NodeAffinity {
         "NodeAffinity"
     }
 
-    fn filter<'c>(
+    fn pre_filter<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
-    ) -> Result<Filtering<'c>, Unschedulable> {
-        let selector = &pod.facts.nodes;
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
+    ) -> Result<PreFilterResult<'c>, PreFilterRejection> {
+        let selector = &pod.pod.node_selector;
         let added = self.added.required.as_ref();
         let added = added.and_then(|added| self.matched(added, cluster));
         let names = selector.names();
         let own = match names {
             Some([]) => {
-                return Err(Unschedulable {
+                return Err(PreFilterRejection {
                     reason: "pod affinity terms conflict".to_owned(),
                 });
             }
-            Some(_) => Asked::Each(selector),
+            Some(_) => SelectorEvaluation::PerNode(selector),
             None => self
                 .matched(selector, cluster)
-                .map_or(Asked::Everything, Asked::Known),
+                .map_or(SelectorEvaluation::AllNodes, SelectorEvaluation::Cached),
         };
-        if added.is_none() && matches!(own, Asked::Everything) {
-            return Ok(Filtering::default());
+        if added.is_none() && matches!(own, SelectorEvaluation::AllNodes) {
+            return Ok(PreFilterResult::default());
         }
         let nodes = cluster.nodes();
-        let found = |name: &str| {
+        let existing = |name: &str| {
             let node = nodes.find(name);
-            node.filter(|node| nodes.facts(*node).is_some())
+            node.filter(|node| nodes.node(*node).is_some())
         };
-        Ok(Filtering {
-            only: names.map(|names| names.iter().filter_map(|name| found(name)).collect()),
-            filter: Some(Box::new(AffinityFilter {
+        Ok(PreFilterResult {
+            candidate_nodes: names
+                .map(|names| names.iter().filter_map(|name| existing(name)).collect()),
+            filter: Some(Box::new(NodeAffinityFilter {
                 added,
                 own,
                 plugin: self,
@@ -122,57 +129,68 @@ impl Plugin for NodeAffinity {
         })
     }
 
-    fn score<'c>(
+    fn pre_score<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
         _nodes: &[NodeId],
-    ) -> Option<Box<dyn NodeScore + 'c>> {
-        let terms = self
-            .added
-            .preferred
-            .iter()
-            .chain(&*pod.facts.preferred_nodes);
-        let worths: Vec<(Arc<Answer>, i64)> = terms
+    ) -> Option<Box<dyn NodeScorer + 'c>> {
+        let terms = self.added.preferred.iter().chain(&*pod.pod.preferred_nodes);
+        let weighted: Vec<(Arc<MatchingNodes>, i64)> = terms
             .map(|(term, weight)| {
                 let nodes = cluster.nodes();
-                let answer = self.preferred.ask(term, nodes, |node| term.matches(node));
+                let answer = self
+                    .preferred
+                    .matching_nodes(term, nodes, |node| term.matches(node));
                 (answer, i64::from(*weight))
             })
             .collect();
-        (!worths.is_empty()).then(|| Box::new(PreferenceScore { worths }) as _)
+        (!weighted.is_empty()).then(|| {
+            Box::new(NodeAffinityScorer {
+                weighted_terms: weighted,
+            }) as _
+        })
     }
 
-    fn may_help(&self, event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> bool {
+    fn queueing_hint(
+        &self,
+        event: &ClusterEvent<'_>,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> bool {
         let matches_now = |node: NodeId| {
-            let facts = cluster.nodes().facts(node);
-            facts.is_some_and(|facts| self.matches(pod, facts))
+            let node = cluster.nodes().node(node);
+            node.is_some_and(|node| self.matches(pod, node))
         };
         match event {
-            Event::NodeAdded(node) => matches_now(*node),
-            Event::NodeChanged { node, before } => !self.matches(pod, before) && matches_now(*node),
-            Event::Itself { before } => before.nodes != pod.facts.nodes,
+            ClusterEvent::NodeAdded(node) => matches_now(*node),
+            ClusterEvent::NodeUpdated { node, before } => {
+                !self.matches(pod, before) && matches_now(*node)
+            }
+            ClusterEvent::PendingPodUpdated { before } => {
+                before.node_selector != pod.pod.node_selector
+            }
             _ => false,
         }
     }
 
-    fn may_help_some(&self, event: &Event<'_>, cluster: &Cluster) -> bool {
-        event.brings_node(cluster, |before, now| before.labels != now.labels)
+    fn is_event_relevant(&self, event: &ClusterEvent<'_>, cluster: &ClusterState) -> bool {
+        event.adds_or_changes_node(cluster, |before, now| before.labels != now.labels)
     }
 }
 
-impl NodeFilter for AffinityFilter<'_> {
-    fn check(&self, node: NodeId) -> Result<(), Refusal> {
+impl NodeFilter for NodeAffinityFilter<'_> {
+    fn check(&self, node: NodeId) -> Result<(), FilterRejection> {
         let added = self.added.as_ref();
         if added.is_some_and(|added| !added.nodes.contains(node)) {
-            return Err(NOT_MATCHED_BY_ADDED);
+            return Err(NOT_MATCHED_BY_ADDED_AFFINITY);
         }
         let is_matched = match &self.own {
-            Asked::Everything => true,
-            Asked::Known(answer) => answer.nodes.contains(node),
-            Asked::Each(selector) => {
-                let facts = self.cluster.nodes().facts(node);
-                facts.is_some_and(|facts| selector.matches(facts))
+            SelectorEvaluation::AllNodes => true,
+            SelectorEvaluation::Cached(answer) => answer.nodes.contains(node),
+            SelectorEvaluation::PerNode(selector) => {
+                let node = self.cluster.nodes().node(node);
+                node.is_some_and(|node| selector.matches(node))
             }
         };
         match is_matched {
@@ -181,39 +199,41 @@ impl NodeFilter for AffinityFilter<'_> {
         }
     }
 
-    fn reasons(&self, refusal: Refusal) -> Vec<String> {
-        let reason = match refusal {
-            NOT_MATCHED_BY_ADDED => "node(s) didn't match scheduler-enforced node affinity",
+    fn reasons(&self, rejection: FilterRejection) -> Vec<String> {
+        let reason = match rejection {
+            NOT_MATCHED_BY_ADDED_AFFINITY => {
+                "node(s) didn't match scheduler-enforced node affinity"
+            }
             _ => "node(s) didn't match Pod's node affinity/selector",
         };
         vec![reason.to_owned()]
     }
 
-    fn detail(&self, node: NodeId, refusal: Refusal) -> Option<String> {
-        let node = self.cluster.nodes().facts(node)?;
-        let selector = match refusal {
-            NOT_MATCHED_BY_ADDED => self.plugin.added.required.as_deref()?,
+    fn detail(&self, node: NodeId, rejection: FilterRejection) -> Option<String> {
+        let node = self.cluster.nodes().node(node)?;
+        let selector = match rejection {
+            NOT_MATCHED_BY_ADDED_AFFINITY => self.plugin.added.required.as_deref()?,
             _ => self.selector,
         };
-        detail::unmet(selector, node)
+        rejection_detail::unmet_selector(selector, node)
     }
 }
 
-struct PreferenceScore {
-    /// The nodes of each term, and what it is worth.
-    worths: Vec<(Arc<Answer>, i64)>,
+struct NodeAffinityScorer {
+    /// The matching nodes of each preferred term, and its weight.
+    weighted_terms: Vec<(Arc<MatchingNodes>, i64)>,
 }
 
-impl NodeScore for PreferenceScore {
+impl NodeScorer for NodeAffinityScorer {
     fn score(&self, node: NodeId) -> i64 {
-        let worths = self.worths.iter();
-        worths
+        let terms = self.weighted_terms.iter();
+        terms
             .filter(|(answer, _)| answer.nodes.contains(node))
-            .map(|(_, worth)| worth)
+            .map(|(_, weight)| weight)
             .sum()
     }
 
     fn normalise(&self, _nodes: &[NodeId], scores: &mut [i64]) {
-        normalise_by_best(scores);
+        normalise_by_max(scores);
     }
 }

@@ -2,7 +2,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::Pod;
-use crate::plugins::testing::{cluster, come, detail, id, node_with, pod, scores, verdicts};
+use crate::plugins::testing::{
+    add_pod, cluster, filter_results, node_id, node_with, pod, rejection_detail, scores,
+};
 
 const NO: &str = "!node(s) didn't match Pod's node affinity/selector";
 const NOT_ENFORCED: &str = "!node(s) didn't match scheduler-enforced node affinity";
@@ -114,33 +116,33 @@ fn nodes_are_matched_by_labels_and_names() {
     ] {
         let labels = json!({"foo": "bar", "kernel": "0206"});
         let mut cluster = cluster([with_labels("a", labels)], []);
-        let pod = come(&mut cluster, wanting(spec.clone()));
+        let pod = add_pod(&mut cluster, wanting(spec.clone()));
         let plugin = NodeAffinity::default();
-        let said = verdicts(&plugin, &cluster, pod).unwrap();
-        assert_eq!(said, [expected], "{spec}");
+        let results = filter_results(&plugin, &cluster, pod).unwrap();
+        assert_eq!(results, [expected], "{spec}");
     }
 }
 
 #[test]
-fn names_that_contradict_each_other_leave_no_node() {
+fn contradicting_name_requirements_match_no_node() {
     let is = |name: &str| json!({"key": "metadata.name", "operator": "In", "values": [name]});
     let mut cluster = cluster(
         [with_labels("a", json!({})), with_labels("b", json!({}))],
         [],
     );
     let both = requiring(json!([{"matchFields": [is("a"), is("b")]}]));
-    let pod = come(&mut cluster, wanting(both));
+    let pod = add_pod(&mut cluster, wanting(both));
     let plugin = NodeAffinity::default();
-    let said = verdicts(&plugin, &cluster, pod).unwrap_err();
-    assert_eq!(said.reason, "pod affinity terms conflict");
+    let rejection = filter_results(&plugin, &cluster, pod).unwrap_err();
+    assert_eq!(rejection.reason, "pod affinity terms conflict");
 }
 
 fn selector(spec: Value) -> Arc<NodeSelector> {
-    wanting(spec).nodes
+    wanting(spec).node_selector
 }
 
 #[test]
-fn what_the_profile_adds_is_asked_first() {
+fn the_profiles_added_affinity_is_checked_first() {
     let added = AddedAffinity {
         required: Some(selector(requiring(json!([expressions(
             "zone",
@@ -162,11 +164,11 @@ fn what_the_profile_adds_is_asked_first() {
         ),
     ] {
         let mut cluster = cluster(nodes.clone(), []);
-        let pod = come(&mut cluster, wanting(spec));
+        let pod = add_pod(&mut cluster, wanting(spec));
         let plugin = NodeAffinity::new(added.clone());
-        assert_eq!(verdicts(&plugin, &cluster, pod).unwrap(), expected);
-        let c = detail(&plugin, &cluster, pod, "c");
-        assert_eq!(c, "asked for is zone in (bar), and the node has zone=foo");
+        assert_eq!(filter_results(&plugin, &cluster, pod).unwrap(), expected);
+        let c = rejection_detail(&plugin, &cluster, pod, "c");
+        assert_eq!(c, "requires zone in (bar), but the node has zone=foo");
     }
 }
 
@@ -175,7 +177,7 @@ fn preferring(terms: Value) -> Value {
 }
 
 #[test]
-fn preferred_terms_add_up() {
+fn weights_of_preferred_terms_are_summed() {
     let nodes = [
         with_labels("a", json!({"foo": "bar"})),
         with_labels("b", json!({"key": "value"})),
@@ -205,7 +207,7 @@ fn preferred_terms_add_up() {
         (json!([]), Some(&added), [0, 100, 100]),
     ] {
         let mut cluster = cluster(nodes.clone(), []);
-        let pod = come(&mut cluster, wanting(preferring(terms.clone())));
+        let pod = add_pod(&mut cluster, wanting(preferring(terms.clone())));
         let plugin = NodeAffinity::new(AddedAffinity {
             required: None,
             preferred: added.map_or_else(Arc::default, |added| added.preferred_nodes.clone()),
@@ -215,48 +217,47 @@ fn preferred_terms_add_up() {
 }
 
 #[test]
-fn nodes_that_come_to_match_help() {
+fn hints_on_nodes_that_now_match() {
     let (other, same) = (
         with_labels("a", json!({"foo": "bar", "x": "1"})),
         with_labels("a", json!({"foo": "baz"})),
     );
     let mut cluster = cluster([other.clone()], []);
-    let pod = come(
+    let pod = add_pod(
         &mut cluster,
         wanting(json!({"nodeSelector": {"foo": "bar"}})),
     );
     let slot = cluster.pods().get(pod).unwrap();
-    let node = id(&cluster, "a");
+    let node = node_id(&cluster, "a");
     let plugin = NodeAffinity::default();
-    for (event, helps) in [
-        (Event::NodeAdded(node), true),
+    for (event, requeues) in [
+        (ClusterEvent::NodeAdded(node), true),
         (
-            Event::NodeChanged {
+            ClusterEvent::NodeUpdated {
                 node,
                 before: &same,
             },
             true,
         ),
         (
-            Event::NodeChanged {
+            ClusterEvent::NodeUpdated {
                 node,
                 before: &other,
             },
             false,
         ),
         (
-            Event::Itself {
+            ClusterEvent::PendingPodUpdated {
                 before: &wanting(json!({})),
             },
             true,
         ),
-        (
-            Event::Itself {
-                before: &slot.facts,
-            },
-            false,
-        ),
+        (ClusterEvent::PendingPodUpdated { before: &slot.pod }, false),
     ] {
-        assert_eq!(plugin.may_help(&event, slot, &cluster), helps, "{event:?}");
+        assert_eq!(
+            plugin.queueing_hint(&event, slot, &cluster),
+            requeues,
+            "{event:?}"
+        );
     }
 }

@@ -1,17 +1,19 @@
-//! `NodeName`: a pod that names its node goes there and nowhere else.
+//! Filter plugin `NodeName`: a pod with `spec.nodeName` fits that node only.
 
-use super::{Event, Filtering, NodeFilter, Plugin, Refusal, Unschedulable};
-use crate::cluster::{Cluster, NodeId, PodSlot};
+use super::{
+    ClusterEvent, FilterRejection, NodeFilter, Plugin, PreFilterRejection, PreFilterResult,
+};
+use crate::cluster::{ClusterState, NodeId, PodInfo};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NodeName;
 
-const OTHER_NAME: Refusal = Refusal {
+const OTHER_NAME: FilterRejection = FilterRejection {
     is_resolvable: false,
-    what: 0,
+    reason_code: 0,
 };
 
-struct NameFilter<'c> {
+struct NodeNameFilter<'c> {
     name: &'c str,
     node: Option<NodeId>,
 }
@@ -21,48 +23,56 @@ impl Plugin for NodeName {
         "NodeName"
     }
 
-    fn filter<'c>(
+    fn pre_filter<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
-    ) -> Result<Filtering<'c>, Unschedulable> {
-        let filter = pod.facts.node_name.as_deref().map(|name| {
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
+    ) -> Result<PreFilterResult<'c>, PreFilterRejection> {
+        let filter = pod.pod.node_name.as_deref().map(|name| {
             let node = cluster.nodes().find(name);
-            Box::new(NameFilter { name, node }) as _
+            Box::new(NodeNameFilter { name, node }) as _
         });
-        Ok(Filtering { filter, only: None })
+        Ok(PreFilterResult {
+            filter,
+            candidate_nodes: None,
+        })
     }
 
-    fn may_help(&self, event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> bool {
+    fn queueing_hint(
+        &self,
+        event: &ClusterEvent<'_>,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> bool {
         match event {
-            Event::NodeAdded(node) => {
+            ClusterEvent::NodeAdded(node) => {
                 let name = &cluster.nodes().get(*node).name;
-                pod.facts.node_name.as_ref() == Some(name)
+                pod.pod.node_name.as_ref() == Some(name)
             }
-            Event::Itself { before } => before.node_name != pod.facts.node_name,
+            ClusterEvent::PendingPodUpdated { before } => before.node_name != pod.pod.node_name,
             _ => false,
         }
     }
 
-    fn may_help_some(&self, event: &Event<'_>, _cluster: &Cluster) -> bool {
-        matches!(event, Event::NodeAdded(_))
+    fn is_event_relevant(&self, event: &ClusterEvent<'_>, _cluster: &ClusterState) -> bool {
+        matches!(event, ClusterEvent::NodeAdded(_))
     }
 }
 
-impl NodeFilter for NameFilter<'_> {
-    fn check(&self, node: NodeId) -> Result<(), Refusal> {
+impl NodeFilter for NodeNameFilter<'_> {
+    fn check(&self, node: NodeId) -> Result<(), FilterRejection> {
         match self.node == Some(node) {
             true => Ok(()),
             false => Err(OTHER_NAME),
         }
     }
 
-    fn reasons(&self, _refusal: Refusal) -> Vec<String> {
+    fn reasons(&self, _refusal: FilterRejection) -> Vec<String> {
         vec!["node(s) didn't match the requested node name".to_owned()]
     }
 
-    fn detail(&self, _node: NodeId, _refusal: Refusal) -> Option<String> {
-        Some(format!("the pod asks for node {}", self.name))
+    fn detail(&self, _node: NodeId, _refusal: FilterRejection) -> Option<String> {
+        Some(format!("the pod requests node {}", self.name))
     }
 }
 
@@ -71,10 +81,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plugins::testing::{cluster, come, node, pod, verdicts};
+    use crate::plugins::testing::{add_pod, cluster, filter_results, node, pod};
 
     #[test]
-    fn a_pod_goes_to_the_node_that_it_names() {
+    fn a_pod_fits_only_the_node_in_its_spec() {
         const NO: &str = "!node(s) didn't match the requested node name";
         for (spec, expected) in [
             (json!({}), ["", ""]),
@@ -82,9 +92,9 @@ mod tests {
             (json!({"nodeName": "x"}), [NO, NO]),
         ] {
             let mut cluster = cluster([node("a"), node("b")], []);
-            let id = come(&mut cluster, pod("p", json!({}), spec.clone()));
+            let id = add_pod(&mut cluster, pod("p", json!({}), spec.clone()));
             assert_eq!(
-                verdicts(&NodeName, &cluster, id).unwrap(),
+                filter_results(&NodeName, &cluster, id).unwrap(),
                 expected,
                 "{spec}"
             );

@@ -1,33 +1,35 @@
-//! `NodePorts`: two pods that want the same port of a node cannot both be there.
+//! Filter plugin `NodePorts`: rejects nodes on which a requested host port is in use.
 
-use super::{Event, Filtering, NodeFilter, Plugin, Refusal, Unschedulable};
-use crate::cluster::{Cluster, NodeId, PodSlot};
+use super::{
+    ClusterEvent, FilterRejection, NodeFilter, Plugin, PreFilterRejection, PreFilterResult,
+};
+use crate::cluster::{ClusterState, NodeId, PodInfo};
 use crate::model::{HostPort, Pod};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NodePorts;
 
-const TAKEN: Refusal = Refusal {
+const PORT_TAKEN: FilterRejection = FilterRejection {
     is_resolvable: true,
-    what: 0,
+    reason_code: 0,
 };
 
-struct PortFilter<'c> {
+struct NodePortsFilter<'c> {
     wanted: &'c [HostPort],
-    cluster: &'c Cluster,
+    cluster: &'c ClusterState,
 }
 
-impl<'c> PortFilter<'c> {
-    /// A port that is wanted and taken on a node, and who has it.
-    fn taken(&self, node: NodeId) -> Option<(&'c HostPort, &'c PodSlot)> {
+impl<'c> NodePortsFilter<'c> {
+    /// A requested port that is in use on the node, and the pod that uses it.
+    fn conflict(&self, node: NodeId) -> Option<(&'c HostPort, &'c PodInfo)> {
         let pods = self.cluster.nodes().get(node).pods_with_ports().iter();
         let mut pods = pods.filter_map(|pod| self.cluster.pods().get(*pod));
-        pods.find_map(|pod| Some((common(self.wanted, &pod.facts)?, pod)))
+        pods.find_map(|pod| Some((conflicting_port(self.wanted, &pod.pod)?, pod)))
     }
 }
 
-/// A port that another pod takes too.
-fn common<'c>(wanted: &'c [HostPort], other: &Pod) -> Option<&'c HostPort> {
+/// The first requested port that conflicts with a port of the other pod.
+fn conflicting_port<'c>(wanted: &'c [HostPort], other: &Pod) -> Option<&'c HostPort> {
     let mut wanted = wanted.iter();
     wanted.find(|port| other.ports.iter().any(|taken| taken.conflicts(port)))
 }
@@ -37,64 +39,71 @@ impl Plugin for NodePorts {
         "NodePorts"
     }
 
-    fn filter<'c>(
+    fn pre_filter<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
-    ) -> Result<Filtering<'c>, Unschedulable> {
-        let wanted = &*pod.facts.ports;
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
+    ) -> Result<PreFilterResult<'c>, PreFilterRejection> {
+        let wanted = &*pod.pod.ports;
         if wanted.is_empty() {
-            return Ok(Filtering::default());
+            return Ok(PreFilterResult::default());
         }
-        Ok(Filtering {
-            filter: Some(Box::new(PortFilter { wanted, cluster })),
-            only: None,
+        Ok(PreFilterResult {
+            filter: Some(Box::new(NodePortsFilter { wanted, cluster })),
+            candidate_nodes: None,
         })
     }
 
-    fn may_help(&self, event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> bool {
-        let wants_one_of = |other: &Pod| common(&pod.facts.ports, other).is_some();
+    fn queueing_hint(
+        &self,
+        event: &ClusterEvent<'_>,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> bool {
+        let wants_one_of = |other: &Pod| conflicting_port(&pod.pod.ports, other).is_some();
         match event {
-            Event::NodeAdded(_) => true,
-            Event::PodLeft(departed) => departed.place.is_some() && wants_one_of(&departed.facts),
-            Event::PodChanged {
+            ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::AssignedPodDeleted(removed) => {
+                removed.node_id.is_some() && wants_one_of(&removed.pod)
+            }
+            ClusterEvent::AssignedPodUpdated {
                 pod: other, before, ..
             } => {
                 let now = cluster.pods().get(*other);
-                wants_one_of(before) && now.is_none_or(|now| now.facts.ports != before.ports)
+                wants_one_of(before) && now.is_none_or(|now| now.pod.ports != before.ports)
             }
-            Event::Itself { before } => before.ports != pod.facts.ports,
+            ClusterEvent::PendingPodUpdated { before } => before.ports != pod.pod.ports,
             _ => false,
         }
     }
 
-    fn may_help_some(&self, event: &Event<'_>, _cluster: &Cluster) -> bool {
+    fn is_event_relevant(&self, event: &ClusterEvent<'_>, _cluster: &ClusterState) -> bool {
         match event {
-            Event::NodeAdded(_) => true,
-            Event::PodLeft(departed) => !departed.facts.ports.is_empty(),
-            Event::PodChanged { before, .. } => !before.ports.is_empty(),
+            ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::AssignedPodDeleted(removed) => !removed.pod.ports.is_empty(),
+            ClusterEvent::AssignedPodUpdated { before, .. } => !before.ports.is_empty(),
             _ => false,
         }
     }
 }
 
-impl NodeFilter for PortFilter<'_> {
-    fn check(&self, node: NodeId) -> Result<(), Refusal> {
-        match self.taken(node) {
+impl NodeFilter for NodePortsFilter<'_> {
+    fn check(&self, node: NodeId) -> Result<(), FilterRejection> {
+        match self.conflict(node) {
             None => Ok(()),
-            Some(_) => Err(TAKEN),
+            Some(_) => Err(PORT_TAKEN),
         }
     }
 
-    fn reasons(&self, _refusal: Refusal) -> Vec<String> {
+    fn reasons(&self, _refusal: FilterRejection) -> Vec<String> {
         vec!["node(s) didn't have free ports for the requested pod ports".to_owned()]
     }
 
-    fn detail(&self, node: NodeId, _refusal: Refusal) -> Option<String> {
-        let (port, pod) = self.taken(node)?;
+    fn detail(&self, node: NodeId, _refusal: FilterRejection) -> Option<String> {
+        let (port, pod) = self.conflict(node)?;
         Some(format!(
             "port {}/{} is taken by pod {}",
-            port.port, port.protocol, pod.facts.key
+            port.port, port.protocol, pod.pod.key
         ))
     }
 }
@@ -104,9 +113,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::plugins::testing::{cluster, come, detail, node, pod, verdicts};
+    use crate::plugins::testing::{add_pod, cluster, filter_results, node, pod, rejection_detail};
 
-    /// `UDP/127.0.0.1/8080`
+    /// Ports are written as `UDP/127.0.0.1/8080`.
     fn with_ports(name: &str, ports: &[&str], node: Option<&str>) -> Pod {
         let ports: Vec<Value> = ports
             .iter()
@@ -125,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_of_a_node_are_taken_once() {
+    fn host_ports_conflict_by_protocol_address_and_port() {
         const NO: &str = "node(s) didn't have free ports for the requested pod ports";
         for (wanted, taken, expected) in [
             (&[][..], &[][..], ""),
@@ -151,26 +160,30 @@ mod tests {
         ] {
             let existing = with_ports("there", taken, Some("a"));
             let mut cluster = cluster([node("a")], [existing]);
-            let pod = come(&mut cluster, with_ports("p", wanted, None));
-            let said = verdicts(&NodePorts, &cluster, pod).unwrap();
-            assert_eq!(said, [expected], "{wanted:?} {taken:?}");
-            let departed = cluster.remove_pod("default/there").unwrap();
+            let pod = add_pod(&mut cluster, with_ports("p", wanted, None));
+            let results = filter_results(&NodePorts, &cluster, pod).unwrap();
+            assert_eq!(results, [expected], "{wanted:?} {taken:?}");
+            let removed = cluster.remove_pod("default/there").unwrap();
             let slot = cluster.pods().get(pod).unwrap();
-            let helps = NodePorts.may_help(&Event::PodLeft(&departed), slot, &cluster);
-            assert_eq!(helps, expected == NO, "{wanted:?} {taken:?}");
-            assert_eq!(verdicts(&NodePorts, &cluster, pod).unwrap(), [""]);
+            let requeues = NodePorts.queueing_hint(
+                &ClusterEvent::AssignedPodDeleted(&removed),
+                slot,
+                &cluster,
+            );
+            assert_eq!(requeues, expected == NO, "{wanted:?} {taken:?}");
+            assert_eq!(filter_results(&NodePorts, &cluster, pod).unwrap(), [""]);
         }
     }
 
     #[test]
-    fn it_is_said_who_has_the_port() {
+    fn the_detail_names_the_pod_with_the_port() {
         let mut cluster = cluster(
             [node("a")],
             [with_ports("there", &["TCP/0.0.0.0/80"], Some("a"))],
         );
-        let pod = come(&mut cluster, with_ports("p", &["TCP//80"], None));
+        let pod = add_pod(&mut cluster, with_ports("p", &["TCP//80"], None));
         assert_eq!(
-            detail(&NodePorts, &cluster, pod, "a"),
+            rejection_detail(&NodePorts, &cluster, pod, "a"),
             "port 80/TCP is taken by pod default/there"
         );
     }

@@ -1,19 +1,19 @@
-//! `NodeResourcesBalancedAllocation`: nodes are better where a pod brings the uses of resources closer together.
+//! Score plugin `NodeResourcesBalancedAllocation`: prefers nodes on which the pod makes resource utilization more even.
 
-use super::node_resources_fit::{Basis, Measure, ResourceWeight};
-use super::{NodeScore, Plugin, SCORE_MAX};
-use crate::cluster::{Cluster, NodeId, PodSlot};
+use super::node_resources_fit::{ResourceWeight, ScoredResources, UsageBasis};
+use super::{NodeScorer, Plugin, SCORE_MAX};
+use crate::cluster::{ClusterState, NodeId, PodInfo};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeResourcesBalancedAllocation {
-    /// What is compared; the weights have no effect, as upstream.
+    /// The resources compared. Weights have no effect, as upstream.
     pub resources: Vec<ResourceWeight>,
 }
 
 impl Default for NodeResourcesBalancedAllocation {
     fn default() -> Self {
         NodeResourcesBalancedAllocation {
-            resources: ResourceWeight::usual(),
+            resources: ResourceWeight::cpu_and_memory(),
         }
     }
 }
@@ -23,48 +23,51 @@ impl Plugin for NodeResourcesBalancedAllocation {
         "NodeResourcesBalancedAllocation"
     }
 
-    /// A pod that asks for nothing balances nothing: if it were rated, all such would go to the same node.
-    fn score<'c>(
+    /// Pods without requests are not scored, as upstream: otherwise all of them would go to the same node.
+    fn pre_score<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
         _nodes: &[NodeId],
-    ) -> Option<Box<dyn NodeScore + 'c>> {
-        let measure = Measure::new(
+    ) -> Option<Box<dyn NodeScorer + 'c>> {
+        let measure = ScoredResources::new(
             &self.resources,
-            Basis::Requested,
-            &pod.facts,
+            UsageBasis::Requested,
+            &pod.pod,
             cluster.nodes(),
         );
-        (!measure.adds_nothing()).then(|| Box::new(BalanceScore { measure }) as _)
+        (!measure.requests_nothing())
+            .then(|| Box::new(BalancedAllocationScorer { resources: measure }) as _)
     }
 }
 
-struct BalanceScore<'c> {
-    measure: Measure<'c>,
+struct BalancedAllocationScorer<'c> {
+    resources: ScoredResources<'c>,
 }
 
-impl NodeScore for BalanceScore<'_> {
+impl NodeScorer for BalancedAllocationScorer<'_> {
     fn score(&self, node: NodeId) -> i64 {
-        let slot = self.measure.nodes.get(node);
-        let levels = || self.measure.levels(slot);
-        let with_pod = balance(levels().map(|level| share(level.with_pod, level.has)));
-        let without = balance(levels().map(|level| share(level.used, level.has)));
+        let slot = self.resources.nodes.get(node);
+        let levels = || self.resources.usage_on(slot);
+        let with_pod =
+            balance_score(levels().map(|level| used_fraction(level.with_pod, level.allocatable)));
+        let without =
+            balance_score(levels().map(|level| used_fraction(level.used, level.allocatable)));
         SCORE_MAX / 2 + (SCORE_MAX / 2 + with_pod - without) / 2
     }
 }
 
-fn share(used: i64, has: i64) -> f64 {
-    (used as f64 / has as f64).min(1.0)
+fn used_fraction(used: i64, allocatable: i64) -> f64 {
+    (used as f64 / allocatable as f64).min(1.0)
 }
 
-/// 100 where all are used alike, less by their standard deviation.
-fn balance(shares: impl Iterator<Item = f64> + Clone) -> i64 {
+/// [`SCORE_MAX`] if all fractions are equal, reduced by their standard deviation.
+fn balance_score(shares: impl Iterator<Item = f64> + Clone) -> i64 {
     let (mut count, mut sum) = (0, 0.0);
     let mut first_two = [0.0; 2];
     for share in shares.clone() {
-        if let Some(place) = first_two.get_mut(count) {
-            *place = share;
+        if let Some(slot) = first_two.get_mut(count) {
+            *slot = share;
         }
         count += 1;
         sum += share;
@@ -86,32 +89,32 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::plugins::testing::{cluster, come, node_with, pod, requests, scores};
+    use crate::plugins::testing::{add_pod, cluster, node_with, pod, requests, scores};
 
     const GPU: &str = "nvidia.com/gpu";
 
-    fn check(has: [Value; 2], used: [Value; 2], asked: Value, expected: [i64; 2]) {
+    fn check(allocatable: [Value; 2], used: [Value; 2], requested: Value, expected: [i64; 2]) {
         let named = ["a", "b"];
-        let room = |(name, room): (&&str, Value)| {
-            node_with(name, json!({"status": {"allocatable": room}}))
+        let node = |(name, allocatable): (&&str, Value)| {
+            node_with(name, json!({"status": {"allocatable": allocatable}}))
         };
-        let there = named.iter().zip(used).map(|(name, used)| {
+        let existing = named.iter().zip(used).map(|(name, used)| {
             let spec = json!({"nodeName": name, "containers": requests(used)});
             pod(name, json!({}), spec)
         });
-        let mut cluster = cluster(named.iter().zip(has).map(room), there);
-        let spec = json!({"containers": requests(asked.clone())});
-        let pod = come(&mut cluster, pod("p", json!({}), spec));
+        let mut cluster = cluster(named.iter().zip(allocatable).map(node), existing);
+        let spec = json!({"containers": requests(requested.clone())});
+        let pod = add_pod(&mut cluster, pod("p", json!({}), spec));
         let mut plugin = NodeResourcesBalancedAllocation::default();
         plugin.resources.push(ResourceWeight {
             name: GPU.into(),
             weight: 1,
         });
-        assert_eq!(scores(&plugin, &cluster, pod), expected, "{asked}");
+        assert_eq!(scores(&plugin, &cluster, pod), expected, "{requested}");
     }
 
     #[test]
-    fn nodes_score_by_how_much_more_even_their_use_becomes() {
+    fn nodes_score_by_improved_balance() {
         let of = |cpu: &str, memory: i64| json!({"cpu": cpu, "memory": memory});
         let none = || json!({});
         let some = || of("3", 5000);
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn special_resources_count_if_the_pod_asks_for_them() {
+    fn extended_resources_are_scored_only_if_requested() {
         let with_gpu = || json!({"cpu": "3500m", "memory": 40000, GPU: 8});
         let without = || json!({"cpu": "3500m", "memory": 40000});
         let some = || json!({"cpu": "3", "memory": 5000});

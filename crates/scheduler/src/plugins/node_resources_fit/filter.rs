@@ -1,114 +1,113 @@
-//! Whether a pod has room on a node.
+//! Filter: whether the pod's requests fit the unrequested resources of a node.
 
 use std::fmt;
 
 use super::{NodeResourcesFit, is_extended, is_scalar};
-use crate::cluster::{NodeId, NodeSlot, Nodes};
+use crate::cluster::{NodeId, NodeInfo, NodeTable};
 use crate::model::{Node, Pod, Resources};
-use crate::plugins::{NodeFilter, Refusal};
+use crate::plugins::{FilterRejection, NodeFilter};
 
 const PODS: u32 = 1;
 const CPU: u32 = 1 << 1;
 const MEMORY: u32 = 1 << 2;
 const STORAGE: u32 = 1 << 3;
-/// From here on, one bit for each other resource; those for which there is none left share the last.
-const OTHERS: usize = 4;
-const OTHERS_MAX: usize = 32 - OTHERS;
+/// Scalar resources have one bit each from here on; those beyond the last bit share it.
+const SCALARS_FIRST_BIT: usize = 4;
+const SCALAR_BITS_MAX: usize = 32 - SCALARS_FIRST_BIT;
 
-/// What a pod asks for. Nothing of it is counted anew for each node.
-pub(super) struct FitFilter<'c> {
-    wanted: Wanted<'c>,
-    nodes: &'c Nodes,
+/// Reason codes are bit sets of the insufficient resources.
+pub(super) struct ResourceFitFilter<'c> {
+    requests: PodRequests<'c>,
+    nodes: &'c NodeTable,
 }
 
-pub(super) struct Wanted<'p> {
+/// The resource requests of a pod, without ignored and zero ones; computed once per pod.
+pub(super) struct PodRequests<'p> {
     milli_cpu: i64,
     memory: i64,
     ephemeral_storage: i64,
-    others: Vec<(&'p str, i64)>,
+    scalars: Vec<(&'p str, i64)>,
 }
 
-impl<'p> Wanted<'p> {
-    pub(super) fn by(pod: &'p Pod, plugin: &NodeResourcesFit) -> Wanted<'p> {
+impl<'p> PodRequests<'p> {
+    pub(super) fn new(pod: &'p Pod, plugin: &NodeResourcesFit) -> PodRequests<'p> {
         let requests = &pod.requests;
-        let others = requests.others.iter();
-        Wanted {
+        let others = requests.scalars.iter();
+        PodRequests {
             milli_cpu: requests.milli_cpu,
             memory: requests.memory,
             ephemeral_storage: requests.ephemeral_storage,
-            others: others
+            scalars: others
                 .filter(|(name, amount)| *amount != 0 && is_scalar(name) && !plugin.ignores(name))
                 .map(|(name, amount)| (&**name, *amount))
                 .collect(),
         }
     }
 
-    /// What there is too little of, and whether it could be otherwise if all others went.
+    /// The bits of insufficient resources, and whether preemption may help: no request exceeds the node's allocatable.
     #[inline]
-    fn lacking(&self, slot: &NodeSlot) -> (u32, bool) {
-        let (has, used) = (&slot.room, &slot.requested);
-        let mut lacking = 0;
+    fn insufficient(&self, slot: &NodeInfo) -> (u32, bool) {
+        let (allocatable, used) = (&slot.allocatable, &slot.requested);
+        let mut insufficient = 0;
         let mut is_resolvable = true;
-        let mut look = |bit: u32, wanted: i64, has: i64, used: i64| {
-            if wanted > has.saturating_sub(used) {
-                lacking |= bit;
-                is_resolvable &= wanted <= has;
+        let mut check = |bit: u32, wanted: i64, allocatable: i64, used: i64| {
+            if wanted > allocatable.saturating_sub(used) {
+                insufficient |= bit;
+                is_resolvable &= wanted <= allocatable;
             }
         };
         if self.milli_cpu > 0 {
-            look(CPU, self.milli_cpu, has.milli_cpu, used.milli_cpu);
+            check(CPU, self.milli_cpu, allocatable.milli_cpu, used.milli_cpu);
         }
         if self.memory > 0 {
-            look(MEMORY, self.memory, has.memory, used.memory);
+            check(MEMORY, self.memory, allocatable.memory, used.memory);
         }
         if self.ephemeral_storage > 0 {
-            let (has, used) = (has.ephemeral_storage, used.ephemeral_storage);
-            look(STORAGE, self.ephemeral_storage, has, used);
+            let (allocatable, used) = (allocatable.ephemeral_storage, used.ephemeral_storage);
+            check(STORAGE, self.ephemeral_storage, allocatable, used);
         }
-        for (index, (name, wanted)) in self.others.iter().enumerate() {
-            let bit = 1 << (OTHERS + index.min(OTHERS_MAX - 1));
-            let has = slot
-                .facts()
-                .map_or(0, |facts| facts.allocatable.other(name));
-            look(bit, *wanted, has, used.other(name));
+        for (index, (name, wanted)) in self.scalars.iter().enumerate() {
+            let bit = 1 << (SCALARS_FIRST_BIT + index.min(SCALAR_BITS_MAX - 1));
+            let allocatable = slot.node().map_or(0, |node| node.allocatable.scalar(name));
+            check(bit, *wanted, allocatable, used.scalar(name));
         }
-        if slot.pods().len() as i64 + 1 > has.pods {
-            lacking |= PODS;
+        if slot.pods().len() as i64 + 1 > allocatable.pods {
+            insufficient |= PODS;
         }
-        (lacking, is_resolvable)
+        (insufficient, is_resolvable)
     }
 
-    /// Whether it would have room if nobody else were there.
+    /// Whether the pod fits the empty node.
     pub(super) fn fits_alone(&self, node: &Node) -> bool {
-        let has = &node.allocatable;
-        node.pods_max > 0
-            && self.milli_cpu <= has.milli_cpu
-            && self.memory <= has.memory
-            && self.ephemeral_storage <= has.ephemeral_storage
+        let allocatable = &node.allocatable;
+        node.max_pods > 0
+            && self.milli_cpu <= allocatable.milli_cpu
+            && self.memory <= allocatable.memory
+            && self.ephemeral_storage <= allocatable.ephemeral_storage
             && self
-                .others
+                .scalars
                 .iter()
-                .all(|(name, wanted)| *wanted <= has.other(name))
+                .all(|(name, wanted)| *wanted <= allocatable.scalar(name))
     }
 
-    /// Whether there is more of something that is asked for.
-    pub(super) fn gains(&self, more: &Resources, less: &Resources) -> bool {
+    /// Whether `more` exceeds `less` in a requested resource.
+    pub(super) fn is_increase(&self, more: &Resources, less: &Resources) -> bool {
         (self.milli_cpu > 0 && more.milli_cpu > less.milli_cpu)
             || (self.memory > 0 && more.memory > less.memory)
             || (self.ephemeral_storage > 0 && more.ephemeral_storage > less.ephemeral_storage)
             || self
-                .others
+                .scalars
                 .iter()
-                .any(|(name, _)| more.other(name) > less.other(name))
+                .any(|(name, _)| more.scalar(name) > less.scalar(name))
     }
 
-    fn others_of_bit(&self, bit: usize) -> &[(&'p str, i64)] {
-        let index = bit - OTHERS;
-        let end = match index == OTHERS_MAX - 1 {
-            true => self.others.len(),
+    fn scalars_of_bit(&self, bit: usize) -> &[(&'p str, i64)] {
+        let index = bit - SCALARS_FIRST_BIT;
+        let end = match index == SCALAR_BITS_MAX - 1 {
+            true => self.scalars.len(),
             false => index + 1,
         };
-        self.others.get(index..end).unwrap_or_default()
+        self.scalars.get(index..end).unwrap_or_default()
     }
 }
 
@@ -121,10 +120,14 @@ impl NodeResourcesFit {
     }
 }
 
-impl<'c> FitFilter<'c> {
-    pub(super) fn new(plugin: &NodeResourcesFit, pod: &'c Pod, nodes: &'c Nodes) -> FitFilter<'c> {
-        FitFilter {
-            wanted: Wanted::by(pod, plugin),
+impl<'c> ResourceFitFilter<'c> {
+    pub(super) fn new(
+        plugin: &NodeResourcesFit,
+        pod: &'c Pod,
+        nodes: &'c NodeTable,
+    ) -> ResourceFitFilter<'c> {
+        ResourceFitFilter {
+            requests: PodRequests::new(pod, plugin),
             nodes,
         }
     }
@@ -134,27 +137,27 @@ fn bits(what: u32) -> impl Iterator<Item = usize> {
     (0..32).filter(move |bit| what >> bit & 1 == 1)
 }
 
-impl NodeFilter for FitFilter<'_> {
-    fn check(&self, node: NodeId) -> Result<(), Refusal> {
-        match self.wanted.lacking(self.nodes.get(node)) {
+impl NodeFilter for ResourceFitFilter<'_> {
+    fn check(&self, node: NodeId) -> Result<(), FilterRejection> {
+        match self.requests.insufficient(self.nodes.get(node)) {
             (0, _) => Ok(()),
-            (what, is_resolvable) => Err(Refusal {
+            (what, is_resolvable) => Err(FilterRejection {
                 is_resolvable,
-                what,
+                reason_code: what,
             }),
         }
     }
 
-    fn reasons(&self, refusal: Refusal) -> Vec<String> {
+    fn reasons(&self, rejection: FilterRejection) -> Vec<String> {
         let mut reasons = Vec::new();
-        for bit in bits(refusal.what) {
+        for bit in bits(rejection.reason_code) {
             match 1 << bit {
                 PODS => reasons.push("Too many pods".to_owned()),
                 CPU => reasons.push("Insufficient cpu".to_owned()),
                 MEMORY => reasons.push("Insufficient memory".to_owned()),
                 STORAGE => reasons.push("Insufficient ephemeral-storage".to_owned()),
                 _ => {
-                    let others = self.wanted.others_of_bit(bit).iter();
+                    let others = self.requests.scalars_of_bit(bit).iter();
                     reasons.extend(others.map(|(name, _)| format!("Insufficient {name}")));
                 }
             }
@@ -162,46 +165,53 @@ impl NodeFilter for FitFilter<'_> {
         reasons
     }
 
-    fn detail(&self, node: NodeId, refusal: Refusal) -> Option<String> {
+    fn detail(&self, node: NodeId, rejection: FilterRejection) -> Option<String> {
         let slot = self.nodes.get(node);
-        let facts = slot.facts()?;
-        let (has, used, wanted) = (&facts.allocatable, &slot.requested, &self.wanted);
+        let node = slot.node()?;
+        let (allocatable, used, wanted) = (&node.allocatable, &slot.requested, &self.requests);
         let mut all = Vec::new();
-        for bit in bits(refusal.what) {
+        for bit in bits(rejection.reason_code) {
             match 1 << bit {
                 PODS => {
-                    let (there, max) = (slot.pods().len(), facts.pods_max);
-                    all.push(format!("{there} pods are there, and {max} may be"));
+                    let (there, max) = (slot.pods().len(), node.max_pods);
+                    all.push(format!("pods: {there} of {max} in use"));
                 }
-                CPU => all.push(lack(
+                CPU => all.push(insufficiency(
                     "cpu",
-                    Milli,
+                    MilliCpuQuantity,
                     wanted.milli_cpu,
                     used.milli_cpu,
-                    has.milli_cpu,
+                    allocatable.milli_cpu,
                 )),
-                MEMORY => all.push(lack(
+                MEMORY => all.push(insufficiency(
                     "memory",
-                    Bytes,
+                    ByteQuantity,
                     wanted.memory,
                     used.memory,
-                    has.memory,
+                    allocatable.memory,
                 )),
                 STORAGE => {
-                    let (used, has) = (used.ephemeral_storage, has.ephemeral_storage);
-                    all.push(lack(
+                    let (used, allocatable) =
+                        (used.ephemeral_storage, allocatable.ephemeral_storage);
+                    all.push(insufficiency(
                         "ephemeral-storage",
-                        Bytes,
+                        ByteQuantity,
                         wanted.ephemeral_storage,
                         used,
-                        has,
+                        allocatable,
                     ));
                 }
                 _ => {
-                    for (name, wanted) in wanted.others_of_bit(bit) {
-                        let (used, has) = (used.other(name), has.other(name));
-                        if *wanted > has.saturating_sub(used) {
-                            all.push(lack(name, Units, *wanted, used, has));
+                    for (name, wanted) in wanted.scalars_of_bit(bit) {
+                        let (used, allocatable) = (used.scalar(name), allocatable.scalar(name));
+                        if *wanted > allocatable.saturating_sub(used) {
+                            all.push(insufficiency(
+                                name,
+                                UnitQuantity,
+                                *wanted,
+                                used,
+                                allocatable,
+                            ));
                         }
                     }
                 }
@@ -211,22 +221,22 @@ impl NodeFilter for FitFilter<'_> {
     }
 }
 
-fn lack<D: fmt::Display>(
+fn insufficiency<D: fmt::Display>(
     name: &str,
     unit: impl Fn(i64) -> D,
     wanted: i64,
     used: i64,
-    has: i64,
+    allocatable: i64,
 ) -> String {
-    let (wanted, used, has) = (unit(wanted), unit(used), unit(has));
-    format!("{name}: {wanted} asked for, {used} of {has} in use")
+    let (wanted, used, allocatable) = (unit(wanted), unit(used), unit(allocatable));
+    format!("{name}: {wanted} requested, {used} of {allocatable} in use")
 }
 
-struct Milli(i64);
-struct Bytes(i64);
-struct Units(i64);
+struct MilliCpuQuantity(i64);
+struct ByteQuantity(i64);
+struct UnitQuantity(i64);
 
-impl fmt::Display for Milli {
+impl fmt::Display for MilliCpuQuantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 % 1000 {
             0 => write!(f, "{}", self.0 / 1000),
@@ -235,8 +245,8 @@ impl fmt::Display for Milli {
     }
 }
 
-/// In the largest unit in which it is a whole number.
-impl fmt::Display for Bytes {
+/// Uses the largest binary unit that gives a whole number.
+impl fmt::Display for ByteQuantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(30, "Gi"), (20, "Mi"), (10, "Ki")];
         for (shift, unit) in units {
@@ -248,7 +258,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-impl fmt::Display for Units {
+impl fmt::Display for UnitQuantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }

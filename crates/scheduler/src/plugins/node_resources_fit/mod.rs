@@ -1,30 +1,30 @@
-//! `NodeResourcesFit`: whether a node has room for what a pod asks for, and how full it would be.
+//! Filter and score plugin `NodeResourcesFit`: resource requests against allocatable, scored by utilization.
 
 mod filter;
-mod hints;
-mod strategy;
+mod queueing_hints;
+mod scored_resources;
+mod scoring_strategy;
 #[cfg(test)]
 mod tests;
-mod weighed;
 
 use std::collections::BTreeSet;
 
-use super::{Event, Filtering, NodeScore, Plugin, Unschedulable};
-use crate::cluster::{Cluster, NodeId, PodSlot};
-use filter::FitFilter;
-use strategy::FitScore;
-pub use strategy::{ShapePoint, Strategy};
-pub use weighed::ResourceWeight;
-pub(super) use weighed::{Basis, Measure};
+use super::{ClusterEvent, NodeScorer, Plugin, PreFilterRejection, PreFilterResult};
+use crate::cluster::{ClusterState, NodeId, PodInfo};
+use filter::ResourceFitFilter;
+pub use scored_resources::ResourceWeight;
+pub(super) use scored_resources::{ScoredResources, UsageBasis};
+use scoring_strategy::ResourceFitScorer;
+pub use scoring_strategy::{ScoringStrategy, ShapePoint};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeResourcesFit {
-    /// Extended resources that are not looked at: someone else does.
+    /// Extended resources that are not checked, for example because an extender manages them.
     pub ignored_resources: BTreeSet<Box<str>>,
-    /// The same for all whose name begins with one of these and a `/`.
+    /// The same for all resources whose name starts with one of these groups and a `/`.
     pub ignored_resource_groups: BTreeSet<Box<str>>,
-    pub strategy: Strategy,
-    /// What is scored.
+    pub strategy: ScoringStrategy,
+    /// The resources that are scored.
     pub resources: Vec<ResourceWeight>,
 }
 
@@ -33,8 +33,8 @@ impl Default for NodeResourcesFit {
         NodeResourcesFit {
             ignored_resources: BTreeSet::new(),
             ignored_resource_groups: BTreeSet::new(),
-            strategy: Strategy::LeastAllocated,
-            resources: ResourceWeight::usual(),
+            strategy: ScoringStrategy::LeastAllocated,
+            resources: ResourceWeight::cpu_and_memory(),
         }
     }
 }
@@ -44,42 +44,54 @@ impl Plugin for NodeResourcesFit {
         "NodeResourcesFit"
     }
 
-    fn filter<'c>(
+    fn pre_filter<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
-    ) -> Result<Filtering<'c>, Unschedulable> {
-        Ok(Filtering {
-            filter: Some(Box::new(FitFilter::new(self, &pod.facts, cluster.nodes()))),
-            only: None,
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
+    ) -> Result<PreFilterResult<'c>, PreFilterRejection> {
+        Ok(PreFilterResult {
+            filter: Some(Box::new(ResourceFitFilter::new(
+                self,
+                &pod.pod,
+                cluster.nodes(),
+            ))),
+            candidate_nodes: None,
         })
     }
 
-    fn score<'c>(
+    fn pre_score<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
         _nodes: &[NodeId],
-    ) -> Option<Box<dyn NodeScore + 'c>> {
-        Some(Box::new(FitScore::new(self, &pod.facts, cluster.nodes())))
+    ) -> Option<Box<dyn NodeScorer + 'c>> {
+        Some(Box::new(ResourceFitScorer::new(
+            self,
+            &pod.pod,
+            cluster.nodes(),
+        )))
     }
 
-    fn may_help(&self, event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> bool {
-        hints::may_help(self, event, &pod.facts, cluster)
+    fn queueing_hint(
+        &self,
+        event: &ClusterEvent<'_>,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> bool {
+        queueing_hints::queueing_hint(self, event, &pod.pod, cluster)
     }
 
-    fn may_help_some(&self, event: &Event<'_>, cluster: &Cluster) -> bool {
-        hints::may_help_some(event, cluster)
+    fn is_event_relevant(&self, event: &ClusterEvent<'_>, cluster: &ClusterState) -> bool {
+        queueing_hints::is_event_relevant(event, cluster)
     }
 }
 
-/// Resources that count for scheduling beside processor, memory and local storage: names with a domain, huge pages, and
-/// volumes that can be attached.
+/// Upstream's scalar resources: names with a domain, huge pages, and attachable volumes.
 fn is_scalar(name: &str) -> bool {
     name.contains('/') || name.starts_with("hugepages-") || name.starts_with("attachable-volumes-")
 }
 
-/// Those of them that are not Kubernetes' own.
+/// Extended resources: scalar resources outside the `kubernetes.io` domain.
 fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }

@@ -3,32 +3,45 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::{Node, Pod};
 use crate::plugins::testing::{
-    cluster, come, detail, id, node_with, pod, requests, scores, verdicts,
+    add_pod, cluster, filter_results, node_id, node_with, pod, rejection_detail, requests, scores,
 };
 
 const GPU: &str = "nvidia.com/gpu";
 
-fn asking(name: &str, asked: Value, node: Option<&str>) -> Pod {
-    let spec = json!({"containers": requests(asked), "nodeName": node});
+fn pod_requesting(name: &str, requested: Value, node: Option<&str>) -> Pod {
+    let spec = json!({"containers": requests(requested), "nodeName": node});
     pod(name, json!({}), spec)
 }
 
-fn with_room(name: &str, room: Value) -> Node {
-    node_with(name, json!({"status": {"allocatable": room}}))
+fn node_with_allocatable(name: &str, allocatable: Value) -> Node {
+    node_with(name, json!({"status": {"allocatable": allocatable}}))
 }
 
-fn check(plugin: &NodeResourcesFit, asked: Value, used: Value, has: Value, expected: &str) {
-    let there = asking("there", used.clone(), Some("a"));
-    let mut cluster = cluster([with_room("a", has.clone())], [there]);
-    let pod = come(&mut cluster, asking("p", asked.clone(), None));
-    let said = verdicts(plugin, &cluster, pod).unwrap();
-    assert_eq!(said, [expected], "{asked} beside {used} of {has}");
+fn check(
+    plugin: &NodeResourcesFit,
+    requested: Value,
+    used: Value,
+    allocatable: Value,
+    expected: &str,
+) {
+    let existing = pod_requesting("there", used.clone(), Some("a"));
+    let mut cluster = cluster(
+        [node_with_allocatable("a", allocatable.clone())],
+        [existing],
+    );
+    let pod = add_pod(&mut cluster, pod_requesting("p", requested.clone(), None));
+    let results = filter_results(plugin, &cluster, pod).unwrap();
+    assert_eq!(
+        results,
+        [expected],
+        "{requested} beside {used} of {allocatable}"
+    );
 }
 
 #[test]
-fn a_pod_needs_room_for_what_it_asks_for() {
-    let has = json!({"cpu": "10m", "memory": 20, "pods": 32, GPU: 5, "hugepages-2Mi": 5, "ephemeral-storage": 20});
-    for (asked, used, expected) in [
+fn insufficient_resources_are_rejected_by_name() {
+    let allocatable = json!({"cpu": "10m", "memory": 20, "pods": 32, GPU: 5, "hugepages-2Mi": 5, "ephemeral-storage": 20});
+    for (requested, used, expected) in [
         (json!({}), json!({"cpu": "10m", "memory": 20}), ""),
         (
             json!({"cpu": "1m", "memory": 1}),
@@ -91,9 +104,9 @@ fn a_pod_needs_room_for_what_it_asks_for() {
     ] {
         check(
             &NodeResourcesFit::default(),
-            asked,
+            requested,
             used,
-            has.clone(),
+            allocatable.clone(),
             expected,
         );
     }
@@ -110,8 +123,8 @@ fn a_pod_needs_room_for_what_it_asks_for() {
 }
 
 #[test]
-fn resources_that_others_look_after_are_ignored() {
-    let has = json!({"cpu": "1", "memory": 20, "pods": 32});
+fn ignored_resources_are_not_checked() {
+    let allocatable = json!({"cpu": "1", "memory": 20, "pods": 32});
     let by_name = NodeResourcesFit {
         ignored_resources: ["example.com/aaa".into(), "kubernetes.io/x".into()].into(),
         ..NodeResourcesFit::default()
@@ -120,7 +133,7 @@ fn resources_that_others_look_after_are_ignored() {
         ignored_resource_groups: ["example.com".into()].into(),
         ..NodeResourcesFit::default()
     };
-    for (plugin, asked, expected) in [
+    for (plugin, requested, expected) in [
         (&by_name, json!({"example.com/aaa": 1}), ""),
         (
             &by_name,
@@ -139,37 +152,37 @@ fn resources_that_others_look_after_are_ignored() {
             "!Insufficient example.org/bbb",
         ),
     ] {
-        check(plugin, asked, json!({}), has.clone(), expected);
+        check(plugin, requested, json!({}), allocatable.clone(), expected);
     }
 }
 
 #[test]
-fn more_resources_than_there_are_bits_are_all_named() {
-    let asked: serde_json::Map<String, Value> = (10..60)
+fn more_insufficient_resources_than_mask_bits_are_all_named() {
+    let requested: serde_json::Map<String, Value> = (10..60)
         .map(|number| (format!("example.com/r{number}"), json!(1)))
         .collect();
-    let mut cluster = cluster([with_room("a", json!({"pods": 1}))], []);
-    let pod = come(&mut cluster, asking("p", asked.into(), None));
-    let said = verdicts(&NodeResourcesFit::default(), &cluster, pod).unwrap();
-    assert_eq!(said[0].matches("Insufficient").count(), 50);
+    let mut cluster = cluster([node_with_allocatable("a", json!({"pods": 1}))], []);
+    let pod = add_pod(&mut cluster, pod_requesting("p", requested.into(), None));
+    let results = filter_results(&NodeResourcesFit::default(), &cluster, pod).unwrap();
+    assert_eq!(results[0].matches("Insufficient").count(), 50);
 }
 
 #[test]
-fn it_is_said_how_much_is_missing_of_what() {
-    let there = asking(
+fn the_detail_names_requested_used_and_allocatable_amounts() {
+    let existing = pod_requesting(
         "there",
         json!({"cpu": "1500m", "memory": "1Gi", GPU: 1}),
         Some("a"),
     );
-    let room = json!({"cpu": 2, "memory": "1536Mi", "pods": 1, GPU: 1});
-    let mut cluster = cluster([with_room("a", room)], [there]);
-    let asked = json!({"cpu": "1", "memory": "1Gi", GPU: 2});
-    let pod = come(&mut cluster, asking("p", asked, None));
-    let said = detail(&NodeResourcesFit::default(), &cluster, pod, "a");
+    let allocatable = json!({"cpu": 2, "memory": "1536Mi", "pods": 1, GPU: 1});
+    let mut cluster = cluster([node_with_allocatable("a", allocatable)], [existing]);
+    let requested = json!({"cpu": "1", "memory": "1Gi", GPU: 2});
+    let pod = add_pod(&mut cluster, pod_requesting("p", requested, None));
+    let explanation = rejection_detail(&NodeResourcesFit::default(), &cluster, pod, "a");
     assert_eq!(
-        said,
-        "1 pods are there, and 1 may be; cpu: 1 asked for, 1500m of 2 in use; \
-         memory: 1Gi asked for, 1Gi of 1536Mi in use; nvidia.com/gpu: 2 asked for, 1 of 1 in use"
+        explanation,
+        "pods: 1 of 1 in use; cpu: 1 requested, 1500m of 2 in use; \
+         memory: 1Gi requested, 1Gi of 1536Mi in use; nvidia.com/gpu: 2 requested, 1 of 1 in use"
     );
 }
 
@@ -183,29 +196,29 @@ fn weights(resources: &[(&str, i64)]) -> Vec<ResourceWeight> {
         .collect()
 }
 
-/// Processor and memory that two nodes have, that others use on them, that the pod asks for, and what comes of it.
-type Case = ([(i64, i64); 2], [(i64, i64); 2], (i64, i64), [i64; 2]);
+/// (CPU, memory) pairs: allocatable of two nodes, used on them, requested by the pod; and the expected scores.
+type ScoreCase = ([(i64, i64); 2], [(i64, i64); 2], (i64, i64), [i64; 2]);
 
-fn check_scores(plugin: &NodeResourcesFit, (has, used, asked, expected): Case) {
+fn check_scores(plugin: &NodeResourcesFit, (allocatable, used, requested, expected): ScoreCase) {
     let amounts = |(cpu, memory): (i64, i64)| json!({"cpu": format!("{cpu}m"), "memory": memory});
     let named = ["a", "b"];
     let nodes = named
         .iter()
-        .zip(has)
-        .map(|(name, has)| with_room(name, amounts(has)));
-    let there = named.iter().zip(used).filter(|(_, used)| *used != (0, 0));
-    let there = there.map(|(name, used)| asking(name, amounts(used), Some(name)));
-    let mut cluster = cluster(nodes, there);
-    let pod = come(&mut cluster, asking("p", amounts(asked), None));
+        .zip(allocatable)
+        .map(|(name, allocatable)| node_with_allocatable(name, amounts(allocatable)));
+    let existing = named.iter().zip(used).filter(|(_, used)| *used != (0, 0));
+    let existing = existing.map(|(name, used)| pod_requesting(name, amounts(used), Some(name)));
+    let mut cluster = cluster(nodes, existing);
+    let pod = add_pod(&mut cluster, pod_requesting("p", amounts(requested), None));
     assert_eq!(
         scores(plugin, &cluster, pod),
         expected,
-        "{has:?} {used:?} {asked:?}"
+        "{allocatable:?} {used:?} {requested:?}"
     );
 }
 
 #[test]
-fn nodes_with_more_room_left_are_better() {
+fn least_allocated_prefers_emptier_nodes() {
     let plugin = NodeResourcesFit::default();
     for case in [
         (
@@ -236,12 +249,12 @@ fn nodes_with_more_room_left_are_better() {
     ] {
         check_scores(&plugin, case);
     }
-    let weighed = NodeResourcesFit {
+    let weighted = NodeResourcesFit {
         resources: weights(&[("memory", 2), ("cpu", 1)]),
         ..plugin
     };
     check_scores(
-        &weighed,
+        &weighted,
         (
             [(4000, 10000), (6000, 10000)],
             [(0, 0); 2],
@@ -252,9 +265,9 @@ fn nodes_with_more_room_left_are_better() {
 }
 
 #[test]
-fn nodes_with_less_room_left_are_better_where_that_is_wanted() {
+fn most_allocated_prefers_fuller_nodes() {
     let plugin = NodeResourcesFit {
-        strategy: Strategy::MostAllocated,
+        strategy: ScoringStrategy::MostAllocated,
         ..NodeResourcesFit::default()
     };
     for case in [
@@ -288,7 +301,7 @@ fn nodes_with_less_room_left_are_better_where_that_is_wanted() {
 }
 
 #[test]
-fn a_curve_says_how_full_nodes_are_to_be() {
+fn requested_to_capacity_ratio_follows_its_shape() {
     let shape = |points: &[(i64, i64)]| {
         let points = points.iter();
         let points = points.map(|(utilization, score)| ShapePoint {
@@ -296,7 +309,7 @@ fn a_curve_says_how_full_nodes_are_to_be() {
             score: *score,
         });
         NodeResourcesFit {
-            strategy: Strategy::RequestedToCapacityRatio(points.collect()),
+            strategy: ScoringStrategy::RequestedToCapacityRatio(points.collect()),
             ..NodeResourcesFit::default()
         }
     };
@@ -318,45 +331,45 @@ fn a_curve_says_how_full_nodes_are_to_be() {
     ] {
         check_scores(&least, case);
     }
-    // What scores 0 does not count: only processor does, at 75 of 100.
-    let bent = shape(&[(0, 0), (60, 0), (80, 8), (100, 10)]);
+    // Memory scores 0 and is left out; only CPU counts, at 75 %.
+    let curve = shape(&[(0, 0), (60, 0), (80, 8), (100, 10)]);
     check_scores(
-        &bent,
+        &curve,
         ([(4000, 10000); 2], [(0, 0); 2], (3000, 5000), [60, 60]),
     );
     check_scores(
-        &bent,
+        &curve,
         ([(4000, 10000); 2], [(0, 0); 2], (3600, 10000), [95, 95]),
     );
     check_scores(
-        &bent,
+        &curve,
         ([(4000, 10000); 2], [(0, 0); 2], (5000, 20000), [100, 100]),
     );
 }
 
 #[test]
-fn resources_that_a_pod_does_not_ask_for_do_not_count() {
+fn unrequested_extended_resources_are_not_scored() {
     let plugin = NodeResourcesFit {
-        strategy: Strategy::MostAllocated,
+        strategy: ScoringStrategy::MostAllocated,
         resources: weights(&[(GPU, 3), ("cpu", 1)]),
         ..NodeResourcesFit::default()
     };
-    for (asked, expected) in [
+    for (requested, expected) in [
         (json!({"cpu": "500m", GPU: 1}), [20, 50]),
         (json!({"cpu": "500m"}), [50, 50]),
     ] {
         let nodes = [
-            with_room("a", json!({"cpu": 1, GPU: 10})),
-            with_room("b", json!({"cpu": 1})),
+            node_with_allocatable("a", json!({"cpu": 1, GPU: 10})),
+            node_with_allocatable("b", json!({"cpu": 1})),
         ];
         let mut cluster = cluster(nodes, []);
-        let pod = come(&mut cluster, asking("p", asked.clone(), None));
-        assert_eq!(scores(&plugin, &cluster, pod), expected, "{asked}");
+        let pod = add_pod(&mut cluster, pod_requesting("p", requested.clone(), None));
+        assert_eq!(scores(&plugin, &cluster, pod), expected, "{requested}");
     }
 }
 
 #[test]
-fn immense_amounts_are_no_trouble() {
+fn scores_do_not_overflow() {
     let plugin = NodeResourcesFit::default();
     let immense = i64::MAX - 1;
     check_scores(
@@ -371,15 +384,15 @@ fn immense_amounts_are_no_trouble() {
 }
 
 #[test]
-fn room_that_is_made_helps() {
+fn hints_on_freed_resources() {
     let plugin = NodeResourcesFit::default();
     let (small, large) = (
-        with_room("a", json!({"cpu": 1, "memory": "1Gi", "pods": 10})),
-        with_room("a", json!({"cpu": 4, "memory": "1Gi", "pods": 10})),
+        node_with_allocatable("a", json!({"cpu": 1, "memory": "1Gi", "pods": 10})),
+        node_with_allocatable("a", json!({"cpu": 4, "memory": "1Gi", "pods": 10})),
     );
-    let more_memory = with_room("a", json!({"cpu": 1, "memory": "9Gi", "pods": 10}));
-    let more_pods = with_room("a", json!({"cpu": 4, "memory": "1Gi", "pods": 11}));
-    for (now, before, helps) in [
+    let more_memory = node_with_allocatable("a", json!({"cpu": 1, "memory": "9Gi", "pods": 10}));
+    let more_pods = node_with_allocatable("a", json!({"cpu": 4, "memory": "1Gi", "pods": 11}));
+    for (now, before, requeues) in [
         (&large, Some(&small), true),
         (&small, Some(&large), false),
         (&more_memory, Some(&small), false),
@@ -388,30 +401,50 @@ fn room_that_is_made_helps() {
         (&small, None, false),
     ] {
         let mut cluster = cluster([now.clone()], []);
-        let pod = come(&mut cluster, asking("p", json!({"cpu": 2}), None));
-        let node = id(&cluster, "a");
+        let pod = add_pod(&mut cluster, pod_requesting("p", json!({"cpu": 2}), None));
+        let node = node_id(&cluster, "a");
         let event = match before {
-            Some(before) => Event::NodeChanged { node, before },
-            None => Event::NodeAdded(node),
+            Some(before) => ClusterEvent::NodeUpdated { node, before },
+            None => ClusterEvent::NodeAdded(node),
         };
         let slot = cluster.pods().get(pod).unwrap();
-        assert_eq!(plugin.may_help(&event, slot, &cluster), helps, "{event:?}");
+        assert_eq!(
+            plugin.queueing_hint(&event, slot, &cluster),
+            requeues,
+            "{event:?}"
+        );
     }
-    for (used, pods_max, helps) in [
+    for (used, pods_max, requeues) in [
         (json!({"cpu": 1}), 10, true),
         (json!({"memory": 1}), 10, false),
         (json!({"memory": 1}), 1, true),
     ] {
-        let room = with_room("a", json!({"cpu": 4, "memory": "1Gi", "pods": pods_max}));
-        let mut cluster = cluster([room], [asking("there", used.clone(), Some("a"))]);
-        let pod = come(&mut cluster, asking("p", json!({"cpu": 2}), None));
-        let departed = cluster.remove_pod("default/there").unwrap();
+        let allocatable =
+            node_with_allocatable("a", json!({"cpu": 4, "memory": "1Gi", "pods": pods_max}));
+        let mut cluster = cluster(
+            [allocatable],
+            [pod_requesting("there", used.clone(), Some("a"))],
+        );
+        let pod = add_pod(&mut cluster, pod_requesting("p", json!({"cpu": 2}), None));
+        let removed = cluster.remove_pod("default/there").unwrap();
         let slot = cluster.pods().get(pod).unwrap();
-        let event = Event::PodLeft(&departed);
-        assert_eq!(plugin.may_help(&event, slot, &cluster), helps, "{used}");
-        let before = asking("p", json!({"cpu": 3}), None);
-        assert!(plugin.may_help(&Event::Itself { before: &before }, slot, &cluster));
-        let before = asking("p", json!({"cpu": 1}), None);
-        assert!(!plugin.may_help(&Event::Itself { before: &before }, slot, &cluster));
+        let event = ClusterEvent::AssignedPodDeleted(&removed);
+        assert_eq!(
+            plugin.queueing_hint(&event, slot, &cluster),
+            requeues,
+            "{used}"
+        );
+        let before = pod_requesting("p", json!({"cpu": 3}), None);
+        assert!(plugin.queueing_hint(
+            &ClusterEvent::PendingPodUpdated { before: &before },
+            slot,
+            &cluster
+        ));
+        let before = pod_requesting("p", json!({"cpu": 1}), None);
+        assert!(!plugin.queueing_hint(
+            &ClusterEvent::PendingPodUpdated { before: &before },
+            slot,
+            &cluster
+        ));
     }
 }

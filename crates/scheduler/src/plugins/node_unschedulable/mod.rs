@@ -1,31 +1,33 @@
-//! `NodeUnschedulable`: nodes that are cordoned take only pods that tolerate it.
+//! Filter plugin `NodeUnschedulable`: cordoned nodes accept only pods that tolerate the unschedulable taint.
 
 use std::sync::Arc;
 
-use super::answers::{Answer, NodeAnswers};
-use super::{Event, Filtering, NodeFilter, Plugin, Refusal, Unschedulable};
-use crate::cluster::{Cluster, NodeId, PodSlot};
-use crate::model::{Effect, Pod, Taint};
+use super::node_predicate_cache::{MatchingNodes, NodePredicateCache};
+use super::{
+    ClusterEvent, FilterRejection, NodeFilter, Plugin, PreFilterRejection, PreFilterResult,
+};
+use crate::cluster::{ClusterState, NodeId, PodInfo};
+use crate::model::{Pod, Taint, TaintEffect};
 
 #[derive(Debug, Default)]
 pub struct NodeUnschedulable {
-    open: NodeAnswers<()>,
+    schedulable_nodes: NodePredicateCache<()>,
 }
 
-const CORDONED: Refusal = Refusal {
+const CORDONED: FilterRejection = FilterRejection {
     is_resolvable: false,
-    what: 0,
+    reason_code: 0,
 };
 
-struct OpenFilter {
-    open: Arc<Answer>,
+struct UnschedulableFilter {
+    schedulable_nodes: Arc<MatchingNodes>,
 }
 
-fn tolerates_it(pod: &Pod) -> bool {
+fn tolerates_unschedulable(pod: &Pod) -> bool {
     let taint = Taint {
         key: "node.kubernetes.io/unschedulable".into(),
         value: "".into(),
-        effect: Effect::NoSchedule,
+        effect: TaintEffect::NoSchedule,
     };
     pod.tolerations
         .iter()
@@ -37,58 +39,65 @@ impl Plugin for NodeUnschedulable {
         "NodeUnschedulable"
     }
 
-    fn filter<'c>(
+    fn pre_filter<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
-    ) -> Result<Filtering<'c>, Unschedulable> {
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
+    ) -> Result<PreFilterResult<'c>, PreFilterRejection> {
         let open = self
-            .open
-            .ask(&(), cluster.nodes(), |node| !node.is_unschedulable);
-        if open.is_everywhere || tolerates_it(&pod.facts) {
-            return Ok(Filtering::default());
+            .schedulable_nodes
+            .matching_nodes(&(), cluster.nodes(), |node| !node.is_unschedulable);
+        if open.matches_all || tolerates_unschedulable(&pod.pod) {
+            return Ok(PreFilterResult::default());
         }
-        Ok(Filtering {
-            filter: Some(Box::new(OpenFilter { open })),
-            only: None,
+        Ok(PreFilterResult {
+            filter: Some(Box::new(UnschedulableFilter {
+                schedulable_nodes: open,
+            })),
+            candidate_nodes: None,
         })
     }
 
-    fn may_help(&self, event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> bool {
+    fn queueing_hint(
+        &self,
+        event: &ClusterEvent<'_>,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> bool {
         let is_open = |node: NodeId| {
-            let facts = cluster.nodes().facts(node);
-            facts.is_some_and(|facts| !facts.is_unschedulable)
+            let node = cluster.nodes().node(node);
+            node.is_some_and(|node| !node.is_unschedulable)
         };
         match event {
-            Event::NodeAdded(node) => is_open(*node),
-            Event::NodeChanged { node, before } => before.is_unschedulable && is_open(*node),
-            Event::Itself { before } => {
-                before.tolerations != pod.facts.tolerations && tolerates_it(&pod.facts)
+            ClusterEvent::NodeAdded(node) => is_open(*node),
+            ClusterEvent::NodeUpdated { node, before } => before.is_unschedulable && is_open(*node),
+            ClusterEvent::PendingPodUpdated { before } => {
+                before.tolerations != pod.pod.tolerations && tolerates_unschedulable(&pod.pod)
             }
             _ => false,
         }
     }
 
-    fn may_help_some(&self, event: &Event<'_>, cluster: &Cluster) -> bool {
-        event.brings_node(cluster, |before, now| {
+    fn is_event_relevant(&self, event: &ClusterEvent<'_>, cluster: &ClusterState) -> bool {
+        event.adds_or_changes_node(cluster, |before, now| {
             before.is_unschedulable && !now.is_unschedulable
         })
     }
 }
 
-impl NodeFilter for OpenFilter {
-    fn check(&self, node: NodeId) -> Result<(), Refusal> {
-        match self.open.nodes.contains(node) {
+impl NodeFilter for UnschedulableFilter {
+    fn check(&self, node: NodeId) -> Result<(), FilterRejection> {
+        match self.schedulable_nodes.nodes.contains(node) {
             true => Ok(()),
             false => Err(CORDONED),
         }
     }
 
-    fn reasons(&self, _refusal: Refusal) -> Vec<String> {
+    fn reasons(&self, _refusal: FilterRejection) -> Vec<String> {
         vec!["node(s) were unschedulable".to_owned()]
     }
 
-    fn detail(&self, _node: NodeId, _refusal: Refusal) -> Option<String> {
+    fn detail(&self, _node: NodeId, _refusal: FilterRejection) -> Option<String> {
         Some("the node is cordoned (spec.unschedulable)".to_owned())
     }
 }
@@ -98,10 +107,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plugins::testing::{cluster, come, id, node, node_with, pod, verdicts};
+    use crate::plugins::testing::{
+        add_pod, cluster, filter_results, node, node_id, node_with, pod,
+    };
 
     #[test]
-    fn cordoned_nodes_take_only_pods_that_tolerate_it() {
+    fn cordoned_nodes_accept_only_tolerating_pods() {
         const NO: &str = "!node(s) were unschedulable";
         let key = "node.kubernetes.io/unschedulable";
         for (tolerations, expected) in [
@@ -121,43 +132,47 @@ mod tests {
             let closed = node_with("b", json!({"spec": {"unschedulable": true}}));
             let mut cluster = cluster([node("a"), closed], []);
             let spec = json!({"tolerations": tolerations});
-            let pod = come(&mut cluster, pod("p", json!({}), spec));
+            let pod = add_pod(&mut cluster, pod("p", json!({}), spec));
             let plugin = NodeUnschedulable::default();
-            let said = verdicts(&plugin, &cluster, pod).unwrap();
-            assert_eq!(said, expected, "{tolerations}");
+            let results = filter_results(&plugin, &cluster, pod).unwrap();
+            assert_eq!(results, expected, "{tolerations}");
         }
     }
 
     #[test]
-    fn a_node_that_opens_helps() {
+    fn hints_on_uncordoned_nodes() {
         let mut cluster = cluster([node("a")], []);
-        let pod = come(&mut cluster, pod("p", json!({}), json!({})));
+        let pod = add_pod(&mut cluster, pod("p", json!({}), json!({})));
         let slot = cluster.pods().get(pod).unwrap();
         let (open, closed) = (
             node("a"),
             node_with("a", json!({"spec": {"unschedulable": true}})),
         );
-        let node = id(&cluster, "a");
+        let node = node_id(&cluster, "a");
         let plugin = NodeUnschedulable::default();
-        for (event, helps) in [
-            (Event::NodeAdded(node), true),
+        for (event, requeues) in [
+            (ClusterEvent::NodeAdded(node), true),
             (
-                Event::NodeChanged {
+                ClusterEvent::NodeUpdated {
                     node,
                     before: &closed,
                 },
                 true,
             ),
             (
-                Event::NodeChanged {
+                ClusterEvent::NodeUpdated {
                     node,
                     before: &open,
                 },
                 false,
             ),
-            (Event::PodPlaced(pod), false),
+            (ClusterEvent::AssignedPodAdded(pod), false),
         ] {
-            assert_eq!(plugin.may_help(&event, slot, &cluster), helps, "{event:?}");
+            assert_eq!(
+                plugin.queueing_hint(&event, slot, &cluster),
+                requeues,
+                "{event:?}"
+            );
         }
     }
 }

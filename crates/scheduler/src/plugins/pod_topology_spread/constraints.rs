@@ -1,29 +1,30 @@
-//! The constraints that hold for a pod: its own, or the default ones.
+//! The spread constraints in effect for a pod: its own, or else the profile's defaults.
 
 use super::PodTopologySpread;
-use crate::cluster::{Cluster, PickerId, PodSlot, Tally, TermId, TopologyId};
-use crate::model::{SpreadConstraint, WhenUnsatisfiable};
+use crate::cluster::{ClusterState, DomainCounts, PodInfo, PodMatcherId, TermId, TopologyId};
+use crate::model::{TopologySpreadConstraint, WhenUnsatisfiable};
 
-pub(super) struct Constraint<'c> {
-    pub(super) rule: &'c SpreadConstraint,
+/// A spread constraint resolved against the cluster.
+pub(super) struct ResolvedSpreadConstraint<'c> {
+    pub(super) rule: &'c TopologySpreadConstraint,
     pub(super) topology: TopologyId,
-    pub(super) picker: PickerId,
-    /// The pods that count, on each node. `None` if nobody does: as upstream, an empty selector counts nobody.
-    pub(super) on_nodes: Option<&'c Tally>,
-    /// The same by domain, wherever they are; `None` where that is not kept.
-    pub(super) by_domain: Option<&'c Tally>,
-    /// Whether the pod itself counts once it is there.
-    pub(super) picks_itself: bool,
+    pub(super) matcher: PodMatcherId,
+    /// Matching pods per node. `None` if the selector is empty: as upstream, it then counts no pods.
+    pub(super) on_nodes: Option<&'c DomainCounts>,
+    /// Matching pods per domain over all nodes; `None` if the cluster does not maintain that count.
+    pub(super) by_domain: Option<&'c DomainCounts>,
+    /// Whether the selector matches the incoming pod itself.
+    pub(super) matches_itself: bool,
 }
 
 impl PodTopologySpread {
     pub(super) fn constraints<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
         when: WhenUnsatisfiable,
-    ) -> Vec<Constraint<'c>> {
-        if pod.facts.spread.is_empty() {
+    ) -> Vec<ResolvedSpreadConstraint<'c>> {
+        if pod.pod.spread_constraints.is_empty() {
             self.default_constraints(pod, cluster, when)
         } else {
             own_constraints(pod, cluster, when)
@@ -32,10 +33,10 @@ impl PodTopologySpread {
 
     fn default_constraints<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
         when: WhenUnsatisfiable,
-    ) -> Vec<Constraint<'c>> {
+    ) -> Vec<ResolvedSpreadConstraint<'c>> {
         let Some(term) = pod.terms().default_spread else {
             return Vec::new();
         };
@@ -43,52 +44,61 @@ impl PodTopologySpread {
         let rules = rules.filter(|rule| rule.when_unsatisfiable == when);
         rules
             .filter_map(|rule| {
-                let topology = cluster.topology_of(&rule.topology_key)?;
-                Some(Constraint::new(rule, topology, term, None, pod, cluster))
+                let topology = cluster.find_topology(&rule.topology_key)?;
+                Some(ResolvedSpreadConstraint::new(
+                    rule, topology, term, None, pod, cluster,
+                ))
             })
             .collect()
     }
 }
 
 fn own_constraints<'c>(
-    pod: &'c PodSlot,
-    cluster: &'c Cluster,
+    pod: &'c PodInfo,
+    cluster: &'c ClusterState,
     when: WhenUnsatisfiable,
-) -> Vec<Constraint<'c>> {
+) -> Vec<ResolvedSpreadConstraint<'c>> {
     let terms = pod.terms();
     let terms = terms.spread.iter().zip(&terms.spread_by_domain);
-    let all = pod.facts.spread.iter().zip(terms);
+    let all = pod.pod.spread_constraints.iter().zip(terms);
     all.filter(|(rule, _)| rule.when_unsatisfiable == when)
         .map(|(rule, (on_nodes, by_domain))| {
-            let by_domain = cluster.term(*by_domain);
-            let kept = Some(&by_domain.picked);
-            let own = Constraint::new(rule, by_domain.topology, *on_nodes, kept, pod, cluster);
-            let counts_nobody = rule.selector.is_everything();
-            Constraint {
-                on_nodes: own.on_nodes.filter(|_| !counts_nobody),
+            let by_domain = cluster.term_counts(*by_domain);
+            let kept = Some(&by_domain.matching_pods);
+            let own = ResolvedSpreadConstraint::new(
+                rule,
+                by_domain.topology,
+                *on_nodes,
+                kept,
+                pod,
+                cluster,
+            );
+            let counts_no_pods = rule.selector.is_everything();
+            ResolvedSpreadConstraint {
+                on_nodes: own.on_nodes.filter(|_| !counts_no_pods),
                 ..own
             }
         })
         .collect()
 }
 
-impl<'c> Constraint<'c> {
+impl<'c> ResolvedSpreadConstraint<'c> {
     fn new(
-        rule: &'c SpreadConstraint,
+        rule: &'c TopologySpreadConstraint,
         topology: TopologyId,
         on_nodes: TermId,
-        by_domain: Option<&'c Tally>,
-        pod: &PodSlot,
-        cluster: &'c Cluster,
-    ) -> Constraint<'c> {
-        let term = cluster.term(on_nodes);
-        Constraint {
+        by_domain: Option<&'c DomainCounts>,
+        pod: &PodInfo,
+        cluster: &'c ClusterState,
+    ) -> ResolvedSpreadConstraint<'c> {
+        let term = cluster.term_counts(on_nodes);
+        ResolvedSpreadConstraint {
             rule,
             topology,
-            picker: term.picker,
-            on_nodes: Some(&term.picked),
+            matcher: term.matcher,
+            on_nodes: Some(&term.matching_pods),
             by_domain,
-            picks_itself: pod.picked_by().binary_search(&term.picker).is_ok(),
+            matches_itself: pod.matched_by().binary_search(&term.matcher).is_ok(),
         }
     }
 }

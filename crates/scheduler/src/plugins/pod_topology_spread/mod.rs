@@ -1,65 +1,68 @@
-//! `PodTopologySpread`: pods that belong together are spread evenly.
+//! Filter and score plugin `PodTopologySpread`: spreads matching pods evenly over topology domains.
 
 mod constraints;
-mod eligible;
+mod eligibility;
+mod eligible_counts;
 mod filter;
-mod hints;
+mod queueing_hints;
 mod score;
-mod sums;
 #[cfg(test)]
 mod tests;
 
-use super::{Event, Filtering, NodeScore, Plugin, Unschedulable};
-use crate::cluster::{Cluster, NodeId, PodSlot};
-use crate::model::{NodePolicy, SpreadConstraint, WhenUnsatisfiable};
-use eligible::EligibleNodes;
-use filter::SpreadFilter;
-use score::SpreadScore;
+use super::{ClusterEvent, NodeScorer, Plugin, PreFilterRejection, PreFilterResult};
+use crate::cluster::{ClusterState, NodeId, PodInfo};
+use crate::model::{NodeInclusionPolicy, TopologySpreadConstraint, WhenUnsatisfiable};
+use eligibility::EligibilityCache;
+use filter::TopologySpreadFilter;
+use score::TopologySpreadScorer;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// What is done about pods that say nothing of spreading themselves, where services or controllers pick them.
+/// Constraints for pods without `topologySpreadConstraints` that a service or controller selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum DefaultConstraints {
-    /// Over nodes and zones, where it can be.
+    /// Upstream's defaults: soft constraints over hostname and zone.
     #[default]
     System,
-    /// These; their selectors have no effect.
-    List(Vec<SpreadConstraint>),
+    /// These constraints; their selectors are ignored.
+    List(Vec<TopologySpreadConstraint>),
 }
 
 #[derive(Debug)]
 pub struct PodTopologySpread {
-    defaults: Vec<SpreadConstraint>,
-    /// Then nodes without one of the labels are still rated by the others.
-    is_system: bool,
-    eligible: EligibleNodes,
+    defaults: Vec<TopologySpreadConstraint>,
+    /// With the system defaults, nodes that lack one of the labels are still scored by the other.
+    uses_system_defaults: bool,
+    eligibility: EligibilityCache,
 }
 
 impl PodTopologySpread {
     pub fn new(defaults: DefaultConstraints) -> PodTopologySpread {
-        let (defaults, is_system) = match defaults {
-            DefaultConstraints::System => (vec![wish(HOSTNAME, 3), wish(ZONE, 5)], true),
+        let (defaults, uses_system_defaults) = match defaults {
+            DefaultConstraints::System => (
+                vec![soft_constraint(HOSTNAME, 3), soft_constraint(ZONE, 5)],
+                true,
+            ),
             DefaultConstraints::List(constraints) => (constraints, false),
         };
         PodTopologySpread {
             defaults,
-            is_system,
-            eligible: EligibleNodes::default(),
+            uses_system_defaults,
+            eligibility: EligibilityCache::default(),
         }
     }
 }
 
-fn wish(topology_key: &str, max_skew: i32) -> SpreadConstraint {
-    SpreadConstraint {
+fn soft_constraint(topology_key: &str, max_skew: i32) -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
         max_skew,
         topology_key: topology_key.into(),
         when_unsatisfiable: WhenUnsatisfiable::ScheduleAnyway,
         selector: rhumb_meta::labels::Selector::nothing(),
         min_domains: None,
-        node_affinity_policy: NodePolicy::Honor,
-        node_taints_policy: NodePolicy::Ignore,
+        node_affinity_policy: NodeInclusionPolicy::Honor,
+        node_taints_policy: NodeInclusionPolicy::Ignore,
     }
 }
 
@@ -68,25 +71,25 @@ impl Plugin for PodTopologySpread {
         "PodTopologySpread"
     }
 
-    fn filter<'c>(
+    fn pre_filter<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
-    ) -> Result<Filtering<'c>, Unschedulable> {
-        let filter = SpreadFilter::new(self, pod, cluster);
-        Ok(Filtering {
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
+    ) -> Result<PreFilterResult<'c>, PreFilterRejection> {
+        let filter = TopologySpreadFilter::new(self, pod, cluster);
+        Ok(PreFilterResult {
             filter: filter.map(|filter| Box::new(filter) as _),
-            only: None,
+            candidate_nodes: None,
         })
     }
 
-    fn score<'c>(
+    fn pre_score<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
         nodes: &[NodeId],
-    ) -> Option<Box<dyn NodeScore + 'c>> {
-        let score = SpreadScore::new(self, pod, cluster, nodes)?;
+    ) -> Option<Box<dyn NodeScorer + 'c>> {
+        let score = TopologySpreadScorer::new(self, pod, cluster, nodes)?;
         Some(Box::new(score))
     }
 
@@ -95,11 +98,16 @@ impl Plugin for PodTopologySpread {
         defaults.map(|default| &*default.topology_key).collect()
     }
 
-    fn may_help(&self, event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> bool {
-        hints::may_help(self, event, pod, cluster)
+    fn queueing_hint(
+        &self,
+        event: &ClusterEvent<'_>,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> bool {
+        queueing_hints::queueing_hint(self, event, pod, cluster)
     }
 
-    fn may_help_some(&self, event: &Event<'_>, cluster: &Cluster) -> bool {
-        hints::may_help_some(event, cluster)
+    fn is_event_relevant(&self, event: &ClusterEvent<'_>, cluster: &ClusterState) -> bool {
+        queueing_hints::is_event_relevant(event, cluster)
     }
 }

@@ -1,46 +1,50 @@
-//! Nodes are better where fewer of the pods are that belong together.
+//! Score: prefers nodes whose domains have fewer matching pods (`whenUnsatisfiable: ScheduleAnyway`).
 
-use super::constraints::Constraint;
-use super::sums::Sums;
+use super::constraints::ResolvedSpreadConstraint;
+use super::eligible_counts::EligiblePodCounts;
 use super::{HOSTNAME, PodTopologySpread};
-use crate::cluster::{Cluster, Domain, Id, NodeId, PodSlot, Tally, Topology, TopologyId};
+use crate::cluster::{
+    ClusterState, DomainCounts, NodeId, NodeTopology, PodInfo, SlabKey, TopologyDomainId,
+    TopologyId,
+};
 use crate::model::WhenUnsatisfiable;
-use crate::plugins::{NodeScore, SCORE_MAX};
+use crate::plugins::{NodeScorer, SCORE_MAX};
 
-pub(super) struct SpreadScore<'c> {
-    parts: Vec<Part<'c>>,
-    /// Whether nodes are left out that lack one of the labels.
+pub(super) struct TopologySpreadScorer<'c> {
+    constraints: Vec<ConstraintScore<'c>>,
+    /// Whether nodes that lack one of the topology labels score 0.
     needs_all_labels: bool,
 }
 
-/// One constraint.
-struct Part<'c> {
-    topology: &'c Topology,
-    counts: Counts<'c>,
-    /// The more domains there are, the more a pod counts in one of them.
+/// The scoring state of one constraint.
+struct ConstraintScore<'c> {
+    topology: &'c NodeTopology,
+    counts: MatchingPodCounts<'c>,
+    /// Normalizing weight, the logarithm of the number of domains (upstream: `topologyNormalizingWeight`).
     weight: f64,
     max_skew: i32,
 }
 
-enum Counts<'c> {
-    /// Of each node by itself, whether it counts or not.
-    OnNode(Option<&'c Tally>),
-    InDomain(Sums<'c>),
+enum MatchingPodCounts<'c> {
+    /// For the hostname key: counted on the node itself, eligible or not.
+    PerNode(Option<&'c DomainCounts>),
+    PerDomain(EligiblePodCounts<'c>),
 }
 
-impl<'c> SpreadScore<'c> {
-    /// `None` if it makes no difference where the pod goes.
+impl<'c> TopologySpreadScorer<'c> {
+    /// `None` if the pod has no soft constraints.
     pub(super) fn new(
         plugin: &'c PodTopologySpread,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
         nodes: &[NodeId],
-    ) -> Option<SpreadScore<'c>> {
+    ) -> Option<TopologySpreadScorer<'c>> {
         let constraints = plugin.constraints(pod, cluster, WhenUnsatisfiable::ScheduleAnyway);
         if constraints.is_empty() {
             return None;
         }
-        let needs_all_labels = !pod.facts.spread.is_empty() || !plugin.is_system;
+        let needs_all_labels =
+            !pod.pod.spread_constraints.is_empty() || !plugin.uses_system_defaults;
         let topologies: Vec<TopologyId> = match needs_all_labels {
             true => constraints.iter().map(|one| one.topology).collect(),
             false => Vec::new(),
@@ -53,69 +57,75 @@ impl<'c> SpreadScore<'c> {
                 topologies.all(|topology| cluster.topology(*topology).domain(*node).is_some())
             })
             .collect();
-        let part = |constraint: Constraint<'c>| {
+        let part = |constraint: ResolvedSpreadConstraint<'c>| {
             let topology = cluster.topology(constraint.topology);
             let (counts, domains) = if &*constraint.rule.topology_key == HOSTNAME {
-                (Counts::OnNode(constraint.on_nodes), rated.len())
+                (MatchingPodCounts::PerNode(constraint.on_nodes), rated.len())
             } else {
-                let eligible = plugin
-                    .eligible
-                    .ask(&constraint, &topologies, &pod.facts, cluster);
-                let sums = Sums::new(&constraint, &eligible, topology);
-                (Counts::InDomain(sums), domains_of(&rated, topology))
+                let eligible =
+                    plugin
+                        .eligibility
+                        .eligible(&constraint, &topologies, &pod.pod, cluster);
+                let sums = EligiblePodCounts::new(&constraint, &eligible, topology);
+                (
+                    MatchingPodCounts::PerDomain(sums),
+                    count_domains(&rated, topology),
+                )
             };
-            Part {
+            ConstraintScore {
                 topology,
                 counts,
                 weight: ((domains + 2) as f64).ln(),
                 max_skew: constraint.rule.max_skew,
             }
         };
-        Some(SpreadScore {
-            parts: constraints.into_iter().map(part).collect(),
+        Some(TopologySpreadScorer {
+            constraints: constraints.into_iter().map(part).collect(),
             needs_all_labels,
         })
     }
 
     fn is_rated(&self, node: NodeId) -> bool {
-        let mut parts = self.parts.iter();
+        let mut parts = self.constraints.iter();
         !self.needs_all_labels || parts.all(|part| part.topology.domain(node).is_some())
     }
 }
 
-/// How many domains these nodes are in. To have none is one, too.
-fn domains_of(nodes: &[NodeId], topology: &Topology) -> usize {
+/// The number of domains of these nodes; nodes without the label count as one more domain.
+fn count_domains(nodes: &[NodeId], topology: &NodeTopology) -> usize {
     let mut seen = vec![false; topology.domains_bound() + 1];
     let none = topology.domains_bound();
     let mut domains = 0;
     for node in nodes {
-        let index = topology.domain(*node).map_or(none, Domain::index);
+        let index = topology.domain(*node).map_or(none, TopologyDomainId::index);
         domains += usize::from(!std::mem::replace(&mut seen[index], true));
     }
     domains
 }
 
-impl NodeScore for SpreadScore<'_> {
+impl NodeScorer for TopologySpreadScorer<'_> {
     fn score(&self, node: NodeId) -> i64 {
         if !self.is_rated(node) {
             return 0;
         }
         let mut score = 0.0;
-        for part in &self.parts {
+        for part in &self.constraints {
             let Some(domain) = part.topology.domain(node) else {
                 continue;
             };
             let count = match &part.counts {
-                Counts::OnNode(None) => 0,
-                Counts::OnNode(Some(tally)) => tally.at(Domain::from_index(node.index())),
-                Counts::InDomain(sums) => sums.at(domain),
+                MatchingPodCounts::PerNode(None) => 0,
+                MatchingPodCounts::PerNode(Some(counts)) => {
+                    counts.get(TopologyDomainId::from_index(node.index()))
+                }
+                MatchingPodCounts::PerDomain(sums) => sums.at(domain),
             };
             score += count as f64 * part.weight + f64::from(part.max_skew - 1);
         }
         score.round() as i64
     }
 
-    /// The fewer the better; nodes that are left out get nothing.
+    /// Inverts and scales the scores; excluded nodes get 0.
     fn normalise(&self, nodes: &[NodeId], scores: &mut [i64]) {
         let is_rated: Vec<bool> = nodes.iter().map(|node| self.is_rated(*node)).collect();
         let rated = || {

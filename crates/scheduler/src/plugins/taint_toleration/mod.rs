@@ -1,32 +1,37 @@
-//! `TaintToleration`: nodes with taints take only pods that tolerate them, and are not liked for those that only ask.
+//! Filter and score plugin `TaintToleration`: rejects nodes with untolerated `NoSchedule` and `NoExecute` taints, and
+//! prefers nodes with fewer untolerated `PreferNoSchedule` taints.
 
 use std::sync::Arc;
 
-use super::answers::{Answer, NodeAnswers};
+use super::node_predicate_cache::{MatchingNodes, NodePredicateCache};
 use super::{
-    Event, Filtering, NodeFilter, NodeScore, Plugin, Refusal, SCORE_MAX, Unschedulable,
-    normalise_by_best,
+    ClusterEvent, FilterRejection, NodeFilter, NodeScorer, Plugin, PreFilterRejection,
+    PreFilterResult, SCORE_MAX, normalise_by_max,
 };
-use crate::cluster::{Cluster, NodeId, PodSlot};
-use crate::model::{Effect, Node, Taint, Toleration};
+use crate::cluster::{ClusterState, NodeId, PodInfo};
+use crate::model::{Node, Taint, TaintEffect, Toleration};
 
 #[derive(Debug, Default)]
 pub struct TaintToleration {
-    untainted: NodeAnswers<()>,
-    unasked: NodeAnswers<()>,
-    tolerated: NodeAnswers<Arc<[Toleration]>>,
+    without_hard_taints: NodePredicateCache<()>,
+    without_soft_taints: NodePredicateCache<()>,
+    tolerated: NodePredicateCache<Arc<[Toleration]>>,
 }
 
-const UNTOLERATED: Refusal = Refusal {
+const UNTOLERATED: FilterRejection = FilterRejection {
     is_resolvable: false,
-    what: 0,
+    reason_code: 0,
 };
 
-/// The first taint that keeps a pod with these tolerations away.
-pub(super) fn repelling_taint<'n>(node: &'n Node, tolerations: &[Toleration]) -> Option<&'n Taint> {
+/// The first `NoSchedule` or `NoExecute` taint that these tolerations do not tolerate.
+pub(super) fn untolerated_taint<'n>(
+    node: &'n Node,
+    tolerations: &[Toleration],
+) -> Option<&'n Taint> {
     let mut taints = node.taints.iter();
-    taints
-        .find(|taint| taint.effect != Effect::PreferNoSchedule && !is_tolerated(taint, tolerations))
+    taints.find(|taint| {
+        taint.effect != TaintEffect::PreferNoSchedule && !is_tolerated(taint, tolerations)
+    })
 }
 
 fn is_tolerated(taint: &Taint, tolerations: &[Toleration]) -> bool {
@@ -35,9 +40,9 @@ fn is_tolerated(taint: &Taint, tolerations: &[Toleration]) -> bool {
 }
 
 struct TaintFilter<'c> {
-    tolerated: Arc<Answer>,
+    tolerated: Arc<MatchingNodes>,
     tolerations: &'c [Toleration],
-    cluster: &'c Cluster,
+    cluster: &'c ClusterState,
 }
 
 impl Plugin for TaintToleration {
@@ -45,111 +50,124 @@ impl Plugin for TaintToleration {
         "TaintToleration"
     }
 
-    fn filter<'c>(
+    fn pre_filter<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
-    ) -> Result<Filtering<'c>, Unschedulable> {
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
+    ) -> Result<PreFilterResult<'c>, PreFilterRejection> {
         let nodes = cluster.nodes();
-        let has_none = |node: &Node| repelling_taint(node, &[]).is_none();
-        if self.untainted.ask(&(), nodes, has_none).is_everywhere {
-            return Ok(Filtering::default());
+        let has_none = |node: &Node| untolerated_taint(node, &[]).is_none();
+        if self
+            .without_hard_taints
+            .matching_nodes(&(), nodes, has_none)
+            .matches_all
+        {
+            return Ok(PreFilterResult::default());
         }
-        let tolerations = &pod.facts.tolerations;
-        let tolerated = self.tolerated.ask(tolerations, nodes, |node| {
-            repelling_taint(node, tolerations).is_none()
+        let tolerations = &pod.pod.tolerations;
+        let tolerated = self.tolerated.matching_nodes(tolerations, nodes, |node| {
+            untolerated_taint(node, tolerations).is_none()
         });
-        if tolerated.is_everywhere {
-            return Ok(Filtering::default());
+        if tolerated.matches_all {
+            return Ok(PreFilterResult::default());
         }
         let filter = TaintFilter {
             tolerated,
             tolerations,
             cluster,
         };
-        Ok(Filtering {
+        Ok(PreFilterResult {
             filter: Some(Box::new(filter)),
-            only: None,
+            candidate_nodes: None,
         })
     }
 
-    fn score<'c>(
+    fn pre_score<'c>(
         &'c self,
-        pod: &'c PodSlot,
-        cluster: &'c Cluster,
+        pod: &'c PodInfo,
+        cluster: &'c ClusterState,
         _nodes: &[NodeId],
-    ) -> Option<Box<dyn NodeScore + 'c>> {
-        let asks_nothing = |node: &Node| {
+    ) -> Option<Box<dyn NodeScorer + 'c>> {
+        let has_no_soft_taint = |node: &Node| {
             let mut taints = node.taints.iter();
-            !taints.any(|taint| taint.effect == Effect::PreferNoSchedule)
+            !taints.any(|taint| taint.effect == TaintEffect::PreferNoSchedule)
         };
-        let unasked = self.unasked.ask(&(), cluster.nodes(), asks_nothing);
-        Some(Box::new(TaintScore {
-            unasked,
-            tolerations: &pod.facts.tolerations,
+        let unasked =
+            self.without_soft_taints
+                .matching_nodes(&(), cluster.nodes(), has_no_soft_taint);
+        Some(Box::new(TaintScorer {
+            without_soft_taints: unasked,
+            tolerations: &pod.pod.tolerations,
             cluster,
         }))
     }
 
-    fn may_help(&self, event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> bool {
-        let does = |node: &Node| repelling_taint(node, &pod.facts.tolerations).is_none();
-        let does_now = |node: NodeId| cluster.nodes().facts(node).is_some_and(does);
+    fn queueing_hint(
+        &self,
+        event: &ClusterEvent<'_>,
+        pod: &PodInfo,
+        cluster: &ClusterState,
+    ) -> bool {
+        let is_tolerated = |node: &Node| untolerated_taint(node, &pod.pod.tolerations).is_none();
+        let is_tolerated_now = |node: NodeId| cluster.nodes().node(node).is_some_and(is_tolerated);
         match event {
-            Event::NodeAdded(node) => does_now(*node),
-            Event::NodeChanged { node, before } => !does(before) && does_now(*node),
-            Event::Itself { before } => before.tolerations != pod.facts.tolerations,
+            ClusterEvent::NodeAdded(node) => is_tolerated_now(*node),
+            ClusterEvent::NodeUpdated { node, before } => {
+                !is_tolerated(before) && is_tolerated_now(*node)
+            }
+            ClusterEvent::PendingPodUpdated { before } => before.tolerations != pod.pod.tolerations,
             _ => false,
         }
     }
 
-    fn may_help_some(&self, event: &Event<'_>, cluster: &Cluster) -> bool {
-        event.brings_node(cluster, |before, now| before.taints != now.taints)
+    fn is_event_relevant(&self, event: &ClusterEvent<'_>, cluster: &ClusterState) -> bool {
+        event.adds_or_changes_node(cluster, |before, now| before.taints != now.taints)
     }
 }
 
 impl NodeFilter for TaintFilter<'_> {
-    fn check(&self, node: NodeId) -> Result<(), Refusal> {
+    fn check(&self, node: NodeId) -> Result<(), FilterRejection> {
         match self.tolerated.nodes.contains(node) {
             true => Ok(()),
             false => Err(UNTOLERATED),
         }
     }
 
-    fn reasons(&self, _refusal: Refusal) -> Vec<String> {
+    fn reasons(&self, _refusal: FilterRejection) -> Vec<String> {
         vec!["node(s) had untolerated taint(s)".to_owned()]
     }
 
-    fn detail(&self, node: NodeId, _refusal: Refusal) -> Option<String> {
-        let taint = repelling_taint(self.cluster.nodes().facts(node)?, self.tolerations)?;
+    fn detail(&self, node: NodeId, _refusal: FilterRejection) -> Option<String> {
+        let taint = untolerated_taint(self.cluster.nodes().node(node)?, self.tolerations)?;
         Some(format!("the pod does not tolerate the taint {taint}"))
     }
 }
 
-struct TaintScore<'c> {
-    /// Nodes without a taint that asks pods to stay away.
-    unasked: Arc<Answer>,
+struct TaintScorer<'c> {
+    /// Nodes without `PreferNoSchedule` taints.
+    without_soft_taints: Arc<MatchingNodes>,
     tolerations: &'c [Toleration],
-    cluster: &'c Cluster,
+    cluster: &'c ClusterState,
 }
 
-impl NodeScore for TaintScore<'_> {
-    /// How many taints ask the pod to stay away.
+impl NodeScorer for TaintScorer<'_> {
+    /// The number of untolerated `PreferNoSchedule` taints.
     fn score(&self, node: NodeId) -> i64 {
-        if self.unasked.nodes.contains(node) {
+        if self.without_soft_taints.nodes.contains(node) {
             return 0;
         }
-        let Some(facts) = self.cluster.nodes().facts(node) else {
+        let Some(node) = self.cluster.nodes().node(node) else {
             return 0;
         };
-        let taints = facts.taints.iter();
-        let asking = taints.filter(|taint| {
-            taint.effect == Effect::PreferNoSchedule && !is_tolerated(taint, self.tolerations)
+        let taints = node.taints.iter();
+        let untolerated = taints.filter(|taint| {
+            taint.effect == TaintEffect::PreferNoSchedule && !is_tolerated(taint, self.tolerations)
         });
-        asking.count() as i64
+        untolerated.count() as i64
     }
 
     fn normalise(&self, _nodes: &[NodeId], scores: &mut [i64]) {
-        normalise_by_best(scores);
+        normalise_by_max(scores);
         for score in scores {
             *score = SCORE_MAX - *score;
         }
@@ -161,14 +179,16 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::plugins::testing::{cluster, come, detail, id, node_with, pod, scores, verdicts};
+    use crate::plugins::testing::{
+        add_pod, cluster, filter_results, node_id, node_with, pod, rejection_detail, scores,
+    };
 
     fn tainted(name: &str, taints: Value) -> Node {
         node_with(name, json!({"spec": {"taints": taints}}))
     }
 
     #[test]
-    fn taints_keep_pods_away_that_do_not_tolerate_them() {
+    fn untolerated_taints_reject_pods() {
         const NO: &str = "!node(s) had untolerated taint(s)";
         let user = json!({"key": "dedicated", "value": "user1", "effect": "NoSchedule"});
         let soft = json!({"key": "dedicated", "value": "user1", "effect": "PreferNoSchedule"});
@@ -212,15 +232,15 @@ mod tests {
         ] {
             let mut cluster = cluster([tainted("a", taints.clone())], []);
             let spec = json!({"tolerations": tolerations});
-            let pod = come(&mut cluster, pod("p", json!({}), spec));
+            let pod = add_pod(&mut cluster, pod("p", json!({}), spec));
             let plugin = TaintToleration::default();
-            let said = verdicts(&plugin, &cluster, pod).unwrap();
-            assert_eq!(said, [expected], "{taints} {tolerations}");
+            let results = filter_results(&plugin, &cluster, pod).unwrap();
+            assert_eq!(results, [expected], "{taints} {tolerations}");
         }
     }
 
     #[test]
-    fn nodes_that_only_ask_score_less() {
+    fn untolerated_prefer_no_schedule_taints_lower_the_score() {
         let soft = |key: &str| json!({"key": key, "value": "x", "effect": "PreferNoSchedule"});
         let tolerates = |key: &str| json!({"key": key, "value": "x", "effect": "PreferNoSchedule"});
         for (a, b, c, tolerations, expected) in [
@@ -257,43 +277,47 @@ mod tests {
             let nodes = [tainted("a", a), tainted("b", b.clone()), tainted("c", c)];
             let mut cluster = cluster(nodes, []);
             let spec = json!({"tolerations": tolerations});
-            let pod = come(&mut cluster, pod("p", json!({}), spec));
-            let said = scores(&TaintToleration::default(), &cluster, pod);
-            assert_eq!(said, expected, "{b} {tolerations}");
+            let pod = add_pod(&mut cluster, pod("p", json!({}), spec));
+            let scores = scores(&TaintToleration::default(), &cluster, pod);
+            assert_eq!(scores, expected, "{b} {tolerations}");
         }
     }
 
     #[test]
-    fn what_helps_is_a_node_whose_taints_the_pod_tolerates_now() {
-        let (free, taken) = (
+    fn hints_on_nodes_whose_taints_are_now_tolerated() {
+        let (untainted, tainted_node) = (
             tainted("a", json!([])),
             tainted(
                 "a",
                 json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]),
             ),
         );
-        let mut cluster = cluster([taken.clone()], []);
-        let pod = come(&mut cluster, pod("p", json!({}), json!({})));
+        let mut cluster = cluster([tainted_node.clone()], []);
+        let pod = add_pod(&mut cluster, pod("p", json!({}), json!({})));
         let plugin = TaintToleration::default();
         assert_eq!(
-            detail(&plugin, &cluster, pod, "a"),
+            rejection_detail(&plugin, &cluster, pod, "a"),
             "the pod does not tolerate the taint k=v:NoSchedule"
         );
-        let node = id(&cluster, "a");
-        for (now, before, helps) in [
-            (&free, Some(&taken), true),
-            (&free, Some(&free), false),
-            (&taken, Some(&free), false),
-            (&free, None, true),
-            (&taken, None, false),
+        let node = node_id(&cluster, "a");
+        for (now, before, requeues) in [
+            (&untainted, Some(&tainted_node), true),
+            (&untainted, Some(&untainted), false),
+            (&tainted_node, Some(&untainted), false),
+            (&untainted, None, true),
+            (&tainted_node, None, false),
         ] {
             cluster.set_node(now.clone());
             let event = match before {
-                Some(before) => Event::NodeChanged { node, before },
-                None => Event::NodeAdded(node),
+                Some(before) => ClusterEvent::NodeUpdated { node, before },
+                None => ClusterEvent::NodeAdded(node),
             };
             let slot = cluster.pods().get(pod).unwrap();
-            assert_eq!(plugin.may_help(&event, slot, &cluster), helps, "{event:?}");
+            assert_eq!(
+                plugin.queueing_hint(&event, slot, &cluster),
+                requeues,
+                "{event:?}"
+            );
         }
     }
 }

@@ -1,51 +1,53 @@
-//! What is asked of a server that answers as a test says.
+//! Tests of the API client side against a fake server.
 
-mod asking;
-mod ending;
-mod starting;
-mod writing;
+mod leader_client;
+mod outcome_writer;
+mod readiness;
+mod shutdown;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Instant as StdInstant;
 
 use http::{Method, Request};
-use rhumb_client::testing::{self, Answer, ok, refused};
+use rhumb_client::testing::{self, FakeResponse, ok_response, status_response};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::requests::{Bound, Failure};
-use super::writer::Decided;
+use super::leader_client::{BindingResult, RequestError};
+use super::outcome_writer::TimedOutcome;
 use super::*;
-use crate::engine::{Nominated, Outcome, Reason};
-use crate::model::PodKey;
+use crate::engine::{NominationUpdate, PodScheduledReason, SchedulingOutcome};
+use crate::model::NamespacedName;
 
-/// What was asked: the method, the end of the path, and the body.
-type Asked = Arc<Mutex<Vec<(String, String, Value)>>>;
+/// The requests received: method, last path segment, body.
+type RequestLog = Arc<Mutex<Vec<(String, String, Value)>>>;
 
-fn server(
-    mut answer: impl FnMut(&str, &str, &Value) -> Answer + Send + 'static,
-) -> (Server, Asked) {
-    let asked = Asked::default();
-    let noted = asked.clone();
+fn fake_server(
+    mut answer: impl FnMut(&str, &str, &Value) -> FakeResponse + Send + 'static,
+) -> (LeaderClient, RequestLog) {
+    let requests = RequestLog::default();
+    let log = requests.clone();
     let answer = Mutex::new(move |request: &Request<Vec<u8>>| {
         let body = serde_json::from_slice(request.body()).unwrap_or(Value::Null);
         let end = request.uri().path().rsplit('/').next().unwrap_or_default();
         let method = request.method().as_str();
-        noted
-            .lock()
+        log.lock()
             .unwrap()
             .push((method.to_owned(), end.to_owned(), body.clone()));
         answer(method, end, &body)
     });
-    let client = testing::connect(move |request| (answer.lock().unwrap())(request));
-    (Server::new(client, Lead::unasked()), asked)
+    let client = testing::fake_client_with(move |request| (answer.lock().unwrap())(request));
+    (
+        LeaderClient::new(client, LeadershipDeadline::without_lease()),
+        requests,
+    )
 }
 
-/// The methods and ends of paths.
-fn steps(asked: &Asked) -> Vec<String> {
-    let asked = asked.lock().unwrap();
-    asked
+/// The requests as `METHOD last-path-segment`.
+fn logged_requests(requests: &RequestLog) -> Vec<String> {
+    let requests = requests.lock().unwrap();
+    requests
         .iter()
         .map(|(method, end, _)| format!("{method} {end}"))
         .collect()
@@ -53,7 +55,7 @@ fn steps(asked: &Asked) -> Vec<String> {
 
 fn pod(version: &str) -> Pod {
     Pod {
-        key: PodKey {
+        key: NamespacedName {
             namespace: "ns".into(),
             name: "p".into(),
         },
@@ -64,9 +66,9 @@ fn pod(version: &str) -> Pod {
     }
 }
 
-/// A pod of this uid and version, on a node or on none.
-fn shown(uid: &str, version: &str, node: &str) -> Answer {
-    ok(json!({
+/// A pod response with this uid and resourceVersion; an empty node means unassigned.
+fn pod_response(uid: &str, version: &str, node: &str) -> FakeResponse {
+    ok_response(json!({
         "metadata": {"name": "p", "uid": uid, "resourceVersion": version},
         "spec": {"nodeName": node},
     }))

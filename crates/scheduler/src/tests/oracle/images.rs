@@ -1,14 +1,18 @@
-//! `ImageLocality`.
+//! Oracle for `ImageLocality`.
 
 use serde_json::Value;
 
 use super::{list, text};
-use crate::tests::random::World;
+use crate::tests::random::ClusterObjects;
 
 const MIB: i64 = 1024 * 1024;
 
-/// The larger the images are that a node has, and the more nodes have them, the better.
-pub(super) fn rates(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i64>, Vec<i64>) {
+/// The score grows with the size of the images that the node has, and with the number of nodes that have them.
+pub(super) fn image_locality_scores(
+    objects: &ClusterObjects,
+    pod: &Value,
+    nodes: &[&Value],
+) -> (Vec<i64>, Vec<i64>) {
     let spec = &pod["spec"];
     let (before, containers) = (list(&spec["initContainers"]), list(&spec["containers"]));
     let images = before
@@ -22,10 +26,10 @@ pub(super) fn rates(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i64>, 
     let rate = |node: &&Value| {
         let mut sum = 0;
         for image in &images {
-            if let Some(bytes) = bytes(node, image) {
-                let everywhere = world.nodes.values();
-                let having = everywhere.filter(|node| self::bytes(node, image).is_some());
-                let share = having.count() as f64 / world.nodes.len() as f64;
+            if let Some(bytes) = image_bytes(node, image) {
+                let everywhere = objects.nodes.values();
+                let having = everywhere.filter(|node| image_bytes(node, image).is_some());
+                let share = having.count() as f64 / objects.nodes.len() as f64;
                 sum += (bytes as f64 * share) as i64;
             }
         }
@@ -35,8 +39,8 @@ pub(super) fn rates(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i64>, 
     (raw.clone(), raw)
 }
 
-/// How large an image is, if the node has it.
-fn bytes(node: &Value, image: &str) -> Option<i64> {
+/// The size of an image, if the node has it.
+fn image_bytes(node: &Value, image: &str) -> Option<i64> {
     let image = match image.contains(':') {
         true => image.to_owned(),
         false => format!("{image}:latest"),

@@ -1,5 +1,5 @@
-//! What is possible and what is better, straight from the objects as JSON has them: nested loops, no caches, and
-//! nothing shared with what it checks.
+//! An independent, naive implementation of all plugins on JSON objects: nested loops, no caches, and no code shared
+//! with the scheduler.
 
 mod affinity;
 mod images;
@@ -10,12 +10,12 @@ mod spread;
 
 use serde_json::Value;
 
-use super::random::World;
+use super::random::ClusterObjects;
 
-/// A plugin that has something against a node, and whether it would help if other pods went.
-pub(super) type Refusal = (&'static str, bool);
+/// The plugin that rejects a node, and whether preemption may help.
+pub(super) type OracleRejection = (&'static str, bool);
 
-/// What a plugin gives each node, before and after it is brought to 0 to 100.
+/// A plugin's scores of the nodes, before and after normalization to 0..=100.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Scores {
     pub(super) plugin: &'static str,
@@ -23,41 +23,48 @@ pub(super) struct Scores {
     pub(super) normal: Vec<i64>,
 }
 
-type Refuses = fn(&World, &Value, &Value) -> Option<bool>;
-type Rates = fn(&World, &Value, &[&Value]) -> (Vec<i64>, Vec<i64>);
+type Refuses = fn(&ClusterObjects, &Value, &Value) -> Option<bool>;
+type Rates = fn(&ClusterObjects, &Value, &[&Value]) -> (Vec<i64>, Vec<i64>);
 
-/// In the order in which plugins are asked.
+/// In execution order.
 const REFUSES: &[(&str, Refuses)] = &[
-    ("NodeUnschedulable", nodes::unschedulable),
-    ("TaintToleration", nodes::tainted),
-    ("NodeAffinity", nodes::unwanted),
-    ("NodePorts", nodes::ports_taken),
-    ("NodeResourcesFit", resources::insufficient),
-    ("PodTopologySpread", spread::uneven),
+    ("NodeUnschedulable", nodes::unschedulable_rejection),
+    ("TaintToleration", nodes::taint_rejection),
+    ("NodeAffinity", nodes::node_affinity_rejection),
+    ("NodePorts", nodes::port_rejection),
+    ("NodeResourcesFit", resources::fit_rejection),
+    ("PodTopologySpread", spread::skew_rejection),
     ("InterPodAffinity", affinity::refuses),
 ];
 
 const RATES: &[(&str, Rates)] = &[
-    ("TaintToleration", nodes::rate_taints),
-    ("NodeAffinity", nodes::rate_affinity),
-    ("NodeResourcesFit", resources::rate_least),
-    ("PodTopologySpread", spread::rates),
+    ("TaintToleration", nodes::taint_scores),
+    ("NodeAffinity", nodes::node_affinity_scores),
+    ("NodeResourcesFit", resources::least_allocated_scores),
+    ("PodTopologySpread", spread::topology_spread_scores),
     ("InterPodAffinity", affinity::rates),
-    ("NodeResourcesBalancedAllocation", resources::rate_balance),
-    ("ImageLocality", images::rates),
+    (
+        "NodeResourcesBalancedAllocation",
+        resources::balanced_allocation_scores,
+    ),
+    ("ImageLocality", images::image_locality_scores),
 ];
 
-/// Everything that is against a node.
-pub(super) fn refusals(world: &World, pod: &Value, node: &Value) -> Vec<Refusal> {
-    let refusal =
-        |(plugin, refuses): &(&'static str, Refuses)| Some((*plugin, refuses(world, pod, node)?));
-    REFUSES.iter().filter_map(refusal).collect()
+/// All plugins that reject a node.
+pub(super) fn refusals(
+    objects: &ClusterObjects,
+    pod: &Value,
+    node: &Value,
+) -> Vec<OracleRejection> {
+    let rejection =
+        |(plugin, refuses): &(&'static str, Refuses)| Some((*plugin, refuses(objects, pod, node)?));
+    REFUSES.iter().filter_map(rejection).collect()
 }
 
-/// What all plugins give the nodes that are possible.
-pub(super) fn scores(world: &World, pod: &Value, nodes: &[&Value]) -> Vec<Scores> {
+/// The scores of the feasible nodes by all plugins.
+pub(super) fn scores(objects: &ClusterObjects, pod: &Value, nodes: &[&Value]) -> Vec<Scores> {
     let rate = |(plugin, rates): &(&'static str, Rates)| {
-        let (raw, normal) = rates(world, pod, nodes);
+        let (raw, normal) = rates(objects, pod, nodes);
         Scores {
             plugin,
             raw,
@@ -67,22 +74,22 @@ pub(super) fn scores(world: &World, pod: &Value, nodes: &[&Value]) -> Vec<Scores
     RATES.iter().map(rate).collect()
 }
 
-/// Pods that are on a node that exists, with that node.
-fn placed(world: &World) -> impl Iterator<Item = (&Value, &Value)> {
-    let alive = world.pods.values().filter(|pod| {
+/// Running pods on existing nodes, with their node.
+fn placed(objects: &ClusterObjects) -> impl Iterator<Item = (&Value, &Value)> {
+    let alive = objects.pods.values().filter(|pod| {
         let phase = pod["status"]["phase"].as_str();
         phase != Some("Succeeded") && phase != Some("Failed")
     });
     alive.filter_map(|pod| {
         let name = pod["spec"]["nodeName"].as_str()?;
-        Some((pod, world.nodes.get(name)?))
+        Some((pod, objects.nodes.get(name)?))
     })
 }
 
-fn pods_on<'w>(world: &'w World, node: &'w Value) -> impl Iterator<Item = &'w Value> {
+fn pods_on<'w>(objects: &'w ClusterObjects, node: &'w Value) -> impl Iterator<Item = &'w Value> {
     let name = node["metadata"]["name"].as_str();
-    placed(world)
-        .filter(move |(_, place)| place["metadata"]["name"].as_str() == name)
+    placed(objects)
+        .filter(move |(_, node_of_other)| node_of_other["metadata"]["name"].as_str() == name)
         .map(|(pod, _)| pod)
 }
 

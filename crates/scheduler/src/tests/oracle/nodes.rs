@@ -1,23 +1,27 @@
-//! What is decided by a node and a pod alone: `NodeUnschedulable`, `TaintToleration`, `NodeAffinity`; and `NodePorts`.
+//! Oracles for `NodeUnschedulable`, `TaintToleration`, `NodeAffinity` and `NodePorts`.
 
 use serde_json::{Value, json};
 
-use super::selectors::{matches, meets};
+use super::selectors::{expression_matches, matches};
 use super::{list, pods_on, text};
-use crate::tests::random::World;
+use crate::tests::random::ClusterObjects;
 
-pub(super) fn unschedulable(_: &World, pod: &Value, node: &Value) -> Option<bool> {
+pub(super) fn unschedulable_rejection(
+    _: &ClusterObjects,
+    pod: &Value,
+    node: &Value,
+) -> Option<bool> {
     let taint = json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"});
     let is_refused = node["spec"]["unschedulable"] == true && !tolerates(pod, &taint);
     is_refused.then_some(false)
 }
 
-pub(super) fn tainted(_: &World, pod: &Value, node: &Value) -> Option<bool> {
-    has_untolerated(pod, node).then_some(false)
+pub(super) fn taint_rejection(_: &ClusterObjects, pod: &Value, node: &Value) -> Option<bool> {
+    has_untolerated_taint(pod, node).then_some(false)
 }
 
-/// Whether a taint keeps the pod away.
-pub(super) fn has_untolerated(pod: &Value, node: &Value) -> bool {
+/// Whether the node has an untolerated `NoSchedule` or `NoExecute` taint.
+pub(super) fn has_untolerated_taint(pod: &Value, node: &Value) -> bool {
     let taints = list(&node["spec"]["taints"]).iter();
     let mut hard = taints.filter(|taint| taint["effect"] != "PreferNoSchedule");
     hard.any(|taint| !tolerates(pod, taint))
@@ -39,13 +43,17 @@ fn tolerates(pod: &Value, taint: &Value) -> bool {
                 "Exists" => true,
                 "Lt" => numbers.is_some_and(|(value, wanted)| value < wanted),
                 "Gt" => numbers.is_some_and(|(value, wanted)| value > wanted),
-                other => panic!("operator {other}"),
+                other => panic!("unknown operator {other}"),
             }
     })
 }
 
-/// The fewer soft taints that it does not tolerate, the better.
-pub(super) fn rate_taints(_: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i64>, Vec<i64>) {
+/// The score falls with the number of untolerated `PreferNoSchedule` taints.
+pub(super) fn taint_scores(
+    _: &ClusterObjects,
+    pod: &Value,
+    nodes: &[&Value],
+) -> (Vec<i64>, Vec<i64>) {
     let rate = |node: &&Value| {
         let taints = list(&node["spec"]["taints"]).iter();
         let soft = taints.filter(|taint| taint["effect"] == "PreferNoSchedule");
@@ -61,12 +69,16 @@ pub(super) fn rate_taints(_: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i64>
     (raw, normal)
 }
 
-pub(super) fn unwanted(_: &World, pod: &Value, node: &Value) -> Option<bool> {
-    (!is_wanted(pod, node)).then_some(false)
+pub(super) fn node_affinity_rejection(
+    _: &ClusterObjects,
+    pod: &Value,
+    node: &Value,
+) -> Option<bool> {
+    (!satisfies_node_affinity(pod, node)).then_some(false)
 }
 
 /// Whether the pod's selector and required affinity allow the node.
-pub(super) fn is_wanted(pod: &Value, node: &Value) -> bool {
+pub(super) fn satisfies_node_affinity(pod: &Value, node: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
     let pairs = json!({"matchLabels": pod["spec"]["nodeSelector"]});
     let required =
@@ -82,18 +94,26 @@ fn term_matches(term: &Value, node: &Value) -> bool {
     let as_labels = json!({"metadata.name": node["metadata"]["name"]});
     let labels = &node["metadata"]["labels"];
     !(expressions.is_empty() && fields.is_empty())
-        && expressions.iter().all(|wanted| meets(wanted, labels))
-        && fields.iter().all(|wanted| meets(wanted, &as_labels))
+        && expressions
+            .iter()
+            .all(|wanted| expression_matches(wanted, labels))
+        && fields
+            .iter()
+            .all(|wanted| expression_matches(wanted, &as_labels))
 }
 
-pub(super) fn rate_affinity(_: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i64>, Vec<i64>) {
+pub(super) fn node_affinity_scores(
+    _: &ClusterObjects,
+    pod: &Value,
+    nodes: &[&Value],
+) -> (Vec<i64>, Vec<i64>) {
     let preferred =
         &pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
     let rate = |node: &&Value| {
         let mut sum = 0;
         for preferred in list(preferred) {
             if term_matches(&preferred["preference"], node) {
-                sum += preferred["weight"].as_i64().expect("a weight");
+                sum += preferred["weight"].as_i64().expect("weight is a number");
             }
         }
         sum
@@ -108,9 +128,9 @@ pub(super) fn rate_affinity(_: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i6
     (raw, normal)
 }
 
-pub(super) fn ports_taken(world: &World, pod: &Value, node: &Value) -> Option<bool> {
+pub(super) fn port_rejection(objects: &ClusterObjects, pod: &Value, node: &Value) -> Option<bool> {
     for wanted in host_ports(pod) {
-        for other in pods_on(world, node) {
+        for other in pods_on(objects, node) {
             for taken in host_ports(other) {
                 let all = "0.0.0.0";
                 let is_same_address = wanted.0 == taken.0 || wanted.0 == all || taken.0 == all;
@@ -123,7 +143,7 @@ pub(super) fn ports_taken(world: &World, pod: &Value, node: &Value) -> Option<bo
     None
 }
 
-/// Address, protocol and port of all containers that run as long as the pod.
+/// Address, protocol and port of all containers and sidecars.
 fn host_ports(pod: &Value) -> Vec<(&str, &str, i64)> {
     let sidecars = list(&pod["spec"]["initContainers"]).iter();
     let sidecars = sidecars.filter(|container| container["restartPolicy"] == "Always");
@@ -140,9 +160,9 @@ fn host_ports(pod: &Value) -> Vec<(&str, &str, i64)> {
     ports
 }
 
-fn text_or<'v>(value: &'v Value, usual: &'static str) -> &'v str {
+fn text_or<'v>(value: &'v Value, default: &'static str) -> &'v str {
     match text(value) {
-        "" => usual,
-        own => own,
+        "" => default,
+        text => text,
     }
 }

@@ -1,23 +1,23 @@
-//! `NodeResourcesFit` and `NodeResourcesBalancedAllocation`.
+//! Oracles for `NodeResourcesFit` and `NodeResourcesBalancedAllocation`.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::{list, pods_on};
-use crate::tests::random::World;
+use crate::tests::random::ClusterObjects;
 
-/// Thousandths of processors, and whole amounts of everything else.
-type Amounts = BTreeMap<String, i64>;
+/// Milli-CPU, and whole units of everything else.
+type ResourceAmounts = BTreeMap<String, i64>;
 
-/// What scores assume of a container that does not say.
+/// Requests assumed for scoring if a container has none.
 const ASSUMED: [(&str, i64); 2] = [("cpu", 100), ("memory", 200 * 1024 * 1024)];
 
-pub(super) fn insufficient(world: &World, pod: &Value, node: &Value) -> Option<bool> {
+pub(super) fn fit_rejection(objects: &ClusterObjects, pod: &Value, node: &Value) -> Option<bool> {
     let has = amounts(&node["status"]["allocatable"]);
     let has = |name: &str| has.get(name).copied().unwrap_or(0);
-    let used = used(world, node, &[]);
-    let count = pods_on(world, node).count() as i64;
+    let used = used_on(objects, node, &[]);
+    let count = pods_on(objects, node).count() as i64;
     let mut is_refused = count + 1 > has("pods");
     let mut is_hopeless = false;
     for (name, wanted) in requests(pod, &[]) {
@@ -30,11 +30,15 @@ pub(super) fn insufficient(world: &World, pod: &Value, node: &Value) -> Option<b
     is_refused.then_some(!is_hopeless)
 }
 
-/// The more is left of processors and memory, the better.
-pub(super) fn rate_least(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i64>, Vec<i64>) {
+/// The score grows with the unrequested CPU and memory.
+pub(super) fn least_allocated_scores(
+    objects: &ClusterObjects,
+    pod: &Value,
+    nodes: &[&Value],
+) -> (Vec<i64>, Vec<i64>) {
     let rate = |node: &&Value| {
         let has = amounts(&node["status"]["allocatable"]);
-        let (used, wanted) = (used(world, node, &ASSUMED), requests(pod, &ASSUMED));
+        let (used, wanted) = (used_on(objects, node, &ASSUMED), requests(pod, &ASSUMED));
         let (mut sum, mut kinds) = (0, 0);
         for name in ["cpu", "memory"] {
             let has = has.get(name).copied().unwrap_or(0);
@@ -53,8 +57,12 @@ pub(super) fn rate_least(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i
     (raw.clone(), raw)
 }
 
-/// The more evenly processors and memory are used with the pod than without, the better.
-pub(super) fn rate_balance(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i64>, Vec<i64>) {
+/// The score grows with how much the pod evens out CPU and memory utilization.
+pub(super) fn balanced_allocation_scores(
+    objects: &ClusterObjects,
+    pod: &Value,
+    nodes: &[&Value],
+) -> (Vec<i64>, Vec<i64>) {
     let wanted = requests(pod, &[]);
     let wants = |name: &str| wanted.get(name).copied().unwrap_or(0);
     let rate = |node: &&Value| {
@@ -62,7 +70,7 @@ pub(super) fn rate_balance(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec
             return 0;
         }
         let has = amounts(&node["status"]["allocatable"]);
-        let used = used(world, node, &[]);
+        let used = used_on(objects, node, &[]);
         let balance = |with_pod: i64| {
             let mut parts = Vec::new();
             for name in ["cpu", "memory"] {
@@ -87,16 +95,16 @@ pub(super) fn rate_balance(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec
     (raw.clone(), raw)
 }
 
-fn used(world: &World, node: &Value, assumed: &[(&str, i64)]) -> Amounts {
-    let mut sum = Amounts::new();
-    for pod in pods_on(world, node) {
+fn used_on(objects: &ClusterObjects, node: &Value, assumed: &[(&str, i64)]) -> ResourceAmounts {
+    let mut sum = ResourceAmounts::new();
+    for pod in pods_on(objects, node) {
         add(&mut sum, &requests(pod, assumed));
     }
     sum
 }
 
-/// The containers together with all sidecars; or, if that is more, one that comes before with the sidecars before it.
-fn requests(pod: &Value, assumed: &[(&str, i64)]) -> Amounts {
+/// Containers plus all sidecars; or, if larger, an init container plus the sidecars before it. Plus overhead.
+fn requests(pod: &Value, assumed: &[(&str, i64)]) -> ResourceAmounts {
     let of = |container: &Value| {
         let mut requests = amounts(&container["resources"]["requests"]);
         for (name, amount) in assumed {
@@ -104,12 +112,12 @@ fn requests(pod: &Value, assumed: &[(&str, i64)]) -> Amounts {
         }
         requests
     };
-    let mut together = Amounts::new();
+    let mut together = ResourceAmounts::new();
     for container in list(&pod["spec"]["containers"]) {
         add(&mut together, &of(container));
     }
-    let mut sidecars = Amounts::new();
-    let mut before = Amounts::new();
+    let mut sidecars = ResourceAmounts::new();
+    let mut before = ResourceAmounts::new();
     for container in list(&pod["spec"]["initContainers"]) {
         let mut needed = sidecars.clone();
         add(&mut needed, &of(container));
@@ -130,30 +138,30 @@ fn requests(pod: &Value, assumed: &[(&str, i64)]) -> Amounts {
     together
 }
 
-fn add(sum: &mut Amounts, more: &Amounts) {
+fn add(sum: &mut ResourceAmounts, more: &ResourceAmounts) {
     for (name, amount) in more {
         let sum = sum.entry(name.clone()).or_default();
         *sum = sum.saturating_add(*amount);
     }
 }
 
-fn amounts(list: &Value) -> Amounts {
+fn amounts(list: &Value) -> ResourceAmounts {
     let list = list.as_object().into_iter().flatten();
     list.map(|(name, amount)| {
-        let milli = milli(amount.as_str().expect("an amount"));
+        let milli = milli(amount.as_str().expect("the amount is a string"));
         let amount = if name == "cpu" { milli } else { milli / 1000 };
         (
             name.clone(),
-            amount.try_into().expect("an amount that can be counted"),
+            amount.try_into().expect("the amount fits in i64"),
         )
     })
     .collect()
 }
 
-/// Thousandths of what is written, in the forms that the tests write.
+/// Parses a quantity into thousandths; supports the suffixes used in the tests.
 fn milli(written: &str) -> i128 {
     let digits = written.trim_end_matches(char::is_alphabetic);
-    let number: i128 = digits.parse().expect("a whole number");
+    let number: i128 = digits.parse().expect("the quantity is a whole number");
     number
         * match &written[digits.len()..] {
             "m" => 1,
@@ -161,6 +169,6 @@ fn milli(written: &str) -> i128 {
             "M" => 1_000_000_000,
             "Mi" => 1000 << 20,
             "Gi" => 1000 << 30,
-            other => panic!("unit {other}"),
+            other => panic!("unknown suffix {other}"),
         }
 }

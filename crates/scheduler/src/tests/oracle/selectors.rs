@@ -1,10 +1,10 @@
-//! Which labels a selector matches.
+//! Label selectors on JSON.
 
 use serde_json::Value;
 
 use super::{list, text};
 
-/// One that is not there matches nothing; an empty one everything.
+/// A missing selector matches nothing, an empty one everything.
 pub(super) fn matches(selector: &Value, labels: &Value) -> bool {
     if selector.is_null() {
         return false;
@@ -18,10 +18,10 @@ pub(super) fn matches(selector: &Value, labels: &Value) -> bool {
     let expressions = list(&selector["matchExpressions"]);
     expressions
         .iter()
-        .all(|expression| meets(expression, labels))
+        .all(|expression| expression_matches(expression, labels))
 }
 
-pub(super) fn meets(expression: &Value, labels: &Value) -> bool {
+pub(super) fn expression_matches(expression: &Value, labels: &Value) -> bool {
     let value = labels[text(&expression["key"])].as_str();
     let values = list(&expression["values"]);
     let is_listed = value.is_some_and(|value| values.iter().any(|listed| listed == value));
@@ -34,6 +34,6 @@ pub(super) fn meets(expression: &Value, labels: &Value) -> bool {
         "DoesNotExist" => value.is_none(),
         "Gt" => numbers.is_some_and(|(value, bound)| value > bound),
         "Lt" => numbers.is_some_and(|(value, bound)| value < bound),
-        other => panic!("operator {other}"),
+        other => panic!("unknown operator {other}"),
     }
 }

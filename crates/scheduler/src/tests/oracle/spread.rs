@@ -1,25 +1,26 @@
-//! `PodTopologySpread`.
+//! Oracle for `PodTopologySpread`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::nodes::{has_untolerated, is_wanted};
+use super::nodes::{has_untolerated_taint, satisfies_node_affinity};
 use super::selectors::matches;
 use super::{label, list, pods_on, text};
-use crate::tests::random::World;
+use crate::tests::random::ClusterObjects;
 
-pub(super) fn uneven(world: &World, pod: &Value, node: &Value) -> Option<bool> {
+pub(super) fn skew_rejection(objects: &ClusterObjects, pod: &Value, node: &Value) -> Option<bool> {
     let constraints = constraints(pod, "DoNotSchedule");
     for constraint in &constraints {
         let Some(value) = label(node, key(constraint)) else {
             return Some(false);
         };
         let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
-        for other in world.nodes.values() {
+        for other in objects.nodes.values() {
             if has_all_keys(other, &constraints) && is_counted(constraint, pod, other) {
-                let value = label(other, key(constraint)).expect("a node with all keys");
-                *counts.entry(value).or_default() += count(world, constraint, pod, other);
+                let value =
+                    label(other, key(constraint)).expect("the node has all topology labels");
+                *counts.entry(value).or_default() += count(objects, constraint, pod, other);
             }
         }
         let domains_min = constraint["minDomains"].as_u64().unwrap_or(1) as usize;
@@ -29,14 +30,18 @@ pub(super) fn uneven(world: &World, pod: &Value, node: &Value) -> Option<bool> {
         };
         let here = counts.get(value).copied().unwrap_or(0);
         let itself = i64::from(selects(constraint, pod, pod));
-        if here + itself - least > constraint["maxSkew"].as_i64().expect("a skew") {
+        if here + itself - least > constraint["maxSkew"].as_i64().expect("maxSkew is a number") {
             return Some(true);
         }
     }
     None
 }
 
-pub(super) fn rates(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i64>, Vec<i64>) {
+pub(super) fn topology_spread_scores(
+    objects: &ClusterObjects,
+    pod: &Value,
+    nodes: &[&Value],
+) -> (Vec<i64>, Vec<i64>) {
     let constraints = constraints(pod, "ScheduleAnyway");
     if constraints.is_empty() {
         return (vec![0; nodes.len()], vec![0; nodes.len()]);
@@ -52,7 +57,9 @@ pub(super) fn rates(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i64>, 
         }
         let sum: f64 = constraints
             .iter()
-            .map(|constraint| rate(world, pod, constraint, &constraints, node, &rated))
+            .map(|constraint| {
+                constraint_score(objects, pod, constraint, &constraints, node, &rated)
+            })
             .sum();
         sum.round() as i64
     };
@@ -69,9 +76,9 @@ pub(super) fn rates(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i64>, 
     (raw, normal)
 }
 
-/// How many there are in the domain of a node, weighed by how many domains there are.
-fn rate(
-    world: &World,
+/// The number of matching pods in the node's domain, weighted by the number of domains.
+fn constraint_score(
+    objects: &ClusterObjects,
     pod: &Value,
     constraint: &Value,
     constraints: &[&Value],
@@ -80,19 +87,19 @@ fn rate(
 ) -> f64 {
     let key = key(constraint);
     let (here, domains) = if key == "kubernetes.io/hostname" {
-        (count(world, constraint, pod, node), rated.len())
+        (count(objects, constraint, pod, node), rated.len())
     } else {
         let mut here = 0;
-        for other in world.nodes.values() {
+        for other in objects.nodes.values() {
             let is_near = label(other, key) == label(node, key);
             if is_near && has_all_keys(other, constraints) && is_counted(constraint, pod, other) {
-                here += count(world, constraint, pod, other);
+                here += count(objects, constraint, pod, other);
             }
         }
         let values: BTreeSet<_> = rated.iter().map(|node| label(node, key)).collect();
         (here, values.len())
     };
-    let skew = constraint["maxSkew"].as_i64().expect("a skew");
+    let skew = constraint["maxSkew"].as_i64().expect("maxSkew is a number");
     here as f64 * ((domains + 2) as f64).ln() + (skew - 1) as f64
 }
 
@@ -114,15 +121,16 @@ fn has_all_keys(node: &Value, constraints: &[&Value]) -> bool {
 fn is_counted(constraint: &Value, pod: &Value, node: &Value) -> bool {
     let honors_affinity = constraint["nodeAffinityPolicy"] != "Ignore";
     let honors_taints = constraint["nodeTaintsPolicy"] == "Honor";
-    !(honors_affinity && !is_wanted(pod, node) || honors_taints && has_untolerated(pod, node))
+    !(honors_affinity && !satisfies_node_affinity(pod, node)
+        || honors_taints && has_untolerated_taint(pod, node))
 }
 
-/// Pods on a node that are selected. A selector that selects all counts none.
-fn count(world: &World, constraint: &Value, pod: &Value, node: &Value) -> i64 {
+/// Matching pods on a node. As upstream, a selector that selects everything counts none.
+fn count(objects: &ClusterObjects, constraint: &Value, pod: &Value, node: &Value) -> i64 {
     if selects_all(constraint, pod) {
         return 0;
     }
-    let here = pods_on(world, node).filter(|other| {
+    let here = pods_on(objects, node).filter(|other| {
         let other = &other["metadata"];
         other["deletionTimestamp"].is_null() && other["namespace"] == pod["metadata"]["namespace"]
     });

@@ -1,22 +1,22 @@
-//! Random clusters, small enough that everything meets everything.
+//! Random clusters, small enough that pods, nodes and terms interact often.
 
-mod dice;
+mod cluster_objects;
 mod nodes;
 mod pods;
+mod seeded_rng;
 mod terms;
-mod world;
 
-pub(crate) use dice::Dice;
+pub(crate) use cluster_objects::{ClusterObjects, read_labels, read_node, read_pod};
 pub(crate) use nodes::{namespace, node};
-pub(crate) use pods::{Extent, pod};
-pub(crate) use world::{World, read_labels, read_node, read_pod};
+pub(crate) use pods::{PodFeatures, pod};
+pub(crate) use seeded_rng::SeededRng;
 
 pub(crate) const NAMESPACES: [&str; 5] = ["one", "two", "three", "four", "five"];
 
-/// How often each random test is repeated with another seed. `RHUMB_SEED` runs one of them alone.
+/// The seeds of a random test: 0..count, or only `RHUMB_SEED` if set.
 pub(crate) fn seeds(count: u64) -> impl Iterator<Item = u64> {
     let only = std::env::var("RHUMB_SEED").ok();
-    let only = only.map(|seed| seed.parse::<u64>().expect("a seed is a number"));
+    let only = only.map(|seed| seed.parse::<u64>().expect("RHUMB_SEED is a number"));
     match only {
         Some(seed) => seed..seed + 1,
         None => 0..count,

@@ -1,176 +1,183 @@
-//! Pods that ask for all that can be asked for.
+//! Random pods that use all scheduling features.
 
 use serde_json::{Value, json};
 
 use super::nodes::{IMAGES, TAINT_KEYS, TAINT_VALUES};
-use super::terms::{POD_KEYS, PREFERRED, REQUIRED, VALUES, pod_affinity, spread};
-use super::{Dice, NAMESPACES};
+use super::terms::{POD_KEYS, PREFERRED, REQUIRED, VALUES, pod_affinity, spread_constraint};
+use super::{NAMESPACES, SeededRng};
 
-/// What pods ask for: what only inter-pod affinity looks at, so that other plugins hide none of it, or everything.
+/// Which features random pods use. With inter-pod affinity alone, rejections by other plugins cannot mask its results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
-    Affinity,
-    Everything,
+pub(crate) enum PodFeatures {
+    InterPodAffinityOnly,
+    All,
 }
 
-/// A pod of the given number, in one of the first namespaces.
-pub(crate) fn pod(dice: &mut Dice, number: usize, namespaces: usize, extent: Extent) -> Value {
+/// A random pod in one of the first `namespaces` namespaces.
+pub(crate) fn pod(
+    rng: &mut SeededRng,
+    number: usize,
+    namespaces: usize,
+    extent: PodFeatures,
+) -> Value {
     let mut pod = json!({
         "metadata": {
             "name": format!("pod-{number}"),
-            "namespace": dice.one_of(&NAMESPACES[..namespaces]),
+            "namespace": rng.choose(&NAMESPACES[..namespaces]),
             "uid": format!("uid-{number}"),
-            "labels": dice.labels(&POD_KEYS, &VALUES, 70),
+            "labels": rng.random_labels(&POD_KEYS, &VALUES, 70),
         },
         "spec": {"containers": [{"name": "main", "image": "web:1"}]},
         "status": {"phase": "Pending"},
     });
-    dice.maybe(&mut pod["metadata"], "deletionTimestamp", 8, |_| {
+    rng.maybe_set(&mut pod["metadata"], "deletionTimestamp", 8, |_| {
         "2026-01-01T00:00:00Z".into()
     });
-    if dice.chance(60) {
+    if rng.chance(60) {
         let spec = &mut pod["spec"];
         spec["affinity"] = json!({});
-        dice.maybe(&mut spec["affinity"], "podAffinity", 50, pod_affinity);
-        dice.maybe(&mut spec["affinity"], "podAntiAffinity", 50, pod_affinity);
+        rng.maybe_set(&mut spec["affinity"], "podAffinity", 50, pod_affinity);
+        rng.maybe_set(&mut spec["affinity"], "podAntiAffinity", 50, pod_affinity);
     }
-    if extent == Extent::Everything {
-        ask_for_the_rest(dice, &mut pod["spec"]);
+    if extent == PodFeatures::All {
+        ask_for_the_rest(rng, &mut pod["spec"]);
     }
     pod
 }
 
-fn ask_for_the_rest(dice: &mut Dice, spec: &mut Value) {
-    let count = 1 + dice.below(2);
-    spec["containers"] = (0..count).map(|_| container(dice)).collect();
-    dice.maybe(spec, "initContainers", 25, |dice| {
-        dice.list(2, |dice| {
-            let mut container = container(dice);
-            dice.maybe(&mut container, "restartPolicy", 50, |_| "Always".into());
+fn ask_for_the_rest(rng: &mut SeededRng, spec: &mut Value) {
+    let count = 1 + rng.below(2);
+    spec["containers"] = (0..count).map(|_| container(rng)).collect();
+    rng.maybe_set(spec, "initContainers", 25, |rng| {
+        rng.random_list(2, |rng| {
+            let mut container = container(rng);
+            rng.maybe_set(&mut container, "restartPolicy", 50, |_| "Always".into());
             container
         })
     });
-    dice.maybe(
+    rng.maybe_set(
         spec,
         "overhead",
         10,
         |_| json!({"cpu": "50m", "memory": "16Mi"}),
     );
-    dice.maybe(spec, "nodeSelector", 15, |dice| {
-        dice.labels(&["topology.kubernetes.io/zone", "rack"], &VALUES, 40)
+    rng.maybe_set(spec, "nodeSelector", 15, |rng| {
+        rng.random_labels(&["topology.kubernetes.io/zone", "rack"], &VALUES, 40)
     });
-    if dice.chance(30) {
+    if rng.chance(30) {
         if spec["affinity"].is_null() {
             spec["affinity"] = json!({});
         }
-        spec["affinity"]["nodeAffinity"] = node_affinity(dice);
+        spec["affinity"]["nodeAffinity"] = node_affinity(rng);
     }
-    dice.maybe(
+    rng.maybe_set(
         spec,
         "volumes",
         10,
-        |dice| json!([{"name": "data", "image": {"reference": dice.one_of(&IMAGES)}}]),
+        |rng| json!([{"name": "data", "image": {"reference": rng.choose(&IMAGES)}}]),
     );
-    dice.maybe(spec, "tolerations", 50, |dice| dice.list(3, toleration));
-    dice.maybe(spec, "topologySpreadConstraints", 40, |dice| {
-        dice.list(3, spread)
+    rng.maybe_set(spec, "tolerations", 50, |rng| {
+        rng.random_list(3, toleration)
+    });
+    rng.maybe_set(spec, "topologySpreadConstraints", 40, |rng| {
+        rng.random_list(3, spread_constraint)
     });
 }
 
-fn container(dice: &mut Dice) -> Value {
-    let mut container = json!({"name": "main", "image": dice.one_of(&IMAGES)});
-    if dice.chance(10) {
+fn container(rng: &mut SeededRng) -> Value {
+    let mut container = json!({"name": "main", "image": rng.choose(&IMAGES)});
+    if rng.chance(10) {
         container["image"] = "tool".into();
     }
-    dice.maybe(&mut container, "resources", 60, |dice| {
+    rng.maybe_set(&mut container, "resources", 60, |rng| {
         let mut requests = json!({});
-        dice.maybe(&mut requests, "cpu", 60, |dice| {
-            dice.one_of(&["0", "100m", "750m", "1"]).into()
+        rng.maybe_set(&mut requests, "cpu", 60, |rng| {
+            rng.choose(&["0", "100m", "750m", "1"]).into()
         });
-        dice.maybe(&mut requests, "memory", 60, |dice| {
-            dice.one_of(&["64Mi", "500M", "1Gi"]).into()
+        rng.maybe_set(&mut requests, "memory", 60, |rng| {
+            rng.choose(&["64Mi", "500M", "1Gi"]).into()
         });
-        dice.maybe(&mut requests, "memory", 2, |_| IMMENSE.into());
-        dice.maybe(&mut requests, "ephemeral-storage", 15, |_| "600Mi".into());
-        dice.maybe(&mut requests, "example.com/device", 10, |dice| {
-            dice.one_of(&["0", "1", "2"]).into()
+        rng.maybe_set(&mut requests, "memory", 2, |_| IMMENSE.into());
+        rng.maybe_set(&mut requests, "ephemeral-storage", 15, |_| "600Mi".into());
+        rng.maybe_set(&mut requests, "example.com/device", 10, |rng| {
+            rng.choose(&["0", "1", "2"]).into()
         });
         json!({"requests": requests})
     });
-    dice.maybe(&mut container, "ports", 25, |dice| dice.list(2, port));
+    rng.maybe_set(&mut container, "ports", 25, |rng| rng.random_list(2, port));
     container
 }
 
-/// All that can be asked for, so that two of them are more than can be counted.
+/// The largest quantity, so that the sum of two overflows i64.
 const IMMENSE: &str = "9223372036854775807";
 
-fn port(dice: &mut Dice) -> Value {
+fn port(rng: &mut SeededRng) -> Value {
     let mut port = json!({"containerPort": 80});
-    dice.maybe(&mut port, "hostPort", 80, |dice| {
-        dice.one_of(&[80, 81]).into()
+    rng.maybe_set(&mut port, "hostPort", 80, |rng| {
+        rng.choose(&[80, 81]).into()
     });
-    dice.maybe(&mut port, "hostIP", 50, |dice| {
-        dice.one_of(&["", "0.0.0.0", "10.0.0.1", "10.0.0.2"]).into()
+    rng.maybe_set(&mut port, "hostIP", 50, |rng| {
+        rng.choose(&["", "0.0.0.0", "10.0.0.1", "10.0.0.2"]).into()
     });
-    dice.maybe(&mut port, "protocol", 50, |dice| {
-        dice.one_of(&["TCP", "UDP"]).into()
+    rng.maybe_set(&mut port, "protocol", 50, |rng| {
+        rng.choose(&["TCP", "UDP"]).into()
     });
     port
 }
 
-fn toleration(dice: &mut Dice) -> Value {
-    let effect = dice.one_of(&["", "NoSchedule", "PreferNoSchedule", "NoExecute"]);
-    let mut toleration = json!({"key": dice.one_of(&TAINT_KEYS), "effect": effect});
-    match dice.below(6) {
+fn toleration(rng: &mut SeededRng) -> Value {
+    let effect = rng.choose(&["", "NoSchedule", "PreferNoSchedule", "NoExecute"]);
+    let mut toleration = json!({"key": rng.choose(&TAINT_KEYS), "effect": effect});
+    match rng.below(6) {
         0 => toleration["operator"] = "Exists".into(),
         1 => toleration = json!({"operator": "Exists", "effect": effect}),
         2 => {
-            toleration["operator"] = dice.one_of(&["Lt", "Gt"]).into();
-            toleration["value"] = dice.one_of(&["1", "5", "7"]).into();
+            toleration["operator"] = rng.choose(&["Lt", "Gt"]).into();
+            toleration["value"] = rng.choose(&["1", "5", "7"]).into();
         }
         3 => {
             toleration["operator"] = "Exists".into();
             toleration["key"] = "node.kubernetes.io/unschedulable".into();
         }
-        _ => toleration["value"] = dice.one_of(&TAINT_VALUES).into(),
+        _ => toleration["value"] = rng.choose(&TAINT_VALUES).into(),
     }
     toleration
 }
 
-fn node_affinity(dice: &mut Dice) -> Value {
+fn node_affinity(rng: &mut SeededRng) -> Value {
     let mut affinity = json!({});
-    dice.maybe(&mut affinity, REQUIRED, 60, |dice| {
-        let count = 1 + dice.below(2);
-        let terms: Value = (0..count).map(|_| node_term(dice)).collect();
+    rng.maybe_set(&mut affinity, REQUIRED, 60, |rng| {
+        let count = 1 + rng.below(2);
+        let terms: Value = (0..count).map(|_| node_term(rng)).collect();
         json!({"nodeSelectorTerms": terms})
     });
-    dice.maybe(&mut affinity, PREFERRED, 60, |dice| {
-        dice.list(
+    rng.maybe_set(&mut affinity, PREFERRED, 60, |rng| {
+        rng.random_list(
             3,
-            |dice| json!({"weight": 1 + dice.below(100), "preference": node_term(dice)}),
+            |rng| json!({"weight": 1 + rng.below(100), "preference": node_term(rng)}),
         )
     });
     affinity
 }
 
-/// Some are empty, and match nothing.
-fn node_term(dice: &mut Dice) -> Value {
+/// Some are empty and match no node.
+fn node_term(rng: &mut SeededRng) -> Value {
     let mut term = json!({});
-    dice.maybe(&mut term, "matchExpressions", 70, |dice| {
-        dice.list(2, node_expression)
+    rng.maybe_set(&mut term, "matchExpressions", 70, |rng| {
+        rng.random_list(2, node_expression)
     });
-    dice.maybe(&mut term, "matchFields", 20, |dice| {
-        let name = format!("node-{}", dice.below(6));
-        let operator = dice.one_of(&["In", "NotIn"]);
+    rng.maybe_set(&mut term, "matchFields", 20, |rng| {
+        let name = format!("node-{}", rng.below(6));
+        let operator = rng.choose(&["In", "NotIn"]);
         json!([{"key": "metadata.name", "operator": operator, "values": [name]}])
     });
     term
 }
 
-fn node_expression(dice: &mut Dice) -> Value {
-    let key = dice.one_of(&["disk", "rack", "topology.kubernetes.io/zone"]);
-    let value = dice.one_of(&["1", "2", "a", "b"]);
-    match dice.below(6) {
+fn node_expression(rng: &mut SeededRng) -> Value {
+    let key = rng.choose(&["disk", "rack", "topology.kubernetes.io/zone"]);
+    let value = rng.choose(&["1", "2", "a", "b"]);
+    match rng.below(6) {
         0 => json!({"key": key, "operator": "Exists"}),
         1 => json!({"key": key, "operator": "DoesNotExist"}),
         2 => json!({"key": "disk", "operator": "Gt", "values": ["1"]}),

@@ -1,8 +1,8 @@
-//! Selectors and terms of affinity, of all kinds.
+//! Random selectors, pod affinity terms and spread constraints.
 
 use serde_json::{Value, json};
 
-use super::{Dice, NAMESPACES};
+use super::{NAMESPACES, SeededRng};
 
 pub(super) const POD_KEYS: [&str; 2] = ["app", "tier"];
 pub(super) const VALUES: [&str; 3] = ["a", "b", "c"];
@@ -14,44 +14,44 @@ pub(super) const TOPOLOGIES: [&str; 4] = [
     "nobody-has-this",
 ];
 
-/// A selector that a server would let in.
-pub(super) fn selector(dice: &mut Dice, keys: &[&str]) -> Value {
+/// A random valid label selector.
+pub(super) fn selector(rng: &mut SeededRng, keys: &[&str]) -> Value {
     let mut selector = json!({});
-    dice.maybe(&mut selector, "matchLabels", 50, |dice| {
-        dice.labels(keys, &VALUES, 40)
+    rng.maybe_set(&mut selector, "matchLabels", 50, |rng| {
+        rng.random_labels(keys, &VALUES, 40)
     });
-    dice.maybe(&mut selector, "matchExpressions", 50, |dice| {
-        dice.list(2, |dice| expression(dice, keys))
+    rng.maybe_set(&mut selector, "matchExpressions", 50, |rng| {
+        rng.random_list(2, |rng| expression(rng, keys))
     });
     selector
 }
 
-fn expression(dice: &mut Dice, keys: &[&str]) -> Value {
-    let key = dice.one_of(keys);
-    match dice.below(4) {
-        0 => json!({"key": key, "operator": "In", "values": some_values(dice)}),
-        1 => json!({"key": key, "operator": "NotIn", "values": some_values(dice)}),
+fn expression(rng: &mut SeededRng, keys: &[&str]) -> Value {
+    let key = rng.choose(keys);
+    match rng.below(4) {
+        0 => json!({"key": key, "operator": "In", "values": some_values(rng)}),
+        1 => json!({"key": key, "operator": "NotIn", "values": some_values(rng)}),
         2 => json!({"key": key, "operator": "Exists"}),
         _ => json!({"key": key, "operator": "DoesNotExist"}),
     }
 }
 
-fn some_values(dice: &mut Dice) -> Value {
-    let first = dice.one_of(&VALUES);
-    match dice.one_of(&VALUES) {
+fn some_values(rng: &mut SeededRng) -> Value {
+    let first = rng.choose(&VALUES);
+    match rng.choose(&VALUES) {
         second if second != first => json!([first, second]),
         _ => json!([first]),
     }
 }
 
 /// `podAffinity` or `podAntiAffinity`.
-pub(super) fn pod_affinity(dice: &mut Dice) -> Value {
+pub(super) fn pod_affinity(rng: &mut SeededRng) -> Value {
     let mut affinity = json!({});
-    dice.maybe(&mut affinity, REQUIRED, 60, |dice| dice.list(3, term));
-    dice.maybe(&mut affinity, PREFERRED, 60, |dice| {
-        dice.list(
+    rng.maybe_set(&mut affinity, REQUIRED, 60, |rng| rng.random_list(3, term));
+    rng.maybe_set(&mut affinity, PREFERRED, 60, |rng| {
+        rng.random_list(
             3,
-            |dice| json!({"weight": 1 + dice.below(100), "podAffinityTerm": term(dice)}),
+            |rng| json!({"weight": 1 + rng.below(100), "podAffinityTerm": term(rng)}),
         )
     });
     affinity
@@ -60,48 +60,48 @@ pub(super) fn pod_affinity(dice: &mut Dice) -> Value {
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-fn term(dice: &mut Dice) -> Value {
-    let mut term = json!({"topologyKey": topology(dice)});
-    dice.maybe(&mut term, "labelSelector", 90, |dice| {
-        selector(dice, &POD_KEYS)
+fn term(rng: &mut SeededRng) -> Value {
+    let mut term = json!({"topologyKey": topology(rng)});
+    rng.maybe_set(&mut term, "labelSelector", 90, |rng| {
+        selector(rng, &POD_KEYS)
     });
-    dice.maybe(&mut term, "namespaces", 30, |dice| {
-        dice.list(2, |dice| dice.one_of(&NAMESPACES).into())
+    rng.maybe_set(&mut term, "namespaces", 30, |rng| {
+        rng.random_list(2, |rng| rng.choose(&NAMESPACES).into())
     });
-    dice.maybe(&mut term, "namespaceSelector", 50, |dice| {
-        selector(dice, &NAMESPACE_KEYS)
+    rng.maybe_set(&mut term, "namespaceSelector", 50, |rng| {
+        selector(rng, &NAMESPACE_KEYS)
     });
     term
 }
 
-pub(super) fn topology(dice: &mut Dice) -> &'static str {
-    let known = if dice.chance(5) { 4 } else { 3 };
-    dice.one_of(&TOPOLOGIES[..known])
+pub(super) fn topology(rng: &mut SeededRng) -> &'static str {
+    let known = if rng.chance(5) { 4 } else { 3 };
+    rng.choose(&TOPOLOGIES[..known])
 }
 
-/// What pods are to be spread over.
-pub(super) fn spread(dice: &mut Dice) -> Value {
-    let when = dice.one_of(&["DoNotSchedule", "ScheduleAnyway"]);
+/// A random topology spread constraint.
+pub(super) fn spread_constraint(rng: &mut SeededRng) -> Value {
+    let when = rng.choose(&["DoNotSchedule", "ScheduleAnyway"]);
     let mut constraint = json!({
-        "maxSkew": 1 + dice.below(3),
-        "topologyKey": topology(dice),
+        "maxSkew": 1 + rng.below(3),
+        "topologyKey": topology(rng),
         "whenUnsatisfiable": when,
     });
-    dice.maybe(&mut constraint, "labelSelector", 90, |dice| {
-        selector(dice, &POD_KEYS)
+    rng.maybe_set(&mut constraint, "labelSelector", 90, |rng| {
+        selector(rng, &POD_KEYS)
     });
     if when == "DoNotSchedule" {
-        dice.maybe(&mut constraint, "minDomains", 30, |dice| {
-            (1 + dice.below(4)).into()
+        rng.maybe_set(&mut constraint, "minDomains", 30, |rng| {
+            (1 + rng.below(4)).into()
         });
     }
     for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-        dice.maybe(&mut constraint, policy, 50, |dice| {
-            dice.one_of(&["Honor", "Ignore"]).into()
+        rng.maybe_set(&mut constraint, policy, 50, |rng| {
+            rng.choose(&["Honor", "Ignore"]).into()
         });
     }
-    dice.maybe(&mut constraint, "matchLabelKeys", 20, |dice| {
-        dice.list(1, |dice| dice.one_of(&POD_KEYS).into())
+    rng.maybe_set(&mut constraint, "matchLabelKeys", 20, |rng| {
+        rng.random_list(1, |rng| rng.choose(&POD_KEYS).into())
     });
     constraint
 }

@@ -1,60 +1,60 @@
-//! Proves of a cluster, from its objects alone, that every pod is where it may be. It knows nothing of how they came
-//! there, so it checks what holds in whatever order they came.
+//! Checks from the objects of a cluster alone that every pod is on an allowed node. It does not know the order in which
+//! pods were bound, so it checks only invariants that hold in any order. Entry point: [`violations`].
 
-mod amounts;
+mod affinity_terms;
+mod resource_amounts;
 mod selectors;
-mod terms;
 
 use std::collections::{BTreeMap, HashMap};
 
-use amounts::{Amounts, amounts, requests};
-use selectors::{is_wanted, tolerates_all};
+use resource_amounts::{ResourceAmounts, amounts, requests};
+use selectors::{satisfies_node_affinity, tolerates_all};
 use serde_json::Value;
 
-pub(crate) use terms::unattracted;
+pub(crate) use affinity_terms::unmet_affinity;
 
-/// As lists of the server have them.
+/// The objects of a cluster, as listed by the server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Objects<'a> {
+pub(crate) struct ClusterObjects<'a> {
     pub(crate) nodes: &'a [Value],
     pub(crate) namespaces: &'a [Value],
     pub(crate) pods: &'a [Value],
 }
 
-/// A pod that is on a node and has not come to its end.
+/// A non-terminal pod and its node.
 #[derive(Debug, Clone, Copy)]
-struct Placed<'a> {
+struct PlacedPod<'a> {
     pod: &'a Value,
     node: &'a Value,
 }
 
-/// Everything that is wrong, in words.
-pub(crate) fn violations(objects: &Objects<'_>) -> Vec<String> {
-    let (placed, mut found) = placed(objects);
+/// Descriptions of all violated constraints.
+pub(crate) fn violations(objects: &ClusterObjects<'_>) -> Vec<String> {
+    let (placed, mut found) = placed_pods(objects);
     for one in &placed {
-        if !is_wanted(one.pod, one.node) {
+        if !satisfies_node_affinity(one.pod, one.node) {
             found.push(format!(
-                "{one}: its node selector or affinity is about other nodes"
+                "{one}: node selector or node affinity does not match the node"
             ));
         }
         if !tolerates_all(one.pod, one.node) {
-            found.push(format!("{one}: a taint is not tolerated"));
+            found.push(format!("{one}: untolerated taint"));
         }
     }
-    let mut by_node: BTreeMap<&str, Vec<Placed<'_>>> = BTreeMap::new();
+    let mut by_node: BTreeMap<&str, Vec<PlacedPod<'_>>> = BTreeMap::new();
     for one in &placed {
         by_node.entry(name(one.node)).or_default().push(*one);
     }
     for (node, pods) in &by_node {
-        found.extend(overused(node, pods));
+        found.extend(overcommitted_resources(node, pods));
         found.extend(conflicting_ports(node, pods));
     }
-    found.extend(terms::repelled(objects, &placed));
+    found.extend(affinity_terms::anti_affinity_violations(objects, &placed));
     found
 }
 
-/// Pods that were seen on more than one node, or taken off one, in the events of a watch in their order.
-pub(crate) fn rebound(events: &[Value]) -> Vec<String> {
+/// Pods whose node changed or was cleared, from watch events in order.
+pub(crate) fn rebound_pods(events: &[Value]) -> Vec<String> {
     let mut known: HashMap<&str, &str> = HashMap::new();
     let mut found = Vec::new();
     for event in events {
@@ -66,7 +66,7 @@ pub(crate) fn rebound(events: &[Value]) -> Vec<String> {
         match known.get(uid) {
             Some(before) if *before != node => {
                 let then = if node.is_empty() {
-                    "nowhere".to_owned()
+                    "unassigned".to_owned()
                 } else {
                     format!("on {node}")
                 };
@@ -85,8 +85,8 @@ pub(crate) fn rebound(events: &[Value]) -> Vec<String> {
     found
 }
 
-/// Pods with their nodes, and those whose node is not there.
-fn placed<'a>(objects: &Objects<'a>) -> (Vec<Placed<'a>>, Vec<String>) {
+/// Placed pods, and violations for pods whose node does not exist.
+fn placed_pods<'a>(objects: &ClusterObjects<'a>) -> (Vec<PlacedPod<'a>>, Vec<String>) {
     let nodes: HashMap<&str, &Value> = objects
         .nodes
         .iter()
@@ -98,19 +98,22 @@ fn placed<'a>(objects: &Objects<'a>) -> (Vec<Placed<'a>>, Vec<String>) {
         let has_ended = matches!(text(&pod["status"]["phase"]), "Succeeded" | "Failed");
         match nodes.get(node) {
             _ if node.is_empty() || has_ended => {}
-            Some(node) => placed.push(Placed { pod, node }),
-            None => found.push(format!("{} is on {node}, which is no node", full_name(pod))),
+            Some(node) => placed.push(PlacedPod { pod, node }),
+            None => found.push(format!(
+                "{} is on {node}, which does not exist",
+                full_name(pod)
+            )),
         }
     }
     (placed, found)
 }
 
-fn overused(node: &str, pods: &[Placed<'_>]) -> Vec<String> {
+fn overcommitted_resources(node: &str, pods: &[PlacedPod<'_>]) -> Vec<String> {
     let Some(first) = pods.first() else {
         return Vec::new();
     };
     let has = amounts(&first.node["status"]["allocatable"]);
-    let mut used: Amounts = Amounts::new();
+    let mut used: ResourceAmounts = ResourceAmounts::new();
     for one in pods {
         for (name, amount) in requests(one.pod) {
             *used.entry(name).or_default() += amount;
@@ -120,11 +123,11 @@ fn overused(node: &str, pods: &[Placed<'_>]) -> Vec<String> {
         .iter()
         .filter(|(name, amount)| **amount > has.get(*name).copied().unwrap_or(0));
     too_much
-        .map(|(name, _)| format!("{node}: more {name} is used than it has"))
+        .map(|(name, _)| format!("{node}: requests of {name} exceed allocatable"))
         .collect()
 }
 
-fn conflicting_ports(node: &str, pods: &[Placed<'_>]) -> Vec<String> {
+fn conflicting_ports(node: &str, pods: &[PlacedPod<'_>]) -> Vec<String> {
     let mut taken: HashMap<(&str, i64), Vec<(&str, &Value)>> = HashMap::new();
     let mut found = Vec::new();
     for one in pods {
@@ -136,7 +139,7 @@ fn conflicting_ports(node: &str, pods: &[Placed<'_>]) -> Vec<String> {
                 if is_same && !std::ptr::eq(*other, one.pod) {
                     let (other, pod) = (full_name(other), full_name(one.pod));
                     found.push(format!(
-                        "{node}: {other} and {pod} take the same port {port}"
+                        "{node}: {other} and {pod} use the same host port {port}"
                     ));
                 }
             }
@@ -146,7 +149,7 @@ fn conflicting_ports(node: &str, pods: &[Placed<'_>]) -> Vec<String> {
     found
 }
 
-/// Of all containers that run as long as the pod.
+/// Host ports of containers and sidecars: address, protocol, port.
 fn host_ports(pod: &Value) -> Vec<(&str, &str, i64)> {
     let before = list(&pod["spec"]["initContainers"]).iter();
     let sidecars = before.filter(|container| container["restartPolicy"] == "Always");
@@ -163,7 +166,7 @@ fn host_ports(pod: &Value) -> Vec<(&str, &str, i64)> {
     ports
 }
 
-impl std::fmt::Display for Placed<'_> {
+impl std::fmt::Display for PlacedPod<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} on {}", full_name(self.pod), name(self.node))
     }

@@ -1,20 +1,20 @@
-//! Labels, nodes and taints that pods are about.
+//! Label selectors, node affinity and tolerations on JSON.
 
 use serde_json::{Value, json};
 
 use super::{list, text};
 
-/// One that is not there matches nothing; an empty one everything.
+/// A missing selector matches nothing, an empty one everything.
 pub(super) fn matches(selector: &Value, labels: &Value) -> bool {
     let pairs = selector["matchLabels"].as_object();
     let mut pairs = pairs.into_iter().flatten();
     let mut expressions = list(&selector["matchExpressions"]).iter();
     !selector.is_null()
         && pairs.all(|(key, value)| labels[key] == *value)
-        && expressions.all(|expression| meets(expression, labels))
+        && expressions.all(|expression| expression_matches(expression, labels))
 }
 
-fn meets(expression: &Value, labels: &Value) -> bool {
+fn expression_matches(expression: &Value, labels: &Value) -> bool {
     let value = labels[text(&expression["key"])].as_str();
     let values = list(&expression["values"]);
     let is_listed = value.is_some_and(|value| values.iter().any(|listed| listed == value));
@@ -32,7 +32,7 @@ fn meets(expression: &Value, labels: &Value) -> bool {
 }
 
 /// Whether the pod's node selector and required node affinity allow a node.
-pub(super) fn is_wanted(pod: &Value, node: &Value) -> bool {
+pub(super) fn satisfies_node_affinity(pod: &Value, node: &Value) -> bool {
     let spec = &pod["spec"];
     let labels = &node["metadata"]["labels"];
     let pairs = spec["nodeSelector"].as_object();
@@ -50,11 +50,11 @@ fn term_matches(term: &Value, node: &Value) -> bool {
     !(expressions.is_empty() && fields.is_empty())
         && expressions
             .iter()
-            .all(|one| meets(one, &node["metadata"]["labels"]))
-        && fields.iter().all(|one| meets(one, &as_labels))
+            .all(|one| expression_matches(one, &node["metadata"]["labels"]))
+        && fields.iter().all(|one| expression_matches(one, &as_labels))
 }
 
-/// Whether no taint of a node keeps new pods like this one away.
+/// Whether the pod tolerates all `NoSchedule` taints of the node.
 pub(super) fn tolerates_all(pod: &Value, node: &Value) -> bool {
     let taints = list(&node["spec"]["taints"]).iter();
     let mut hard = taints.filter(|taint| taint["effect"] == "NoSchedule");

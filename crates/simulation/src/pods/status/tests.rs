@@ -14,10 +14,10 @@ fn conditions_of(pod: &Value) -> Vec<String> {
         .collect()
 }
 
-const START: Change = Change::Start { restarts: 0 };
+const START: PodTransition = PodTransition::Start { restarts: 0 };
 
 #[test]
-fn the_status_of_a_pod_that_runs() {
+fn status_of_a_running_pod() {
     let running = changed(&pod("Always", &[]), START, 100);
     let status = &running["status"];
     assert_eq!(status["phase"], "Running");
@@ -47,13 +47,13 @@ fn the_status_of_a_pod_that_runs() {
 }
 
 #[test]
-fn the_status_of_a_pod_that_is_not_ready_yet() {
+fn status_of_an_unready_pod() {
     let mut slow = pod("Always", &[("start-after", "5s"), ("ready-after", "5s")]);
     slow["spec"]["initContainers"] = json!([
         {"name": "first", "image": "i"},
         {"name": "sidecar", "image": "i", "restartPolicy": "Always"},
     ]);
-    let accepted = changed(&slow, Change::Accept, 100);
+    let accepted = changed(&slow, PodTransition::Accept, 100);
     assert_eq!(accepted["status"]["phase"], "Pending");
     assert_eq!(accepted["status"].get("podIP"), None);
     let state =
@@ -76,7 +76,7 @@ fn the_status_of_a_pod_that_is_not_ready_yet() {
     assert_eq!(state(&running, init, 0)["terminated"]["exitCode"], 0);
     assert_eq!(state(&running, init, 1)["running"]["startedAt"], said(100));
     assert_eq!(running["status"]["containerStatuses"][0]["ready"], false);
-    let ready = changed(&running, Change::Ready, 110);
+    let ready = changed(&running, PodTransition::Ready, 110);
     let own = &ready["status"]["containerStatuses"][0];
     assert_eq!(
         (&own["ready"], &own["state"]["running"]["startedAt"]),
@@ -85,21 +85,34 @@ fn the_status_of_a_pod_that_is_not_ready_yet() {
     let since = |pod: &Value, number: usize| {
         pod["status"]["conditions"][number]["lastTransitionTime"].clone()
     };
-    assert_eq!(since(&ready, 1), said(105), "it was initialized then");
-    assert_eq!(since(&ready, 2), said(110), "it is ready now");
+    assert_eq!(
+        since(&ready, 1),
+        said(105),
+        "the Initialized condition must keep its transition time"
+    );
+    assert_eq!(
+        since(&ready, 2),
+        said(110),
+        "the Ready condition must have a new transition time"
+    );
 }
 
 #[test]
-fn the_status_of_a_pod_that_ends() {
+fn status_of_a_terminated_pod() {
     let pod = pod("Never", &[("run-for", "5s"), ("exit-code", "3")]);
     let running = changed(&pod, START, 100);
     for (ending, phase, code, reason) in [
-        (Ending::Exit, "Failed", 3, None),
-        (Ending::Stop, "Failed", 3, None),
-        (Ending::Kill, "Failed", 137, None),
-        (Ending::Deadline, "Failed", 137, Some("DeadlineExceeded")),
+        (TerminationCause::Exit, "Failed", 3, None),
+        (TerminationCause::Stop, "Failed", 3, None),
+        (TerminationCause::Kill, "Failed", 137, None),
+        (
+            TerminationCause::Deadline,
+            "Failed",
+            137,
+            Some("DeadlineExceeded"),
+        ),
     ] {
-        let ended = changed(&running, Change::Finish(ending), 105);
+        let ended = changed(&running, PodTransition::Finish(ending), 105);
         let status = &ended["status"];
         assert_eq!(status["phase"], phase);
         assert_eq!(status["reason"].as_str(), reason);
@@ -112,7 +125,7 @@ fn the_status_of_a_pod_that_ends() {
         );
         assert_eq!(conditions_of(&ended)[2], "Ready=False PodFailed");
     }
-    let never_started = changed(&pod, Change::Finish(Ending::Stop), 105);
+    let never_started = changed(&pod, PodTransition::Finish(TerminationCause::Stop), 105);
     let state = &never_started["status"]["containerStatuses"][0]["state"];
     assert_eq!(never_started["status"]["phase"], "Failed");
     assert_eq!(state["terminated"]["reason"], "ContainerStatusUnknown");
@@ -120,11 +133,11 @@ fn the_status_of_a_pod_that_ends() {
 }
 
 #[test]
-fn success_is_said_in_every_place() {
+fn status_of_a_succeeded_pod() {
     let pod = pod("Never", &[("run-for", "5s")]);
     let ended = changed(
         &changed(&pod, START, 100),
-        Change::Finish(Ending::Exit),
+        PodTransition::Finish(TerminationCause::Exit),
         105,
     );
     assert_eq!(ended["status"]["phase"], "Succeeded");
@@ -143,11 +156,11 @@ fn success_is_said_in_every_place() {
 }
 
 #[test]
-fn a_restart_remembers_the_run_before() {
+fn restart_records_the_last_state() {
     let pod = pod("Always", &[("run-for", "5s"), ("exit-code", "2")]);
     let again = changed(
         &changed(&pod, START, 100),
-        Change::Start { restarts: 1 },
+        PodTransition::Start { restarts: 1 },
         105,
     );
     let own = &again["status"]["containerStatuses"][0];
@@ -157,28 +170,28 @@ fn a_restart_remembers_the_run_before() {
         "containerID": "simulated://u/main/0",
     }});
     assert_eq!(own["lastState"], run_before);
-    let waiting = changed(&again, Change::BackOff { restarts: 1 }, 110);
+    let waiting = changed(&again, PodTransition::BackOff { restarts: 1 }, 110);
     let own = &waiting["status"]["containerStatuses"][0];
     assert_eq!(own["state"]["waiting"]["reason"], "CrashLoopBackOff");
     assert_eq!(own["lastState"]["terminated"]["finishedAt"], said(110));
     assert_eq!(waiting["status"]["phase"], "Running");
-    let third = changed(&waiting, Change::Start { restarts: 2 }, 120);
+    let third = changed(&waiting, PodTransition::Start { restarts: 2 }, 120);
     let own = &third["status"]["containerStatuses"][0];
     assert_eq!(own["restartCount"], 2);
     assert_eq!(own["lastState"]["terminated"]["finishedAt"], said(110));
-    let stopped = changed(&waiting, Change::Finish(Ending::Stop), 115);
+    let stopped = changed(&waiting, PodTransition::Finish(TerminationCause::Stop), 115);
     let own = &stopped["status"]["containerStatuses"][0];
     assert_eq!(own["state"]["terminated"]["finishedAt"], said(110));
 }
 
 #[test]
-fn any_count_of_restarts_can_be_gone_on_from() {
+fn extreme_restart_counts_do_not_overflow() {
     let mut odd = changed(&pod("Always", &[]), START, 100);
     for restarts in [i32::MIN, i32::MAX] {
         odd["status"]["containerStatuses"][0]["restartCount"] = json!(restarts);
         odd["status"]["containerStatuses"][0]["lastState"] =
             json!({"terminated": {"exitCode": 1, "startedAt": said(50), "finishedAt": said(60)}});
-        let ready = changed(&odd, Change::Ready, 110);
+        let ready = changed(&odd, PodTransition::Ready, 110);
         let own = &ready["status"]["containerStatuses"][0];
         assert_eq!(own["restartCount"], restarts);
         assert_eq!(own["lastState"]["terminated"]["exitCode"], 1);

@@ -1,23 +1,23 @@
-//! How a segment of the log lies in its file.
+//! File format of a log segment.
 //!
 //! ```text
-//!    0  header            whose file this is, and which revisions it covers
-//!  512  status            whether it is written to, and else where it ends
-//! 1024  status            the other one of the two: the later one counts, so a torn one loses nothing
-//! 1536  frame, frame, …   what was made durable together: header, table of records, records
+//!    0  header            magic, format, and the revisions that the segment covers
+//!  512  status            whether the segment is open, and otherwise where it ends
+//! 1024  status            second copy: the later one counts, so a torn write loses nothing
+//! 1536  frame, frame, …   one durable write each: frame header, table of records, records
 //! ```
 //!
-//! A segment either *grows*, with a frame for each durable write, or was *packed*: written at once from the
-//! records of others that are still needed. Only the last segment grows.
+//! A segment is either *active* (later *sealed*), with one frame per durable write, or *packed*: written at once from
+//! the records of other segments that are still needed. Only the last segment is active.
 //!
-//! Checksums of everything but records are made with a number that the segment drew by lot. Nobody who chooses
-//! the bytes of a value can make them pass for a frame.
+//! All checksums except those of records include a random salt of the segment, so that no value chosen by a client can
+//! be mistaken for a frame.
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::record::Place;
+use super::record::RecordId;
 
-/// What this code writes and reads. Raise it when the layout changes. Format 1 was a file of redb.
+/// The format version that this code reads and writes. Increment it when the layout changes. Format 1 was a redb file.
 pub(in crate::embedded) const FORMAT: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"rhumblog";
@@ -27,48 +27,48 @@ pub(super) const STATUS_OFFSETS: [u64; 2] = [512, 1024];
 pub(super) const STATUS_BYTES: usize = 24;
 pub(super) const FRAMES_OFFSET: u64 = 1536;
 
-/// Frames begin at multiples of this.
+/// Frames start at multiples of this.
 pub(super) const FRAME_ALIGNMENT: u64 = 8;
 
-/// What a segment says of itself. It is written before the file has its name, and never changed.
+/// The header of a segment file. Written before the file gets its name, and never changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct SegmentHeader {
     pub(super) salt: u64,
-    /// The first revision that it covers.
+    /// The first revision that the segment covers.
     pub(super) first: u64,
-    pub(super) packed: Option<Packed>,
+    pub(super) packed: Option<PackedSegmentInfo>,
 }
 
-/// What is known of a packed segment when its header is written, which is last.
+/// The additional header fields of a packed segment; known because its header is written last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Packed {
-    /// The last revision that it covers.
+pub(super) struct PackedSegmentInfo {
+    /// The last revision that the segment covers.
     pub(super) last: u64,
     pub(super) frames: u64,
     pub(super) compacted: u64,
-    /// It holds everything, and is no part of a store.
+    /// The file is a backup: it contains a whole store and is not part of a log.
     pub(super) is_backup: bool,
 }
 
-/// Why something is not the header of a segment that can be read.
+/// Why a segment header cannot be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum BadHeader {
-    Foreign,
-    OtherFormat(u32),
+pub(super) enum SegmentHeaderError {
+    WrongMagic,
+    UnsupportedFormat(u32),
     Damaged,
 }
 
-impl Header {
-    pub(super) fn growing_from(first: u64) -> Self {
-        Header {
-            salt: draw(),
+impl SegmentHeader {
+    pub(super) fn new_active(first: u64) -> Self {
+        SegmentHeader {
+            salt: random_salt(),
             first,
             packed: None,
         }
     }
 
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
-        let packed = self.packed.unwrap_or(Packed {
+        let packed = self.packed.unwrap_or(PackedSegmentInfo {
             last: 0,
             frames: 0,
             compacted: 0,
@@ -85,36 +85,36 @@ impl Header {
         let mut out = [0; HEADER_BYTES];
         out[..8].copy_from_slice(MAGIC);
         out[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-        for (place, number) in out[16..].chunks_exact_mut(8).zip(numbers) {
-            place.copy_from_slice(&number.to_le_bytes());
+        for (chunk, number) in out[16..].chunks_exact_mut(8).zip(numbers) {
+            chunk.copy_from_slice(&number.to_le_bytes());
         }
         let crc = header_crc(&out);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         out
     }
 
-    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, BadHeader> {
+    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<SegmentHeader, SegmentHeaderError> {
         if &bytes[..8] != MAGIC {
-            return Err(BadHeader::Foreign);
+            return Err(SegmentHeaderError::WrongMagic);
         }
-        let mut input = Numbers(&bytes[8..]);
+        let mut input = LittleEndianReader(&bytes[8..]);
         let (format, crc) = (input.u32(), input.u32());
         if crc != header_crc(bytes) {
-            return Err(BadHeader::Damaged);
+            return Err(SegmentHeaderError::Damaged);
         }
         if format != FORMAT {
-            return Err(BadHeader::OtherFormat(format));
+            return Err(SegmentHeaderError::UnsupportedFormat(format));
         }
         let (salt, first) = (input.u64(), input.u64());
         let (last, frames, compacted) = (input.u64(), input.u64(), input.u64());
         let kind = input.u64();
-        let packed = Packed {
+        let packed = PackedSegmentInfo {
             last,
             frames,
             compacted,
             is_backup: kind == 2,
         };
-        Ok(Header {
+        Ok(SegmentHeader {
             salt,
             first,
             packed: (kind != 0).then_some(packed),
@@ -129,29 +129,29 @@ fn header_crc(header: &[u8; HEADER_BYTES]) -> u32 {
     hasher.finalize()
 }
 
-/// A number that nobody can guess.
-pub(super) fn draw() -> u64 {
+/// An unpredictable salt for checksums.
+pub(super) fn random_salt() -> u64 {
     RandomState::new().hash_one(FORMAT)
 }
 
-/// What is known of the end of a segment that grows or grew.
+/// The recorded end of an active or sealed segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
-    /// It is written to, or was when the process ended: what lies behind the last whole frame was not
+pub(super) enum SegmentStatus {
+    /// The segment is being written, or was when the process ended: anything after the last complete frame was not
     /// acknowledged.
     Open,
-    /// Nothing is missing if the frames end here.
+    /// The store was closed cleanly; the frames end here.
     Closed { end: u64 },
-    /// It ends here, and another segment follows.
+    /// The frames end here, and another segment follows.
     Continued { end: u64 },
 }
 
-impl Status {
+impl SegmentStatus {
     pub(super) fn encode(self, number: u64, salt: u64) -> [u8; STATUS_BYTES] {
         let (kind, end) = match self {
-            Status::Open => (1u32, 0),
-            Status::Closed { end } => (2, end),
-            Status::Continued { end } => (3, end),
+            SegmentStatus::Open => (1u32, 0),
+            SegmentStatus::Closed { end } => (2, end),
+            SegmentStatus::Continued { end } => (3, end),
         };
         let mut out = [0; STATUS_BYTES];
         out[4..8].copy_from_slice(&kind.to_le_bytes());
@@ -162,83 +162,88 @@ impl Status {
         out
     }
 
-    /// The status, and which one it is.
-    pub(super) fn decode(bytes: &[u8; STATUS_BYTES], salt: u64) -> Option<(u64, Status)> {
-        let mut input = Numbers(bytes);
+    /// Returns the sequence number of the status, and the status.
+    pub(super) fn decode(bytes: &[u8; STATUS_BYTES], salt: u64) -> Option<(u64, SegmentStatus)> {
+        let mut input = LittleEndianReader(bytes);
         if input.u32() != salted_crc(salt, &[&bytes[4..]]) {
             return None;
         }
         let (kind, number, end) = (input.u32(), input.u64(), input.u64());
         let status = match kind {
-            1 => Status::Open,
-            2 => Status::Closed { end },
-            3 => Status::Continued { end },
+            1 => SegmentStatus::Open,
+            2 => SegmentStatus::Closed { end },
+            3 => SegmentStatus::Continued { end },
             _ => return None,
         };
         Some((number, status))
     }
 }
 
-pub(super) const FRAME_BYTES: usize = 56;
+pub(super) const FRAME_HEADER_BYTES: usize = 56;
 pub(super) const TABLE_ROW_BYTES: usize = 16;
 const FRAME_MAGIC: [u8; 4] = *b"rhfr";
 
-/// The fixed part of a frame. It has a checksum of its own: a start may have to look for it at many places, and must not
-/// believe lengths that are none.
+/// The fixed-size header of a frame. It has its own checksum, because recovery searches for frame headers at many
+/// offsets and must not trust lengths that are not real.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Frame {
-    /// Frames of a segment are numbered from zero.
+pub(super) struct FrameHeader {
+    /// The index of the frame in its segment, from zero.
     pub(super) number: u32,
     pub(super) records: u32,
-    /// How long all records are together.
-    pub(super) bytes: u32,
-    /// The checksum of all records. After a crash it tells whether the last frame is whole.
-    pub(super) crc: u32,
-    /// Where the store was before, and where it is now.
-    pub(super) before: u64,
+    /// The total length of all records.
+    pub(super) record_bytes: u32,
+    /// The checksum of all records. After a crash it shows whether the last frame is complete.
+    pub(super) records_crc: u32,
+    /// The revision of the store before and after this frame.
+    pub(super) previous_revision: u64,
     pub(super) revision: u64,
-    /// Where the history begins.
+    /// The compaction revision.
     pub(super) compacted: u64,
     /// The checksum of the table.
     pub(super) table_crc: u32,
 }
 
-impl Frame {
-    pub(super) fn encode(&self, salt: u64) -> [u8; FRAME_BYTES] {
-        let mut out = [0; FRAME_BYTES];
+impl FrameHeader {
+    pub(super) fn encode(&self, salt: u64) -> [u8; FRAME_HEADER_BYTES] {
+        let mut out = [0; FRAME_HEADER_BYTES];
         out[..4].copy_from_slice(&FRAME_MAGIC);
-        let small = [self.number, self.records, self.bytes, self.crc];
-        for (place, number) in out[8..24].chunks_exact_mut(4).zip(small) {
-            place.copy_from_slice(&number.to_le_bytes());
+        let small = [
+            self.number,
+            self.records,
+            self.record_bytes,
+            self.records_crc,
+        ];
+        for (chunk, number) in out[8..24].chunks_exact_mut(4).zip(small) {
+            chunk.copy_from_slice(&number.to_le_bytes());
         }
         let large = [
-            self.before,
+            self.previous_revision,
             self.revision,
             self.compacted,
             u64::from(self.table_crc),
         ];
-        for (place, number) in out[24..].chunks_exact_mut(8).zip(large) {
-            place.copy_from_slice(&number.to_le_bytes());
+        for (chunk, number) in out[24..].chunks_exact_mut(8).zip(large) {
+            chunk.copy_from_slice(&number.to_le_bytes());
         }
         let crc = salted_crc(salt, &[&out[8..]]);
         out[4..8].copy_from_slice(&crc.to_le_bytes());
         out
     }
 
-    pub(super) fn decode(bytes: &[u8; FRAME_BYTES], salt: u64) -> Option<Frame> {
+    pub(super) fn decode(bytes: &[u8; FRAME_HEADER_BYTES], salt: u64) -> Option<FrameHeader> {
         if bytes[..4] != FRAME_MAGIC {
             return None;
         }
-        let mut input = Numbers(&bytes[4..]);
+        let mut input = LittleEndianReader(&bytes[4..]);
         if input.u32() != salted_crc(salt, &[&bytes[8..]]) {
             return None;
         }
-        Some(Frame {
+        Some(FrameHeader {
             number: input.u32(),
             records: input.u32(),
-            bytes: input.u32(),
-            crc: input.u32(),
-            before: input.u64(),
+            record_bytes: input.u32(),
+            records_crc: input.u32(),
+            previous_revision: input.u64(),
             revision: input.u64(),
             compacted: input.u64(),
             table_crc: input.u32(),
@@ -249,34 +254,34 @@ impl Frame {
         self.records as usize * TABLE_ROW_BYTES
     }
 
-    /// How long the frame is, up to where the next one begins.
+    /// The length of the frame including its padding.
     pub(super) fn total_bytes(&self) -> u64 {
-        let exact = (FRAME_BYTES + self.table_bytes()) as u64 + u64::from(self.bytes);
+        let exact = (FRAME_HEADER_BYTES + self.table_bytes()) as u64 + u64::from(self.record_bytes);
         exact.next_multiple_of(FRAME_ALIGNMENT)
     }
 }
 
-/// What the table of a frame says of a record.
+/// One row of the record table of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TableRow {
-    pub(super) place: Place,
+pub(super) struct FrameTableRow {
+    pub(super) record_id: RecordId,
     pub(super) bytes: u32,
 }
 
-impl TableRow {
+impl FrameTableRow {
     pub(super) fn encode(&self) -> [u8; TABLE_ROW_BYTES] {
         let mut out = [0; TABLE_ROW_BYTES];
-        out[..8].copy_from_slice(&self.place.revision.to_le_bytes());
-        out[8..12].copy_from_slice(&self.place.position.to_le_bytes());
+        out[..8].copy_from_slice(&self.record_id.revision.to_le_bytes());
+        out[8..12].copy_from_slice(&self.record_id.position.to_le_bytes());
         out[12..].copy_from_slice(&self.bytes.to_le_bytes());
         out
     }
 
-    pub(super) fn all(table: &[u8]) -> impl Iterator<Item = TableRow> {
+    pub(super) fn decode_all(table: &[u8]) -> impl Iterator<Item = FrameTableRow> {
         table.chunks_exact(TABLE_ROW_BYTES).map(|row| {
-            let mut input = Numbers(row);
-            TableRow {
-                place: Place {
+            let mut input = LittleEndianReader(row);
+            FrameTableRow {
+                record_id: RecordId {
                     revision: input.u64(),
                     position: input.u32(),
                 },
@@ -295,10 +300,10 @@ pub(super) fn salted_crc(salt: u64, parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// Reads numbers one after the other; what is not there reads as zero.
-struct Numbers<'a>(&'a [u8]);
+/// Reads consecutive little-endian integers; bytes beyond the end read as zero.
+struct LittleEndianReader<'a>(&'a [u8]);
 
-impl Numbers<'_> {
+impl LittleEndianReader<'_> {
     fn u32(&mut self) -> u32 {
         let number = self.0.first_chunk().copied().map_or(0, u32::from_le_bytes);
         self.0 = self.0.get(4..).unwrap_or_default();
@@ -325,29 +330,32 @@ mod tests {
     }
 
     #[test]
-    fn headers_come_back_or_are_noticed() {
-        let packed = Packed {
+    fn headers_round_trip_and_damage_is_detected() {
+        let packed = PackedSegmentInfo {
             last: 9,
             frames: 3,
             compacted: 4,
             is_backup: false,
         };
-        let backup = Packed {
+        let backup = PackedSegmentInfo {
             is_backup: true,
             ..packed
         };
         for packed in [None, Some(packed), Some(backup)] {
-            let header = Header {
-                salt: draw(),
+            let header = SegmentHeader {
+                salt: random_salt(),
                 first: 7,
                 packed,
             };
             let bytes = header.encode();
-            assert_eq!(Header::decode(&bytes), Ok(header));
+            assert_eq!(SegmentHeader::decode(&bytes), Ok(header));
             for damaged in flipped(bytes) {
-                let read = Header::decode(&damaged);
+                let read = SegmentHeader::decode(&damaged);
                 assert!(
-                    matches!(read, Err(BadHeader::Foreign | BadHeader::Damaged)),
+                    matches!(
+                        read,
+                        Err(SegmentHeaderError::WrongMagic | SegmentHeaderError::Damaged)
+                    ),
                     "{read:?}"
                 );
             }
@@ -355,55 +363,58 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_another_format_says_so() {
-        let mut bytes = Header::growing_from(1).encode();
+    fn a_header_of_another_format_is_reported() {
+        let mut bytes = SegmentHeader::new_active(1).encode();
         bytes[8] = 3;
         let crc = header_crc(&bytes);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(Header::decode(&bytes), Err(BadHeader::OtherFormat(3)));
+        assert_eq!(
+            SegmentHeader::decode(&bytes),
+            Err(SegmentHeaderError::UnsupportedFormat(3))
+        );
     }
 
     #[test]
-    fn a_status_comes_back_or_is_noticed() {
+    fn a_status_round_trips_and_damage_is_detected() {
         for status in [
-            Status::Open,
-            Status::Closed { end: 7 },
-            Status::Continued { end: 9 },
+            SegmentStatus::Open,
+            SegmentStatus::Closed { end: 7 },
+            SegmentStatus::Continued { end: 9 },
         ] {
             let bytes = status.encode(3, 5);
-            assert_eq!(Status::decode(&bytes, 5), Some((3, status)));
-            assert_eq!(Status::decode(&bytes, 6), None);
+            assert_eq!(SegmentStatus::decode(&bytes, 5), Some((3, status)));
+            assert_eq!(SegmentStatus::decode(&bytes, 6), None);
             for damaged in flipped(bytes) {
-                assert_eq!(Status::decode(&damaged, 5), None);
+                assert_eq!(SegmentStatus::decode(&damaged, 5), None);
             }
         }
     }
 
     #[test]
-    fn a_frame_comes_back_or_is_noticed() {
-        let row = TableRow {
-            place: Place {
+    fn a_frame_round_trips_and_damage_is_detected() {
+        let row = FrameTableRow {
+            record_id: RecordId {
                 revision: 3,
                 position: 1,
             },
             bytes: 77,
         };
         let table = row.encode();
-        assert_eq!(TableRow::all(&table).collect::<Vec<_>>(), [row]);
-        let frame = Frame {
+        assert_eq!(FrameTableRow::decode_all(&table).collect::<Vec<_>>(), [row]);
+        let frame = FrameHeader {
             number: 1,
             records: 1,
-            bytes: 77,
-            crc: 5,
-            before: 2,
+            record_bytes: 77,
+            records_crc: 5,
+            previous_revision: 2,
             revision: 3,
             compacted: 1,
             table_crc: 6,
         };
         let bytes = frame.encode(8);
-        assert_eq!(Frame::decode(&bytes, 8), Some(frame));
-        assert_eq!(Frame::decode(&bytes, 9), None);
+        assert_eq!(FrameHeader::decode(&bytes, 8), Some(frame));
+        assert_eq!(FrameHeader::decode(&bytes, 9), None);
         assert_eq!(frame.total_bytes(), (56 + 16 + 77u64).next_multiple_of(8));
-        assert!(flipped(bytes).all(|damaged| Frame::decode(&damaged, 8).is_none()));
+        assert!(flipped(bytes).all(|damaged| FrameHeader::decode(&damaged, 8).is_none()));
     }
 }

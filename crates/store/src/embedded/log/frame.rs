@@ -1,48 +1,49 @@
-//! A frame in the making.
+//! Encoding of frames: the records of one durable write.
 
-use super::format::{FRAME_BYTES, Frame, TableRow, salted_crc};
-use super::record::{Place, Record};
-use super::segment::Row;
+use super::format::{FRAME_HEADER_BYTES, FrameHeader, FrameTableRow, salted_crc};
+use super::record::{LogRecord, RecordId};
+use super::segment::RecordLocation;
 
-/// Where the store is before and after a frame, and which frame of its segment it is.
+/// The index of a frame in its segment, and the revisions before and after it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Position {
+pub(super) struct FramePosition {
     pub(super) number: u32,
-    pub(super) before: u64,
+    pub(super) previous_revision: u64,
     pub(super) revision: u64,
     pub(super) compacted: u64,
 }
 
-/// Records that will be written together.
+/// Collects encoded records and builds the frame from them.
 #[derive(Debug, Default)]
 pub(in crate::embedded) struct FrameBuilder {
     table: Vec<u8>,
     records: Vec<u8>,
-    /// With offsets that count from the first record.
-    rows: Vec<Row>,
+    /// Offsets are relative to the first record.
+    rows: Vec<RecordLocation>,
 }
 
 impl FrameBuilder {
-    pub(in crate::embedded) fn add(&mut self, place: Place, record: &Record<'_>) {
+    pub(in crate::embedded) fn add(&mut self, record_id: RecordId, record: &LogRecord<'_>) {
         let (offset, bytes) = (self.records.len(), record.encoded_len());
         self.records.resize(offset + bytes, 0);
-        record.encode(place, &mut self.records[offset..]);
-        self.note(place, offset, bytes);
+        record.encode(record_id, &mut self.records[offset..]);
+        self.add_row(record_id, offset, bytes);
     }
 
-    /// Adds a record as it was read from another frame.
-    pub(super) fn add_encoded(&mut self, place: Place, record: &[u8]) {
+    /// Adds a record that was already encoded in another frame.
+    pub(super) fn add_encoded(&mut self, record_id: RecordId, record: &[u8]) {
         let offset = self.records.len();
         self.records.extend_from_slice(record);
-        self.note(place, offset, record.len());
+        self.add_row(record_id, offset, record.len());
     }
 
-    fn note(&mut self, place: Place, offset: usize, bytes: usize) {
-        // A record is at most a value of `VALUE_BYTES_MAX` and two heads.
+    fn add_row(&mut self, record_id: RecordId, offset: usize, bytes: usize) {
+        // Cannot overflow: a record is at most a value of `VALUE_BYTES_MAX` and two headers.
         let bytes = bytes as u32;
         self.table
-            .extend_from_slice(&TableRow { place, bytes }.encode());
-        self.rows.push(Row::new(place, offset as u64, bytes));
+            .extend_from_slice(&FrameTableRow { record_id, bytes }.encode());
+        self.rows
+            .push(RecordLocation::new(record_id, offset as u64, bytes));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -53,7 +54,7 @@ impl FrameBuilder {
         self.records.len()
     }
 
-    /// Makes room for the next frame, and gives large buffers back.
+    /// Clears the builder for the next frame, and shrinks large buffers.
     pub(in crate::embedded) fn clear(&mut self) {
         const KEPT_BYTES: usize = 1 << 20;
         self.table.clear();
@@ -61,17 +62,18 @@ impl FrameBuilder {
         self.rows.clear();
         self.table.shrink_to(KEPT_BYTES);
         self.records.shrink_to(KEPT_BYTES);
-        self.rows.shrink_to(KEPT_BYTES / size_of::<Row>());
+        self.rows
+            .shrink_to(KEPT_BYTES / size_of::<RecordLocation>());
     }
 
     /// Writes the whole frame into `out`.
-    pub(super) fn build(&self, salt: u64, position: Position, out: &mut Vec<u8>) {
-        let frame = Frame {
+    pub(super) fn build(&self, salt: u64, position: FramePosition, out: &mut Vec<u8>) {
+        let frame = FrameHeader {
             number: position.number,
             records: self.rows.len() as u32,
-            bytes: self.records.len() as u32,
-            crc: salted_crc(salt, &[&self.records]),
-            before: position.before,
+            record_bytes: self.records.len() as u32,
+            records_crc: salted_crc(salt, &[&self.records]),
+            previous_revision: position.previous_revision,
             revision: position.revision,
             compacted: position.compacted,
             table_crc: salted_crc(salt, &[&self.table]),
@@ -85,9 +87,9 @@ impl FrameBuilder {
         out.resize(total, 0);
     }
 
-    /// Where the records are, once the frame lies at this offset.
-    pub(super) fn rows_at(&self, offset: u64) -> impl Iterator<Item = Row> {
-        let records = offset + (FRAME_BYTES + self.table.len()) as u64;
-        self.rows.iter().map(move |row| row.moved_by(records))
+    /// The locations of the records if the frame is written at this offset.
+    pub(super) fn locations_at(&self, offset: u64) -> impl Iterator<Item = RecordLocation> {
+        let records = offset + (FRAME_HEADER_BYTES + self.table.len()) as u64;
+        self.rows.iter().map(move |row| row.shifted_by(records))
     }
 }

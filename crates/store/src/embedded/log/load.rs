@@ -1,133 +1,139 @@
-//! Reads a whole log, or a backup, into memory: which segments there are, and what they hold.
+//! Recovery: reads all segments of a log, or a backup, and rebuilds the key index. Entry points: [`load`],
+//! [`load_backup`].
 
 use std::io;
 use std::sync::Arc;
 
-use super::Log;
-use super::format::{BadHeader, HEADER_BYTES, Header, Status};
-use super::record::{Head, Place};
-use super::scan::{Scanned, scan};
-use super::segment::Segment;
-use super::tail::{self, Reached, Tail};
+use super::SegmentedLog;
+use super::appender::{self, LogAppender, RevisionBounds};
+use super::format::{HEADER_BYTES, SegmentHeader, SegmentHeaderError, SegmentStatus};
+use super::record::{RecordHeader, RecordId};
+use super::scan::{ScannedSegment, scan};
+use super::segment::LogSegment;
 use crate::embedded::disk::{Disk, DiskFile};
-use crate::embedded::index::{Index, Version};
+use crate::embedded::index::{KeyIndex, KeyVersion};
 
-/// The revision of a store that nobody has written to, as in etcd.
+/// The revision of an empty store, as in etcd.
 pub(in crate::embedded) const FIRST_REVISION: u64 = 1;
 
-/// How the files of a log are called; those in the making have another ending.
-const ENDING: &str = ".log";
-const UNFINISHED: &str = ".new";
+/// File name extensions of complete and of unfinished segments.
+const SEGMENT_EXTENSION: &str = ".log";
+const UNFINISHED_EXTENSION: &str = ".new";
 
 pub(in crate::embedded) fn is_segment(name: &str) -> bool {
-    name.ends_with(ENDING)
+    name.ends_with(SEGMENT_EXTENSION)
 }
 
 pub(in crate::embedded) fn segment_name(first: u64) -> String {
-    format!("{first:020}{ENDING}")
+    format!("{first:020}{SEGMENT_EXTENSION}")
 }
 
 pub(in crate::embedded) fn unfinished_name(first: u64) -> String {
-    format!("{first:020}{UNFINISHED}")
+    format!("{first:020}{UNFINISHED_EXTENSION}")
 }
 
-/// Why a file of a log cannot be used.
+/// A file of the log that cannot be loaded, and why.
 #[derive(Debug)]
-pub(in crate::embedded) struct Unreadable {
+pub(in crate::embedded) struct LogLoadError {
     pub(in crate::embedded) file: String,
-    pub(in crate::embedded) why: Why,
+    pub(in crate::embedded) kind: LogLoadErrorKind,
 }
 
 #[derive(Debug)]
-pub(in crate::embedded) enum Why {
+pub(in crate::embedded) enum LogLoadErrorKind {
     Io(io::Error),
-    Foreign,
-    OtherFormat(u32),
+    NotALog,
+    UnsupportedFormat(u32),
     Damaged(String),
 }
 
-impl Why {
+impl LogLoadErrorKind {
     pub(super) fn damaged(reason: impl Into<String>) -> Self {
-        Why::Damaged(reason.into())
+        LogLoadErrorKind::Damaged(reason.into())
     }
 
-    fn of(self, file: &str) -> Unreadable {
-        Unreadable {
+    fn in_file(self, file: &str) -> LogLoadError {
+        LogLoadError {
             file: file.to_owned(),
-            why: self,
+            kind: self,
         }
     }
 }
 
-impl From<io::Error> for Why {
+impl From<io::Error> for LogLoadErrorKind {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => Why::damaged("the file is cut off"),
-            _ => Why::Io(error),
+            io::ErrorKind::UnexpectedEof => LogLoadErrorKind::damaged("the file is truncated"),
+            _ => LogLoadErrorKind::Io(error),
         }
     }
 }
 
-/// A log that has been read, and not changed.
+/// A log that was read but not modified yet.
 #[derive(Debug)]
-pub(in crate::embedded) struct Loaded {
-    pub(in crate::embedded) log: Log,
-    pub(in crate::embedded) index: Index,
-    /// Files that a crash has left, and that hold nothing.
+pub(in crate::embedded) struct LoadedLog {
+    pub(in crate::embedded) log: SegmentedLog,
+    pub(in crate::embedded) index: KeyIndex,
+    /// Files left by a crash that contain nothing of value: unfinished or already packed segments.
     leftovers: Vec<String>,
-    /// What the last segment was found to hold.
-    last: Ending,
-    /// The one before it, if a crash kept it from saying that another follows.
-    unmarked: Option<Ending>,
+    /// The end of the last segment.
+    last_segment: ScannedSegmentEnd,
+    /// The end of the segment before it, if a crash prevented marking it as continued.
+    unmarked_segment: Option<ScannedSegmentEnd>,
 }
 
-/// How a segment that grew was found to end.
+/// The scanned end of an active or sealed segment, with its salt.
 #[derive(Debug)]
-pub(super) struct Ending {
-    pub(super) scanned: Scanned,
+pub(super) struct ScannedSegmentEnd {
+    pub(super) scanned: ScannedSegment,
     pub(super) salt: u64,
 }
 
-/// Reads the log that lies on a disk.
-pub(in crate::embedded) fn load(disk: Box<dyn Disk>) -> Result<Loaded, Unreadable> {
-    let names = disk.names().map_err(|error| Why::from(error).of(""))?;
+/// Reads the log on a disk.
+pub(in crate::embedded) fn load(disk: Box<dyn Disk>) -> Result<LoadedLog, LogLoadError> {
+    let names = disk
+        .names()
+        .map_err(|error| LogLoadErrorKind::from(error).in_file(""))?;
     let (mut names, mut leftovers) = (names, Vec::new());
-    leftovers.extend(names.extract_if(.., |name| name.ends_with(UNFINISHED)));
+    leftovers.extend(names.extract_if(.., |name| name.ends_with(UNFINISHED_EXTENSION)));
     names.retain(|name| is_segment(name));
     names.sort_unstable();
-    let mut reading = Reading::new();
+    let mut reading = LogLoader::new();
     let (mut last, mut before_last) = (None, None);
-    for name in names {
+    for required_name in names {
         let file = disk
-            .open(&name)
-            .map_err(|error| Why::from(error).of(&name))?;
-        let header = read_header(file.as_ref()).map_err(|why| why.of(&name))?;
+            .open(&required_name)
+            .map_err(|error| LogLoadErrorKind::from(error).in_file(&required_name))?;
+        let header = read_header(file.as_ref()).map_err(|kind| kind.in_file(&required_name))?;
         if header.packed.is_some_and(|packed| packed.is_backup) {
-            return Err(Why::damaged("it is a backup, and no part of a store").of(&name));
+            return Err(LogLoadErrorKind::damaged(
+                "the file is a backup, not a segment of a store",
+            )
+            .in_file(&required_name));
         }
         if header.first <= reading.packed_up_to {
-            leftovers.push(name);
+            leftovers.push(required_name);
             continue;
         }
-        let scanned = reading.take_in(&name, file, &header);
-        let scanned = scanned.map_err(|why| why.of(&name))?;
-        before_last = last.replace((scanned, header, name));
+        let scanned = reading.load_segment(&required_name, file, &header);
+        let scanned = scanned.map_err(|kind| kind.in_file(&required_name))?;
+        before_last = last.replace((scanned, header, required_name));
     }
-    let missing = || Why::damaged("the segment that follows is missing");
-    let (last, header, name) = last.ok_or_else(|| missing().of(&segment_name(2)))?;
-    if header.packed.is_some() || matches!(last.status, Status::Continued { .. }) {
-        return Err(missing().of(&name));
+    let missing = || LogLoadErrorKind::damaged("the next segment is missing");
+    let (last, header, name) = last.ok_or_else(|| missing().in_file(&segment_name(2)))?;
+    if header.packed.is_some() || matches!(last.status, SegmentStatus::Continued { .. }) {
+        return Err(missing().in_file(&name));
     }
     let unmarked = before_last.filter(|(scanned, header, _)| {
-        header.packed.is_none() && !matches!(scanned.status, Status::Continued { .. })
+        header.packed.is_none() && !matches!(scanned.status, SegmentStatus::Continued { .. })
     });
-    let ending = |scanned, header: Header| Ending {
+    let ending = |scanned, header: SegmentHeader| ScannedSegmentEnd {
         scanned,
         salt: header.salt,
     };
     let mut loaded = reading.finish(disk, ending(last, header));
     loaded.leftovers = leftovers;
-    loaded.unmarked = unmarked.map(|(scanned, header, _)| ending(scanned, header));
+    loaded.unmarked_segment = unmarked.map(|(scanned, header, _)| ending(scanned, header));
     Ok(loaded)
 }
 
@@ -136,51 +142,55 @@ pub(in crate::embedded) fn load_backup(
     disk: Box<dyn Disk>,
     name: &str,
     file: Box<dyn DiskFile>,
-) -> Result<Loaded, Unreadable> {
+) -> Result<LoadedLog, LogLoadError> {
     let read = || {
         let header = read_header(file.as_ref())?;
         if !header.packed.is_some_and(|packed| packed.is_backup) {
-            return Err(Why::damaged("it is a part of a store, not a backup"));
+            return Err(LogLoadErrorKind::damaged(
+                "the file is a segment of a store, not a backup",
+            ));
         }
-        let mut reading = Reading::new();
-        let scanned = reading.take_in(name, file, &header)?;
+        let mut reading = LogLoader::new();
+        let scanned = reading.load_segment(name, file, &header)?;
         let salt = header.salt;
-        Ok((reading, Ending { scanned, salt }))
+        Ok((reading, ScannedSegmentEnd { scanned, salt }))
     };
-    let (reading, last) = read().map_err(|why: Why| why.of(name))?;
+    let (reading, last) = read().map_err(|kind: LogLoadErrorKind| kind.in_file(name))?;
     Ok(reading.finish(disk, last))
 }
 
-fn read_header(file: &dyn DiskFile) -> Result<Header, Why> {
+fn read_header(file: &dyn DiskFile) -> Result<SegmentHeader, LogLoadErrorKind> {
     let size = file.size()?;
     if size == 0 {
-        return Err(Why::damaged("the file is empty"));
+        return Err(LogLoadErrorKind::damaged("the file is empty"));
     }
     let mut bytes = [0; HEADER_BYTES];
     let there = HEADER_BYTES.min(size as usize);
     file.read(0, &mut bytes[..there])?;
-    let header = Header::decode(&bytes);
+    let header = SegmentHeader::decode(&bytes);
     header.map_err(|bad| match bad {
-        BadHeader::Foreign => Why::Foreign,
-        BadHeader::OtherFormat(format) => Why::OtherFormat(format),
-        BadHeader::Damaged => Why::damaged("the checksum of its header does not match"),
+        SegmentHeaderError::WrongMagic => LogLoadErrorKind::NotALog,
+        SegmentHeaderError::UnsupportedFormat(format) => {
+            LogLoadErrorKind::UnsupportedFormat(format)
+        }
+        SegmentHeaderError::Damaged => LogLoadErrorKind::damaged("checksum mismatch in the header"),
     })
 }
 
-/// Segments that have been read so far.
-struct Reading {
-    index: Index,
-    segments: Vec<Arc<Segment>>,
+/// The state of loading: segments read so far and the index built from them.
+struct LogLoader {
+    index: KeyIndex,
+    segments: Vec<Arc<LogSegment>>,
     revision: u64,
     compacted: u64,
-    /// Segments that begin before this have been packed with others: a crash kept them from being removed.
+    /// Segments that start at or before this revision are contained in a packed one; a crash prevented their removal.
     packed_up_to: u64,
 }
 
-impl Reading {
+impl LogLoader {
     fn new() -> Self {
-        Reading {
-            index: Index::new(),
+        LogLoader {
+            index: KeyIndex::new(),
             segments: Vec::new(),
             revision: FIRST_REVISION,
             compacted: 0,
@@ -188,74 +198,82 @@ impl Reading {
         }
     }
 
-    fn take_in(
+    fn load_segment(
         &mut self,
         name: &str,
         file: Box<dyn DiskFile>,
-        header: &Header,
-    ) -> Result<Scanned, Why> {
+        header: &SegmentHeader,
+    ) -> Result<ScannedSegment, LogLoadErrorKind> {
         if header.first != self.revision + 1 {
             let (before, first) = (self.revision, header.first);
-            return Err(Why::damaged(format!(
-                "it begins with revision {first}, but what comes before it ends with {before}"
+            return Err(LogLoadErrorKind::damaged(format!(
+                "the segment starts at revision {first}, but the previous one ends at {before}"
             )));
         }
         let mut dead = Vec::new();
-        let mut scanned = scan(file.as_ref(), header, |place: Place, head: &Head<'_>| {
-            let created = head.created;
-            dead.extend(self.index.add(&head.key.into(), Version { place, created }));
-        })?;
+        let mut scanned = scan(
+            file.as_ref(),
+            header,
+            |record_id: RecordId, head: &RecordHeader<'_>| {
+                let created = head.created;
+                dead.extend(
+                    self.index
+                        .add(&head.key.into(), KeyVersion { record_id, created }),
+                );
+            },
+        )?;
         self.revision = scanned.revision;
         self.packed_up_to = header
             .packed
             .map_or(self.packed_up_to, |packed| packed.last);
         self.compacted = self.compacted.max(scanned.compacted);
-        let rows = std::mem::take(&mut scanned.rows);
-        let segment = Segment::new(name.to_owned(), header.first, file, rows);
+        let rows = std::mem::take(&mut scanned.records);
+        let segment = LogSegment::new(name.to_owned(), header.first, file, rows);
         self.segments.push(Arc::new(segment));
-        dead.into_iter().for_each(|place| self.note_dead(place));
+        dead.into_iter()
+            .for_each(|record_id| self.mark_dead(record_id));
         Ok(scanned)
     }
 
-    fn note_dead(&self, place: Place) {
-        if let Some(segment) = super::segment_of(&self.segments, place) {
-            segment.note_dead(place);
+    fn mark_dead(&self, record_id: RecordId) {
+        if let Some(segment) = super::segment_of(&self.segments, record_id) {
+            segment.mark_dead(record_id);
         }
     }
 
-    fn finish(mut self, disk: Box<dyn Disk>, last: Ending) -> Loaded {
-        self.index.reached(self.revision, self.compacted);
-        for place in self.index.forget(usize::MAX) {
-            self.note_dead(place);
+    fn finish(mut self, disk: Box<dyn Disk>, last: ScannedSegmentEnd) -> LoadedLog {
+        self.index.advance_revisions(self.revision, self.compacted);
+        for record_id in self.index.prune(usize::MAX) {
+            self.mark_dead(record_id);
         }
-        Loaded {
-            log: Log::new(disk, self.segments),
+        LoadedLog {
+            log: SegmentedLog::new(disk, self.segments),
             index: self.index,
             leftovers: Vec::new(),
-            last,
-            unmarked: None,
+            last_segment: last,
+            unmarked_segment: None,
         }
     }
 }
 
-impl Loaded {
-    /// Makes the log ready to be written to: cuts off what no writer was told of, and removes what holds nothing.
-    pub(in crate::embedded) fn writable(
+impl LoadedLog {
+    /// Prepares the log for writing: truncates unacknowledged data and removes leftover files.
+    pub(in crate::embedded) fn into_writable(
         self,
         segment_bytes: u64,
-    ) -> io::Result<(Arc<Log>, Index, Tail)> {
+    ) -> io::Result<(Arc<SegmentedLog>, KeyIndex, LogAppender)> {
         for name in &self.leftovers {
             self.log.disk().remove(name)?;
         }
         let log = Arc::new(self.log);
-        let reached = Reached {
+        let reached = RevisionBounds {
             revision: self.index.revision().get(),
             compacted: self.index.compacted().get(),
         };
-        if let Some(unmarked) = &self.unmarked {
-            tail::mark_continued(&log, unmarked);
+        if let Some(unmarked) = &self.unmarked_segment {
+            appender::mark_continued(&log, unmarked);
         }
-        let tail = Tail::resume(&log, &self.last, reached, segment_bytes)?;
+        let tail = LogAppender::resume(&log, &self.last_segment, reached, segment_bytes)?;
         Ok((log, self.index, tail))
     }
 }

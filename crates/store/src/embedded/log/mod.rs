@@ -1,56 +1,61 @@
-//! The log on disk: every change, in the order of revisions, in a few files.
+//! The segmented log on disk: every change, in revision order.
 //!
 //! ```text
-//! 00000000000000000002.log   revisions 2 to 7041, packed: only what is still needed
-//! 00000000000000007042.log   revisions 7042 to 11873, as they were written
-//! 00000000000000011874.log   from 11874 on: the one that grows ([`tail`])
+//! 00000000000000000002.log   revisions 2 to 7041, packed: only records that are still needed
+//! 00000000000000007042.log   revisions 7042 to 11873, sealed: as they were written
+//! 00000000000000011874.log   from 11874 on: the active segment ([`appender`])
 //! ```
 //!
-//! Segments follow each other without a gap. A new one is begun when the last one is large enough. What a
-//! segment holds is never changed; when too much of it is no longer needed, a packed copy takes its place, or
-//! that of several ([`pack`]). Whoever reads keeps the files that were there when the read began.
+//! Segments follow each other without a gap. When the active segment is large enough, it is sealed and a new one is
+//! started. Written records are never modified; when too many records of a segment are dead, a packed copy replaces it,
+//! possibly together with its neighbours ([`packed_segment`]). Readers keep the segment list of their start.
 
+mod appender;
 mod format;
 mod frame;
 mod load;
-mod pack;
+mod packed_segment;
 mod record;
 mod scan;
 mod segment;
-mod tail;
 
+use parking_lot::RwLock;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
+pub(super) use appender::{LogAppender, RevisionBounds, create_active_segment};
 pub(super) use format::FORMAT;
 pub(super) use frame::FrameBuilder;
 pub(super) use load::{
-    FIRST_REVISION, Loaded, Unreadable, Why, is_segment, load, load_backup, segment_name,
+    FIRST_REVISION, LoadedLog, LogLoadError, LogLoadErrorKind, is_segment, load, load_backup,
+    segment_name,
 };
-pub(super) use pack::PackWriter;
-pub(super) use record::{BadRecord, Body, Head, Place, Record, deletion_bytes};
-pub(super) use segment::{Row, Segment};
-pub(super) use tail::{Reached, Tail, make_first_segment};
+pub(super) use packed_segment::PackedSegmentWriter;
+pub(super) use record::{
+    LogRecord, LogRecordBody, RecordDamage, RecordHeader, RecordId, deletion_bytes,
+};
+pub(super) use segment::{LogSegment, RecordLocation};
 
 use super::disk::Disk;
 use crate::{Error, Result};
 
-/// The segments of one moment, in order.
-pub(super) type Segments = Arc<Vec<Arc<Segment>>>;
+/// An immutable list of segments in revision order.
+pub(super) type SegmentList = Arc<Vec<Arc<LogSegment>>>;
 
+/// The log: its disk, its current segment list, and whether it can be written.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct SegmentedLog {
     disk: Box<dyn Disk>,
-    segments: RwLock<Segments>,
-    /// Why nothing is written any more.
+    segments: RwLock<SegmentList>,
+    /// The storage failure after which all writes are rejected.
     halted: OnceLock<Error>,
     closed: AtomicBool,
 }
 
-impl Log {
-    fn new(disk: Box<dyn Disk>, segments: Vec<Arc<Segment>>) -> Self {
-        Log {
+impl SegmentedLog {
+    fn new(disk: Box<dyn Disk>, segments: Vec<Arc<LogSegment>>) -> Self {
+        SegmentedLog {
             disk,
             segments: RwLock::new(Arc::new(segments)),
             halted: OnceLock::new(),
@@ -62,39 +67,39 @@ impl Log {
         self.disk.as_ref()
     }
 
-    pub(super) fn segments(&self) -> Segments {
+    pub(super) fn segments(&self) -> SegmentList {
         let segments = self.segments.read();
-        Arc::clone(&segments.unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&segments)
     }
 
-    fn push(&self, segment: Arc<Segment>) {
-        self.change(|segments| segments.push(segment));
+    fn push(&self, segment: Arc<LogSegment>) {
+        self.update_segments(|segments| segments.push(segment));
     }
 
-    /// Puts a packed segment in place of those that it holds the rest of.
-    pub(super) fn replace(&self, range: Range<usize>, packed: Arc<Segment>) {
-        self.change(|segments| {
+    /// Replaces a range of segments by their packed copy.
+    pub(super) fn replace_with_packed(&self, range: Range<usize>, packed: Arc<LogSegment>) {
+        self.update_segments(|segments| {
             segments.splice(range, [packed]);
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Segment>>)) {
+    fn update_segments(&self, change: impl FnOnce(&mut Vec<Arc<LogSegment>>)) {
         let segments = self.segments.write();
-        let mut segments = segments.unwrap_or_else(PoisonError::into_inner);
+        let mut segments = segments;
         change(Arc::make_mut(&mut segments));
     }
 
-    /// Nobody needs these records any more.
-    pub(super) fn note_dead(&self, places: impl IntoIterator<Item = Place>) {
+    /// Counts these records as dead in their segments.
+    pub(super) fn mark_dead(&self, record_ids: impl IntoIterator<Item = RecordId>) {
         let segments = self.segments();
-        for place in places {
-            if let Some(segment) = segment_of(&segments, place) {
-                segment.note_dead(place);
+        for record_id in record_ids {
+            if let Some(segment) = segment_of(&segments, record_id) {
+                segment.mark_dead(record_id);
             }
         }
     }
 
-    /// From now on nothing is written, for this reason.
+    /// Rejects all further writes with this error. Returns the error of the first failure.
     pub(super) fn halt(&self, reason: Error) -> Error {
         self.halted.get_or_init(|| reason).clone()
     }
@@ -114,28 +119,31 @@ impl Log {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// How much room the files take.
+    /// The total size of the segment files.
     pub(super) fn disk_bytes(&self) -> u64 {
         let sizes = self.segments();
         sizes.iter().map(|segment| segment.file_bytes()).sum()
     }
 }
 
-/// The bytes of a record, wherever it lies.
-pub(super) fn record(segments: &[Arc<Segment>], place: Place) -> Result<Option<Vec<u8>>> {
-    match segment_of(segments, place) {
-        Some(segment) => segment.record(place),
+/// Reads the bytes of a record from its segment.
+pub(super) fn read_record(
+    segments: &[Arc<LogSegment>],
+    record_id: RecordId,
+) -> Result<Option<Vec<u8>>> {
+    match segment_of(segments, record_id) {
+        Some(segment) => segment.read_record(record_id),
         None => Ok(None),
     }
 }
 
-fn segment_of(segments: &[Arc<Segment>], place: Place) -> Option<&Arc<Segment>> {
-    let after = segments.partition_point(|segment| segment.first <= place.revision);
+fn segment_of(segments: &[Arc<LogSegment>], record_id: RecordId) -> Option<&Arc<LogSegment>> {
+    let after = segments.partition_point(|segment| segment.first_revision <= record_id.revision);
     segments.get(after.checked_sub(1)?)
 }
 
-/// Those of the segments that may hold something after a revision.
-pub(super) fn segments_after(segments: &[Arc<Segment>], revision: u64) -> &[Arc<Segment>] {
-    let after = segments.partition_point(|segment| segment.first <= revision);
+/// The segments that may contain records at or after a revision.
+pub(super) fn segments_after(segments: &[Arc<LogSegment>], revision: u64) -> &[Arc<LogSegment>] {
+    let after = segments.partition_point(|segment| segment.first_revision <= revision);
     &segments[after.saturating_sub(1)..]
 }

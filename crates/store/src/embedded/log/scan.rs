@@ -1,80 +1,80 @@
-//! Reads a segment from its beginning to its end, and finds out where that is.
+//! Scans a segment from start to end and determines where it ends.
 //!
-//! Each write is made durable before the next one begins, so a crash can leave only one frame that is not
-//! whole, and it is the last. A frame that is not whole but followed by another, or that lies before the end
-//! which the status names, was damaged after it had been acknowledged.
+//! Each write is synced before the next one begins, so a crash can leave only one incomplete frame, the last. An
+//! incomplete frame that is followed by another, or that lies before the end recorded in the status, was damaged after
+//! it had been acknowledged.
 
 use super::format::{
-    FRAME_ALIGNMENT, FRAME_BYTES, FRAMES_OFFSET, Frame, Header, STATUS_BYTES, STATUS_OFFSETS,
-    Status, TableRow, salted_crc,
+    FRAME_ALIGNMENT, FRAME_HEADER_BYTES, FRAMES_OFFSET, FrameHeader, FrameTableRow, STATUS_BYTES,
+    STATUS_OFFSETS, SegmentHeader, SegmentStatus, salted_crc,
 };
-use super::load::Why;
-use super::record::{Head, Place};
-use super::segment::Row;
+use super::load::LogLoadErrorKind;
+use super::record::{RecordHeader, RecordId};
+use super::segment::RecordLocation;
 use crate::embedded::disk::DiskFile;
 
-/// What a segment was found to hold.
+/// The result of scanning a segment.
 #[derive(Debug)]
-pub(super) struct Scanned {
-    pub(super) rows: Vec<Row>,
-    /// Where the next frame belongs.
+pub(super) struct ScannedSegment {
+    pub(super) records: Vec<RecordLocation>,
+    /// The offset of the next frame.
     pub(super) end: u64,
     pub(super) frames: u32,
     pub(super) revision: u64,
     pub(super) compacted: u64,
-    pub(super) status: Status,
-    /// How often the status has been written.
+    pub(super) status: SegmentStatus,
+    /// The sequence number of the status.
     pub(super) status_number: u64,
 }
 
-/// Shows every record of a segment to `visit`, in order.
+/// Scans a segment and calls `visit` for every record, in order.
 pub(super) fn scan(
     file: &dyn DiskFile,
-    header: &Header,
-    mut visit: impl FnMut(Place, &Head<'_>),
-) -> Result<Scanned, Why> {
-    let mut scan = Scan::begin(file, header)?;
+    header: &SegmentHeader,
+    mut visit: impl FnMut(RecordId, &RecordHeader<'_>),
+) -> Result<ScannedSegment, LogLoadErrorKind> {
+    let mut scan = SegmentScanner::begin(file, header)?;
     while let Some(frame) = scan.next_frame()? {
-        scan.take_in(&frame, &mut visit)?;
+        scan.add_frame(&frame, &mut visit)?;
     }
     scan.check_end()?;
-    Ok(scan.found)
+    Ok(scan.scanned)
 }
 
-struct Scan<'a> {
+struct SegmentScanner<'a> {
     file: &'a dyn DiskFile,
-    header: &'a Header,
+    header: &'a SegmentHeader,
     size: u64,
-    found: Scanned,
-    /// The records of the frame at hand.
-    records: Vec<u8>,
+    scanned: ScannedSegment,
+    /// The records of the current frame.
+    record_buffer: Vec<u8>,
 }
 
-/// A frame whose header and table are as they were written.
-struct Found {
-    frame: Frame,
+/// A frame whose header and table have valid checksums.
+struct IntactFrame {
+    header: FrameHeader,
     table: Vec<u8>,
 }
 
-impl<'a> Scan<'a> {
-    fn begin(file: &'a dyn DiskFile, header: &'a Header) -> Result<Self, Why> {
+impl<'a> SegmentScanner<'a> {
+    fn begin(file: &'a dyn DiskFile, header: &'a SegmentHeader) -> Result<Self, LogLoadErrorKind> {
         let size = file.size()?;
         if size < FRAMES_OFFSET {
-            return Err(Why::damaged("the file is cut off"));
+            return Err(LogLoadErrorKind::damaged("the file is truncated"));
         }
         let ((status_number, status), (revision, compacted)) = match header.packed {
-            Some(packed) => ((0, Status::Open), (packed.last, packed.compacted)),
+            Some(packed) => ((0, SegmentStatus::Open), (packed.last, packed.compacted)),
             None => (
                 read_status(file, header.salt)?,
                 (header.first.saturating_sub(1), 0),
             ),
         };
-        Ok(Scan {
+        Ok(SegmentScanner {
             file,
             header,
             size,
-            found: Scanned {
-                rows: Vec::new(),
+            scanned: ScannedSegment {
+                records: Vec::new(),
                 end: FRAMES_OFFSET,
                 frames: 0,
                 revision,
@@ -82,117 +82,141 @@ impl<'a> Scan<'a> {
                 status,
                 status_number,
             },
-            records: Vec::new(),
+            record_buffer: Vec::new(),
         })
     }
 
-    /// The frame that belongs here, with its records; `None` at the end, whatever the reason.
-    fn next_frame(&mut self) -> Result<Option<Found>, Why> {
-        let Some(found) = self.frame_at(self.found.end)?.filter(|it| self.follows(it)) else {
+    /// Reads the next frame and its records; `None` at the end of the segment, for whatever reason it ends.
+    fn next_frame(&mut self) -> Result<Option<IntactFrame>, LogLoadErrorKind> {
+        let Some(found) = self
+            .frame_at(self.scanned.end)?
+            .filter(|it| self.is_next(it))
+        else {
             return Ok(None);
         };
-        let offset = self.found.end + (FRAME_BYTES + found.table.len()) as u64;
-        self.records.resize(found.frame.bytes as usize, 0);
-        self.file.read(offset, &mut self.records)?;
-        let whole = salted_crc(self.header.salt, &[&self.records]) == found.frame.crc;
-        let acknowledged = whole || self.was_acknowledged(&found.frame)?;
+        let offset = self.scanned.end + (FRAME_HEADER_BYTES + found.table.len()) as u64;
+        self.record_buffer
+            .resize(found.header.record_bytes as usize, 0);
+        self.file.read(offset, &mut self.record_buffer)?;
+        let whole =
+            salted_crc(self.header.salt, &[&self.record_buffer]) == found.header.records_crc;
+        let acknowledged = whole || self.was_acknowledged(&found.header)?;
         Ok(acknowledged.then_some(found))
     }
 
-    fn follows(&self, found: &Found) -> bool {
-        let in_order = found.frame.number == self.found.frames;
-        in_order && (self.header.packed.is_some() || found.frame.before == self.found.revision)
+    fn is_next(&self, found: &IntactFrame) -> bool {
+        let in_order = found.header.number == self.scanned.frames;
+        in_order
+            && (self.header.packed.is_some()
+                || found.header.previous_revision == self.scanned.revision)
     }
 
-    /// Whether a frame with damaged records has been durable once, so that the damage is no torn write.
-    fn was_acknowledged(&self, frame: &Frame) -> Result<bool, Why> {
-        let next = self.found.end + frame.total_bytes();
-        let ended_later = match self.found.status {
-            Status::Open => self.header.packed.is_some(),
-            Status::Closed { end } | Status::Continued { end } => end >= next,
+    /// Whether a frame with damaged records was durable before, so that the damage is not a torn write.
+    fn was_acknowledged(&self, frame: &FrameHeader) -> Result<bool, LogLoadErrorKind> {
+        let next = self.scanned.end + frame.total_bytes();
+        let ended_later = match self.scanned.status {
+            SegmentStatus::Open => self.header.packed.is_some(),
+            SegmentStatus::Closed { end } | SegmentStatus::Continued { end } => end >= next,
         };
-        let followed = |next: Found| next.frame.number == frame.number + 1;
+        let followed = |next: IntactFrame| next.header.number == frame.number + 1;
         Ok(ended_later || self.frame_at(next)?.is_some_and(followed))
     }
 
-    fn frame_at(&self, offset: u64) -> Result<Option<Found>, Why> {
-        let room = self.size.saturating_sub(offset);
-        if room < FRAME_BYTES as u64 {
+    fn frame_at(&self, offset: u64) -> Result<Option<IntactFrame>, LogLoadErrorKind> {
+        let available = self.size.saturating_sub(offset);
+        if available < FRAME_HEADER_BYTES as u64 {
             return Ok(None);
         }
-        let mut fixed = [0; FRAME_BYTES];
+        let mut fixed = [0; FRAME_HEADER_BYTES];
         self.file.read(offset, &mut fixed)?;
-        let Some(frame) = Frame::decode(&fixed, self.header.salt) else {
+        let Some(frame) = FrameHeader::decode(&fixed, self.header.salt) else {
             return Ok(None);
         };
-        let behind = (FRAME_BYTES + frame.table_bytes()) as u64;
-        if behind + u64::from(frame.bytes) > room {
+        let behind = (FRAME_HEADER_BYTES + frame.table_bytes()) as u64;
+        if behind + u64::from(frame.record_bytes) > available {
             return Ok(None);
         }
         let mut table = vec![0; frame.table_bytes()];
-        self.file.read(offset + FRAME_BYTES as u64, &mut table)?;
+        self.file
+            .read(offset + FRAME_HEADER_BYTES as u64, &mut table)?;
         let intact = salted_crc(self.header.salt, &[&table]) == frame.table_crc;
-        Ok(intact.then_some(Found { frame, table }))
+        Ok(intact.then_some(IntactFrame {
+            header: frame,
+            table,
+        }))
     }
 
-    fn take_in(
+    fn add_frame(
         &mut self,
-        found: &Found,
-        visit: &mut impl FnMut(Place, &Head<'_>),
-    ) -> Result<(), Why> {
-        let records_offset = self.found.end + (FRAME_BYTES + found.table.len()) as u64;
+        found: &IntactFrame,
+        visit: &mut impl FnMut(RecordId, &RecordHeader<'_>),
+    ) -> Result<(), LogLoadErrorKind> {
+        let records_offset = self.scanned.end + (FRAME_HEADER_BYTES + found.table.len()) as u64;
         let mut start = 0;
-        for TableRow { place, bytes } in TableRow::all(&found.table) {
+        for FrameTableRow { record_id, bytes } in FrameTableRow::decode_all(&found.table) {
             let end = start + bytes as usize;
-            let record = self.records.get(start..end).unwrap_or_default();
-            let head = Head::of(place, record).map_err(|bad| {
-                Why::damaged(format!("revision {}: {}", place.revision, bad.reason()))
+            let record = self.record_buffer.get(start..end).unwrap_or_default();
+            let head = RecordHeader::decode_either_copy(record_id, record).map_err(|bad| {
+                LogLoadErrorKind::damaged(format!(
+                    "revision {}: {}",
+                    record_id.revision,
+                    bad.reason()
+                ))
             })?;
-            visit(place, &head);
+            visit(record_id, &head);
             let offset = records_offset + start as u64;
-            self.found.rows.push(Row::new(place, offset, bytes));
+            self.scanned
+                .records
+                .push(RecordLocation::new(record_id, offset, bytes));
             start = end;
         }
-        self.found.frames += 1;
-        self.found.end += found.frame.total_bytes();
+        self.scanned.frames += 1;
+        self.scanned.end += found.header.total_bytes();
         if self.header.packed.is_none() {
-            self.found.revision = found.frame.revision;
-            self.found.compacted = self.found.compacted.max(found.frame.compacted);
+            self.scanned.revision = found.header.revision;
+            self.scanned.compacted = self.scanned.compacted.max(found.header.compacted);
         }
         Ok(())
     }
 
-    /// Makes sure that nothing that was acknowledged lies behind the last frame.
-    fn check_end(&self) -> Result<(), Why> {
-        let Scanned { frames, end, .. } = self.found;
-        let whole = match (self.header.packed, self.found.status) {
+    /// Checks that no acknowledged frame lies after the last one read.
+    fn check_end(&self) -> Result<(), LogLoadErrorKind> {
+        let ScannedSegment { frames, end, .. } = self.scanned;
+        let whole = match (self.header.packed, self.scanned.status) {
             (Some(packed), _) => packed.frames == u64::from(frames),
-            (None, Status::Open) => !self.has_later_frame()?,
-            (None, Status::Closed { end: last } | Status::Continued { end: last }) => end == last,
+            (None, SegmentStatus::Open) => !self.has_later_frame()?,
+            (
+                None,
+                SegmentStatus::Closed { end: last } | SegmentStatus::Continued { end: last },
+            ) => end == last,
         };
         if whole {
             return Ok(());
         }
-        let revision = self.found.rows.last().map_or(0, |row| row.place().revision);
-        Err(Why::damaged(format!(
-            "what follows revision {revision} cannot be read"
+        let revision = self
+            .scanned
+            .records
+            .last()
+            .map_or(0, |row| row.record_id().revision);
+        Err(LogLoadErrorKind::damaged(format!(
+            "the data after revision {revision} cannot be read"
         )))
     }
 
-    fn has_later_frame(&self) -> Result<bool, Why> {
+    fn has_later_frame(&self) -> Result<bool, LogLoadErrorKind> {
         const CHUNK_BYTES: u64 = 64 * 1024;
         let mut chunk = Vec::new();
-        let mut offset = self.found.end + FRAME_ALIGNMENT;
+        let mut offset = self.scanned.end + FRAME_ALIGNMENT;
         while offset < self.size {
-            // With the beginning of what follows: a frame may begin at the end of a chunk.
-            let bytes = (CHUNK_BYTES + FRAME_BYTES as u64).min(self.size - offset);
+            // Overlap with the next chunk, because a frame header may start at the end of this one.
+            let bytes = (CHUNK_BYTES + FRAME_HEADER_BYTES as u64).min(self.size - offset);
             chunk.resize(bytes as usize, 0);
             self.file.read(offset, &mut chunk)?;
             let later = (0..CHUNK_BYTES as usize)
                 .step_by(FRAME_ALIGNMENT as usize)
                 .filter_map(|start| chunk.get(start..)?.first_chunk())
-                .filter_map(|fixed| Frame::decode(fixed, self.header.salt))
-                .any(|frame| frame.number >= self.found.frames);
+                .filter_map(|fixed| FrameHeader::decode(fixed, self.header.salt))
+                .any(|frame| frame.number >= self.scanned.frames);
             if later {
                 return Ok(true);
             }
@@ -202,18 +226,18 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The later one of the two, and which one it is.
-fn read_status(file: &dyn DiskFile, salt: u64) -> Result<(u64, Status), Why> {
+/// Reads both copies of the status and returns the later one, with its sequence number.
+fn read_status(file: &dyn DiskFile, salt: u64) -> Result<(u64, SegmentStatus), LogLoadErrorKind> {
     let mut latest = None;
     for offset in STATUS_OFFSETS {
         let mut bytes = [0; STATUS_BYTES];
         file.read(offset, &mut bytes)?;
-        let status = Status::decode(&bytes, salt);
+        let status = SegmentStatus::decode(&bytes, salt);
         if let Some(status) = status
             && latest.is_none_or(|(number, _)| number < status.0)
         {
             latest = Some(status);
         }
     }
-    latest.ok_or_else(|| Why::damaged("both copies of its status are damaged"))
+    latest.ok_or_else(|| LogLoadErrorKind::damaged("both copies of the segment status are damaged"))
 }

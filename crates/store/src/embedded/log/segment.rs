@@ -1,37 +1,37 @@
-//! One file of the log, open to be read.
+//! A segment file of the log, opened for reading, with the locations of its records.
 
+use parking_lot::RwLock;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
 
-use super::record::Place;
+use super::record::RecordId;
 use crate::embedded::disk::DiskFile;
 use crate::{Error, Result};
 
-/// How often a read is tried on a disk that fails.
+/// How often a failing read is attempted.
 const READ_ATTEMPTS: usize = 3;
 
-/// Where a record lies in its segment.
+/// The location of a record in its segment file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::embedded) struct Row {
+pub(in crate::embedded) struct RecordLocation {
     revision: u64,
     offset: u64,
     position: u32,
     bytes: u32,
 }
 
-impl Row {
-    pub(super) fn new(place: Place, offset: u64, bytes: u32) -> Self {
-        Row {
-            revision: place.revision,
-            position: place.position,
+impl RecordLocation {
+    pub(super) fn new(record_id: RecordId, offset: u64, bytes: u32) -> Self {
+        RecordLocation {
+            revision: record_id.revision,
+            position: record_id.position,
             offset,
             bytes,
         }
     }
 
-    pub(in crate::embedded) fn place(&self) -> Place {
-        Place {
+    pub(in crate::embedded) fn record_id(&self) -> RecordId {
+        RecordId {
             revision: self.revision,
             position: self.position,
         }
@@ -41,79 +41,86 @@ impl Row {
         self.bytes as usize
     }
 
-    pub(super) fn moved_by(mut self, offset: u64) -> Self {
+    pub(super) fn shifted_by(mut self, offset: u64) -> Self {
         self.offset += offset;
         self
     }
 }
 
+/// An open segment file.
 #[derive(Debug)]
-pub(in crate::embedded) struct Segment {
+pub(in crate::embedded) struct LogSegment {
     pub(super) name: String,
-    /// The first revision that it covers.
-    pub(super) first: u64,
+    /// The first revision that the segment covers.
+    pub(super) first_revision: u64,
     pub(super) file: Box<dyn DiskFile>,
-    /// In the order of their places.
-    rows: RwLock<Vec<Row>>,
-    /// Of all records, and of those that nobody needs.
+    /// Ordered by record id.
+    records: RwLock<Vec<RecordLocation>>,
+    /// The size of all records.
     record_bytes: AtomicU64,
+    /// The size of the records that are no longer needed.
     dead_bytes: AtomicU64,
-    /// A part of it cannot be read.
-    is_bad: AtomicBool,
+    /// A part of the segment cannot be read.
+    is_unreadable: AtomicBool,
 }
 
-impl Segment {
-    pub(super) fn new(name: String, first: u64, file: Box<dyn DiskFile>, rows: Vec<Row>) -> Self {
+impl LogSegment {
+    pub(super) fn new(
+        name: String,
+        first_revision: u64,
+        file: Box<dyn DiskFile>,
+        rows: Vec<RecordLocation>,
+    ) -> Self {
         let bytes = rows.iter().map(|row| u64::from(row.bytes)).sum();
-        Segment {
+        LogSegment {
             name,
-            first,
+            first_revision,
             file,
-            rows: RwLock::new(rows),
+            records: RwLock::new(rows),
             record_bytes: AtomicU64::new(bytes),
             dead_bytes: AtomicU64::new(0),
-            is_bad: AtomicBool::new(false),
+            is_unreadable: AtomicBool::new(false),
         }
     }
 
-    fn rows<T>(&self, read: impl FnOnce(&[Row]) -> T) -> T {
-        read(&self.rows.read().unwrap_or_else(PoisonError::into_inner))
+    fn with_records<T>(&self, read: impl FnOnce(&[RecordLocation]) -> T) -> T {
+        read(&self.records.read())
     }
 
-    /// Records that have been written behind all others.
-    pub(super) fn add(&self, added: impl Iterator<Item = Row>) {
-        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
+    /// Adds records that were appended to the file.
+    pub(super) fn append_records(&self, added: impl Iterator<Item = RecordLocation>) {
+        let mut rows = self.records.write();
         let before = rows.len();
         rows.extend(added);
         let bytes = rows[before..].iter().map(|row| u64::from(row.bytes)).sum();
         self.record_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn row(&self, place: Place) -> Option<Row> {
-        self.rows(|rows| {
-            let found = rows.binary_search_by_key(&place, Row::place);
+    fn find_record(&self, record_id: RecordId) -> Option<RecordLocation> {
+        self.with_records(|rows| {
+            let found = rows.binary_search_by_key(&record_id, RecordLocation::record_id);
             found.ok().map(|index| rows[index])
         })
     }
 
-    /// All of it, for whoever packs it.
-    pub(in crate::embedded) fn all_rows(&self) -> Vec<Row> {
-        self.rows(<[Row]>::to_vec)
+    /// The locations of all records.
+    pub(in crate::embedded) fn all_records(&self) -> Vec<RecordLocation> {
+        self.with_records(<[RecordLocation]>::to_vec)
     }
 
-    /// The records after a revision and up to another: not many more than `bytes_max` of them, but all of
-    /// each revision.
-    pub(in crate::embedded) fn rows_between(
+    /// The records after revision `after` up to `up_to`, limited to about `bytes_max` bytes but always complete
+    /// revisions.
+    pub(in crate::embedded) fn records_between(
         &self,
         after: u64,
         up_to: u64,
         bytes_max: usize,
-    ) -> Vec<Row> {
-        self.rows(|rows| {
+    ) -> Vec<RecordLocation> {
+        self.with_records(|rows| {
             let first = rows.partition_point(|row| row.revision <= after);
             let mut bytes = 0;
             let mut last = after;
-            let within = |row: &&Row| {
+            let within = |row: &&RecordLocation| {
                 let enough = bytes >= bytes_max && row.revision != last;
                 bytes += row.bytes();
                 last = row.revision;
@@ -123,39 +130,41 @@ impl Segment {
         })
     }
 
-    /// The bytes of a record; `None` if it is not here.
-    pub(super) fn record(&self, place: Place) -> Result<Option<Vec<u8>>> {
-        self.row(place).map(|row| self.record_at(&row)).transpose()
+    /// Reads the bytes of a record; `None` if the segment does not contain it.
+    pub(super) fn read_record(&self, record_id: RecordId) -> Result<Option<Vec<u8>>> {
+        self.find_record(record_id)
+            .map(|row| self.read_record_at(&row))
+            .transpose()
     }
 
-    /// The bytes of a record of this segment. A sector that cannot be read for a moment is read again.
-    pub(in crate::embedded) fn record_at(&self, row: &Row) -> Result<Vec<u8>> {
+    /// Reads the bytes of a record, retrying transient read errors.
+    pub(in crate::embedded) fn read_record_at(&self, row: &RecordLocation) -> Result<Vec<u8>> {
         let mut bytes = vec![0; row.bytes()];
         let mut attempt = 1;
         loop {
             match self.file.read(row.offset, &mut bytes) {
                 Ok(()) => return Ok(bytes),
                 Err(error) if attempt < READ_ATTEMPTS => {
-                    tracing::warn!("a read of {} failed: {error}", self.name);
+                    tracing::warn!(%error, file = self.name, attempt, "failed to read a log record; retrying");
                     attempt += 1;
                 }
-                Err(error) => return Err(unreadable(&self.name, &error)),
+                Err(error) => return Err(read_error(&self.name, &error)),
             }
         }
     }
 
-    pub(in crate::embedded) fn first(&self) -> u64 {
-        self.first
+    pub(in crate::embedded) fn first_revision(&self) -> u64 {
+        self.first_revision
     }
 
-    /// How much room the file takes; for people and metrics.
+    /// The size of the file, for metrics.
     pub(super) fn file_bytes(&self) -> u64 {
         self.file.size().unwrap_or(0)
     }
 
-    /// Nobody needs this record any more.
-    pub(super) fn note_dead(&self, place: Place) {
-        if let Some(row) = self.row(place) {
+    /// Counts a record as dead.
+    pub(super) fn mark_dead(&self, record_id: RecordId) {
+        if let Some(row) = self.find_record(record_id) {
             self.add_dead_bytes(u64::from(row.bytes));
         }
     }
@@ -168,28 +177,28 @@ impl Segment {
         self.dead_bytes.load(Ordering::Relaxed)
     }
 
-    /// Leaves it as it is, until the next start: a part of it cannot be read.
-    pub(in crate::embedded) fn note_bad(&self) {
-        self.is_bad.store(true, Ordering::Relaxed);
+    /// Excludes the segment from packing until the next start, because a part of it cannot be read.
+    pub(in crate::embedded) fn mark_unreadable(&self) {
+        self.is_unreadable.store(true, Ordering::Relaxed);
     }
 
-    pub(in crate::embedded) fn is_bad(&self) -> bool {
-        self.is_bad.load(Ordering::Relaxed)
+    pub(in crate::embedded) fn is_unreadable(&self) -> bool {
+        self.is_unreadable.load(Ordering::Relaxed)
     }
 
-    pub(in crate::embedded) fn row_count(&self) -> usize {
-        self.rows(<[Row]>::len)
+    pub(in crate::embedded) fn record_count(&self) -> usize {
+        self.with_records(<[RecordLocation]>::len)
     }
 
-    /// What a packed copy of it would hold.
+    /// The size of the records that a packed copy would contain.
     pub(in crate::embedded) fn live_bytes(&self) -> u64 {
         let all = self.record_bytes.load(Ordering::Relaxed);
         all.saturating_sub(self.dead_bytes())
     }
 }
 
-fn unreadable(name: &str, error: &io::Error) -> Error {
+fn read_error(name: &str, error: &io::Error) -> Error {
     Error::Unavailable {
-        reason: format!("{name} cannot be read: {error}"),
+        reason: format!("failed to read log segment {name}: {error}"),
     }
 }

@@ -1,16 +1,16 @@
 use rhumb_meta::field::ErrorList;
 use serde_json::{Value, json};
 
-use crate::gates::Feature;
+use crate::feature_gates::Feature;
 use crate::testing::{self, check_create, check_status, check_update, kind, warnings};
-use crate::{Gates, fields};
+use crate::{FeatureGates, fields};
 
 fn check(spec: Value, want: &[&str]) {
     check_create(&kind("", "ResourceQuota"), json!({"spec": spec}), want);
 }
 
 #[test]
-fn names_and_amounts_are_those_of_quota() {
+fn resource_names_and_quantities_are_validated() {
     check(
         json!({"hard": {"cpu": "1", "pods": "3", "count/jobs.batch": "1", "requests.example.com/gpu": 2,
             "gold.storageclass.storage.k8s.io/requests.storage": "1Gi", "hugepages-2Mi": "2Mi"}}),
@@ -29,7 +29,7 @@ fn names_and_amounts_are_those_of_quota() {
 }
 
 #[test]
-fn scopes_fit_the_resources_and_each_other() {
+fn scopes_match_the_resources_and_each_other() {
     check(
         json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]}),
         &[],
@@ -48,7 +48,7 @@ fn scopes_fit_the_resources_and_each_other() {
 }
 
 #[test]
-fn scope_selectors_are_checked() {
+fn scope_selectors_are_validated() {
     let selector = |scope: &str, operator: &str, values: Value| {
         json!({"scopeSelector": {"matchExpressions": [
             {"scopeName": scope, "operator": operator, "values": values}
@@ -71,7 +71,7 @@ fn scope_selectors_are_checked() {
         selector("BestEffort", "In", json!(["a"])),
         &[&format!(
             "{at}.operator: Invalid value: \"In\": {}",
-            super::ONLY_EXISTS
+            super::EXISTS_OPERATOR_REQUIRED
         )],
     );
     check(
@@ -84,7 +84,7 @@ fn scope_selectors_are_checked() {
 }
 
 #[test]
-fn scopes_never_change() {
+fn scopes_are_immutable() {
     check_update(
         &kind("", "ResourceQuota"),
         json!({"spec": {"scopes": ["BestEffort", "Terminating"]}}),
@@ -100,7 +100,7 @@ fn scopes_never_change() {
 }
 
 #[test]
-fn the_status_is_held_to_the_same() {
+fn status_quantities_are_validated() {
     check_status(
         &kind("", "ResourceQuota"),
         json!({}),
@@ -110,7 +110,7 @@ fn the_status_is_held_to_the_same() {
 }
 
 #[test]
-fn requests_above_limits_are_warned_of() {
+fn hard_requests_above_hard_limits_cause_a_warning() {
     let quota = json!({"spec": {"hard": {"cpu": "2", "limits.cpu": "1", "requests.memory": "1Gi",
         "limits.memory": "1Gi"}}});
     assert_eq!(
@@ -121,8 +121,8 @@ fn requests_above_limits_are_warned_of() {
 
 const NAMES: [&str; 2] = ["CrossNamespacePodAffinity", "CrossNamespaceAffinity"];
 
-fn gates(on: bool) -> Gates {
-    Gates::default().with(Feature::PodAffinityNamespaceSelector, on)
+fn gates(on: bool) -> FeatureGates {
+    FeatureGates::default().with(Feature::PodAffinityNamespaceSelector, on)
 }
 
 fn selecting(expression: Value) -> Value {
@@ -130,7 +130,7 @@ fn selecting(expression: Value) -> Value {
 }
 
 #[test]
-fn the_example_of_the_proposal_works_as_printed() {
+fn example_of_the_proposal_is_accepted() {
     let quota = json!({
         "metadata": {"name": "disable-cross-namespace-affinity", "namespace": "foo-ns"},
         "spec": selecting(json!({"scopeName": "CrossNamespaceAffinity"})),
@@ -143,7 +143,7 @@ fn the_example_of_the_proposal_works_as_printed() {
 }
 
 #[test]
-fn only_cross_namespace_affinity_needs_no_operator() {
+fn only_cross_namespace_affinity_may_omit_the_operator() {
     for name in NAMES {
         for operator in [Value::Null, json!("")] {
             check(
@@ -156,14 +156,14 @@ fn only_cross_namespace_affinity_needs_no_operator() {
     check(
         selecting(json!({"scopeName": "BestEffort"})),
         &[
-            &format!("{at} {}", super::ONLY_EXISTS),
+            &format!("{at} {}", super::EXISTS_OPERATOR_REQUIRED),
             &format!("{at} not a valid selector operator"),
         ],
     );
 }
 
 #[test]
-fn both_names_of_the_scope_have_the_same_rules() {
+fn both_scope_names_have_the_same_rules() {
     let hard = json!({"pods": "1", "cpu": "1", "memory": "1", "requests.cpu": "1", "requests.memory": "1",
         "limits.cpu": "1", "limits.memory": "1", "count/pods": "1", "requests.example.com/gpu": "1"});
     for name in NAMES {
@@ -186,7 +186,7 @@ fn both_names_of_the_scope_have_the_same_rules() {
             selecting(json!({"scopeName": name, "operator": "In", "values": ["a"]})),
             &[&format!(
                 "{at}.operator: Invalid value: \"In\": {}",
-                super::ONLY_EXISTS
+                super::EXISTS_OPERATOR_REQUIRED
             )],
         );
         check(
@@ -199,9 +199,9 @@ fn both_names_of_the_scope_have_the_same_rules() {
     }
 }
 
-/// As upstream has nothing against a scope that is named twice.
+/// As upstream, a duplicate scope is accepted.
 #[test]
-fn the_scope_may_be_named_twice() {
+fn duplicate_scopes_are_accepted() {
     let expressions = NAMES.map(|name| json!({"scopeName": name}));
     for scopes in [["BestEffort"; 2], [NAMES[0]; 2], NAMES] {
         check(json!({"hard": {"pods": "1"}, "scopes": scopes}), &[]);
@@ -213,7 +213,7 @@ fn the_scope_may_be_named_twice() {
 }
 
 #[test]
-fn the_scope_may_change_its_name_but_not_go() {
+fn scope_may_be_renamed_but_not_removed() {
     let old = json!({"spec": {"scopes": [NAMES[0]]}});
     for (scopes, want) in [
         (json!([NAMES[1]]), &[][..]),
@@ -229,7 +229,7 @@ fn the_scope_may_change_its_name_but_not_go() {
 }
 
 #[test]
-fn the_scope_cannot_be_added_while_the_gate_is_off() {
+fn scope_cannot_be_added_while_the_gate_is_off() {
     let quota = kind("", "ResourceQuota");
     let plain = json!({"hard": {"pods": "1"}});
     for name in NAMES {
@@ -250,9 +250,9 @@ fn the_scope_cannot_be_added_while_the_gate_is_off() {
     }
 }
 
-/// Down and up again: what has the scope, in either place and by either name, can be changed all the time.
+/// Disable, then enable the gate: a quota with the scope, in either field and under either name, stays updatable.
 #[test]
-fn a_quota_keeps_the_scope_while_the_gate_is_off() {
+fn existing_scope_is_kept_while_the_gate_is_off() {
     let quota = kind("", "ResourceQuota");
     for name in NAMES {
         for other in NAMES {
@@ -279,7 +279,7 @@ fn texts(errors: &ErrorList) -> Vec<String> {
 }
 
 #[test]
-fn names_of_classes_and_counts_are_those_of_upstream() {
+fn class_and_count_resource_names_match_upstream() {
     let integer = "must be an integer";
     let table = [
         (

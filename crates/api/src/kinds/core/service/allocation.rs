@@ -1,9 +1,9 @@
-//! What a service must be given, and how it gets it. Who holds which address and port is the allocator's to know;
-//! all that follows from the service alone is here.
+//! Cluster IPs and node ports of a service: which ones a write must allocate, and how they are assigned. The
+//! allocator itself is elsewhere; upstream: `pkg/registry/core/service/storage/alloc.go`.
 //!
-//! In the order of a write, before the service is prepared and validated: [`carry_over`], [`set_families`],
-//! [`needs`], then for each need the allocator's answer by [`assign_address`] or [`assign_port`]. When the write
-//! has happened, [`released`] says what is free again.
+//! Order in a write, before preparation and validation: `patch_allocated_values`, `default_ip_families`,
+//! `allocation_requests`, then `assign_cluster_ip` or `assign_node_port` for each request. After the commit,
+//! `released_allocations` returns what became free.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,72 +11,74 @@ use std::net::IpAddr;
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use serde_json::{Value, json};
 
-pub use super::ranges::{AddressRange, Family, PortRange};
-use super::transitions::{needs_cluster_ip, needs_health_check_port, needs_node_port, node_ports};
+pub use super::allocation_ranges::{IpFamily, NodePortRange, ServiceIpRange};
+use super::type_transitions::{
+    needs_cluster_ip, needs_health_check_port, needs_node_port, node_ports,
+};
 use super::{cluster_ips, is_headless};
-use crate::{Object, View, addresses, fields};
+use crate::{FieldView, JsonObject, fields, ip_addresses};
 
-/// Why an allocator does not give what was asked for.
+/// Why an allocation failed. The texts are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ServiceAllocationError {
     #[error("range is full")]
     Full,
     #[error("provided IP is already allocated")]
-    AddressTaken,
+    IpAllocated,
     #[error(
         "the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}"
     )]
-    AddressOutside {
+    IpNotInRange {
         address: IpAddr,
-        range: AddressRange,
+        range: ServiceIpRange,
     },
     #[error("the provided network does not match the current range")]
-    OtherNetwork,
+    NetworkMismatch,
     #[error("provided port is already allocated")]
-    PortTaken,
+    PortAllocated,
     #[error("provided port is not in the valid range. The range of valid ports is {0}")]
-    PortOutside(PortRange),
+    PortNotInRange(NodePortRange),
 }
 
-/// An address that a service must be given.
+/// A cluster IP to allocate for a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AddressNeed {
-    /// Its place in `clusterIPs`.
+pub struct ClusterIpRequest {
+    /// Index in `clusterIPs`.
     pub index: usize,
-    pub family: Family,
-    pub wanted: Option<IpAddr>,
+    pub family: IpFamily,
+    pub requested: Option<IpAddr>,
 }
 
-/// A port of every node that a service must be given.
+/// A node port to allocate for a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortNeed {
-    pub slot: PortSlot,
-    pub wanted: Option<u16>,
+pub struct NodePortRequest {
+    pub target: NodePortTarget,
+    pub requested: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PortSlot {
-    /// Ports of the service by their places: one number with several protocols has one port of the nodes.
+pub enum NodePortTarget {
+    /// Indexes in `ports`: ports with one number and several protocols share a node port.
     Ports(Vec<usize>),
     HealthCheck,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Needs {
-    pub addresses: Vec<AddressNeed>,
-    pub ports: Vec<PortNeed>,
+pub struct ServiceAllocationRequests {
+    pub addresses: Vec<ClusterIpRequest>,
+    pub ports: Vec<NodePortRequest>,
 }
 
-/// What a service has been given.
+/// Addresses and node ports that are allocated to a service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct ServiceAllocations {
     pub addresses: BTreeSet<IpAddr>,
     pub ports: BTreeSet<u16>,
 }
 
-/// Fills in what the old service was given and the client left out, and brings `clusterIP` and `clusterIPs`
-/// in line: old clients know only the first.
-pub fn carry_over(service: &mut Object, old: Option<&Object>) {
+/// Copies allocated values that the client omitted from the old service (upstream's `patchAllocatedValues`), and
+/// makes `clusterIP` and `clusterIPs` consistent: old clients know only the first.
+pub fn patch_allocated_values(service: &mut JsonObject, old: Option<&JsonObject>) {
     let Some(old) = old else {
         let single = fields::text(service, "spec.clusterIP");
         if !single.is_empty() && fields::items(service, "spec.clusterIPs").is_empty() {
@@ -86,28 +88,28 @@ pub fn carry_over(service: &mut Object, old: Option<&Object>) {
     };
     if needs_cluster_ip(old) && needs_cluster_ip(service) {
         if fields::str(service, "spec.clusterIP").is_empty() {
-            fields::keep(service, old, "spec.clusterIP");
+            fields::restore_from(service, old, "spec.clusterIP");
         }
         if fields::items(service, "spec.clusterIPs").is_empty() {
-            fields::keep(service, old, "spec.clusterIPs");
+            fields::restore_from(service, old, "spec.clusterIPs");
         }
     }
     if needs_node_port(old) && needs_node_port(service) {
-        carry_over_node_ports(service, old);
+        patch_node_ports(service, old);
     }
     if needs_health_check_port(old) && needs_health_check_port(service) {
         let path = "spec.healthCheckNodePort";
         if fields::int(service, path).unwrap_or_default() == 0 {
-            fields::keep(service, old, path);
+            fields::restore_from(service, old, path);
         }
     }
-    follow_cluster_ip(service, old);
+    normalize_cluster_ips(service, old);
 }
 
-/// By the names of ports, unless the number is already used for another one.
-fn carry_over_node_ports(service: &mut Object, old: &Object) {
+/// Matches ports by name, and skips node ports that another port already uses.
+fn patch_node_ports(service: &mut JsonObject, old: &JsonObject) {
     let used: BTreeSet<i64> = &node_ports(old) & &node_ports(service);
-    let name = |port: &Object| fields::text(port, "name");
+    let name = |port: &JsonObject| fields::text(port, "name");
     let known: Vec<(String, i64)> = fields::items(old, "spec.ports")
         .iter()
         .filter_map(Value::as_object)
@@ -132,8 +134,8 @@ fn carry_over_node_ports(service: &mut Object, old: &Object) {
     }
 }
 
-/// A client that changed only `clusterIP` meant `clusterIPs` too.
-fn follow_cluster_ip(service: &mut Object, old: &Object) {
+/// Applies a change of `clusterIP` alone to `clusterIPs`.
+fn normalize_cluster_ips(service: &mut JsonObject, old: &JsonObject) {
     let (now, before) = (
         fields::text(service, "spec.clusterIP"),
         fields::str(old, "spec.clusterIP"),
@@ -141,7 +143,7 @@ fn follow_cluster_ip(service: &mut Object, old: &Object) {
     let all = fields::items(service, "spec.clusterIPs");
     let old_all = fields::items(old, "spec.clusterIPs");
     if all.is_empty() && !old_all.is_empty() && now == before {
-        fields::keep(service, old, "spec.clusterIPs");
+        fields::restore_from(service, old, "spec.clusterIPs");
     } else if now != before && all == old_all {
         if now.is_empty() {
             fields::remove(service, "spec.clusterIPs");
@@ -151,12 +153,11 @@ fn follow_cluster_ip(service: &mut Object, old: &Object) {
     }
 }
 
-/// Sets the families of a service and their policy, as far as the client left them out. `configured` are the
-/// families that the cluster has, the one that is preferred first.
-pub fn set_families(
-    service: &mut Object,
-    old: Option<&Object>,
-    configured: &[Family],
+/// Defaults `ipFamilies` and `ipFamilyPolicy`. `configured` are the families of the cluster, the primary one first.
+pub fn default_ip_families(
+    service: &mut JsonObject,
+    old: Option<&JsonObject>,
+    configured: &[IpFamily],
 ) -> Result<(), ErrorList> {
     let is_kept = old.is_some_and(|old| prefers_dual_stack_as_before(service, old));
     if !needs_cluster_ip(service) || is_kept {
@@ -164,22 +165,22 @@ pub fn set_families(
     }
     let is_bare = fields::str(service, "spec.clusterIP") == "None"
         && fields::get(service, "spec.selector").is_none_or(|selector| *selector == json!({}));
-    if fields::get(service, POLICY).is_none() {
-        match old.and_then(|old| fields::get(old, POLICY)) {
-            Some(policy) => fields::set(service, POLICY, policy.clone()),
-            None if is_bare => fields::set(service, POLICY, "RequireDualStack"),
-            None => fields::set(service, POLICY, "SingleStack"),
+    if fields::get(service, IP_FAMILY_POLICY).is_none() {
+        match old.and_then(|old| fields::get(old, IP_FAMILY_POLICY)) {
+            Some(policy) => fields::set(service, IP_FAMILY_POLICY, policy.clone()),
+            None if is_bare => fields::set(service, IP_FAMILY_POLICY, "RequireDualStack"),
+            None => fields::set(service, IP_FAMILY_POLICY, "SingleStack"),
         }
     }
-    validate_before(service, old)?;
+    validate_cluster_ips(service, old)?;
     let mut errors = ErrorList::new();
-    fit_to_policy(service, old, &mut errors);
+    trim_to_policy(service, old, &mut errors);
     infer_families(service, configured, &mut errors);
     errors.into_result()?;
     let Some(&default) = configured.first() else {
         return Ok(());
     };
-    let is_single = fields::str(service, POLICY) == "SingleStack";
+    let is_single = fields::str(service, IP_FAMILY_POLICY) == "SingleStack";
     if !is_bare {
         validate_configured(service, configured)?;
     }
@@ -187,7 +188,7 @@ pub fn set_families(
     if families.is_empty() {
         families.push(default);
     }
-    // Without a selector there are no pods that would have to have both families.
+    // Without a selector there are no pods that would need both families.
     if families.len() == 1 && !is_single && (is_bare || configured.len() == 2) {
         families.push(families[0].other());
     }
@@ -196,40 +197,44 @@ pub fn set_families(
     Ok(())
 }
 
-const POLICY: &str = "spec.ipFamilyPolicy";
+const IP_FAMILY_POLICY: &str = "spec.ipFamilyPolicy";
 
-fn families_of(service: &Object) -> Vec<Family> {
+fn families_of(service: &JsonObject) -> Vec<IpFamily> {
     fields::items(service, "spec.ipFamilies")
         .iter()
-        .filter_map(|name| Family::named(name.as_str()?))
+        .filter_map(|name| IpFamily::parse(name.as_str()?))
         .collect()
 }
 
-fn prefers_dual_stack_as_before(service: &Object, old: &Object) -> bool {
-    let prefers = |service: &Object| fields::str(service, POLICY) == "PreferDualStack";
+fn prefers_dual_stack_as_before(service: &JsonObject, old: &JsonObject) -> bool {
+    let prefers =
+        |service: &JsonObject| fields::str(service, IP_FAMILY_POLICY) == "PreferDualStack";
     let same = |path: &str| fields::get(service, path) == fields::get(old, path);
     prefers(service)
-        && (prefers(old) || fields::get(old, POLICY).is_none())
+        && (prefers(old) || fields::get(old, IP_FAMILY_POLICY).is_none())
         && ["spec.type", "spec.clusterIPs", "spec.ipFamilies"]
             .into_iter()
             .all(same)
 }
 
-fn validate_before(service: &Object, old: Option<&Object>) -> Result<(), ErrorList> {
-    let nothing = Object::new();
-    let (view, old) = (View::root(service), View::root(old.unwrap_or(&nothing)));
+fn validate_cluster_ips(service: &JsonObject, old: Option<&JsonObject>) -> Result<(), ErrorList> {
+    let nothing = JsonObject::new();
+    let (view, old) = (
+        FieldView::root(service),
+        FieldView::root(old.unwrap_or(&nothing)),
+    );
     let mut errors = ErrorList::new();
     cluster_ips::validate(&view.field("spec"), &old.field("spec"), false, &mut errors);
     errors.into_result()
 }
 
-fn refuse_policy(service: &Object, detail: &str, errors: &mut ErrorList) {
-    let shown = BadValue::json(fields::str(service, POLICY));
-    errors.push(Error::invalid(&Path::new(POLICY), shown, detail));
+fn reject_policy(service: &JsonObject, detail: &str, errors: &mut ErrorList) {
+    let shown = BadValue::json(fields::str(service, IP_FAMILY_POLICY));
+    errors.push(Error::invalid(&Path::new(IP_FAMILY_POLICY), shown, detail));
 }
 
-fn fit_to_policy(service: &mut Object, old: Option<&Object>, errors: &mut ErrorList) {
-    let is_single = fields::str(service, POLICY) == "SingleStack";
+fn trim_to_policy(service: &mut JsonObject, old: Option<&JsonObject>, errors: &mut ErrorList) {
+    let is_single = fields::str(service, IP_FAMILY_POLICY) == "SingleStack";
     for (path, one, many) in [
         ("spec.clusterIPs", "cluster IP", "cluster IPs"),
         ("spec.ipFamilies", "IP family", "IP families"),
@@ -243,27 +248,27 @@ fn fit_to_policy(service: &mut Object, old: Option<&Object>, errors: &mut ErrorL
                 fields::set(service, path, json!([first]));
             } else if !is_single && !now.is_empty() && now.len() < before.len() {
                 let detail = format!("must be 'SingleStack' to release the secondary {one}");
-                refuse_policy(service, &detail, errors);
+                reject_policy(service, &detail, errors);
             }
         }
         if is_single && fields::items(service, path).len() == 2 {
             let detail = format!(
                 "must be 'RequireDualStack' or 'PreferDualStack' when multiple {many} are specified"
             );
-            refuse_policy(service, &detail, errors);
+            reject_policy(service, &detail, errors);
         }
     }
 }
 
-/// The families of addresses that the client asked for follow from these.
-fn infer_families(service: &mut Object, configured: &[Family], errors: &mut ErrorList) {
+/// Infers the families of requested cluster IPs.
+fn infer_families(service: &mut JsonObject, configured: &[IpFamily], errors: &mut ErrorList) {
     let wanted: Vec<Option<IpAddr>> = cluster_ips_of(service);
     let mut names: Vec<Value> = fields::items(service, "spec.ipFamilies").to_vec();
     for (index, address) in wanted.iter().enumerate().skip(names.len()) {
         let Some(address) = address else {
             break;
         };
-        let family = Family::of(*address);
+        let family = IpFamily::of_address(*address);
         if configured.contains(&family) {
             names.push(json!(family.as_str()));
         } else {
@@ -278,18 +283,18 @@ fn infer_families(service: &mut Object, configured: &[Family], errors: &mut Erro
     }
 }
 
-fn cluster_ips_of(service: &Object) -> Vec<Option<IpAddr>> {
+fn cluster_ips_of(service: &JsonObject) -> Vec<Option<IpAddr>> {
     fields::items(service, "spec.clusterIPs")
         .iter()
-        .map(|address| addresses::parse_lax(address.as_str()?))
+        .map(|address| ip_addresses::parse_lax(address.as_str()?))
         .collect()
 }
 
-fn validate_configured(service: &Object, configured: &[Family]) -> Result<(), ErrorList> {
+fn validate_configured(service: &JsonObject, configured: &[IpFamily]) -> Result<(), ErrorList> {
     let mut errors = ErrorList::new();
-    if fields::str(service, POLICY) == "RequireDualStack" && configured.len() < 2 {
+    if fields::str(service, IP_FAMILY_POLICY) == "RequireDualStack" && configured.len() < 2 {
         let detail = "this cluster is not configured for dual-stack services";
-        refuse_policy(service, detail, &mut errors);
+        reject_policy(service, detail, &mut errors);
     }
     for (index, family) in families_of(service).into_iter().enumerate() {
         if !configured.contains(&family) {
@@ -301,47 +306,54 @@ fn validate_configured(service: &Object, configured: &[Family]) -> Result<(), Er
     errors.into_result()
 }
 
-/// What a service must be given that its old self does not have.
-pub fn needs(service: &Object, old: Option<&Object>) -> Needs {
-    let has = old.map(held).unwrap_or_default();
-    let mut needs = Needs::default();
+/// Returns the allocations that the service needs beyond those of `old`.
+pub fn allocation_requests(
+    service: &JsonObject,
+    old: Option<&JsonObject>,
+) -> ServiceAllocationRequests {
+    let has = old.map(allocations_of).unwrap_or_default();
+    let mut needs = ServiceAllocationRequests::default();
     let was_headless = old.is_some_and(has_no_address);
     if needs_cluster_ip(service) && !has_no_address(service) && !was_headless {
         let wanted = cluster_ips_of(service);
         for (index, family) in families_of(service).into_iter().enumerate() {
             let wanted = wanted.get(index).copied().flatten();
             if wanted.is_none_or(|address| !has.addresses.contains(&address)) {
-                needs.addresses.push(AddressNeed {
+                needs.addresses.push(ClusterIpRequest {
                     index,
                     family,
-                    wanted,
+                    requested: wanted,
                 });
             }
         }
     }
     if needs_node_port(service) {
-        needs.ports = port_needs(service, old.is_some(), &has);
+        needs.ports = node_port_requests(service, old.is_some(), &has);
     }
     if needs_health_check_port(service) && !old.is_some_and(needs_health_check_port) {
         let wanted = fields::int(service, "spec.healthCheckNodePort");
-        needs.ports.push(PortNeed {
-            slot: PortSlot::HealthCheck,
-            wanted: wanted.and_then(port),
+        needs.ports.push(NodePortRequest {
+            target: NodePortTarget::HealthCheck,
+            requested: wanted.and_then(valid_port),
         });
     }
     needs
 }
 
-fn has_no_address(service: &Object) -> bool {
-    is_headless(&View::root(service).field("spec"))
+fn has_no_address(service: &JsonObject) -> bool {
+    is_headless(&FieldView::root(service).field("spec"))
 }
 
-fn port(number: i64) -> Option<u16> {
+fn valid_port(number: i64) -> Option<u16> {
     u16::try_from(number).ok().filter(|&port| port != 0)
 }
 
-/// Ports of one number share the port of the nodes when the service is made; later each has its own.
-fn port_needs(service: &Object, is_update: bool, has: &Held) -> Vec<PortNeed> {
+/// On create, ports with the same number share a node port; on update, each one gets its own.
+fn node_port_requests(
+    service: &JsonObject,
+    is_update: bool,
+    has: &ServiceAllocations,
+) -> Vec<NodePortRequest> {
     let allocates = fields::str(service, "spec.type") == "NodePort"
         || fields::get(service, "spec.allocateLoadBalancerNodePorts") != Some(&json!(false));
     let ports: Vec<(i64, Option<u16>)> = fields::items(service, "spec.ports")
@@ -349,37 +361,45 @@ fn port_needs(service: &Object, is_update: bool, has: &Held) -> Vec<PortNeed> {
         .filter_map(Value::as_object)
         .map(|item| {
             let number = |name| fields::int(item, name).unwrap_or_default();
-            (number("port"), port(number("nodePort")))
+            (number("port"), valid_port(number("nodePort")))
         })
         .collect();
-    let mut needs: Vec<(i64, PortNeed)> = Vec::new();
+    let mut needs: Vec<(i64, NodePortRequest)> = Vec::new();
     for (index, &(number, wanted)) in ports.iter().enumerate() {
         if wanted.is_some_and(|wanted| has.ports.contains(&wanted))
             || (wanted.is_none() && !allocates)
         {
             continue;
         }
-        let shared = |(other, need): &&mut (i64, PortNeed)| {
-            let is_same = wanted.is_some() && need.wanted == wanted;
+        let shared = |(other, need): &&mut (i64, NodePortRequest)| {
+            let is_same = wanted.is_some() && need.requested == wanted;
             is_same
-                || (!is_update && *other == number && (wanted.is_none() || need.wanted.is_none()))
+                || (!is_update
+                    && *other == number
+                    && (wanted.is_none() || need.requested.is_none()))
         };
         if let Some((_, need)) = needs.iter_mut().find(shared) {
-            if let PortSlot::Ports(indexes) = &mut need.slot {
+            if let NodePortTarget::Ports(indexes) = &mut need.target {
                 indexes.push(index);
             }
-            need.wanted = need.wanted.or(wanted);
+            need.requested = need.requested.or(wanted);
             continue;
         }
-        let slot = PortSlot::Ports(vec![index]);
-        needs.push((number, PortNeed { slot, wanted }));
+        let slot = NodePortTarget::Ports(vec![index]);
+        needs.push((
+            number,
+            NodePortRequest {
+                target: slot,
+                requested: wanted,
+            },
+        ));
     }
     needs.into_iter().map(|(_, need)| need).collect()
 }
 
-pub fn assign_address(service: &mut Object, need: &AddressNeed, address: IpAddr) {
+pub fn assign_cluster_ip(service: &mut JsonObject, need: &ClusterIpRequest, address: IpAddr) {
     let text = need
-        .wanted
+        .requested
         .and_then(|_| {
             Some(
                 fields::items(service, "spec.clusterIPs")
@@ -397,10 +417,10 @@ pub fn assign_address(service: &mut Object, need: &AddressNeed, address: IpAddr)
     fields::set(service, "spec.clusterIPs", all);
 }
 
-pub fn assign_port(service: &mut Object, need: &PortNeed, port: u16) {
-    match &need.slot {
-        PortSlot::HealthCheck => fields::set(service, "spec.healthCheckNodePort", port),
-        PortSlot::Ports(indexes) => {
+pub fn assign_node_port(service: &mut JsonObject, need: &NodePortRequest, port: u16) {
+    match &need.target {
+        NodePortTarget::HealthCheck => fields::set(service, "spec.healthCheckNodePort", port),
+        NodePortTarget::Ports(indexes) => {
             for (index, item) in fields::objects_mut(service, "spec.ports").enumerate() {
                 if indexes.contains(&index) {
                     item.insert("nodePort".to_owned(), json!(port));
@@ -410,49 +430,59 @@ pub fn assign_port(service: &mut Object, need: &PortNeed, port: u16) {
     }
 }
 
-/// What a service has been given: with this an allocator finds out, at its start, what is taken.
-pub fn held(service: &Object) -> Held {
-    let mut held = Held::default();
+/// Returns the allocations of a service, from which an allocator restores its state on start.
+pub fn allocations_of(service: &JsonObject) -> ServiceAllocations {
+    let mut held = ServiceAllocations::default();
     if needs_cluster_ip(service) {
         held.addresses = cluster_ips_of(service).into_iter().flatten().collect();
     }
-    held.ports = node_ports(service).into_iter().filter_map(port).collect();
+    held.ports = node_ports(service)
+        .into_iter()
+        .filter_map(valid_port)
+        .collect();
     if needs_health_check_port(service) {
         held.ports
-            .extend(fields::int(service, "spec.healthCheckNodePort").and_then(port));
+            .extend(fields::int(service, "spec.healthCheckNodePort").and_then(valid_port));
     }
     held
 }
 
-/// What is free once a service has become another, or has gone.
-pub fn released(old: &Object, new: Option<&Object>) -> Held {
-    let (had, has) = (held(old), new.map(held).unwrap_or_default());
-    Held {
+/// Returns the allocations of `old` that `new` does not use any more.
+pub fn released_allocations(old: &JsonObject, new: Option<&JsonObject>) -> ServiceAllocations {
+    let (had, has) = (
+        allocations_of(old),
+        new.map(allocations_of).unwrap_or_default(),
+    );
+    ServiceAllocations {
         addresses: &had.addresses - &has.addresses,
         ports: &had.ports - &has.ports,
     }
 }
 
-/// The error for an address that the allocator does not give.
-pub fn address_refused(service: &Object, need: &AddressNeed, refusal: &Refusal) -> Error {
+/// Field error for a failed cluster IP allocation.
+pub fn cluster_ip_error(
+    service: &JsonObject,
+    need: &ClusterIpRequest,
+    refusal: &ServiceAllocationError,
+) -> Error {
     let shown = BadValue::json(&fields::items(service, "spec.clusterIPs"));
-    let detail = match need.wanted {
+    let detail = match need.requested {
         Some(address) => format!("failed to allocate IP {address}: {refusal}"),
         None => format!("failed to allocate IP: {refusal}"),
     };
     Error::invalid(&Path::new("spec.clusterIPs"), shown, detail)
 }
 
-/// The error for a port that the allocator does not give. Upstream has an internal error for those that nobody
-/// asked for; so should the caller.
-pub fn port_refused(need: &PortNeed, refusal: &Refusal) -> Error {
-    let wanted = need.wanted.map_or(0, i64::from);
-    match &need.slot {
-        PortSlot::HealthCheck => {
+/// Field error for a failed node port allocation. For a port that the client did not request, upstream returns an
+/// internal error instead; so should the caller.
+pub fn node_port_error(need: &NodePortRequest, refusal: &ServiceAllocationError) -> Error {
+    let wanted = need.requested.map_or(0, i64::from);
+    match &need.target {
+        NodePortTarget::HealthCheck => {
             let path = Path::new("spec.healthCheckNodePort");
             Error::invalid(&path, wanted, refusal.to_string())
         }
-        PortSlot::Ports(indexes) => {
+        NodePortTarget::Ports(indexes) => {
             let ports = Path::new("spec.ports");
             let item = ports.index(indexes.first().copied().unwrap_or_default());
             Error::invalid(&item.child("nodePort"), wanted, refusal.to_string())

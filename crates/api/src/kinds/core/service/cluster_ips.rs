@@ -1,22 +1,27 @@
-//! The addresses of a service, their families, and how they may change.
+//! Validation of `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` of a service, and of their changes.
 
 use std::collections::BTreeSet;
 
 use rhumb_meta::field::{Error, ErrorList};
 
-use super::{is_headless, texts};
-use crate::{View, addresses, checks};
+use super::{is_headless, string_items};
+use crate::{FieldView, checks, ip_addresses};
 
-const ONCE_SET: &str = "may not change once set";
+const IMMUTABLE_ONCE_SET: &str = "may not change once set";
 
-/// Checks that addresses, families and their policy fit each other.
-pub(super) fn validate(spec: &View<'_>, old: &View<'_>, is_strict: bool, errors: &mut ErrorList) {
+/// Validates that addresses, families and policy are consistent.
+pub(super) fn validate(
+    spec: &FieldView<'_>,
+    old: &FieldView<'_>,
+    is_strict: bool,
+    errors: &mut ErrorList,
+) {
     if spec.field("type").str() == "ExternalName" {
         return;
     }
     let (single, all) = (spec.field("clusterIP"), spec.field("clusterIPs"));
     let known_field = old.field("clusterIPs");
-    let (cluster_ips, known) = (texts(&all), texts(&known_field));
+    let (cluster_ips, known) = (string_items(&all), string_items(&known_field));
     match (single.str(), cluster_ips.first()) {
         ("", None) => {}
         ("", Some(_)) => all.invalid(errors, "must be empty when `clusterIP` is not specified"),
@@ -39,20 +44,20 @@ pub(super) fn validate(spec: &View<'_>, old: &View<'_>, is_strict: bool, errors:
                 all.invalid(errors, "'None' must be the first and only value");
             }
         } else if !known.contains(&address.str()) {
-            addresses::validate(&address, is_strict, errors);
+            ip_addresses::validate(&address, is_strict, errors);
         }
     }
     let has_invalid = errors.len() > before;
     if cluster_ips.len() > 2 {
         all.invalid(errors, "may only hold up to 2 values");
     }
-    // What follows would speak of families that bad addresses do not have.
+    // The checks below need the family of every address.
     if !has_invalid {
         validate_stacks(spec, errors);
     }
 }
 
-fn validate_families(families: &View<'_>, errors: &mut ErrorList) {
+fn validate_families(families: &FieldView<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for family in families.items() {
         checks::one_of(&family, &["IPv4", "IPv6"], errors);
@@ -63,12 +68,12 @@ fn validate_families(families: &View<'_>, errors: &mut ErrorList) {
 }
 
 fn is_v6(address: &str) -> bool {
-    addresses::parse_lax(address).is_some_and(|address| address.is_ipv6())
+    ip_addresses::parse_lax(address).is_some_and(|address| address.is_ipv6())
 }
 
-fn validate_stacks(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_stacks(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let all = spec.field("clusterIPs");
-    let cluster_ips = texts(&all);
+    let cluster_ips = string_items(&all);
     if cluster_ips.len() > 1 {
         let v6 = cluster_ips.iter().filter(|address| is_v6(address)).count();
         let is_dual = v6 > 0 && v6 < cluster_ips.len();
@@ -80,7 +85,7 @@ fn validate_stacks(spec: &View<'_>, errors: &mut ErrorList) {
         return;
     }
     let families_field = spec.field("ipFamilies");
-    let families = texts(&families_field);
+    let families = string_items(&families_field);
     for (index, (address, family)) in all.items().zip(families).enumerate() {
         let is_expected = match family {
             "IPv4" => !is_v6(address.str()),
@@ -95,9 +100,9 @@ fn validate_stacks(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Checks what became of addresses and families: a second one may come and go, the first stays.
-pub(super) fn validate_change(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
-    let is_name = |spec: &View<'_>| spec.field("type").str() == "ExternalName";
+/// Rejects changes of the primary address or family; the secondary one may be added and removed.
+pub(super) fn validate_change(spec: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
+    let is_name = |spec: &FieldView<'_>| spec.field("type").str() == "ExternalName";
     if is_name(spec) || is_name(old) {
         return;
     }
@@ -110,10 +115,10 @@ pub(super) fn validate_change(spec: &View<'_>, old: &View<'_>, errors: &mut Erro
     }
 }
 
-fn refuse_at(
-    list: &View<'_>,
+fn reject_item(
+    list: &FieldView<'_>,
     index: usize,
-    shown: &View<'_>,
+    shown: &FieldView<'_>,
     detail: &str,
     errors: &mut ErrorList,
 ) {
@@ -121,9 +126,9 @@ fn refuse_at(
     errors.push(Error::invalid(&path, shown.bad_value(), detail));
 }
 
-fn validate_address_change(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+fn validate_address_change(spec: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let (all, old_all) = (spec.field("clusterIPs"), old.field("clusterIPs"));
-    let (now, before) = (texts(&all), texts(&old_all));
+    let (now, before) = (string_items(&all), string_items(&old_all));
     if now.len() == before.len() {
         for (index, _) in now
             .iter()
@@ -131,43 +136,43 @@ fn validate_address_change(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorLi
             .enumerate()
             .filter(|(_, (a, b))| a != b)
         {
-            refuse_at(&all, index, &all, ONCE_SET, errors);
+            reject_item(&all, index, &all, IMMUTABLE_ONCE_SET, errors);
         }
         return;
     }
     if now.is_empty() {
-        refuse_at(&all, 0, &all, "primary clusterIP can not be unset", errors);
+        reject_item(&all, 0, &all, "primary clusterIP can not be unset", errors);
     } else if !before.is_empty() && now.first() != before.first() {
-        refuse_at(&all, 0, &all, ONCE_SET, errors);
+        reject_item(&all, 0, &all, IMMUTABLE_ONCE_SET, errors);
     }
     if now.len() == 1 && before.len() > 1 {
         require_single_stack(spec, "clusterIP", errors);
     }
 }
 
-fn validate_family_change(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+fn validate_family_change(spec: &FieldView<'_>, old: &FieldView<'_>, errors: &mut ErrorList) {
     let (all, old_all) = (spec.field("ipFamilies"), old.field("ipFamilies"));
-    let (now, before) = (texts(&all), texts(&old_all));
+    let (now, before) = (string_items(&all), string_items(&old_all));
     let cluster_ips = spec.field("clusterIPs");
     if now.len() == before.len() {
         for _ in now.iter().zip(&before).filter(|(a, b)| a != b) {
-            refuse_at(&all, 0, &all, ONCE_SET, errors);
+            reject_item(&all, 0, &all, IMMUTABLE_ONCE_SET, errors);
         }
         return;
     }
     if now.len() < before.len() && cluster_ips.is_empty() {
-        refuse_at(&all, 0, &all, "primary ipFamily can not be unset", errors);
+        reject_item(&all, 0, &all, "primary ipFamily can not be unset", errors);
     }
-    // As upstream, the addresses are shown, not the families.
+    // As upstream, the reported value is the addresses, not the families.
     if !now.is_empty() && !before.is_empty() && now.first() != before.first() {
-        refuse_at(&all, 0, &cluster_ips, ONCE_SET, errors);
+        reject_item(&all, 0, &cluster_ips, IMMUTABLE_ONCE_SET, errors);
     }
     if now.len() == 1 && before.len() > 1 {
         require_single_stack(spec, "ipFamily", errors);
     }
 }
 
-fn require_single_stack(spec: &View<'_>, what: &str, errors: &mut ErrorList) {
+fn require_single_stack(spec: &FieldView<'_>, what: &str, errors: &mut ErrorList) {
     let policy = spec.field("ipFamilyPolicy");
     if policy.str() != "SingleStack" {
         let detail = format!("must be set to 'SingleStack' when releasing the secondary {what}");

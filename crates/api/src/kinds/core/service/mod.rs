@@ -1,25 +1,27 @@
-//! Service.
+//! Declares `Service` and its strategy: preparation, validation and warnings, as in
+//! upstream's `pkg/apis/core/validation`.
 
 pub mod allocation;
+mod allocation_ranges;
 mod cluster_ips;
-mod ranges;
 mod spec;
 #[cfg(test)]
 mod tests;
-mod transitions;
+mod type_transitions;
 
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::validation;
 
-use crate::gates::Feature;
+use crate::feature_gates::Feature;
 use crate::{
-    Kind, NameRule, Object, Request, Rules, Scope, Selectable, Selected, SubresourceKind, Verb,
-    View, addresses, checks, fields, metadata,
+    FieldSource, FieldView, JsonObject, Kind, NameRule, ResourceScope, ResourceStrategy,
+    SelectableField, StrategyContext, SubresourceKind, Verb, checks, fields, ip_addresses,
+    metadata,
 };
 
 pub(super) fn kind() -> Kind {
     Kind::new(
-        Scope::Namespaced,
+        ResourceScope::Namespaced,
         "",
         "v1",
         "Service",
@@ -27,15 +29,15 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.core.v1.Service",
     )
     .returns_deleted()
-    .short(&["svc"])
+    .short_names(&["svc"])
     .category("all")
     .storage("services/specs")
-    .names(NameRule::Own)
-    .updates_create()
+    .names(NameRule::KindSpecific)
+    .creates_on_update()
     .selectable(SELECTABLE)
     .subresource(
         "proxy",
-        SubresourceKind::Node,
+        SubresourceKind::NodeProxied,
         &[
             Verb::Create,
             Verb::Delete,
@@ -44,19 +46,19 @@ pub(super) fn kind() -> Kind {
             Verb::Update,
         ],
     )
-    .speaks("", "v1", "ServiceProxyOptions")
+    .with_subresource_object("", "v1", "ServiceProxyOptions")
     .status()
-    .rules(ServiceRules)
+    .strategy(ServiceStrategy)
 }
 
-const SELECTABLE: &[Selectable] = &[
-    Selectable {
+const SELECTABLE: &[SelectableField] = &[
+    SelectableField {
         name: "spec.clusterIP",
-        value: Selected::Text("spec.clusterIP"),
+        value: FieldSource::StringAt("spec.clusterIP"),
     },
-    Selectable {
+    SelectableField {
         name: "spec.type",
-        value: Selected::Text("spec.type"),
+        value: FieldSource::StringAt("spec.type"),
     },
 ];
 
@@ -64,59 +66,69 @@ const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 
 #[derive(Debug)]
-struct ServiceRules;
+struct ServiceStrategy;
 
-impl Rules for ServiceRules {
-    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
-        drop_internal_policy(object);
+impl ResourceStrategy for ServiceStrategy {
+    fn prepare_create(&self, object: &mut JsonObject, _: &StrategyContext<'_>) {
+        drop_internal_traffic_policy(object);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
-        transitions::drop_what_the_type_does_not_have(object, old);
-        drop_internal_policy(object);
+    fn prepare_update(&self, object: &mut JsonObject, old: &JsonObject, _: &StrategyContext<'_>) {
+        type_transitions::drop_type_dependent_fields(object, old);
+        drop_internal_traffic_policy(object);
     }
 
-    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+    fn validate_create(
+        &self,
+        object: &FieldView<'_>,
+        request: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_name(object, request, errors);
         validate(object, None, request, errors);
     }
 
     fn validate_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         let (spec, old_spec) = (object.field("spec"), old.field("spec"));
         cluster_ips::validate_change(&spec, &old_spec, errors);
-        transitions::validate_change(&spec, &old_spec, errors);
+        type_transitions::validate_change(&spec, &old_spec, errors);
         validate(object, Some(old), request, errors);
     }
 
     fn validate_status_update(
         &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
+        object: &FieldView<'_>,
+        old: &FieldView<'_>,
+        request: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
         validate_load_balancer(object, old, request, errors);
     }
 
-    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(
+        &self,
+        object: &FieldView<'_>,
+        _: Option<&FieldView<'_>>,
+        warnings: &mut Vec<String>,
+    ) {
         warn(object, warnings);
     }
 }
 
-/// A name elsewhere has no endpoints here, so there is no policy for them.
-fn drop_internal_policy(service: &mut Object) {
+/// Drops `internalTrafficPolicy` from an ExternalName service, which has no endpoints.
+fn drop_internal_traffic_policy(service: &mut JsonObject) {
     if fields::text(service, "spec.type") == "ExternalName" {
         fields::remove(service, "spec.internalTrafficPolicy");
     }
 }
 
-fn validate_name(object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+fn validate_name(object: &FieldView<'_>, request: &StrategyContext<'_>, errors: &mut ErrorList) {
     let is_relaxed = request.gates.enabled(Feature::RelaxedServiceNameValidation);
     let rule = if is_relaxed {
         NameRule::DnsLabel
@@ -127,9 +139,9 @@ fn validate_name(object: &View<'_>, request: &Request<'_>, errors: &mut ErrorLis
 }
 
 fn validate(
-    object: &View<'_>,
-    old: Option<&View<'_>>,
-    request: &Request<'_>,
+    object: &FieldView<'_>,
+    old: Option<&FieldView<'_>>,
+    request: &StrategyContext<'_>,
     errors: &mut ErrorList,
 ) {
     let metadata = object.field("metadata");
@@ -145,18 +157,18 @@ fn validate(
     spec::validate(object, old, request, errors);
 }
 
-/// Whether the service has no address of its own.
-fn is_headless(spec: &View<'_>) -> bool {
+/// Returns whether `clusterIP` is `None`.
+fn is_headless(spec: &FieldView<'_>) -> bool {
     let addresses = spec.field("clusterIPs");
     addresses.len() == 1 && addresses.items().all(|address| address.str() == "None")
 }
 
-fn texts<'a>(list: &'a View<'a>) -> Vec<&'a str> {
+fn string_items<'a>(list: &'a FieldView<'a>) -> Vec<&'a str> {
     list.items().map(|item| item.str()).collect()
 }
 
-/// Whether anything outside the cluster can reach it.
-fn is_externally_accessible(spec: &View<'_>) -> bool {
+/// Returns whether the service can be reached from outside the cluster.
+fn is_externally_accessible(spec: &FieldView<'_>) -> bool {
     match spec.field("type").str() {
         "LoadBalancer" | "NodePort" => true,
         "ClusterIP" => !spec.field("externalIPs").is_empty(),
@@ -164,15 +176,15 @@ fn is_externally_accessible(spec: &View<'_>) -> bool {
     }
 }
 
-fn needs_health_check(spec: &View<'_>) -> bool {
+fn needs_health_check(spec: &FieldView<'_>) -> bool {
     spec.field("type").str() == "LoadBalancer"
         && spec.field("externalTrafficPolicy").str() == "Local"
 }
 
 fn validate_load_balancer(
-    object: &View<'_>,
-    old: &View<'_>,
-    request: &Request<'_>,
+    object: &FieldView<'_>,
+    old: &FieldView<'_>,
+    request: &StrategyContext<'_>,
     errors: &mut ErrorList,
 ) {
     let (status, old_status) = (object.field("status"), old.field("status"));
@@ -199,7 +211,7 @@ fn validate_load_balancer(
     for point in ingress.items() {
         let ip = point.field("ip");
         if !ip.is_empty() && !known.iter().any(|known| known == ip.str()) {
-            addresses::validate(&ip, is_strict, errors);
+            ip_addresses::validate(&ip, is_strict, errors);
         }
         let mode = point.field("ipMode");
         match (mode.exists(), ip.is_empty()) {
@@ -212,18 +224,18 @@ fn validate_load_balancer(
     }
 }
 
-fn validate_hostname(hostname: &View<'_>, errors: &mut ErrorList) {
+fn validate_hostname(hostname: &FieldView<'_>, errors: &mut ErrorList) {
     if hostname.is_empty() {
         return;
     }
     let found = validation::dns1123_subdomain(hostname.str());
-    checks::problems(hostname, found, errors);
-    if addresses::parse_lax(hostname.str()).is_some() {
+    checks::push_problems(hostname, found, errors);
+    if ip_addresses::parse_lax(hostname.str()).is_some() {
         checks::invalid_text(hostname, errors, "must be a DNS name, not an IP address");
     }
 }
 
-fn warn(object: &View<'_>, warnings: &mut Vec<String>) {
+fn warn(object: &FieldView<'_>, warnings: &mut Vec<String>) {
     let metadata = object.field("metadata");
     if metadata.field("annotations").key(TOPOLOGY_HINTS).exists() {
         warnings.push(format!(
@@ -235,7 +247,7 @@ fn warn(object: &View<'_>, warnings: &mut Vec<String>) {
     let address = spec.field("clusterIP");
     if !matches!(address.str(), "" | "None") {
         for address in spec.field("clusterIPs").items() {
-            addresses::warn(&address, warnings);
+            ip_addresses::warn(&address, warnings);
         }
     }
     let external = spec.field("externalIPs");
@@ -255,7 +267,7 @@ fn warn(object: &View<'_>, warnings: &mut Vec<String>) {
         }
     }
     for address in external.items() {
-        addresses::warn(&address, warnings);
+        ip_addresses::warn(&address, warnings);
     }
     let is_name = kind.str() == "ExternalName";
     if !external.is_empty() && !is_headless && !is_name {
@@ -264,9 +276,9 @@ fn warn(object: &View<'_>, warnings: &mut Vec<String>) {
                 .to_owned(),
         );
     }
-    addresses::warn(&balancer, warnings);
+    ip_addresses::warn(&balancer, warnings);
     for block in spec.field("loadBalancerSourceRanges").items() {
-        addresses::warn_block(&block, warnings);
+        ip_addresses::warn_cidr(&block, warnings);
     }
     if is_name && !external.is_empty() {
         warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());

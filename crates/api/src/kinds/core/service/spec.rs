@@ -1,26 +1,26 @@
-//! What must hold for the specification of a service.
+//! Validation of the spec of a service.
 
 use std::collections::BTreeSet;
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::{gotext, validation};
 
-use super::{cluster_ips, is_externally_accessible, is_headless, needs_health_check, texts};
-use crate::gates::Feature;
-use crate::{Request, View, addresses, checks, selectors};
+use super::{cluster_ips, is_externally_accessible, is_headless, needs_health_check, string_items};
+use crate::feature_gates::Feature;
+use crate::{FieldView, StrategyContext, checks, ip_addresses, selectors};
 
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 const AFFINITY_SECONDS_MAX: i64 = 86400;
 
 pub(super) fn validate(
-    object: &View<'_>,
-    old: Option<&View<'_>>,
-    request: &Request<'_>,
+    object: &FieldView<'_>,
+    old: Option<&FieldView<'_>>,
+    request: &StrategyContext<'_>,
     errors: &mut ErrorList,
 ) {
-    let nothing = crate::Object::new();
-    let none = View::root(&nothing);
+    let nothing = crate::JsonObject::new();
+    let none = FieldView::root(&nothing);
     let old = old.unwrap_or(&none);
     let (spec, old_spec) = (object.field("spec"), old.field("spec"));
     let is_strict = request.gates.enabled(Feature::StrictIPCIDRValidation);
@@ -47,7 +47,7 @@ pub(super) fn validate(
     validate_traffic(&spec, errors);
 }
 
-fn validate_type_fields(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_type_fields(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let kind = spec.field("type");
     let (ports, cluster_ips) = (spec.field("ports"), spec.field("clusterIPs"));
     if ports.is_empty() && !is_headless(spec) && kind.str() != "ExternalName" {
@@ -73,8 +73,8 @@ fn validate_type_fields(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The name may end with a dot, which says that it is complete.
-fn validate_external_name(field: &View<'_>, errors: &mut ErrorList) {
+/// The name may end with a dot (fully qualified).
+fn validate_external_name(field: &FieldView<'_>, errors: &mut ErrorList) {
     let name = field.str().strip_suffix('.').unwrap_or(field.str());
     if name.is_empty() {
         return field.required(errors, "");
@@ -84,13 +84,13 @@ fn validate_external_name(field: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_ports(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_ports(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let ports = spec.field("ports");
     let mut names = BTreeSet::new();
     for port in ports.items() {
         let name = port.field("name");
         if !name.is_empty() {
-            checks::problems(&name, validation::dns1123_label(name.str()), errors);
+            checks::push_problems(&name, validation::dns1123_label(name.str()), errors);
             if !names.insert(name.str().to_owned()) {
                 name.duplicate(errors);
             }
@@ -106,12 +106,12 @@ fn validate_ports(spec: &View<'_>, errors: &mut ErrorList) {
         }
         let target = port.field("targetPort");
         match target.opt_str() {
-            Some(name) => checks::problems(&target, checks::port_name_problems(name), errors),
+            Some(name) => checks::push_problems(&target, checks::port_name_problems(name), errors),
             None => checks::port_number(&target, errors),
         }
         let application = port.field("appProtocol");
         if application.exists() {
-            checks::problems(
+            checks::push_problems(
                 &application,
                 validation::qualified_name(application.str()),
                 errors,
@@ -120,7 +120,7 @@ fn validate_ports(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_affinity(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_affinity(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let affinity = spec.field("sessionAffinity");
     let config = spec.field("sessionAffinityConfig");
     match affinity.str() {
@@ -147,22 +147,27 @@ fn validate_affinity(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Addresses that were accepted before are not judged again by form, only by what they are.
-fn validate_external_ips(spec: &View<'_>, old: &View<'_>, is_strict: bool, errors: &mut ErrorList) {
+/// Addresses of the old object are exempt from strict format validation.
+fn validate_external_ips(
+    spec: &FieldView<'_>,
+    old: &FieldView<'_>,
+    is_strict: bool,
+    errors: &mut ErrorList,
+) {
     let old = old.field("externalIPs");
-    let known = texts(&old);
+    let known = string_items(&old);
     for address in spec.field("externalIPs").items() {
         let before = errors.len();
         if !known.contains(&address.str()) {
-            addresses::validate(&address, is_strict, errors);
+            ip_addresses::validate(&address, is_strict, errors);
         }
         if errors.len() == before {
-            addresses::validate_endpoint(&address, errors);
+            ip_addresses::validate_endpoint_address(&address, errors);
         }
     }
 }
 
-fn validate_port_numbers(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_port_numbers(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let ports = spec.field("ports");
     let is_internal = spec.field("type").str() == "ClusterIP";
     for port in ports.items() {
@@ -183,7 +188,7 @@ fn validate_port_numbers(spec: &View<'_>, errors: &mut ErrorList) {
     for port in ports.items() {
         let number = port.field("port").int().unwrap_or_default();
         let protocol = port.field("protocol").str().to_owned();
-        // Upstream shows its own type, with nothing but what was compared.
+        // Upstream reports its internal type with only the compared fields set.
         let shown = format!(
             "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}",
             gotext::quote(&protocol)
@@ -195,8 +200,8 @@ fn validate_port_numbers(spec: &View<'_>, errors: &mut ErrorList) {
 }
 
 fn validate_source_ranges(
-    object: &View<'_>,
-    old: &View<'_>,
+    object: &FieldView<'_>,
+    old: &FieldView<'_>,
     is_strict: bool,
     errors: &mut ErrorList,
 ) {
@@ -210,12 +215,15 @@ fn validate_source_ranges(
             at.forbidden(errors, ONLY_LOAD_BALANCER);
         }
         let old_ranges = old_spec.field("loadBalancerSourceRanges");
-        let known: Vec<&str> = texts(&old_ranges).into_iter().map(str::trim).collect();
-        for (index, range) in texts(&ranges).into_iter().enumerate() {
+        let known: Vec<&str> = string_items(&old_ranges)
+            .into_iter()
+            .map(str::trim)
+            .collect();
+        for (index, range) in string_items(&ranges).into_iter().enumerate() {
             if !known.contains(&range.trim()) {
                 let value = serde_json::Value::from(range.trim());
-                let block = View::at(Some(&value), at.path().index(index));
-                addresses::validate_block(&block, is_strict, errors);
+                let block = FieldView::at(Some(&value), at.path().index(index));
+                ip_addresses::validate_cidr(&block, is_strict, errors);
             }
         }
         return;
@@ -236,12 +244,12 @@ fn validate_source_ranges(
     }
     for range in text.split(',') {
         let value = serde_json::Value::from(range.trim());
-        let block = View::at(Some(&value), *ranges.path());
-        addresses::validate_block(&block, is_strict, errors);
+        let block = FieldView::at(Some(&value), *ranges.path());
+        ip_addresses::validate_cidr(&block, is_strict, errors);
     }
 }
 
-fn validate_load_balancer_fields(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_load_balancer_fields(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let allocate = spec.field("allocateLoadBalancerNodePorts");
     let is_balancer = spec.field("type").str() == "LoadBalancer";
     if allocate.exists() && !is_balancer {
@@ -254,19 +262,19 @@ fn validate_load_balancer_fields(spec: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-pub(super) fn validate_load_balancer_class(spec: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_load_balancer_class(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let class = spec.field("loadBalancerClass");
     if !class.exists() {
         return;
     }
     if spec.field("type").str() == "LoadBalancer" {
-        checks::problems(&class, validation::qualified_name(class.str()), errors);
+        checks::push_problems(&class, validation::qualified_name(class.str()), errors);
     } else {
         class.forbidden(errors, ONLY_LOAD_BALANCER);
     }
 }
 
-fn validate_traffic(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_traffic(spec: &FieldView<'_>, errors: &mut ErrorList) {
     let external = spec.field("externalTrafficPolicy");
     match (is_externally_accessible(spec), external.is_empty()) {
         (true, true) => external.required(errors, ""),

@@ -1,8 +1,11 @@
 use serde_json::{Value, json};
 
-use super::allocation::{self, AddressNeed, Family, Held, PortNeed, PortSlot, Refusal};
+use super::allocation::{
+    self, ClusterIpRequest, IpFamily, NodePortRequest, NodePortTarget, ServiceAllocationError,
+    ServiceAllocations,
+};
 use crate::testing::{check_create, check_status, check_update, kind, patched, update, warnings};
-use crate::{Gates, Object};
+use crate::{FeatureGates, JsonObject};
 
 /// A valid service with the given changes to its specification.
 fn service(changes: Value) -> Value {
@@ -28,7 +31,7 @@ fn a_plain_service_is_valid() {
 }
 
 #[test]
-fn names_are_labels() {
+fn service_names_are_dns_labels() {
     let named = |name: &str| {
         let mut service = service(json!({}));
         service["metadata"] = json!({"name": name});
@@ -37,13 +40,16 @@ fn names_are_labels() {
     check_create(&kind("", "Service"), named("1a"), &[]);
     let want = "metadata.name: Invalid value: \"a.b\": must not contain dots";
     check_create(&kind("", "Service"), named("a.b"), &[want]);
-    let strict = Gates::default().with(crate::gates::Feature::RelaxedServiceNameValidation, false);
+    let strict = FeatureGates::default().with(
+        crate::feature_gates::Feature::RelaxedServiceNameValidation,
+        false,
+    );
     let (_, errors) = crate::testing::create(&kind("", "Service"), named("1a"), &strict);
     assert_eq!(errors.len(), 1);
 }
 
 #[test]
-fn ports_are_checked() {
+fn service_ports_are_validated() {
     check(json!({"ports": []}), &["spec.ports: Required value"]);
     check(
         json!({"ports": [
@@ -72,7 +78,7 @@ fn ports_are_checked() {
 }
 
 #[test]
-fn external_names_have_nothing_else() {
+fn external_name_forbids_cluster_ip_fields() {
     let name = json!({"type": "ExternalName", "externalName": "example.com.", "clusterIP": null, "ports": null,
         "clusterIPs": null, "ipFamilies": null, "ipFamilyPolicy": null, "internalTrafficPolicy": null});
     check(name, &[]);
@@ -88,7 +94,7 @@ fn external_names_have_nothing_else() {
 }
 
 #[test]
-fn affinity_needs_a_timeout_in_bounds() {
+fn session_affinity_timeout_is_in_bounds() {
     let with =
         |config: Value| json!({"sessionAffinity": "ClientIP", "sessionAffinityConfig": config});
     check(with(json!({"clientIP": {"timeoutSeconds": 86400}})), &[]);
@@ -115,7 +121,7 @@ fn affinity_needs_a_timeout_in_bounds() {
 }
 
 #[test]
-fn addresses_fit_their_families() {
+fn cluster_ips_match_ip_families() {
     check(
         json!({"clusterIP": "None", "clusterIPs": ["None"], "ports": []}),
         &[],
@@ -155,7 +161,7 @@ fn addresses_fit_their_families() {
 }
 
 #[test]
-fn traffic_policies_fit_the_type() {
+fn traffic_policies_match_the_service_type() {
     check(
         json!({"externalTrafficPolicy": "Local", "healthCheckNodePort": 30000, "internalTrafficPolicy": "Odd",
             "trafficDistribution": "Odd", "loadBalancerClass": "a/b", "allocateLoadBalancerNodePorts": true,
@@ -194,7 +200,7 @@ fn traffic_policies_fit_the_type() {
 }
 
 #[test]
-fn the_first_address_stays() {
+fn primary_cluster_ip_is_immutable() {
     let dual = json!({"clusterIPs": ["10.0.0.1", "fd00::1"], "ipFamilies": ["IPv4", "IPv6"],
         "ipFamilyPolicy": "PreferDualStack"});
     check_update(
@@ -227,7 +233,7 @@ fn the_first_address_stays() {
 }
 
 #[test]
-fn a_new_type_loses_what_the_old_one_had() {
+fn type_change_drops_fields_of_the_old_type() {
     let old = service(
         json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "loadBalancerClass": "a/b",
         "healthCheckNodePort": 30001, "allocateLoadBalancerNodePorts": true,
@@ -244,7 +250,7 @@ fn a_new_type_loses_what_the_old_one_had() {
 }
 
 #[test]
-fn the_status_of_a_load_balancer_is_checked() {
+fn load_balancer_status_is_validated() {
     let balancer = service(json!({"type": "LoadBalancer"}));
     check_status(
         &kind("", "Service"),
@@ -272,7 +278,7 @@ fn the_status_of_a_load_balancer_is_checked() {
 }
 
 #[test]
-fn what_has_no_effect_is_warned_of() {
+fn ignored_fields_cause_a_warning() {
     let odd = service(json!({"externalIPs": ["192.0.2.1"], "externalName": "a"}));
     assert_eq!(
         warnings(&kind("", "Service"), odd),
@@ -283,7 +289,7 @@ fn what_has_no_effect_is_warned_of() {
     );
 }
 
-fn object(spec: Value) -> Object {
+fn object(spec: Value) -> JsonObject {
     json!({"spec": spec})
         .as_object()
         .expect("an object")
@@ -291,46 +297,46 @@ fn object(spec: Value) -> Object {
 }
 
 #[test]
-fn a_new_service_needs_addresses_and_ports() {
+fn new_service_requests_cluster_ips_and_node_ports() {
     let mut service = object(json!({"type": "NodePort", "ports": [
         {"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}, {"port": 80, "nodePort": 30080}]}));
-    allocation::carry_over(&mut service, None);
-    allocation::set_families(&mut service, None, &[Family::IPv4]).expect("fits");
-    let needs = allocation::needs(&service, None);
-    let address = AddressNeed {
+    allocation::patch_allocated_values(&mut service, None);
+    allocation::default_ip_families(&mut service, None, &[IpFamily::IPv4]).expect("fits");
+    let needs = allocation::allocation_requests(&service, None);
+    let address = ClusterIpRequest {
         index: 0,
-        family: Family::IPv4,
-        wanted: None,
+        family: IpFamily::IPv4,
+        requested: None,
     };
     assert_eq!(needs.addresses, std::slice::from_ref(&address));
-    let port = |indexes: &[usize], wanted| PortNeed {
-        slot: PortSlot::Ports(indexes.to_vec()),
-        wanted,
+    let port = |indexes: &[usize], wanted| NodePortRequest {
+        target: NodePortTarget::Ports(indexes.to_vec()),
+        requested: wanted,
     };
     assert_eq!(needs.ports, [port(&[0, 1], None), port(&[2], Some(30080))]);
-    allocation::assign_address(
+    allocation::assign_cluster_ip(
         &mut service,
         &address,
         "10.0.0.7".parse().expect("an address"),
     );
-    allocation::assign_port(&mut service, &needs.ports[0], 30053);
+    allocation::assign_node_port(&mut service, &needs.ports[0], 30053);
     let want = json!({"type": "NodePort", "clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"],
         "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "ports": [
         {"port": 53, "protocol": "UDP", "nodePort": 30053}, {"port": 53, "protocol": "TCP", "nodePort": 30053},
         {"port": 80, "nodePort": 30080}]});
     assert_eq!(service["spec"], want);
-    let held = allocation::held(&service);
+    let held = allocation::allocations_of(&service);
     assert_eq!(held.ports, [30053, 30080].into());
     assert_eq!(
-        allocation::released(&service, Some(&service)),
-        Held::default()
+        allocation::released_allocations(&service, Some(&service)),
+        ServiceAllocations::default()
     );
-    assert_eq!(allocation::released(&service, None), held);
+    assert_eq!(allocation::released_allocations(&service, None), held);
 }
 
 #[test]
-fn families_follow_the_cluster_and_the_policy() {
-    let both = [Family::IPv6, Family::IPv4];
+fn ip_families_default_from_the_cluster_and_the_policy() {
+    let both = [IpFamily::IPv6, IpFamily::IPv4];
     let table = [
         (json!({}), &both[..1], json!(["IPv6"]), "SingleStack"),
         (
@@ -366,8 +372,8 @@ fn families_follow_the_cluster_and_the_policy() {
     ];
     for (spec, configured, families, policy) in table {
         let mut service = object(spec);
-        allocation::carry_over(&mut service, None);
-        allocation::set_families(&mut service, None, configured).expect("fits");
+        allocation::patch_allocated_values(&mut service, None);
+        allocation::default_ip_families(&mut service, None, configured).expect("fits");
         assert_eq!(service["spec"]["ipFamilies"], families, "{service:?}");
         assert_eq!(service["spec"]["ipFamilyPolicy"], policy, "{service:?}");
     }
@@ -397,14 +403,15 @@ fn families_follow_the_cluster_and_the_policy() {
     ];
     for (spec, want) in refused {
         let mut service = object(spec);
-        allocation::carry_over(&mut service, None);
-        let errors = allocation::set_families(&mut service, None, &both[..1]).expect_err(want);
+        allocation::patch_allocated_values(&mut service, None);
+        let errors =
+            allocation::default_ip_families(&mut service, None, &both[..1]).expect_err(want);
         assert_eq!(errors.to_string(), want);
     }
 }
 
 #[test]
-fn an_update_keeps_what_the_client_left_out() {
+fn update_keeps_allocated_values_omitted_by_the_client() {
     let old = object(
         json!({"type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
         "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
@@ -413,38 +420,39 @@ fn an_update_keeps_what_the_client_left_out() {
     let mut new = object(
         json!({"type": "NodePort", "ports": [{"name": "a", "port": 81}, {"name": "b", "port": 82}]}),
     );
-    allocation::carry_over(&mut new, Some(&old));
-    allocation::set_families(&mut new, Some(&old), &[Family::IPv4]).expect("fits");
+    allocation::patch_allocated_values(&mut new, Some(&old));
+    allocation::default_ip_families(&mut new, Some(&old), &[IpFamily::IPv4]).expect("fits");
     assert_eq!(new["spec"]["clusterIPs"], json!(["10.0.0.1"]));
     assert_eq!(new["spec"]["ports"][0]["nodePort"], 30000);
-    let needs = allocation::needs(&new, Some(&old));
+    let needs = allocation::allocation_requests(&new, Some(&old));
     assert_eq!(needs.addresses, []);
-    let slots: Vec<PortSlot> = needs.ports.into_iter().map(|need| need.slot).collect();
-    assert_eq!(slots, [PortSlot::Ports(vec![1])]);
+    let slots: Vec<NodePortTarget> = needs.ports.into_iter().map(|need| need.target).collect();
+    assert_eq!(slots, [NodePortTarget::Ports(vec![1])]);
 }
 
 #[test]
-fn refusals_have_upstreams_words() {
+fn allocation_errors_have_upstreams_texts() {
     let service = object(json!({"clusterIPs": ["10.0.0.1"]}));
-    let need = AddressNeed {
+    let need = ClusterIpRequest {
         index: 0,
-        family: Family::IPv4,
-        wanted: "10.0.0.1".parse().ok(),
+        family: IpFamily::IPv4,
+        requested: "10.0.0.1".parse().ok(),
     };
     assert_eq!(
-        allocation::address_refused(&service, &need, &Refusal::AddressTaken).to_string(),
+        allocation::cluster_ip_error(&service, &need, &ServiceAllocationError::IpAllocated)
+            .to_string(),
         concat!(
             "spec.clusterIPs: Invalid value: [\"10.0.0.1\"]: failed to allocate IP 10.0.0.1: provided IP is already ",
             "allocated"
         )
     );
-    let need = PortNeed {
-        slot: PortSlot::Ports(vec![1]),
-        wanted: Some(80),
+    let need = NodePortRequest {
+        target: NodePortTarget::Ports(vec![1]),
+        requested: Some(80),
     };
-    let outside = Refusal::PortOutside(allocation::PortRange::DEFAULT);
+    let outside = ServiceAllocationError::PortNotInRange(allocation::NodePortRange::DEFAULT);
     assert_eq!(
-        allocation::port_refused(&need, &outside).to_string(),
+        allocation::node_port_error(&need, &outside).to_string(),
         concat!(
             "spec.ports[1].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ",
             "ports is 30000-32767"

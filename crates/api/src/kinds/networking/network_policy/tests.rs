@@ -1,9 +1,9 @@
-//! What policies may say, beside their versions.
+//! Tests of the validation of network policies, without `minVersion`.
 
 use serde_json::{Value, json};
 
-use crate::Gates;
-use crate::gates::Feature;
+use crate::FeatureGates;
+use crate::feature_gates::Feature;
 use crate::testing::{self, check_create, check_status, check_update, kind, warnings};
 
 fn policy(spec: Value) -> Value {
@@ -23,7 +23,7 @@ fn from(peer: Value) -> Value {
 }
 
 #[test]
-fn peers_are_selectors_or_a_block() {
+fn peers_have_selectors_or_an_ip_block() {
     check(
         from(json!({"podSelector": {}, "namespaceSelector": {}})),
         &[],
@@ -53,7 +53,7 @@ fn peers_are_selectors_or_a_block() {
 }
 
 #[test]
-fn blocks_are_blocks_and_exceptions_within() {
+fn ip_blocks_and_exceptions_are_validated() {
     let at = "spec.ingress[0].from[0].ipBlock";
     check(
         from(json!({"ipBlock": {}})),
@@ -77,7 +77,7 @@ fn blocks_are_blocks_and_exceptions_within() {
 }
 
 #[test]
-fn ports_are_numbers_names_or_ranges() {
+fn ports_are_validated() {
     let ports = |port: Value| json!({"ingress": [{"ports": [port]}]});
     check(
         ports(json!({"protocol": "SCTP", "port": 80, "endPort": 90})),
@@ -111,7 +111,7 @@ fn ports_are_numbers_names_or_ranges() {
 }
 
 #[test]
-fn policy_types_are_known() {
+fn unknown_policy_types_are_rejected() {
     check(
         json!({"policyTypes": ["Ingress", "Odd"]}),
         &[
@@ -127,13 +127,13 @@ fn policy_types_are_known() {
 }
 
 #[test]
-fn a_block_with_bits_beyond_its_prefix_is_refused_only_without_the_gate() {
+fn cidr_with_host_bits_is_rejected_only_while_the_gate_is_off() {
     let network_policy = kind("networking.k8s.io", "NetworkPolicy");
     let ambiguous = json!({"cidr": "10.0.0.5/24", "except": ["10.0.0.20/28"]});
     let ambiguous = policy(from(json!({ "ipBlock": ambiguous })));
     check_create(&network_policy, ambiguous.clone(), &[]);
     check_update(&network_policy, json!({}), ambiguous.clone(), &[]);
-    let gates = Gates::default().with(Feature::NetworkPolicyVersioning, false);
+    let gates = FeatureGates::default().with(Feature::NetworkPolicyVersioning, false);
     let (_, errors) = testing::create(&network_policy, ambiguous, &gates);
     let got: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let at = "spec.ingress[0].from[0].ipBlock";
@@ -146,7 +146,7 @@ fn a_block_with_bits_beyond_its_prefix_is_refused_only_without_the_gate() {
 }
 
 #[test]
-fn blocks_that_were_accepted_stay_and_are_warned_of() {
+fn accepted_ambiguous_cidrs_stay_valid_with_a_warning() {
     let zeros = policy(from(json!({"ipBlock": {"cidr": "10.0.0.05/24"}})));
     let old = policy(from(json!({"ipBlock": {"cidr": "10.0.0.5/24"}})));
     let labels = json!({"metadata": {"labels": {"a": "b"}}});
@@ -171,7 +171,7 @@ fn check_conditions(conditions: Value, want: &[&str]) {
 }
 
 #[test]
-fn a_condition_is_about_something_and_so_or_not() {
+fn status_condition_fields_are_validated() {
     let whole = json!({"type": "Programmed", "status": "True", "observedGeneration": 3, "reason": "Applied",
         "lastTransitionTime": "2024-05-01T10:00:00Z", "message": "applied on 3 of 3 nodes"});
     check_conditions(json!([condition("Supported", "Unknown"), whole]), &[]);
@@ -203,7 +203,7 @@ const REASON: &str = "a condition reason must start with alphabetic character, o
      '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
 #[test]
-fn nothing_has_two_conditions() {
+fn duplicate_condition_types_are_rejected() {
     check_conditions(
         json!([condition("Problem", "True"), condition("Problem", "False")]),
         &["status.conditions[1].type: Duplicate value: \"Problem\""],
@@ -211,9 +211,9 @@ fn nothing_has_two_conditions() {
 }
 
 #[test]
-fn without_the_gate_only_a_policy_that_has_a_status_gets_another() {
+fn while_the_gate_is_off_only_an_existing_status_can_be_updated() {
     let network_policy = kind("networking.k8s.io", "NetworkPolicy");
-    let gates = Gates::default().with(Feature::NetworkPolicyVersioning, false);
+    let gates = FeatureGates::default().with(Feature::NetworkPolicyVersioning, false);
     let new = json!({"status": {"conditions": [condition("Problem", "True")]}});
     for (stored, want) in [
         (json!({}), None),
@@ -223,7 +223,7 @@ fn without_the_gate_only_a_policy_that_has_a_status_gets_another() {
         let mut made = testing::patched(&old, new.clone());
         let request = testing::request(&gates);
         network_policy
-            .rules
+            .strategy
             .prepare_status_update(&mut made, &old, &request);
         assert_eq!(made.get("status"), want);
     }

@@ -1,0 +1,227 @@
+//! The state that the watches have delivered so far: the policy engine, and the own node. Pure.
+
+use std::collections::BTreeSet;
+
+use rhumb_netpol::{EngineScope, NamespacedName, PluginCapabilities, PolicyEngine};
+
+use super::watches::{AgentEvent, ListedNames, Node};
+use crate::nft::PodCidrRanges;
+
+const NAMESPACES: &str = "namespaces";
+const PODS: &str = "pods";
+const POLICIES: &str = "network policies";
+const NODE: &str = "the node";
+
+/// The observed state of the cluster.
+pub(super) struct ObservedState {
+    pub(super) engine: PolicyEngine,
+    /// The pod address ranges of this node; addresses in them are blocked until a pod with the address is known.
+    pub(super) pod_cidr_ranges: PodCidrRanges,
+    pub(super) node: NodeObjectState,
+    block_unknown_pods: bool,
+    /// Resources that have not been listed completely yet.
+    unsynced: BTreeSet<&'static str>,
+}
+
+/// Whether the own Node object exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NodeObjectState {
+    /// No such object has been seen.
+    NeverSeen,
+    /// It exists, with this uid.
+    Exists(String),
+    /// It was deleted.
+    Deleted,
+}
+
+impl ObservedState {
+    pub(super) fn new(
+        node: String,
+        capabilities: PluginCapabilities,
+        block_unknown_pods: bool,
+    ) -> ObservedState {
+        ObservedState {
+            engine: PolicyEngine::new(EngineScope::Node(node), capabilities),
+            pod_cidr_ranges: PodCidrRanges::default(),
+            node: NodeObjectState::NeverSeen,
+            block_unknown_pods,
+            unsynced: BTreeSet::from([NAMESPACES, PODS, POLICIES, NODE]),
+        }
+    }
+
+    /// The resources that have not been listed yet; `None` once all have (client-go: HasSynced).
+    pub(super) fn unsynced_resources(&self) -> Option<String> {
+        let missing: Vec<&str> = self.unsynced.iter().copied().collect();
+        (!missing.is_empty()).then(|| missing.join(", "))
+    }
+
+    pub(super) fn apply_event(&mut self, event: AgentEvent) {
+        match event {
+            AgentEvent::NamespaceApplied(namespace) => self.engine.set_namespace(&namespace),
+            AgentEvent::NamespaceDeleted(name) => self.engine.remove_namespace(&name),
+            AgentEvent::PodApplied(pod) => self.engine.set_pod(&pod),
+            AgentEvent::PodDeleted(name) => self.engine.remove_pod(&name),
+            AgentEvent::PolicyApplied(policy) => self.engine.set_policy(&policy),
+            AgentEvent::PolicyDeleted(name) => self.engine.remove_policy(&name),
+            AgentEvent::NodeApplied(node) => self.on_node_applied(&node),
+            AgentEvent::NodeDeleted => self.on_node_deleted(),
+            AgentEvent::ListCompleted(listed) => self.remove_unlisted(listed),
+        }
+    }
+
+    fn remove_unlisted(&mut self, listed: ListedNames) {
+        match listed {
+            ListedNames::Namespaces(names) => {
+                let engine = &mut self.engine;
+                let known = engine.namespaces().map(str::to_owned);
+                let gone: Vec<String> = known.filter(|name| !names.contains(name)).collect();
+                gone.iter().for_each(|name| engine.remove_namespace(name));
+                self.unsynced.remove(NAMESPACES);
+            }
+            ListedNames::Pods(names) => {
+                let gone = names_not_listed(self.engine.pods(), &names);
+                gone.iter().for_each(|name| self.engine.remove_pod(name));
+                self.unsynced.remove(PODS);
+            }
+            ListedNames::Policies(names) => {
+                let gone = names_not_listed(self.engine.policies(), &names);
+                gone.iter().for_each(|name| self.engine.remove_policy(name));
+                self.unsynced.remove(POLICIES);
+            }
+            ListedNames::Nodes(names) => {
+                if names.is_empty() {
+                    self.on_node_deleted();
+                }
+                self.unsynced.remove(NODE);
+            }
+        }
+    }
+
+    fn on_node_applied(&mut self, node: &Node) {
+        self.node = NodeObjectState::Exists(node.metadata.uid.clone().unwrap_or_default());
+        if self.block_unknown_pods {
+            self.pod_cidr_ranges = PodCidrRanges::from_cidrs(node.pod_cidrs());
+            self.engine
+                .set_node_pod_ranges(self.pod_cidr_ranges.ranges());
+        }
+    }
+
+    /// Its pods keep their addresses, so the pod address ranges stay.
+    fn on_node_deleted(&mut self) {
+        if self.node != NodeObjectState::NeverSeen {
+            self.node = NodeObjectState::Deleted;
+        }
+    }
+}
+
+fn names_not_listed<'a>(
+    known: impl Iterator<Item = &'a NamespacedName>,
+    names: &BTreeSet<NamespacedName>,
+) -> Vec<NamespacedName> {
+    known
+        .filter(|name| !names.contains(name))
+        .cloned()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::ObjectMeta;
+    use rhumb_netpol::{Namespace, NetworkPolicy, Pod};
+
+    use super::*;
+
+    fn meta(namespace: &str, name: &str) -> ObjectMeta {
+        ObjectMeta {
+            namespace: Some(namespace.to_owned()),
+            name: Some(name.to_owned()),
+            uid: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn state() -> ObservedState {
+        ObservedState::new("n".to_owned(), PluginCapabilities::all(), true)
+    }
+
+    fn node(text: &str) -> AgentEvent {
+        AgentEvent::NodeApplied(serde_json::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn objects_missing_from_a_relist_are_removed() {
+        let mut state = state();
+        for name in ["a", "b"] {
+            let (mut namespace, mut pod) = (Namespace::default(), Pod::default());
+            let mut policy = NetworkPolicy::default();
+            namespace.metadata.name = Some(name.to_owned());
+            pod.metadata = meta(name, "p");
+            policy.metadata = meta(name, "q");
+            state.apply_event(AgentEvent::NamespaceApplied(Box::new(namespace)));
+            state.apply_event(AgentEvent::PodApplied(Box::new(pod)));
+            state.apply_event(AgentEvent::PolicyApplied(Box::new(policy)));
+        }
+        let names = |name: &str| {
+            BTreeSet::from([
+                NamespacedName::new("b", name),
+                NamespacedName::new("c", name),
+            ])
+        };
+        let namespaces = BTreeSet::from(["b".to_owned(), "c".to_owned()]);
+        assert_eq!(
+            state.unsynced_resources().as_deref(),
+            Some("namespaces, network policies, pods, the node")
+        );
+        state.apply_event(AgentEvent::ListCompleted(ListedNames::Namespaces(
+            namespaces,
+        )));
+        state.apply_event(AgentEvent::ListCompleted(ListedNames::Pods(names("p"))));
+        state.apply_event(AgentEvent::ListCompleted(ListedNames::Policies(names("q"))));
+        assert_eq!(state.unsynced_resources().as_deref(), Some("the node"));
+        state.apply_event(AgentEvent::ListCompleted(ListedNames::Nodes(
+            BTreeSet::new(),
+        )));
+        assert_eq!(state.unsynced_resources(), None);
+        let engine = &state.engine;
+        let pods: Vec<String> = engine.pods().map(NamespacedName::to_string).collect();
+        let policies: Vec<String> = engine.policies().map(NamespacedName::to_string).collect();
+        let namespaces: Vec<&str> = engine.namespaces().collect();
+        assert_eq!(
+            (pods, policies),
+            (vec!["b/p".to_owned()], vec!["b/q".to_owned()])
+        );
+        assert_eq!(namespaces, ["b"]);
+    }
+
+    #[test]
+    fn pod_cidrs_are_kept_after_the_node_is_deleted() {
+        let mut state = state();
+        state.apply_event(AgentEvent::NodeDeleted);
+        assert_eq!(state.node, NodeObjectState::NeverSeen);
+        state.apply_event(node(
+            r#"{"metadata": {"uid": "u"}, "spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24", "fd00::/64"]}}"#,
+        ));
+        assert_eq!(state.node, NodeObjectState::Exists("u".to_owned()));
+        let held = PodCidrRanges::from_cidrs(["10.1.0.0/24", "fd00::/64"]);
+        assert_eq!(state.pod_cidr_ranges, held);
+        state.apply_event(AgentEvent::ListCompleted(ListedNames::Nodes(
+            BTreeSet::new(),
+        )));
+        assert_eq!(
+            (&state.node, &state.pod_cidr_ranges),
+            (&NodeObjectState::Deleted, &held)
+        );
+        state.apply_event(node(r#"{"metadata": {"uid": "v"}}"#));
+        assert_eq!(state.node, NodeObjectState::Exists("v".to_owned()));
+        assert!(state.pod_cidr_ranges.is_empty());
+    }
+
+    #[test]
+    fn pod_cidrs_are_ignored_if_disabled() {
+        let mut state = ObservedState::new("n".to_owned(), PluginCapabilities::all(), false);
+        state.apply_event(node(
+            r#"{"metadata": {}, "spec": {"podCIDR": "10.1.0.0/24"}}"#,
+        ));
+        assert!(state.pod_cidr_ranges.is_empty());
+    }
+}

@@ -1,0 +1,128 @@
+//! A cache of decoded objects, for objects that are read very often, such as the namespace of every write.
+
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use rhumb_api::JsonObject;
+use rhumb_cache::CacheEntry;
+use rhumb_meta::ObjectKey;
+
+/// The maximum number of cached objects of a resource.
+const OBJECTS_MAX: usize = 4096;
+
+/// Objects with longer JSON are not cached, as a decoded object takes several times the memory of its JSON.
+const CACHED_JSON_BYTES_MAX: usize = 8 * 1024;
+
+/// Recently used objects of one resource, decoded.
+#[derive(Debug, Default)]
+pub struct DecodedObjectCache {
+    objects: RwLock<HashMap<ObjectKey, DecodedObject>>,
+}
+
+/// A decoded object and the cache entry that it was decoded from.
+#[derive(Debug)]
+struct DecodedObject {
+    /// Identifies the entry by address. The weak reference keeps the allocation, so the address is not reused.
+    entry: Weak<CacheEntry>,
+    object: Arc<JsonObject>,
+}
+
+impl DecodedObjectCache {
+    /// The object of an entry, decoded if it is not cached.
+    pub fn get_or_decode(&self, entry: &Arc<CacheEntry>) -> serde_json::Result<Arc<JsonObject>> {
+        if let Some(cached) = self.cached(entry) {
+            return Ok(cached);
+        }
+        let json = entry.json_slice();
+        let object: Arc<JsonObject> = Arc::new(serde_json::from_slice(json)?);
+        if json.len() <= CACHED_JSON_BYTES_MAX {
+            self.insert(entry, &object);
+        }
+        Ok(object)
+    }
+
+    fn cached(&self, entry: &Arc<CacheEntry>) -> Option<Arc<JsonObject>> {
+        let objects = self.objects.read();
+        let decoded = objects.get(entry.key())?;
+        let is_same = std::ptr::eq(decoded.entry.as_ptr(), Arc::as_ptr(entry));
+        is_same.then(|| Arc::clone(&decoded.object))
+    }
+
+    fn insert(&self, entry: &Arc<CacheEntry>, object: &Arc<JsonObject>) {
+        let mut objects = self.objects.write();
+        if objects.len() >= OBJECTS_MAX {
+            evict(&mut objects);
+        }
+        let decoded = DecodedObject {
+            entry: Arc::downgrade(entry),
+            object: Arc::clone(object),
+        };
+        objects.insert(entry.key().clone(), decoded);
+    }
+}
+
+/// Removes objects that were deleted or changed, then every other one if needed; frequently used ones soon return.
+fn evict(objects: &mut HashMap<ObjectKey, DecodedObject>) {
+    objects.retain(|_, decoded| decoded.entry.strong_count() > 0);
+    if objects.len() > OBJECTS_MAX / 2 {
+        let mut keep = false;
+        objects.retain(|_, _| {
+            keep = !keep;
+            keep
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{TestServer, TestServerOptions};
+
+    #[tokio::test]
+    async fn an_object_is_decoded_once_until_it_changes() {
+        let directory = tempfile::tempdir().expect("create temporary directory");
+        let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
+        let path = "/api/v1/namespaces/default";
+        let storage = server.state.registry.find("", "namespaces");
+        let storage = storage.and_then(|namespaces| namespaces.storage.as_ref());
+        let (storage, decoded) = (
+            storage.expect("namespaces are stored"),
+            DecodedObjectCache::default(),
+        );
+        let key = ObjectKey::cluster("default").expect("valid name");
+        let decode = || {
+            let entry = storage.cache.get(&key).expect("object is readable");
+            decoded
+                .get_or_decode(&entry.expect("object exists"))
+                .expect("valid JSON")
+        };
+        let first = decode();
+        assert!(Arc::ptr_eq(&first, &decode()));
+        let (_, mut namespace) = server.get(path).await;
+        namespace["metadata"]["labels"]["team"] = json!("a");
+        let (code, _) = server.request(Method::PUT, path, namespace).await;
+        assert_eq!(code, 200);
+        let second = decode();
+        assert_eq!(second["metadata"]["labels"]["team"], "a");
+        assert!(Arc::ptr_eq(&second, &decode()));
+        server.close().await;
+    }
+
+    #[test]
+    fn dropped_entries_are_evicted_first() {
+        let dropped = || DecodedObject {
+            entry: Weak::new(),
+            object: Arc::default(),
+        };
+        let key = |index: usize| ObjectKey::cluster(&format!("n{index}")).expect("valid name");
+        let mut objects: HashMap<ObjectKey, DecodedObject> = (0..OBJECTS_MAX)
+            .map(|index| (key(index), dropped()))
+            .collect();
+        evict(&mut objects);
+        assert!(objects.is_empty());
+    }
+}

@@ -1,0 +1,146 @@
+//! Repairs allocation records (IPAddress objects, node port keys). Missing records of objects that another program
+//! wrote are created at start; records deleted while still in use are restored (upstream: the repair loops of
+//! `pkg/registry/core/service/{ipallocator,portallocator}/controller`).
+
+use std::sync::{Arc, Weak};
+
+use rhumb_api::{JsonObject, fields};
+use rhumb_cache::{
+    CacheWatcher, EventKind, ResourceCache, WatchEnd, WatchMessage, WatchRequest, WatchStart,
+};
+use rhumb_meta::ObjectKey;
+use rhumb_store::{Error, Transaction};
+
+use crate::ServerState;
+use crate::objects::ObjectMetadata;
+use crate::resources::{ResourceAllocator, with_operations};
+
+/// Creates missing records of all objects. Failures are logged and do not stop the server: the inconsistency existed
+/// before it started.
+pub(super) async fn repair_all(state: &Arc<ServerState>) {
+    for (group, plural, allocator) in state.allocators.iter() {
+        let storage = state
+            .registry
+            .find(group, plural)
+            .and_then(|resource| resource.storage.as_ref());
+        let Some(storage) = storage else {
+            continue;
+        };
+        let snapshot = storage.cache.snapshot();
+        for entry in snapshot.range(None, None) {
+            let Ok(object) = serde_json::from_slice::<JsonObject>(entry.json_slice()) else {
+                continue;
+            };
+            if let Err(error) = repair_one(state, allocator, &object).await {
+                tracing::warn!(
+                    resource = plural,
+                    namespace = object.namespace(),
+                    name = object.name(),
+                    error,
+                    "failed to create missing allocation records"
+                );
+            }
+        }
+    }
+}
+
+async fn repair_one(
+    state: &Arc<ServerState>,
+    allocator: &dyn ResourceAllocator,
+    object: &JsonObject,
+) -> Result<(), String> {
+    let missing = allocator
+        .missing_records(state, state.clock.wall(), object)
+        .map_err(|status| status.message)?;
+    for operation in missing {
+        match state
+            .store
+            .commit(with_operations(Transaction::new(), vec![operation]))
+            .await
+        {
+            Ok(revision) => state.await_applied(revision).await,
+            // Another server that is starting has created the record.
+            Err(Error::Conflict(_)) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(())
+}
+
+/// Spawns the task that restores deleted IPAddress objects: without its record, an address that a service uses could be
+/// allocated to another one.
+pub(super) fn spawn_address_repair(state: &Arc<ServerState>) {
+    let storage = state
+        .registry
+        .find("networking.k8s.io", "ipaddresses")
+        .and_then(|resource| resource.storage.as_ref());
+    if let Some(storage) = storage {
+        let cache = storage.cache.clone();
+        let watcher = watch(&cache);
+        tokio::spawn(watch_addresses(Arc::downgrade(state), cache, watcher));
+    }
+}
+
+fn watch(cache: &ResourceCache) -> Option<CacheWatcher> {
+    let revision = cache.snapshot().revision();
+    cache
+        .watch(WatchRequest::everything(WatchStart::After(revision)))
+        .ok()
+}
+
+async fn watch_addresses(
+    state: Weak<ServerState>,
+    cache: ResourceCache,
+    mut watcher: Option<CacheWatcher>,
+) {
+    while let Some(current) = &mut watcher {
+        let message = current.next().await;
+        let Some(state) = state.upgrade() else { return };
+        match message {
+            Ok(WatchMessage::Event(event)) if event.kind() == EventKind::Deleted => {
+                let record = serde_json::from_slice(event.entry().json_slice());
+                let name = event.entry().key().name();
+                if let Err(error) = restore_address(&state, &record.unwrap_or_default()).await {
+                    tracing::warn!(
+                        address = name,
+                        error,
+                        "failed to restore the deleted IPAddress of a service"
+                    );
+                }
+            }
+            Ok(_) => {}
+            Err(WatchEnd::Expired) => {
+                watcher = watch(&cache);
+                repair_all(&state).await;
+            }
+            Err(WatchEnd::Closing | WatchEnd::Removed) => return,
+        }
+    }
+}
+
+/// Restores missing records of the service that a deleted IPAddress refers to. Does nothing if the service released the
+/// address or was deleted.
+async fn restore_address(state: &Arc<ServerState>, record: &JsonObject) -> Result<(), String> {
+    let parent = |field: &str| fields::text(record, &format!("spec.parentRef.{field}"));
+    if !parent("group").is_empty() || parent("resource") != "services" {
+        return Ok(());
+    }
+    let Some(services) = state.registry.find("", "services") else {
+        return Ok(());
+    };
+    let (Some(storage), Some(allocator)) =
+        (&services.storage, state.allocators.for_resource(services))
+    else {
+        return Ok(());
+    };
+    let Ok(key) = ObjectKey::namespaced(&parent("namespace"), &parent("name")) else {
+        return Ok(());
+    };
+    let entry = storage.cache.get(&key).map_err(|error| error.to_string())?;
+    let Some(entry) = entry else {
+        return Ok(());
+    };
+    let service = serde_json::from_slice::<JsonObject>(entry.json_slice());
+    let service = service.map_err(|error| error.to_string())?;
+    repair_one(state, allocator, &service).await
+}

@@ -1,0 +1,210 @@
+//! Configuration of list indexes in the watch cache: the fields that kinds declare, and the labels that the operator
+//! names.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use rhumb_api::feature_gates::Feature;
+use rhumb_api::{FeatureGates, Kind};
+use rhumb_cache::{IndexOptions, IndexedAttribute};
+use rhumb_meta::validation;
+
+/// Which label and field indexes the caches keep for lists.
+#[derive(Debug, Clone)]
+pub struct ListIndexConfig {
+    labels: Vec<LabelIndexSetting>,
+    /// Whether the caches add further indexes when list traffic justifies them.
+    pub adaptive: bool,
+}
+
+/// One label that lists of one resource are indexed by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct LabelIndexSetting {
+    /// Storage path of the resource below the store's root.
+    path: String,
+    label: Arc<str>,
+}
+
+/// Why a label index setting is invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{setting:?} {problem}; write it as resource[.group]#labelName, such as pods#spark-app-selector,pods#app,deployments.apps#team"
+)]
+pub struct ListIndexConfigError {
+    setting: String,
+    problem: ListIndexConfigProblem,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum ListIndexConfigProblem {
+    MissingLabel,
+    UnknownResource(String),
+    InvalidLabel(String),
+    Duplicate,
+}
+
+impl fmt::Display for ListIndexConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListIndexConfigProblem::MissingLabel => f.write_str("has no label"),
+            ListIndexConfigProblem::UnknownResource(resource) => {
+                write!(f, "names the unknown resource {resource:?}")
+            }
+            ListIndexConfigProblem::InvalidLabel(reason) => {
+                write!(f, "has an invalid label: {reason}")
+            }
+            ListIndexConfigProblem::Duplicate => {
+                f.write_str("is a duplicate of an earlier index of the same stored resource")
+            }
+        }
+    }
+}
+
+impl Default for ListIndexConfig {
+    fn default() -> Self {
+        ListIndexConfig {
+            labels: Vec::new(),
+            adaptive: true,
+        }
+    }
+}
+
+impl ListIndexConfig {
+    /// Reads `resource[.group]#labelName`, comma-separated.
+    pub fn parse(settings: &str, adaptive: bool) -> Result<Self, ListIndexConfigError> {
+        let kinds = rhumb_api::kinds::all();
+        let mut labels = Vec::new();
+        let mut seen_labels = HashSet::new();
+        for setting in settings.split(',').map(str::trim) {
+            // An empty flag or a trailing comma.
+            if setting.is_empty() {
+                continue;
+            }
+            let fail = |problem| ListIndexConfigError {
+                setting: setting.to_owned(),
+                problem,
+            };
+            let index = parse_one(setting, &kinds).map_err(fail)?;
+            if !seen_labels.insert(index.clone()) {
+                return Err(fail(ListIndexConfigProblem::Duplicate));
+            }
+            labels.push(index);
+        }
+        Ok(ListIndexConfig { labels, adaptive })
+    }
+
+    /// Whether any label indexes are configured.
+    pub fn has_labels(&self) -> bool {
+        !self.labels.is_empty()
+    }
+
+    /// Index attributes of the objects of a kind stored at a path.
+    pub(super) fn attributes_for(&self, kind: &Kind, path: &str) -> Vec<IndexedAttribute> {
+        let fields = kind.indexed.iter().filter_map(|name| {
+            let mut selectable = kind.selectable.iter();
+            selectable.position(|field| field.name == *name)
+        });
+        let labels = self.labels.iter().filter(|index| index.path == path);
+        let labels = labels.map(|index| IndexedAttribute::Label(Arc::clone(&index.label)));
+        labels.chain(fields.map(IndexedAttribute::Field)).collect()
+    }
+
+    pub(super) fn options(&self, gates: &FeatureGates) -> IndexOptions {
+        IndexOptions {
+            enabled: gates.enabled(Feature::CacherLabelIndex),
+            adaptive: self.adaptive,
+            ..IndexOptions::default()
+        }
+    }
+}
+
+fn parse_one(setting: &str, kinds: &[Kind]) -> Result<LabelIndexSetting, ListIndexConfigProblem> {
+    let (resource, label) = setting
+        .split_once('#')
+        .ok_or(ListIndexConfigProblem::MissingLabel)?;
+    if label.is_empty() {
+        return Err(ListIndexConfigProblem::MissingLabel);
+    }
+    let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+    let kind = kinds
+        .iter()
+        .find(|kind| kind.plural == plural && kind.group == group);
+    let path = kind.and_then(|kind| kind.storage.as_deref());
+    let path = path.ok_or_else(|| ListIndexConfigProblem::UnknownResource(resource.to_owned()))?;
+    match validation::qualified_name(label).first() {
+        Some(reason) => Err(ListIndexConfigProblem::InvalidLabel(reason.to_string())),
+        None => Ok(LabelIndexSetting {
+            path: path.to_owned(),
+            label: label.into(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn valid_index_settings_are_parsed() {
+        let check = |settings: &str, expect: &[(&str, &str)]| {
+            let indexes = ListIndexConfig::parse(settings, true).expect(settings);
+            let labels = indexes.labels.iter();
+            let parsed: Vec<_> = labels.map(|index| (&*index.path, &*index.label)).collect();
+            assert_eq!(parsed, expect);
+        };
+        check("", &[]);
+        check("pods#spark-app-selector", &[("pods", "spark-app-selector")]);
+        check(
+            "pods#app, nodes#zone,deployments.apps#example.com/team,",
+            &[
+                ("pods", "app"),
+                ("minions", "zone"),
+                ("deployments", "example.com/team"),
+            ],
+        );
+    }
+
+    #[test]
+    fn invalid_index_settings_are_rejected() {
+        let check = |settings: &str, expect: &str| {
+            let error = ListIndexConfig::parse(settings, true)
+                .expect_err(settings)
+                .to_string();
+            assert!(error.starts_with(expect), "{error}");
+            assert!(error.contains("resource[.group]#labelName"), "{error}");
+        };
+        check("pods", "\"pods\" has no label;");
+        check("pods#", "\"pods#\" has no label;");
+        check("#app", "\"#app\" names the unknown resource \"\";");
+        check(
+            "pods#app,pod#app",
+            "\"pod#app\" names the unknown resource \"pod\";",
+        );
+        check(
+            "deployments#team",
+            "\"deployments#team\" names the unknown resource \"deployments\"",
+        );
+        check(
+            "pods.v1#app",
+            "\"pods.v1#app\" names the unknown resource \"pods.v1\"",
+        );
+        check(
+            "pods#a b",
+            "\"pods#a b\" has an invalid label: name part must",
+        );
+        check("pods#a/b/c", "\"pods#a/b/c\" has an invalid label: ");
+        check(
+            "pods#app,nodes#app,pods#app",
+            "\"pods#app\" is a duplicate of an earlier index",
+        );
+        check(
+            "events#app,events.events.k8s.io#app",
+            "\"events.events.k8s.io#app\" is a duplicate of an earlier index",
+        );
+        check(
+            "subjectaccessreviews.authorization.k8s.io#a",
+            "\"subjectaccess",
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! Bootstraps in-cluster access to the API server: the ServiceCIDR `kubernetes`, the Service `default/kubernetes`, and
+//! its Endpoints and EndpointSlice (upstream: the kubernetesservice and defaultservicecidr controllers).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rhumb_api::service_allocation::IpFamily;
+use rhumb_api::{JsonObject, fields};
+use serde_json::{Value, json};
+
+use super::bootstrap::WriteBatch;
+use crate::ServerState;
+use crate::resources::allocation::ServiceAllocationRanges;
+
+const NAME: &str = "kubernetes";
+const NAMESPACE: &str = "default";
+
+pub(super) async fn bootstrap_service_access(
+    state: &Arc<ServerState>,
+    ranges: &ServiceAllocationRanges,
+    advertised: Option<SocketAddr>,
+) -> Result<(), String> {
+    create_cidr(state, ranges).await?;
+    // An older service may have the cluster IP. An administrator has to resolve that; everything else works meanwhile.
+    if let Err(error) = create_service(state, ranges, advertised).await {
+        tracing::warn!(
+            error,
+            "failed to create service default/kubernetes; retrying periodically"
+        );
+    }
+    if let Some(address) = advertised {
+        if Some(IpFamily::of_address(address.ip())) == ranges.families().first().copied() {
+            set_endpoints(state, address).await?;
+        } else {
+            tracing::warn!(
+                %address,
+                "advertised address is not of the primary service IP family; default/kubernetes gets no endpoints"
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn create_cidr(
+    state: &Arc<ServerState>,
+    ranges: &ServiceAllocationRanges,
+) -> Result<(), String> {
+    let cidrs: Vec<String> = ranges
+        .configured()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let mut batch = WriteBatch::new(state);
+    let object = json!({"metadata": {"name": NAME}, "spec": {"cidrs": cidrs}});
+    batch
+        .add_if_absent("networking.k8s.io", "servicecidrs", None, object)
+        .await?;
+    batch.flush().await?;
+    let now = state.clock.wall().rfc3339().to_string();
+    let mark_ready = |existing: Option<&JsonObject>| {
+        let mut object = existing?.clone();
+        let has_same_cidrs = fields::get(&object, "spec.cidrs") == Some(&json!(cidrs));
+        let has_ready_condition = fields::items(&object, "status.conditions")
+            .iter()
+            .any(|condition| condition["type"] == "Ready");
+        if !has_same_cidrs || has_ready_condition {
+            return None;
+        }
+        fields::set(
+            &mut object,
+            "status.conditions",
+            json!([{
+                "type": "Ready",
+                "status": "True",
+                "lastTransitionTime": now,
+                "reason": "",
+                "message": "Kubernetes default Service CIDR is ready",
+            }]),
+        );
+        Some(object)
+    };
+    batch
+        .add("networking.k8s.io", "servicecidrs", None, NAME, mark_ready)
+        .await?;
+    batch.flush().await
+}
+
+pub(super) async fn create_service(
+    state: &Arc<ServerState>,
+    ranges: &ServiceAllocationRanges,
+    advertised: Option<SocketAddr>,
+) -> Result<(), String> {
+    let Some(address) = ranges.api_server_address() else {
+        return Ok(());
+    };
+    let target = advertised.map_or(443, |address| address.port());
+    let mut batch = WriteBatch::new(state);
+    let service = json!({
+        "metadata": {
+            "name": NAME,
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "clusterIP": address.to_string(),
+            "ipFamilyPolicy": "SingleStack",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": target}],
+            "sessionAffinity": "None",
+            "type": "ClusterIP",
+        },
+    });
+    batch
+        .add_if_absent("", "services", Some(NAMESPACE), service)
+        .await?;
+    batch.flush().await
+}
+
+/// Points the Endpoints and the EndpointSlice of the service to this server.
+async fn set_endpoints(state: &Arc<ServerState>, address: SocketAddr) -> Result<(), String> {
+    let ports = json!([{"name": "https", "port": address.port(), "protocol": "TCP"}]);
+    let ip = address.ip().to_string();
+    let endpoints = json!({
+        "metadata": {
+            "name": NAME,
+            "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
+        },
+        "subsets": [{"addresses": [{"ip": ip}], "ports": ports}],
+    });
+    let slice = json!({
+        "metadata": {
+            "name": NAME,
+            "labels": {"kubernetes.io/service-name": NAME},
+        },
+        "addressType": IpFamily::of_address(address.ip()).as_str(),
+        "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
+        "ports": ports,
+    });
+    let mut batch = WriteBatch::new(state);
+    create_or_update(&mut batch, "", "endpoints", endpoints, &["subsets"]).await?;
+    let parts = ["endpoints", "ports"];
+    create_or_update(
+        &mut batch,
+        "discovery.k8s.io",
+        "endpointslices",
+        slice,
+        &parts,
+    )
+    .await?;
+    batch.flush().await
+}
+
+/// Creates the object, or replaces these top-level fields of an existing one if they differ.
+async fn create_or_update(
+    batch: &mut WriteBatch<'_>,
+    group: &str,
+    plural: &str,
+    desired: Value,
+    parts: &[&str],
+) -> Result<(), String> {
+    let Value::Object(desired) = desired else {
+        return Ok(());
+    };
+    let decide = |existing: Option<&JsonObject>| {
+        let Some(existing) = existing else {
+            return Some(desired);
+        };
+        let mut object = existing.clone();
+        for &part in parts {
+            if let Some(value) = desired.get(part) {
+                object.insert(part.to_owned(), value.clone());
+            }
+        }
+        (object != *existing).then_some(object)
+    };
+    batch
+        .add(group, plural, Some(NAMESPACE), NAME, decide)
+        .await
+}

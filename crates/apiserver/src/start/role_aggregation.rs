@@ -1,0 +1,48 @@
+//! Aggregated ClusterRoles: rewrites the rules of a role with an `aggregationRule` when a selected role changes
+//! (upstream: the clusterrole-aggregation controller).
+
+use std::sync::{Arc, Weak};
+
+use rhumb_meta::ObjectKey;
+use tokio::sync::Notify;
+
+use super::server_write::update_object;
+use crate::ServerState;
+
+/// Spawns the task that writes stale roles, now and after every change of a cluster role. It ends with the server. An
+/// aggregate of aggregates converges, because each write is a change that wakes the task again.
+pub(super) fn spawn(state: &Arc<ServerState>, changed: Arc<Notify>) {
+    let state: Weak<ServerState> = Arc::downgrade(state);
+    changed.notify_one();
+    tokio::spawn(async move {
+        loop {
+            changed.notified().await;
+            let Some(state) = state.upgrade() else { return };
+            for (name, rules) in state.policy.policy().stale_aggregates() {
+                if let Err(error) = write_rules(&state, &name, &serde_json::json!(rules)).await {
+                    tracing::warn!(
+                        role = name,
+                        error,
+                        "failed to write the rules of an aggregated cluster role; retrying after the next role change"
+                    );
+                }
+            }
+        }
+    });
+}
+
+/// A concurrent change of the role wins; it wakes the task again.
+async fn write_rules(
+    state: &Arc<ServerState>,
+    name: &str,
+    rules: &serde_json::Value,
+) -> Result<(), String> {
+    let key = ObjectKey::cluster(name).map_err(|error| error.to_string())?;
+    let resource = ("rbac.authorization.k8s.io", "clusterroles");
+    update_object(state, resource, &key, |mut role| {
+        role.insert("rules".into(), rules.clone());
+        Some(role)
+    })
+    .await
+    .map(|_| ())
+}

@@ -1,0 +1,145 @@
+//! Type-checks the expressions of ValidatingAdmissionPolicies and writes the warnings into their status (upstream: the
+//! validatingadmissionpolicy-status controller).
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rhumb_admission::{SchemaResolver, expression_warnings};
+use rhumb_api::JsonObject;
+use rhumb_cache::{
+    CacheWatcher, HistoryError, ResourceCache, WatchEnd, WatchMessage, WatchRequest, WatchStart,
+};
+use rhumb_expressions::SchemaTable;
+use rhumb_meta::{GroupVersionKind, GroupVersionResource, ObjectKey};
+use rhumb_schema::TypeId;
+use serde_json::{Value, json};
+
+use super::server_write::update_object;
+use crate::ServerState;
+
+const RESOURCE: (&str, &str) = (
+    "admissionregistration.k8s.io",
+    "validatingadmissionpolicies",
+);
+
+/// Delay before a failed status write is retried; doubled each time, up to the maximum.
+const RETRY_DELAY: Duration = Duration::from_secs(2);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(60);
+
+/// Spawns the task that checks all policies, and again after each change. It ends with the server.
+pub(super) fn spawn(state: &Arc<ServerState>) {
+    let storage = state
+        .registry
+        .find(RESOURCE.0, RESOURCE.1)
+        .and_then(|resource| resource.storage.as_ref());
+    if let Some(storage) = storage {
+        tokio::spawn(run(Arc::downgrade(state), storage.cache.clone()));
+    }
+}
+
+async fn run(state: Weak<ServerState>, cache: ResourceCache) {
+    let mut retry_delay = RETRY_DELAY;
+    loop {
+        let snapshot = cache.snapshot();
+        let outdated: Vec<ObjectKey> = snapshot
+            .range(None, None)
+            .filter(|entry| needs_type_checking(entry.json_slice()))
+            .map(|entry| entry.key().clone())
+            .collect();
+        let revision = snapshot.revision();
+        drop(snapshot);
+        let mut has_failed = false;
+        for key in outdated {
+            let Some(state) = state.upgrade().filter(|state| !state.is_shutting_down()) else {
+                return;
+            };
+            let checked = update_object(&state, RESOURCE, &key, |policy| {
+                Some(with_type_checking_status(&state, policy))
+            })
+            .await;
+            if let Err(error) = checked {
+                has_failed = true;
+                tracing::warn!(
+                    policy = key.name(),
+                    error,
+                    retry_in = ?retry_delay,
+                    "failed to write the status of a ValidatingAdmissionPolicy; retrying"
+                );
+            }
+        }
+        let timeout = has_failed.then_some(retry_delay);
+        retry_delay = match has_failed {
+            true => (retry_delay * 2).min(RETRY_DELAY_MAX),
+            false => RETRY_DELAY,
+        };
+        // Any change triggers a check of all policies: there are few.
+        match cache.watch(WatchRequest::everything(WatchStart::After(revision))) {
+            Ok(mut watcher) => {
+                let next = next_within(&mut watcher, timeout).await;
+                if matches!(next, Some(Err(WatchEnd::Closing | WatchEnd::Removed))) {
+                    return;
+                }
+            }
+            Err(HistoryError::Closed) => return,
+            Err(_) => {}
+        }
+    }
+}
+
+/// The next watch message; `None` after the timeout.
+async fn next_within(
+    watcher: &mut CacheWatcher,
+    time: Option<Duration>,
+) -> Option<Result<WatchMessage, WatchEnd>> {
+    match time {
+        Some(time) => tokio::time::timeout(time, watcher.next()).await.ok(),
+        None => Some(watcher.next().await),
+    }
+}
+
+fn needs_type_checking(policy: &[u8]) -> bool {
+    let Ok(policy) = serde_json::from_slice::<Value>(policy) else {
+        return false;
+    };
+    policy["status"]["observedGeneration"] != policy["metadata"]["generation"]
+}
+
+/// The policy with `status.observedGeneration` and `status.typeChecking` set.
+fn with_type_checking_status(state: &ServerState, mut policy: JsonObject) -> JsonObject {
+    let warnings = expression_warnings(&policy, &ServedKinds(state));
+    let generation = policy
+        .get("metadata")
+        .map_or(Value::Null, |metadata| metadata["generation"].clone());
+    let mut status = match policy.remove("status") {
+        Some(status @ Value::Object(_)) => status,
+        _ => json!({}),
+    };
+    status["observedGeneration"] = generation;
+    status["typeChecking"] = if warnings.is_empty() {
+        json!({})
+    } else {
+        json!({"expressionWarnings": warnings})
+    };
+    policy.insert("status".into(), status);
+    policy
+}
+
+/// Resolves kinds and schemas from the resource registry for the type checker.
+struct ServedKinds<'a>(&'a ServerState);
+
+impl SchemaResolver for ServedKinds<'_> {
+    fn kind_of(&self, resource: &GroupVersionResource) -> Option<GroupVersionKind> {
+        let served = self.0.registry.find(&resource.group, &resource.resource)?;
+        let version = served.version(&resource.version)?;
+        Some(served.gvk(version))
+    }
+
+    fn schema_of(&self, kind: &GroupVersionKind) -> Option<(SchemaTable, TypeId)> {
+        let mut resources = self.0.registry.iter();
+        let version = resources.find_map(|resource| {
+            let is_kind = resource.kind.group == kind.group && resource.kind.name == kind.kind;
+            resource.version(&kind.version).filter(|_| is_kind)
+        })?;
+        Some((SchemaTable::Builtin(self.0.table), version.schema))
+    }
+}

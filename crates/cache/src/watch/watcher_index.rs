@@ -1,0 +1,416 @@
+//! Index of watchers by trigger: finds the watchers that a change may concern without evaluating all filters.
+//! Corresponds to upstream's `indexedWatchers`; entry point [`WatcherIndex::collect_events`].
+//!
+//! Each watcher is registered under one trigger, chosen when it starts: among its requirements, the one that the fewest
+//! changes are expected to hit and that the fewest other watchers share. A change looks up the triggers of the old and
+//! of the new object. That finds every watcher concerned, because a change can only concern a watcher whose requirement
+//! the old or the new object meets. The cost is a few lookups per label of the object, independent of the number of
+//! watchers.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::WatchQueue;
+use super::trigger::{TriggerPlacement, WatchTrigger, candidate_placements};
+use super::trigger_buckets::TriggerBuckets;
+use crate::EventKind;
+use crate::object_change::ObjectChange;
+
+/// Maximum number of names under which watchers are counted: clients choose the label keys, so they must be bounded.
+const INDEX_NAMES_MAX: usize = 128;
+
+/// The name under which all further watchers are counted. It is not a valid label or field name.
+const OTHER_INDEX_NAMES: &str = "(others)";
+
+/// Index of a watcher in [`WatcherIndex`]; reused after the watcher ends.
+pub(crate) type WatcherId = usize;
+
+/// An event to be pushed into the queue of a watcher.
+pub(crate) type PendingEvent = (WatcherId, Arc<ObjectChange>, EventKind);
+
+/// The watchers of one resource, indexed by namespace and trigger.
+#[derive(Debug)]
+pub(crate) struct WatcherIndex {
+    /// The names of the resource's selectable fields.
+    field_names: Arc<[Arc<str>]>,
+    /// Whether labels and fields are used as triggers, or only names and namespaces.
+    use_triggers: bool,
+    watchers: Vec<Option<RegisteredWatcher>>,
+    free_ids: Vec<WatcherId>,
+    all_namespaces: TriggerBuckets,
+    by_namespace: HashMap<Box<str>, TriggerBuckets>,
+    /// Number of watchers by the name of their trigger.
+    counts_by_index_name: BTreeMap<Box<str>, usize>,
+}
+
+/// A watcher in the index.
+#[derive(Debug)]
+struct RegisteredWatcher {
+    queue: Arc<WatchQueue>,
+    /// Index of the chosen placement among the candidates of its filter, which are recomputed on removal.
+    placement: usize,
+    /// Whether it is counted under the name of its trigger, or under `OTHER_INDEX_NAMES`.
+    has_own_count: bool,
+    /// Sequence of the change it was last evaluated for, so that no change evaluates it twice.
+    last_visited_by: Option<u64>,
+}
+
+impl WatcherIndex {
+    pub(crate) fn new(field_names: &[Arc<str>], use_triggers: bool) -> Self {
+        WatcherIndex {
+            field_names: field_names.into(),
+            use_triggers,
+            watchers: Vec::new(),
+            free_ids: Vec::new(),
+            all_namespaces: TriggerBuckets::default(),
+            by_namespace: HashMap::new(),
+            counts_by_index_name: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.watchers.len() - self.free_ids.len()
+    }
+
+    /// Number of watchers by label, field, `metadata.name` or `metadata.namespace`; unindexed ones under the empty
+    /// name.
+    pub(crate) fn counts_by_index_name(&self) -> BTreeMap<Box<str>, usize> {
+        self.counts_by_index_name.clone()
+    }
+
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &Arc<WatchQueue>> {
+        self.watchers.iter().flatten().map(|watcher| &watcher.queue)
+    }
+
+    pub(crate) fn queue(&self, id: WatcherId) -> Option<&Arc<WatchQueue>> {
+        self.watchers
+            .get(id)?
+            .as_ref()
+            .map(|watcher| &watcher.queue)
+    }
+
+    pub(crate) fn register(&mut self, queue: Arc<WatchQueue>) -> WatcherId {
+        let id = self.free_ids.pop().unwrap_or(self.watchers.len());
+        let placements = candidate_placements(&queue.filter, &self.field_names, self.use_triggers);
+        let choice = self.choose_placement(&placements);
+        let mut by_name = false;
+        if let Some(placement) = placements.get(choice) {
+            let name = placement.index_name(&self.field_names);
+            by_name = self.counts_by_index_name.contains_key(name)
+                || self.counts_by_index_name.len() < INDEX_NAMES_MAX;
+            let name = if by_name { name } else { OTHER_INDEX_NAMES };
+            *self.counts_by_index_name.entry(name.into()).or_default() += 1;
+            let buckets = match &placement.namespace {
+                None => &mut self.all_namespaces,
+                Some(namespace) => self.by_namespace.entry(namespace.clone()).or_default(),
+            };
+            buckets.for_each_bucket(&placement.trigger, |bucket| bucket.push(id));
+        }
+        let watcher = Some(RegisteredWatcher {
+            queue,
+            placement: choice,
+            has_own_count: by_name,
+            last_visited_by: None,
+        });
+        match self.watchers.get_mut(id) {
+            Some(free) => *free = watcher,
+            None => self.watchers.push(watcher),
+        }
+        id
+    }
+
+    pub(crate) fn unregister(&mut self, id: WatcherId) {
+        let Some(watcher) = self.watchers.get_mut(id).and_then(Option::take) else {
+            return;
+        };
+        self.free_ids.push(id);
+        let placements =
+            candidate_placements(&watcher.queue.filter, &self.field_names, self.use_triggers);
+        if let Some(placement) = placements.get(watcher.placement) {
+            self.remove_from_buckets(placement, id);
+            let field_names = Arc::clone(&self.field_names);
+            let name = placement.index_name(&field_names);
+            self.decrement_count(if watcher.has_own_count {
+                name
+            } else {
+                OTHER_INDEX_NAMES
+            });
+        }
+        if self.free_ids.len() == self.watchers.len() {
+            (self.watchers, self.free_ids) = (Vec::new(), Vec::new());
+        }
+    }
+
+    fn remove_from_buckets(&mut self, placement: &TriggerPlacement, id: WatcherId) {
+        match &placement.namespace {
+            None => self.all_namespaces.remove(&placement.trigger, id),
+            Some(namespace) => {
+                if let Some(buckets) = self.by_namespace.get_mut(namespace) {
+                    buckets.remove(&placement.trigger, id);
+                    if buckets.is_empty() {
+                        self.by_namespace.remove(namespace);
+                    }
+                }
+            }
+        }
+    }
+
+    fn decrement_count(&mut self, name: &str) {
+        if let Some(count) = self.counts_by_index_name.get_mut(name) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts_by_index_name.remove(name);
+            }
+        }
+    }
+
+    /// Adds to `found` an event for every watcher that the change concerns, once each. Returns the number of watchers
+    /// whose filter was evaluated.
+    pub(crate) fn collect_events(
+        &mut self,
+        change: &Arc<ObjectChange>,
+        found: &mut Vec<PendingEvent>,
+    ) -> usize {
+        let WatcherIndex {
+            watchers: seats,
+            field_names,
+            ..
+        } = self;
+        let mut evaluated = 0;
+        let mut visit = |bucket: &[WatcherId]| {
+            for &id in bucket {
+                let Some(watcher) = seats.get_mut(id).and_then(Option::as_mut) else {
+                    continue;
+                };
+                if watcher.last_visited_by.replace(change.sequence) == Some(change.sequence) {
+                    continue;
+                }
+                evaluated += 1;
+                if let Some(kind) = watcher.queue.filter.classify(change, field_names) {
+                    found.push((id, Arc::clone(change), kind));
+                }
+            }
+        };
+        self.all_namespaces.visit_matching(change, &mut visit);
+        let namespace = change.key.namespace();
+        if let Some(buckets) = namespace.and_then(|namespace| self.by_namespace.get(namespace)) {
+            buckets.visit_matching(change, &mut visit);
+        }
+        evaluated
+    }
+
+    /// The placement with the lowest expected number of changes times watchers in the bucket.
+    fn choose_placement(&self, placements: &[TriggerPlacement]) -> usize {
+        let cost = |placement: &TriggerPlacement| {
+            let buckets = match &placement.namespace {
+                None => Some(&self.all_namespaces),
+                Some(namespace) => self.by_namespace.get(namespace),
+            };
+            let bucket_len = buckets.map_or(0, |buckets| buckets.bucket_len(&placement.trigger));
+            bucket_len
+                .saturating_add(1)
+                .saturating_mul(placement.trigger.cost())
+        };
+        let is_broad = |placement: &TriggerPlacement| placement.trigger == WatchTrigger::Always;
+        let best = placements.iter().enumerate().min_by_key(|(_, placement)| {
+            // The trigger that every change hits is never better, however small its bucket.
+            (is_broad(placement), cost(placement))
+        });
+        best.map_or(0, |(index, _)| index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trigger::LABEL_VALUES_MAX;
+    use super::super::{WatchFilter, WatchScope};
+    use super::*;
+    use rhumb_meta::Revision;
+
+    fn filter(scope: WatchScope, labels: &str, fields: &str) -> WatchFilter {
+        WatchFilter {
+            scope,
+            labels: labels.parse().expect(labels),
+            fields: fields.parse().expect(fields),
+            after: Revision::ZERO,
+        }
+    }
+
+    fn empty_index(triggers: bool) -> WatcherIndex {
+        WatcherIndex::new(&["spec.nodeName".into(), "status.phase".into()], triggers)
+    }
+
+    fn chosen_placement(empty: &WatcherIndex, filter: &WatchFilter) -> TriggerPlacement {
+        let mut placements = candidate_placements(filter, &empty.field_names, empty.use_triggers);
+        let choice = empty.choose_placement(&placements);
+        placements.swap_remove(choice)
+    }
+
+    fn check_placement(
+        scope: WatchScope,
+        labels: &str,
+        fields: &str,
+        trigger: WatchTrigger,
+        namespace: Option<&str>,
+    ) {
+        let expect = TriggerPlacement {
+            trigger,
+            namespace: namespace.map(Into::into),
+        };
+        let placement = chosen_placement(&empty_index(true), &filter(scope, labels, fields));
+        assert_eq!(placement, expect, "{labels} {fields}");
+    }
+
+    fn label(key: &str, values: &[&str]) -> WatchTrigger {
+        let values = values.iter().map(|&value| value.into());
+        WatchTrigger::Label(key.into(), values.collect())
+    }
+
+    #[test]
+    fn a_watcher_is_placed_at_its_most_selective_trigger() {
+        let team = || WatchScope::Namespace("team".into());
+        let all = || WatchScope::All;
+        check_placement(all(), "", "", WatchTrigger::Always, None);
+        check_placement(team(), "", "", WatchTrigger::Always, Some("team"));
+        let negative = "a!=b,!c,d notin (e)";
+        check_placement(
+            team(),
+            negative,
+            "status.phase!=x",
+            WatchTrigger::Always,
+            Some("team"),
+        );
+        check_placement(
+            team(),
+            "a!=b,c",
+            "",
+            WatchTrigger::LabelKey("c".into()),
+            Some("team"),
+        );
+        check_placement(all(), "a>3", "", WatchTrigger::LabelKey("a".into()), None);
+        check_placement(all(), "a in (x,y),b=z,c", "", label("b", &["z"]), None);
+        check_placement(all(), "a in (y,x,y)", "", label("a", &["x", "y"]), None);
+        let empty_phase = WatchTrigger::Field(1, "".into());
+        check_placement(all(), "a", "status.phase=", empty_phase, None);
+        check_placement(all(), "a=b", "other=x", label("a", &["b"]), None);
+        check_placement(
+            all(),
+            "a=b",
+            "status.phase=x,metadata.name=n",
+            WatchTrigger::Name("n".into()),
+            None,
+        );
+        check_placement(
+            all(),
+            "",
+            "metadata.namespace=n",
+            WatchTrigger::Always,
+            Some("n"),
+        );
+        check_placement(all(), "", "metadata.namespace=", WatchTrigger::Always, None);
+        let values: Vec<String> = (0..=LABEL_VALUES_MAX).map(|n| n.to_string()).collect();
+        let many = format!("a in ({})", values.join(","));
+        check_placement(all(), &many, "", WatchTrigger::LabelKey("a".into()), None);
+        let object = WatchScope::Object {
+            namespace: Some("team".into()),
+            name: "n".into(),
+        };
+        check_placement(
+            object,
+            "a=b",
+            "",
+            WatchTrigger::Name("n".into()),
+            Some("team"),
+        );
+    }
+
+    fn register(index: &mut WatcherIndex, filter: WatchFilter) -> WatcherId {
+        index.register(Arc::new(WatchQueue::new(filter, 0, true)))
+    }
+
+    #[test]
+    fn large_buckets_are_avoided() {
+        let mut index = empty_index(true);
+        for job in 0..100 {
+            let selector = format!("job={job},team=a");
+            register(&mut index, filter(WatchScope::All, &selector, ""));
+        }
+        let team = label("team", &["a"]);
+        let bucket_len = index.all_namespaces.bucket_len(&team);
+        assert!(bucket_len <= 1, "{bucket_len} watchers share a bucket");
+    }
+
+    #[test]
+    fn watchers_are_counted_by_index_name_and_removed_completely() {
+        let mut index = empty_index(true);
+        let team = || WatchScope::Namespace("team".into());
+        let filters = [
+            filter(team(), "a=b", ""),
+            filter(WatchScope::All, "a in (x,y)", ""),
+            filter(team(), "", "spec.nodeName=n"),
+            filter(team(), "", ""),
+            filter(team(), "c", "metadata.name=n"),
+            filter(WatchScope::All, "", ""),
+            filter(WatchScope::All, "c", ""),
+        ];
+        let ids: Vec<_> = filters
+            .into_iter()
+            .map(|filter| register(&mut index, filter))
+            .collect();
+        let counts: Vec<_> = index.counts_by_index_name().into_iter().collect();
+        let expect = [
+            ("", 1),
+            ("a", 2),
+            ("c", 1),
+            ("metadata.name", 1),
+            ("metadata.namespace", 1),
+            ("spec.nodeName", 1),
+        ];
+        assert_eq!(counts, expect.map(|(name, count)| (name.into(), count)));
+        ids.into_iter().for_each(|id| index.unregister(id));
+        assert!(index.counts_by_index_name().is_empty());
+        assert!(index.all_namespaces.is_empty() && index.by_namespace.is_empty());
+        assert_eq!(index.len(), 0);
+    }
+
+    #[test]
+    fn large_buckets_never_move_watchers_to_the_always_trigger() {
+        let mut index = empty_index(true);
+        for _ in 0..2_000 {
+            register(&mut index, filter(WatchScope::All, "app=web", ""));
+        }
+        let counts: Vec<_> = index.counts_by_index_name().into_iter().collect();
+        assert_eq!(counts, [("app".into(), 2_000)]);
+    }
+
+    #[test]
+    fn the_number_of_index_names_is_bounded() {
+        let mut index = empty_index(true);
+        let ids: Vec<_> = (0..300)
+            .map(|number| {
+                register(
+                    &mut index,
+                    filter(WatchScope::All, &format!("key-{number}=x"), ""),
+                )
+            })
+            .collect();
+        assert_eq!(index.counts_by_index_name().len(), INDEX_NAMES_MAX + 1);
+        assert_eq!(index.counts_by_index_name().values().sum::<usize>(), 300);
+        ids.into_iter().for_each(|id| index.unregister(id));
+        assert!(index.counts_by_index_name().is_empty());
+    }
+
+    #[test]
+    fn without_triggers_only_names_and_namespaces_are_indexed() {
+        let placement = chosen_placement(
+            &empty_index(false),
+            &filter(WatchScope::All, "a=b", "spec.nodeName=n"),
+        );
+        assert_eq!(placement.trigger, WatchTrigger::Always);
+        let placement = chosen_placement(
+            &empty_index(false),
+            &filter(WatchScope::All, "a=b", "metadata.name=n"),
+        );
+        assert_eq!(placement.trigger, WatchTrigger::Name("n".into()));
+    }
+}

@@ -1,0 +1,494 @@
+use rhumb_netpol::lint::LintWarning;
+use rhumb_netpol::objects::NetworkPolicySpec;
+use serde_json::{Value, json};
+
+use super::*;
+
+const UID: &str = "u";
+const GENERATION: i64 = 3;
+const OLD: [&str; 5] = ["1.3", "1.8", "1.9", "1.11", "1.12"];
+
+/// A policy that selects a pod on each of these nodes and needs no special feature.
+fn summary(nodes: &[&str]) -> PolicySummary {
+    PolicySummary {
+        uid: UID.to_owned(),
+        generation: GENERATION,
+        min_version: "1.3".to_owned(),
+        pods_per_node: nodes.iter().map(|&node| (node.to_owned(), 1)).collect(),
+        unscheduled_pods: 0,
+        has_matching_peers: Some(true),
+        lint_warnings: Vec::new(),
+    }
+}
+
+fn policy_needing(version: &str, nodes: &[&str]) -> PolicySummary {
+    PolicySummary {
+        min_version: version.to_owned(),
+        ..summary(nodes)
+    }
+}
+
+/// Nodes, each with its agent's report, or null if it has no agent.
+fn agents(nodes: &[(&str, Value)]) -> AgentReports {
+    let mut agents = AgentReports::default();
+    for (node, report) in nodes {
+        agents.set_node((*node).to_owned(), "");
+        if !report.is_null() {
+            let report = serde_json::from_value(report.clone()).unwrap();
+            agents.set_report((*node).to_owned(), report);
+        }
+    }
+    agents
+}
+
+fn agent_supporting(versions: &[&str]) -> Value {
+    json!({"versions": versions})
+}
+
+/// Report of an agent that knows the old versions and has applied this generation of the policy.
+fn applied(generation: i64) -> Value {
+    json!({
+        "versions": OLD,
+        "applied": [{"namespace": "ns", "name": "p", "uid": UID, "generation": generation}],
+    })
+}
+
+fn with(mut report: Value, field: &str, value: Value) -> Value {
+    report[field] = value;
+    report
+}
+
+fn uses(spec: Value) -> PolicyFeatureSet {
+    PolicyFeatureSet::of(&serde_json::from_value::<NetworkPolicySpec>(spec).unwrap())
+}
+
+fn sctp() -> PolicyFeatureSet {
+    uses(json!({"ingress": [{"ports": [{"protocol": "SCTP"}]}]}))
+}
+
+/// A condition as `status/reason: message`.
+fn condition_text(type_: ConditionType, inputs: &PolicyStatusInputs<'_>) -> Option<String> {
+    let condition = compute_conditions(inputs)
+        .into_iter()
+        .find(|condition| condition.type_ == type_)?;
+    let PolicyCondition {
+        status,
+        reason,
+        message,
+        ..
+    } = condition;
+    Some(format!("{}/{reason}: {message}", status.name()))
+}
+
+fn inputs<'a>(summary: &'a PolicySummary, agents: &'a AgentReports) -> PolicyStatusInputs<'a> {
+    PolicyStatusInputs {
+        summary,
+        features: PolicyFeatureSet::default(),
+        agents,
+        was_programmed: false,
+    }
+}
+
+#[track_caller]
+fn check(type_: ConditionType, inputs: &PolicyStatusInputs<'_>, expected: &str) {
+    assert_eq!(condition_text(type_, inputs).as_deref(), Some(expected));
+}
+
+#[test]
+fn a_policy_is_supported_if_all_relevant_agents_support_its_version() {
+    let lists = agents(&[
+        ("a", agent_supporting(&OLD)),
+        ("b", agent_supporting(&["1.3", "1.8"])),
+        ("c", agent_supporting(&["1.3", "1.8", "1.37-alpha.1"])),
+        ("d", agent_supporting(&[])),
+        ("silent", Value::Null),
+    ]);
+    let yes = "True/Supported: every agent that it is for, of those that report, knows and has all that it uses";
+    let alpha = "False/Version: version 1.37-alpha.2 is not known on c (newest known: 1.37-alpha.1); the policy is \
+                 ignored there";
+    for (version, nodes, expected) in [
+        ("1.3", vec!["a", "b", "c"], yes),
+        ("1.12", vec!["a"], yes),
+        // One agent that does not know the version is enough.
+        (
+            "1.12",
+            vec!["a", "b"],
+            "False/Version: version 1.12 is not known on b (newest known: 1.8); the policy is ignored there",
+        ),
+        // Old agent, new policy.
+        (
+            "1.21",
+            vec!["a"],
+            "False/Version: version 1.21 is not known on a (newest known: 1.12); the policy is ignored there",
+        ),
+        // Known and unknown revision of an alpha version.
+        ("1.37-alpha.1", vec!["c"], yes),
+        ("1.37-alpha.2", vec!["c"], alpha),
+        // Nodes without an agent do not count.
+        ("1.12", vec!["a", "silent"], yes),
+        // If no relevant node has an agent, or no pod is selected, all agents count.
+        (
+            "1.12",
+            vec![],
+            "False/Version: version 1.12 is not known on b (newest known: 1.8), c (newest known: 1.37-alpha.1), d \
+             (newest known: none); the policy is ignored there",
+        ),
+        (
+            "1.12",
+            vec!["silent"],
+            "False/Version: version 1.12 is not known on b (newest known: 1.8), c (newest known: 1.37-alpha.1), d \
+             (newest known: none); the policy is ignored there",
+        ),
+        (
+            "1.22",
+            vec![],
+            "False/Version: version 1.22 is not known on a (newest known: 1.12), b (newest known: 1.8), c (newest \
+             known: 1.37-alpha.1) and 1 more; the policy is ignored there",
+        ),
+    ] {
+        let summary = policy_needing(version, &nodes);
+        check(
+            ConditionType::Supported,
+            &inputs(&summary, &lists),
+            expected,
+        );
+    }
+}
+
+/// Server and agent of different releases, with different revisions of an alpha version.
+#[test]
+fn alpha_versions_of_another_revision_are_unsupported() {
+    let old = ["1.3", "1.21", "1.37-alpha.1"];
+    let new = ["1.3", "1.21", "1.37-alpha.2"];
+    for (knows_list, needs, is_known) in [
+        (old, "1.37-alpha.1", true),
+        (old, "1.37-alpha.2", false),
+        (new, "1.37-alpha.1", false),
+        (new, "1.37-alpha.2", true),
+        (old, "1.21", true),
+        (new, "1.3", true),
+    ] {
+        let agents = agents(&[("a", agent_supporting(&knows_list))]);
+        let summary = policy_needing(needs, &["a"]);
+        let condition_text =
+            condition_text(ConditionType::Supported, &inputs(&summary, &agents)).unwrap();
+        assert_eq!(
+            condition_text.starts_with("True/Supported"),
+            is_known,
+            "{condition_text}"
+        );
+        assert_eq!(
+            condition_text.starts_with("False/Version"),
+            !is_known,
+            "{condition_text}"
+        );
+    }
+}
+
+#[test]
+fn a_supported_feature_missing_on_a_node_is_unimplemented() {
+    let without = |features: &[&str]| {
+        let missing = features.iter().map(
+            |feature| json!({"feature": feature, "message": format!("no {feature} in the kernel")}),
+        );
+        with(agent_supporting(&OLD), "unimplemented", missing.collect())
+    };
+    let agents = agents(&[
+        ("a", agent_supporting(&OLD)),
+        ("b", without(&["SCTP"])),
+        ("c", without(&["SCTP", "IPv6"])),
+        ("d", without(&["SCTP"])),
+        ("e", without(&["SCTP"])),
+        (
+            "f",
+            with(
+                agent_supporting(&OLD),
+                "unimplemented",
+                json!([{"feature": "Egress"}]),
+            ),
+        ),
+    ]);
+    let egress = uses(json!({"policyTypes": ["Egress"]}));
+    let both = uses(json!({
+        "ingress": [{"ports": [{"protocol": "SCTP"}], "from": [{"ipBlock": {"cidr": "fd00::/8"}}]}],
+    }));
+    let yes = "True/Supported: every agent that it is for, of those that report, knows and has all that it uses";
+    for (features, nodes, expected) in [
+        (sctp(), vec!["a"], yes),
+        (PolicyFeatureSet::default(), vec!["a", "b", "c"], yes),
+        (
+            sctp(),
+            vec!["a", "b"],
+            "False/Unimplemented: SCTP is not available on b: no SCTP in the kernel",
+        ),
+        (
+            both,
+            vec!["b", "c"],
+            "False/Unimplemented: IPv6 is not available on c: no IPv6 in the kernel; SCTP is not available on b, c: no \
+             SCTP in the kernel",
+        ),
+        (
+            egress,
+            vec!["a", "f"],
+            "False/Unimplemented: Egress is not available on f",
+        ),
+        (
+            sctp(),
+            vec![],
+            "False/Unimplemented: SCTP is not available on b, c, d and 1 more: no SCTP in the kernel",
+        ),
+    ] {
+        let summary = summary(&nodes);
+        let inputs = PolicyStatusInputs {
+            features,
+            ..inputs(&summary, &agents)
+        };
+        check(ConditionType::Supported, &inputs, expected);
+    }
+    // An unknown version takes precedence over missing features.
+    let summary = policy_needing("1.21", &["b"]);
+    let inputs = PolicyStatusInputs {
+        features: sctp(),
+        ..inputs(&summary, &agents)
+    };
+    let condition_text = condition_text(ConditionType::Supported, &inputs).unwrap();
+    assert!(
+        condition_text.starts_with("False/Version"),
+        "{condition_text}"
+    );
+}
+
+#[test]
+fn a_policy_is_programmed_when_every_node_with_its_pods_has_applied_the_generation() {
+    let broken = with(applied(GENERATION), "problem", json!("no room"));
+    let well = with(applied(GENERATION), "problem", json!(""));
+    let other = json!({
+        "versions": OLD,
+        "applied": [{"namespace": "ns", "name": "p", "uid": "another", "generation": GENERATION}],
+    });
+    let agents = agents(&[
+        ("a", applied(GENERATION)),
+        ("b", applied(GENERATION)),
+        ("c", well),
+        ("old", applied(GENERATION - 1)),
+        ("other", other),
+        ("broken", broken),
+        (
+            "broken-too",
+            with(agent_supporting(&OLD), "problem", json!("no nft")),
+        ),
+        ("silent", Value::Null),
+    ]);
+    for (nodes, expected) in [
+        (vec!["a"], "True/Applied: applied on 1 of 1 node"),
+        (vec!["a", "b", "c"], "True/Applied: applied on 3 of 3 nodes"),
+        (
+            vec!["a", "old"],
+            "Unknown/Pending: applied on 1 of 2 nodes; waiting for old",
+        ),
+        // The node has applied an earlier policy of the same name.
+        (
+            vec!["a", "b", "other"],
+            "Unknown/Pending: applied on 2 of 3 nodes; waiting for other",
+        ),
+        (
+            vec!["a", "silent"],
+            "Unknown/Pending: applied on 1 of 2 nodes; waiting for silent (no agent reports from there)",
+        ),
+        (
+            vec!["a", "broken", "old"],
+            "False/NodeProblem: broken: no room",
+        ),
+        (
+            vec!["broken", "broken-too"],
+            "False/NodeProblem: broken: no room, broken-too: no nft",
+        ),
+        // Problems on nodes without selected pods do not count.
+        (vec!["b"], "True/Applied: applied on 1 of 1 node"),
+        (
+            vec![],
+            "True/NothingToApply: no pod of any node is selected",
+        ),
+        (
+            vec!["gone"],
+            "True/NothingToApply: no pod of any node is selected",
+        ),
+        (vec!["a", "gone"], "True/Applied: applied on 1 of 1 node"),
+    ] {
+        let summary = summary(&nodes);
+        check(
+            ConditionType::Programmed,
+            &inputs(&summary, &agents),
+            expected,
+        );
+    }
+}
+
+#[test]
+fn a_policy_ignored_on_some_node_is_not_programmed() {
+    let agents = agents(&[
+        (
+            "a",
+            with(applied(GENERATION), "versions", json!(["1.3", "1.21"])),
+        ),
+        ("b", with(applied(GENERATION), "problem", json!("no room"))),
+    ]);
+    let expected =
+        "False/Unsupported: there are nodes that do not know the version it needs: see Supported";
+    for nodes in [vec!["a", "b"], vec![], vec!["gone"]] {
+        let summary = policy_needing("1.21", &nodes);
+        check(
+            ConditionType::Programmed,
+            &inputs(&summary, &agents),
+            expected,
+        );
+    }
+    let summary = policy_needing("1.21", &["a"]);
+    let applied = "True/Applied: applied on 1 of 1 node";
+    check(
+        ConditionType::Programmed,
+        &inputs(&summary, &agents),
+        applied,
+    );
+}
+
+#[test]
+fn messages_name_at_most_three_nodes() {
+    let names = ["a", "b", "c", "d", "e"];
+    let silent = agents(&names.map(|node| (node, Value::Null)));
+    let mut some = agents(&names.map(|node| (node, agent_supporting(&OLD))));
+    let policy = summary(&names);
+    check(
+        ConditionType::Programmed,
+        &inputs(&policy, &some),
+        "Unknown/Pending: applied on 0 of 5 nodes; waiting for a, b, c and 2 more",
+    );
+    some.set_report("b".to_owned(), serde_json::from_value(applied(3)).unwrap());
+    check(
+        ConditionType::Programmed,
+        &inputs(&policy, &some),
+        "Unknown/Pending: applied on 1 of 5 nodes; waiting for a, c, d and 1 more",
+    );
+    assert_eq!(
+        condition_text(ConditionType::Programmed, &inputs(&policy, &silent)),
+        None
+    );
+}
+
+#[test]
+fn without_agents_only_conditions_derived_from_objects_are_set() {
+    let nodes = agents(&[("a", Value::Null)]);
+    let policy = summary(&["a"]);
+    let types = |inputs: &PolicyStatusInputs<'_>| -> Vec<ConditionType> {
+        let conditions = compute_conditions(inputs).into_iter();
+        conditions.map(|condition| condition.type_).collect()
+    };
+    let mut inputs = inputs(&policy, &nodes);
+    let of_objects = [
+        ConditionType::Problem,
+        ConditionType::TargetMatch,
+        ConditionType::TrafficMatch,
+    ];
+    assert_eq!(types(&inputs), of_objects);
+    inputs.was_programmed = true;
+    assert_eq!(
+        types(&inputs),
+        [&of_objects[..], &[ConditionType::Programmed]].concat()
+    );
+    let taken_back = "Unknown/NoAgent: no agent reports from any node";
+    check(ConditionType::Programmed, &inputs, taken_back);
+    let agents = agents(&[("a", applied(GENERATION))]);
+    inputs.agents = &agents;
+    assert_eq!(types(&inputs), ConditionType::ALL);
+}
+
+#[test]
+fn the_problem_condition_shows_lint_warnings() {
+    let warning = |reason, message: &str| LintWarning {
+        reason,
+        message: message.to_owned(),
+    };
+    let ambiguous =
+        "spec.ingress[0].from[0].ipBlock.cidr: interpreting 192.168.1.5/24 as 192.168.1.0/24";
+    let agents = AgentReports::default();
+    for (warnings, expected) in [
+        (
+            vec![],
+            "False/NoProblem: nothing is wrong with the policy itself".to_owned(),
+        ),
+        (
+            vec![warning("AmbiguousCIDR", ambiguous)],
+            format!("True/AmbiguousCIDR: {ambiguous}"),
+        ),
+        (
+            vec![
+                warning("SelectorNeverMatches", "spec.podSelector: never"),
+                warning("AmbiguousCIDR", ambiguous),
+            ],
+            format!("True/SelectorNeverMatches: spec.podSelector: never; {ambiguous}"),
+        ),
+    ] {
+        let summary = PolicySummary {
+            lint_warnings: warnings,
+            ..summary(&[])
+        };
+        check(
+            ConditionType::Problem,
+            &inputs(&summary, &agents),
+            &expected,
+        );
+    }
+}
+
+#[test]
+fn match_conditions_contain_no_counts() {
+    let agents = AgentReports::default();
+    let one = summary(&["a"]);
+    let unscheduled = PolicySummary {
+        unscheduled_pods: 1,
+        ..summary(&[])
+    };
+    let some = "True/PodsSelected: at least one pod is selected by spec.podSelector";
+    for summary in [&one, &unscheduled, &summary(&["a", "b"])] {
+        check(ConditionType::TargetMatch, &inputs(summary, &agents), some);
+    }
+    let none = "False/NoPods: no pod is selected by spec.podSelector";
+    check(
+        ConditionType::TargetMatch,
+        &inputs(&summary(&[]), &agents),
+        none,
+    );
+    for (traffic, expected) in [
+        (
+            Some(true),
+            "True/PeersMatched: at least one pod or range of addresses is matched by the rules",
+        ),
+        (
+            Some(false),
+            "False/NoPeers: no pod and no range of addresses is matched by the rules",
+        ),
+        (None, "False/NoRules: no rule allows anything"),
+    ] {
+        let summary = PolicySummary {
+            has_matching_peers: traffic,
+            ..summary(&[])
+        };
+        check(
+            ConditionType::TrafficMatch,
+            &inputs(&summary, &agents),
+            expected,
+        );
+    }
+}
+
+#[test]
+fn long_messages_are_truncated_at_character_boundaries() {
+    let long = "ä".repeat(2000);
+    let agents = agents(&[("a", with(applied(GENERATION), "problem", json!(long)))]);
+    let policy = summary(&["a"]);
+    let conditions = compute_conditions(&inputs(&policy, &agents));
+    let message = &conditions.last().unwrap().message;
+    assert!(message.len() <= MESSAGE_BYTES_MAX && message.len() > MESSAGE_BYTES_MAX - 3);
+    assert!(message.starts_with("a: ä") && message.ends_with("ä..."));
+    assert_eq!(cut("x".repeat(MESSAGE_BYTES_MAX)).len(), MESSAGE_BYTES_MAX);
+}

@@ -1,0 +1,236 @@
+//! NetworkPolicy status controller: writes conditions that say whether a policy is supported, applied, and selects
+//! anything.
+//!
+//! ```text
+//!   reports ──► agents ──────────┐
+//!   nodes   ──►                  ├──► which policies ──► queue ──► look: conditions ──► one write, if any changed
+//!   policies, namespaces, pods ──► engine ──┘
+//! ```
+//!
+//! Agents report what they have applied in one NetworkPolicyNode object per node; this controller aggregates the
+//! reports into one status per policy. A policy is written at most once a second, only the changed conditions, and not
+//! before agents had time to report. Reports of nodes that do not exist are deleted; a report from before the node's
+//! last reboot is ignored.
+//!
+//! If NetworkPolicyNode is not served, nothing else is watched; if there are no policies, pods and namespaces are not.
+
+mod agent_reports;
+mod condition_diff;
+mod conditions;
+mod partial_node;
+mod state;
+
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::runtime::watcher::{Config, Event};
+use kube::{Api, Client};
+use rhumb_client::error::none_if_not_found;
+use rhumb_client::reflector::watch;
+use rhumb_netpol::node_report::NetworkPolicyNode;
+use rhumb_netpol::{Namespace, NamespacedName, NetworkPolicy, Pod};
+use tokio::sync::watch::{self as signal};
+use tokio::task::coop;
+use tokio::time::Instant;
+
+use self::partial_node::PartialNode;
+use self::state::{DelayedKeys, PlannedWrite, PolicyStatusState, WorkKey};
+use crate::work_queue::{Requeue, WorkQueue};
+use crate::{ControllerContext, Error};
+
+/// Policies that are written concurrently.
+const WORKERS: usize = 8;
+
+/// Which kinds are watched; each stage adds kinds to the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum WatchedKinds {
+    ReportsOnly,
+    WithPolicies,
+    WithPods,
+}
+
+pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
+    let shared = Arc::new(PolicyStatusController {
+        client: context.client,
+        state: Mutex::new(PolicyStatusState::new(context.options.node_quarantine)),
+        queue: WorkQueue::new(),
+        has_warned: AtomicBool::new(false),
+    });
+    let (stage, _) = signal::channel(WatchedKinds::ReportsOnly);
+    let reports: Api<NetworkPolicyNode> = Api::all(context.reader.clone());
+    let reports = watch(reports, Config::default(), |event| {
+        if matches!(event, Event::InitDone) {
+            advance_stage(&stage, WatchedKinds::WithPolicies);
+        }
+        shared.add(shared.state().handle_report_event(event));
+    });
+    let nodes: Api<PartialNode> = Api::all(context.reader.clone());
+    let nodes = watch(nodes, Config::default(), |event| {
+        shared.add(shared.state().handle_node_event(event));
+    });
+    let policies: Api<NetworkPolicy> = Api::all(context.reader.clone());
+    let policies = watch(policies, Config::default(), |event| {
+        if matches!(event, Event::Apply(_) | Event::InitApply(_)) {
+            advance_stage(&stage, WatchedKinds::WithPods);
+        }
+        shared.add(shared.state().handle_policy_event(event, Instant::now()));
+    });
+    let namespaces: Api<Namespace> = Api::all(context.reader.clone());
+    let namespaces = watch(namespaces, Config::default(), |event| {
+        shared.add(shared.state().handle_namespace_event(event));
+    });
+    let pods: Api<Pod> = Api::all(context.reader);
+    let pods = watch(pods, Config::default(), |event| {
+        shared.add(shared.state().handle_pod_event(event));
+    });
+    let work = shared
+        .queue
+        .run_workers(WORKERS, |key| process_key(shared.clone(), key));
+    tokio::select! {
+        watched = reports => watched,
+        watched = start_at_stage(&stage, WatchedKinds::WithPolicies, nodes) => watched,
+        watched = start_at_stage(&stage, WatchedKinds::WithPolicies, policies) => watched,
+        watched = start_at_stage(&stage, WatchedKinds::WithPods, namespaces) => watched,
+        watched = start_at_stage(&stage, WatchedKinds::WithPods, pods) => watched,
+        worked = work => worked,
+    }
+}
+
+fn advance_stage(stage: &signal::Sender<WatchedKinds>, to: WatchedKinds) {
+    stage.send_if_modified(|stage| {
+        let is_higher = *stage < to;
+        *stage = to.max(*stage);
+        is_higher
+    });
+}
+
+/// Starts the watch once the stage is reached.
+async fn start_at_stage(
+    stage: &signal::Sender<WatchedKinds>,
+    at: WatchedKinds,
+    watched: impl Future<Output = Result<(), Error>>,
+) -> Result<(), Error> {
+    let _ = stage.subscribe().wait_for(|stage| *stage >= at).await;
+    watched.await
+}
+
+struct PolicyStatusController {
+    client: Client,
+    state: Mutex<PolicyStatusState>,
+    queue: WorkQueue<WorkKey>,
+    /// Whether the warning that the server drops the status has been logged.
+    has_warned: AtomicBool,
+}
+
+impl PolicyStatusController {
+    fn state(&self) -> MutexGuard<'_, PolicyStatusState> {
+        self.state.lock()
+    }
+
+    fn add(&self, due: DelayedKeys) {
+        for (key, pause) in due {
+            if pause.is_zero() {
+                self.queue.add(key);
+            } else {
+                self.queue.add_after(key, pause);
+            }
+        }
+    }
+}
+
+async fn process_key(shared: Arc<PolicyStatusController>, key: WorkKey) -> Result<Requeue, Error> {
+    // Most keys need no write and never await: yield to other tasks.
+    coop::consume_budget().await;
+    match key {
+        WorkKey::Policy(name) => reconcile_policy(&shared, &name).await,
+        WorkKey::Policies => Ok(sweep_policies(&shared)),
+        WorkKey::StaleReport(node) => delete_stale_report(&shared, &node).await,
+    }
+}
+
+fn sweep_policies(shared: &PolicyStatusController) -> Requeue {
+    let swept = shared.state().sweep(Instant::now());
+    match swept {
+        Ok(names) => {
+            let keys = names.into_iter().map(WorkKey::Policy);
+            keys.for_each(|key| shared.queue.add(key));
+            Requeue::No
+        }
+        Err(pause) => Requeue::After(pause),
+    }
+}
+
+/// Reconciles the status of one policy.
+async fn reconcile_policy(
+    shared: &PolicyStatusController,
+    name: &NamespacedName,
+) -> Result<Requeue, Error> {
+    let look = shared.state().plan_write(name, Instant::now());
+    let write = match look {
+        PlannedWrite::Nothing => return Ok(Requeue::No),
+        PlannedWrite::Later(pause) => return Ok(Requeue::After(pause)),
+        PlannedWrite::Write(write) => write,
+    };
+    let policies: Api<NetworkPolicy> = Api::namespaced(shared.client.clone(), &name.namespace);
+    let now = Timestamp::now().strftime("%FT%TZ").to_string();
+    let patch = Patch::Strategic(write.patch(&now));
+    let params = PatchParams::default();
+    let patched = policies.patch_status(&name.name, &params, &patch).await;
+    let Some(answer) = none_if_not_found(patched)? else {
+        return Ok(Requeue::No);
+    };
+    let at = Instant::now();
+    let Some(pause) = shared.state().record_write(name, &write, &answer, at) else {
+        return Ok(Requeue::No);
+    };
+    if !shared.has_warned.swap(true, Ordering::Relaxed) {
+        tracing::warn!(
+            policy = %name,
+            "the API server drops the status of network policies (is the feature gate NetworkPolicyVersioning off?); \
+             retrying each policy after a minute at the earliest"
+        );
+    }
+    Ok(Requeue::After(pause))
+}
+
+/// Deletes the report of a node that does not exist, unless the agent has just updated it.
+async fn delete_stale_report(
+    shared: &PolicyStatusController,
+    node: &str,
+) -> Result<Requeue, Error> {
+    let Some(stale_report) = shared.state().stale_report(node) else {
+        return Ok(Requeue::No);
+    };
+    // The node watch may lag behind.
+    let nodes: Api<PartialNode> = Api::all(shared.client.clone());
+    if none_if_not_found(nodes.get(node).await)?.is_some() {
+        return Ok(Requeue::No);
+    }
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: stale_report.uid,
+            resource_version: stale_report.version,
+        }),
+        ..DeleteParams::default()
+    };
+    let reports: Api<NetworkPolicyNode> = Api::all(shared.client.clone());
+    match none_if_not_found(reports.delete(node, &params).await) {
+        // The agent has updated the report; the watch will deliver it.
+        Err(error) if error.is_conflict() => {}
+        deleted => {
+            if deleted?.is_some() {
+                tracing::info!(
+                    node,
+                    "deleted the NetworkPolicyNode report of a node that does not exist"
+                );
+            }
+        }
+    }
+    Ok(Requeue::No)
+}
+
+#[cfg(test)]
+mod tests;

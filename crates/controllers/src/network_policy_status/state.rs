@@ -1,0 +1,353 @@
+//! State of the NetworkPolicy status controller: maps watch events to the policies to check. No I/O and no clock: time
+//! is an argument.
+
+mod write_planner;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::mem::take;
+use std::time::Duration;
+
+use kube::api::ObjectMeta;
+use kube::runtime::watcher::Event;
+use kube::{Resource, ResourceExt};
+use rhumb_netpol::node_report::NetworkPolicyNode;
+use rhumb_netpol::{
+    EngineScope, Namespace, NamespacedName, NetworkPolicy, PluginCapabilities, Pod, PolicyEngine,
+    PolicyFeatureSet,
+};
+use tokio::time::Instant;
+
+use super::agent_reports::{AffectedPolicies, AgentReports, StaleReport};
+use super::condition_diff::StatusDigest;
+use super::partial_node::PartialNode;
+pub(super) use write_planner::PlannedWrite;
+
+/// Key of the work queue.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum WorkKey {
+    Policy(NamespacedName),
+    /// All policies.
+    Policies,
+    /// The report of a node that does not exist.
+    StaleReport(String),
+}
+
+/// Keys to queue, each with a delay.
+pub(super) type DelayedKeys = Vec<(WorkKey, Duration)>;
+
+/// Kinds that must be listed before any status is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum ListedKind {
+    Reports,
+    Nodes,
+    Policies,
+    Namespaces,
+    Pods,
+}
+
+/// State of a policy besides what the engine holds.
+#[derive(Debug)]
+struct PolicyRecord {
+    uid: String,
+    generation: Option<i64>,
+    /// When this generation was first observed.
+    since: Instant,
+    /// The resourceVersion of the stored conditions below.
+    version: String,
+    current: StatusDigest,
+    features: PolicyFeatureSet,
+    /// Not checked before this time.
+    paused_until: Option<Instant>,
+}
+
+pub(super) struct PolicyStatusState {
+    engine: PolicyEngine,
+    agents: AgentReports,
+    policies: HashMap<NamespacedName, PolicyRecord>,
+    /// Policies by uid, which reports use.
+    names: HashMap<String, NamespacedName>,
+    /// Kinds that have not been listed completely yet.
+    unread: BTreeSet<ListedKind>,
+    /// Known objects that a relist in progress has not returned yet.
+    unlisted: UnlistedObjects,
+    /// When all policies were last queued.
+    swept: Option<Instant>,
+    /// Policies whose status the server did not store.
+    ignored: HashSet<NamespacedName>,
+    /// How long a node must be missing before its report is deleted.
+    quarantine: Duration,
+}
+
+#[derive(Default)]
+struct UnlistedObjects {
+    reports: BTreeSet<String>,
+    nodes: BTreeSet<String>,
+    policies: HashSet<NamespacedName>,
+    namespaces: HashSet<String>,
+    pods: HashSet<NamespacedName>,
+}
+
+fn name(object: &impl Resource) -> NamespacedName {
+    let meta: &ObjectMeta = object.meta();
+    NamespacedName {
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+    }
+}
+
+fn now(keys: impl IntoIterator<Item = WorkKey>) -> DelayedKeys {
+    let keys = keys.into_iter();
+    keys.map(|key| (key, Duration::ZERO)).collect()
+}
+
+impl PolicyStatusState {
+    pub(super) fn new(quarantine: Duration) -> PolicyStatusState {
+        let kinds = [
+            ListedKind::Reports,
+            ListedKind::Nodes,
+            ListedKind::Policies,
+            ListedKind::Namespaces,
+            ListedKind::Pods,
+        ];
+        PolicyStatusState {
+            engine: PolicyEngine::new(EngineScope::Cluster, PluginCapabilities::all()),
+            agents: AgentReports::default(),
+            policies: HashMap::new(),
+            names: HashMap::new(),
+            unread: kinds.into(),
+            unlisted: UnlistedObjects::default(),
+            swept: None,
+            ignored: HashSet::new(),
+            quarantine,
+        }
+    }
+
+    pub(super) fn handle_pod_event(&mut self, event: Event<Pod>) -> DelayedKeys {
+        match event {
+            Event::Apply(pod) => self.engine.set_pod(&pod),
+            Event::InitApply(pod) => {
+                self.unlisted.pods.remove(&name(&pod));
+                self.engine.set_pod(&pod);
+            }
+            Event::Delete(pod) => self.engine.remove_pod(&name(&pod)),
+            Event::Init => self.unlisted.pods = self.engine.pods().cloned().collect(),
+            Event::InitDone => {
+                for gone in take(&mut self.unlisted.pods) {
+                    self.engine.remove_pod(&gone);
+                }
+                self.mark_listed(ListedKind::Pods);
+            }
+        }
+        self.changed()
+    }
+
+    pub(super) fn handle_namespace_event(&mut self, event: Event<Namespace>) -> DelayedKeys {
+        match event {
+            Event::Apply(namespace) => self.engine.set_namespace(&namespace),
+            Event::InitApply(namespace) => {
+                self.unlisted.namespaces.remove(&namespace.name_any());
+                self.engine.set_namespace(&namespace);
+            }
+            Event::Delete(namespace) => self.engine.remove_namespace(&namespace.name_any()),
+            Event::Init => {
+                let known = self.engine.namespaces();
+                self.unlisted.namespaces = known.map(str::to_owned).collect();
+            }
+            Event::InitDone => {
+                for gone in take(&mut self.unlisted.namespaces) {
+                    self.engine.remove_namespace(&gone);
+                }
+                self.mark_listed(ListedKind::Namespaces);
+            }
+        }
+        self.changed()
+    }
+
+    pub(super) fn handle_policy_event(
+        &mut self,
+        event: Event<NetworkPolicy>,
+        at: Instant,
+    ) -> DelayedKeys {
+        let mut shown = None;
+        match event {
+            Event::Apply(policy) => shown = Some(self.set_policy(&policy, at)),
+            Event::InitApply(policy) => {
+                let name = self.set_policy(&policy, at);
+                self.unlisted.policies.remove(&name);
+                shown = Some(name);
+            }
+            Event::Delete(policy) => self.remove_policy(&name(&policy)),
+            Event::Init => self.unlisted.policies = self.policies.keys().cloned().collect(),
+            Event::InitDone => {
+                for gone in take(&mut self.unlisted.policies) {
+                    self.remove_policy(&gone);
+                }
+                self.mark_listed(ListedKind::Policies);
+            }
+        }
+        let mut due = self.changed();
+        // Someone may have changed the status without changing the spec.
+        due.extend(now(shown.map(WorkKey::Policy).filter(|_| self.is_ready())));
+        due
+    }
+
+    fn set_policy(&mut self, policy: &NetworkPolicy, at: Instant) -> NamespacedName {
+        let name = name(policy);
+        let meta = &policy.metadata;
+        let uid = meta.uid.clone().unwrap_or_default();
+        let version = meta.resource_version.clone().unwrap_or_default();
+        let current = StatusDigest::of(&policy.status);
+        if let Some(known) = self.policies.get_mut(&name)
+            && known.uid == uid
+            && known.generation.is_some()
+            && known.generation == meta.generation
+        {
+            known.version = version;
+            known.current = current;
+            return name;
+        }
+        self.engine.set_policy(policy);
+        let known = PolicyRecord {
+            uid: uid.clone(),
+            generation: meta.generation,
+            since: at,
+            version,
+            current,
+            features: PolicyFeatureSet::of(&policy.spec),
+            paused_until: None,
+        };
+        if let Some(old) = self.policies.insert(name.clone(), known)
+            && let Some(known) = self.policies.get_mut(&name)
+        {
+            if old.uid == uid {
+                known.paused_until = old.paused_until;
+            } else {
+                self.names.remove(&old.uid);
+            }
+        }
+        self.names.insert(uid, name.clone());
+        name
+    }
+
+    fn remove_policy(&mut self, name: &NamespacedName) {
+        self.engine.remove_policy(name);
+        self.ignored.remove(name);
+        if let Some(known) = self.policies.remove(name) {
+            self.names.remove(&known.uid);
+        }
+    }
+
+    pub(super) fn handle_node_event(&mut self, event: Event<PartialNode>) -> DelayedKeys {
+        match event {
+            Event::Apply(node) | Event::InitApply(node) => {
+                let name = node.name_any();
+                self.unlisted.nodes.remove(&name);
+                let change = self.agents.set_node(name, node.boot());
+                change.map_or_else(DelayedKeys::new, |change| {
+                    self.affected_policy_keys(&change)
+                })
+            }
+            Event::Delete(node) => self.remove_node(&node.name_any()),
+            Event::Init => {
+                self.unlisted.nodes = self.agents.nodes().cloned().collect();
+                DelayedKeys::new()
+            }
+            Event::InitDone => {
+                let gone = take(&mut self.unlisted.nodes).into_iter();
+                let mut due: DelayedKeys = gone.flat_map(|name| self.remove_node(&name)).collect();
+                if self.mark_listed(ListedKind::Nodes) {
+                    let reporting = self.agents.reporting();
+                    let stale_reports = reporting.filter(|node| !self.agents.has_node(node));
+                    due.extend(
+                        stale_reports
+                            .map(|node| (WorkKey::StaleReport(node.clone()), self.quarantine)),
+                    );
+                }
+                due.extend(self.changed());
+                due
+            }
+        }
+    }
+
+    fn remove_node(&mut self, node: &str) -> DelayedKeys {
+        let change = self.agents.remove_node(node);
+        let mut due = self.affected_policy_keys(&change);
+        if self.agents.stale_report(node).is_some() {
+            due.push((WorkKey::StaleReport(node.to_owned()), Duration::ZERO));
+        }
+        due
+    }
+
+    pub(super) fn handle_report_event(&mut self, event: Event<NetworkPolicyNode>) -> DelayedKeys {
+        match event {
+            Event::Apply(report) | Event::InitApply(report) => {
+                let node = report.name_any();
+                self.unlisted.reports.remove(&node);
+                let change = self.agents.set_report(node.clone(), report);
+                let mut due = self.affected_policy_keys(&change);
+                if !self.unread.contains(&ListedKind::Nodes) && !self.agents.has_node(&node) {
+                    due.push((WorkKey::StaleReport(node), self.quarantine));
+                }
+                due
+            }
+            Event::Delete(report) => {
+                let change = self.agents.remove_report(&report.name_any());
+                self.affected_policy_keys(&change)
+            }
+            Event::Init => {
+                self.unlisted.reports = self.agents.reporting().cloned().collect();
+                DelayedKeys::new()
+            }
+            Event::InitDone => {
+                let mut due = DelayedKeys::new();
+                for gone in take(&mut self.unlisted.reports) {
+                    let change = self.agents.remove_report(&gone);
+                    due.extend(self.affected_policy_keys(&change));
+                }
+                self.mark_listed(ListedKind::Reports);
+                due.extend(self.changed());
+                due
+            }
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.unread.is_empty()
+    }
+
+    /// A list of the kind is complete. Returns whether it was the first.
+    fn mark_listed(&mut self, kind: ListedKind) -> bool {
+        self.unread.remove(&kind)
+    }
+
+    /// Policies affected by changes of pods, namespaces and policies; all policies after the initial lists.
+    fn changed(&mut self) -> DelayedKeys {
+        if !self.is_ready() {
+            return DelayedKeys::new();
+        }
+        // Conditions do not depend on the number of selected pods per node.
+        let changed = self.engine.take_changed_policies_ignoring_counts();
+        if self.swept.is_none() {
+            return now([WorkKey::Policies]);
+        }
+        now(changed.into_iter().map(WorkKey::Policy))
+    }
+
+    /// Keys of the policies that a change of a report affects.
+    fn affected_policy_keys(&self, change: &AffectedPolicies) -> DelayedKeys {
+        if !self.is_ready() {
+            return DelayedKeys::new();
+        }
+        let uids = change.uids.iter();
+        let names = uids.filter_map(|uid| self.names.get(&**uid));
+        let policies = names.cloned().map(WorkKey::Policy);
+        now(policies.chain(change.is_for_all.then_some(WorkKey::Policies)))
+    }
+
+    pub(super) fn stale_report(&self, node: &str) -> Option<StaleReport> {
+        self.agents.stale_report(node)
+    }
+}
+
+#[cfg(test)]
+mod tests;

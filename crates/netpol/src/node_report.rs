@@ -1,0 +1,117 @@
+//! The `NetworkPolicyNode` object (`networking.rhumb.dev/v1alpha1`): the policies that one node enforces.
+//!
+//! The agent writes one per node, with the node's name; the network policy controller reads them to set policy status.
+
+use std::borrow::Cow;
+
+use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde::{Deserialize, Serialize};
+
+const API_VERSION: &str = "networking.rhumb.dev/v1alpha1";
+const KIND: &str = "NetworkPolicyNode";
+
+/// The most policies listed in one report, to bound the size of the object.
+pub const MAX_APPLIED_POLICIES: usize = 10_000;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NetworkPolicyNode {
+    pub api_version: String,
+    pub kind: String,
+    pub metadata: ObjectMeta,
+    /// The name of the agent that enforces the policies.
+    pub agent: String,
+    /// The boot that the report is about, as in the node's `status.nodeInfo.bootID`. Rules do not survive a reboot.
+    #[serde(rename = "bootID", skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
+    /// The policy versions that the agent supports, oldest first.
+    pub versions: Vec<String>,
+    /// Features that the agent supports but cannot enforce on this node.
+    pub unimplemented: Vec<UnimplementedFeature>,
+    /// Policies that select pods of this node, in the generation that the kernel enforces.
+    pub applied: Vec<AppliedPolicy>,
+    /// Why the kernel's rules are not up to date; absent if there is no problem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A feature that cannot be enforced on this node, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UnimplementedFeature {
+    pub feature: String,
+    pub message: String,
+}
+
+/// A policy whose rules are in the kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AppliedPolicy {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub generation: i64,
+}
+
+impl NetworkPolicyNode {
+    /// An empty report of a node.
+    pub fn new(node: &str, agent: String, versions: Vec<String>) -> NetworkPolicyNode {
+        NetworkPolicyNode {
+            api_version: API_VERSION.to_owned(),
+            kind: KIND.to_owned(),
+            metadata: ObjectMeta {
+                name: Some(node.to_owned()),
+                ..ObjectMeta::default()
+            },
+            agent,
+            versions,
+            ..NetworkPolicyNode::default()
+        }
+    }
+
+    /// Makes the node the owner of the report, so that both are garbage collected together.
+    pub fn set_owner_node(&mut self, node_uid: Option<&str>) {
+        let name = self.metadata.name.clone().unwrap_or_default();
+        self.metadata.owner_references = node_uid.map(|uid| {
+            vec![OwnerReference {
+                api_version: "v1".to_owned(),
+                kind: "Node".to_owned(),
+                name,
+                uid: uid.to_owned(),
+                ..OwnerReference::default()
+            }]
+        });
+    }
+}
+
+impl Resource for NetworkPolicyNode {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        KIND.into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "networking.rhumb.dev".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1alpha1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "networkpolicynodes".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}

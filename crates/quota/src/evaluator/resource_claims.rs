@@ -1,0 +1,123 @@
+//! Usage of ResourceClaims: their number, and devices by device class (upstream: `claimEvaluator`).
+//!
+//! A device class may also be requested as an extended resource of a pod, for which a claim is then generated.
+//! Avoiding double counting would need the class and the pod, which are not available here: claims count as devices
+//! of their class, pods as extended resources.
+
+use std::collections::BTreeMap;
+
+use rhumb_api::JsonObject;
+use rhumb_api::partial_decode::{BorrowedStr, or_default};
+use rhumb_meta::Quantity;
+use rhumb_meta::quantity::QuantityFormat;
+use serde::Deserialize;
+
+use super::object_count;
+use crate::ObjectUsage;
+
+const COUNT: &str = "count/resourceclaims.resource.k8s.io";
+/// Suffix after the name of a device class.
+const DEVICE_CLASS_SUFFIX: &str = ".deviceclass.resource.k8s.io/devices";
+/// Maximum number of devices allocated to a claim.
+const DEVICES_MAX: i64 = 32;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PartialResourceClaim<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    spec: PartialResourceClaimSpec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PartialResourceClaimSpec<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    devices: PartialDeviceClaim<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PartialDeviceClaim<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    requests: Vec<PartialDeviceRequest<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PartialDeviceRequest<'a> {
+    #[serde(borrow)]
+    exactly: Option<PartialDeviceSubRequest<'a>>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    first_available: Vec<PartialDeviceSubRequest<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PartialDeviceSubRequest<'a> {
+    #[serde(borrow)]
+    device_class_name: BorrowedStr<'a>,
+    #[serde(borrow)]
+    allocation_mode: BorrowedStr<'a>,
+    #[serde(deserialize_with = "or_default")]
+    count: i64,
+}
+
+impl PartialDeviceSubRequest<'_> {
+    /// Unknown allocation modes count as zero.
+    fn devices(&self) -> i64 {
+        match &*self.allocation_mode {
+            "ExactCount" => self.count,
+            "All" => DEVICES_MAX,
+            _ => 0,
+        }
+    }
+}
+
+pub(super) fn covers(name: &str) -> bool {
+    name == COUNT || name.ends_with(DEVICE_CLASS_SUFFIX)
+}
+
+pub(super) fn usage(object: &JsonObject) -> ObjectUsage {
+    usage_of(&PartialResourceClaim::deserialize(object).unwrap_or_default())
+}
+
+pub(super) fn usage_from_json(json: &[u8]) -> Result<ObjectUsage, serde_json::Error> {
+    serde_json::from_slice(json).map(|claim| usage_of(&claim))
+}
+
+fn usage_of(claim: &PartialResourceClaim<'_>) -> ObjectUsage {
+    let mut by_class = BTreeMap::<&str, Quantity>::new();
+    for request in &claim.spec.devices.requests {
+        for (class, devices) in devices_of(request) {
+            let devices = Quantity::new(devices, QuantityFormat::DecimalSi);
+            by_class.entry(class).or_default().add(&devices);
+        }
+    }
+    let mut amounts = object_count::one(COUNT);
+    for (class, devices) in by_class {
+        amounts.set(format!("{class}{DEVICE_CLASS_SUFFIX}"), devices);
+    }
+    ObjectUsage {
+        quantities: amounts,
+        ..ObjectUsage::default()
+    }
+}
+
+/// Maximum number of devices of a request, by class: only one of the alternatives is allocated.
+fn devices_of<'r>(request: &'r PartialDeviceRequest<'_>) -> BTreeMap<&'r str, i64> {
+    let mut most = BTreeMap::new();
+    for wanted in &request.first_available {
+        let devices = wanted.devices();
+        if devices > 0 {
+            let known = most.entry(&*wanted.device_class_name).or_insert(devices);
+            *known = devices.max(*known);
+        }
+    }
+    match &request.exactly {
+        Some(wanted) if request.first_available.is_empty() => {
+            most.insert(&wanted.device_class_name, wanted.devices());
+        }
+        _ => {}
+    }
+    most
+}

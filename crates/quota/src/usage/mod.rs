@@ -1,0 +1,282 @@
+//! Usage of a namespace: the sum over its objects, plus reservations of writes in progress.
+//!
+//! Objects are set as the cache shows them ([`NamespaceUsage::set_object`]), so the usage corrects itself after any
+//! failure or crash. A write in progress is reserved ([`NamespaceUsage::reserve`]) until the cache shows its object or
+//! the write has failed. Quotas with the same scopes share one sum (`scope_group.rs`).
+
+mod quota_check;
+mod reservations;
+mod scope_group;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+
+use rhumb_meta::{Quantity, Timestamp};
+
+use crate::{Evaluator, LimitedResource, ObjectUsage, ResourceQuantities, ResourceQuota};
+use reservations::{ReservationTable, UsageReservation};
+use scope_group::ScopeGroup;
+
+pub use quota_check::{QuotaDenial, QuotaVerdict, UsageRequest};
+pub use reservations::ReservationId;
+
+/// Usage of all resources of one namespace that its quotas count.
+#[derive(Debug, Default)]
+pub struct NamespaceUsage {
+    quotas: Vec<ResourceQuota>,
+    /// Scope group and resources of each quota, indexed as `quotas`; independent of the limits.
+    quota_memberships: Vec<QuotaMembership>,
+    groups: Vec<ScopeGroup>,
+    resources: Vec<ObjectUsageTable>,
+    reservations: ReservationTable,
+}
+
+/// The scope group and the resources that a quota counts.
+#[derive(Debug)]
+struct QuotaMembership {
+    /// Index of its scope group.
+    group: usize,
+    /// Indexes of the resources that it limits.
+    resources: Vec<usize>,
+}
+
+/// Usage of the objects of one resource.
+#[derive(Debug)]
+struct ObjectUsageTable {
+    evaluator: Evaluator,
+    objects: HashMap<Box<str>, ObjectUsage>,
+    /// When the usage of an object drops without a change of the object.
+    lapses: BTreeSet<(Timestamp, Box<str>)>,
+}
+
+impl NamespaceUsage {
+    /// A usage without objects. The caller sets the objects of each evaluator's resource, by its index in `evaluators`.
+    pub fn new(quotas: Vec<ResourceQuota>, evaluators: Vec<Evaluator>) -> NamespaceUsage {
+        let mut groups: Vec<ScopeGroup> = Vec::new();
+        let members = quotas.iter().map(|quota| {
+            let known = groups.iter().position(|group| group.scopes == quota.scopes);
+            let at = known.unwrap_or_else(|| {
+                groups.push(ScopeGroup::new(quota.scopes.clone()));
+                groups.len() - 1
+            });
+            groups[at].track_names(quota.hard.names());
+            let is_limited =
+                |evaluator: &Evaluator| quota.hard.names().any(|name| evaluator.covers(name));
+            let resources = evaluators.iter().enumerate();
+            let resources = resources.filter(|(_, evaluator)| is_limited(evaluator));
+            let resources: Vec<usize> = resources.map(|(index, _)| index).collect();
+            groups[at].resources.extend(&resources);
+            QuotaMembership {
+                group: at,
+                resources,
+            }
+        });
+        let members = members.collect();
+        let resource = |evaluator| ObjectUsageTable {
+            evaluator,
+            objects: HashMap::new(),
+            lapses: BTreeSet::new(),
+        };
+        let mut namespace_usage = NamespaceUsage {
+            quotas,
+            quota_memberships: members,
+            groups,
+            resources: evaluators.into_iter().map(resource).collect(),
+            reservations: ReservationTable::default(),
+        };
+        namespace_usage.update_tightest_limits();
+        namespace_usage
+    }
+
+    /// Takes over the reservations of the usage that this one replaces.
+    #[must_use]
+    pub fn with_reservations_of(mut self, before: NamespaceUsage) -> NamespaceUsage {
+        self.reservations = before.reservations;
+        for group in &mut self.groups {
+            self.reservations.add_to_group(group);
+        }
+        self
+    }
+
+    /// Replaces the limits. Names and scopes of the quotas must be unchanged.
+    pub fn set_quotas(&mut self, quotas: Vec<ResourceQuota>) {
+        self.quotas = quotas;
+        self.update_tightest_limits();
+    }
+
+    fn update_tightest_limits(&mut self) {
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            let quotas = self.quotas.iter().zip(&self.quota_memberships);
+            let quotas = quotas.filter(|(_, member)| member.group == index);
+            group.set_tightest(quotas.map(|(quota, _)| &quota.hard));
+        }
+    }
+
+    pub fn quotas(&self) -> &[ResourceQuota] {
+        &self.quotas
+    }
+
+    /// Whether any write in progress has a reservation.
+    pub fn has_reservations(&self) -> bool {
+        !self.reservations.is_empty()
+    }
+
+    /// Whether any reservation is for a new object.
+    pub fn awaits_new_objects(&self) -> bool {
+        self.reservations.awaits_new_objects()
+    }
+
+    /// Releases the reservation of a new object that the cache shows now; the caller is about to set the object.
+    pub fn release_new_object(&mut self, uid: &str) {
+        if let Some(reservation) = self.reservations.remove_by_uid(uid) {
+            self.remove_reserved(&reservation);
+        }
+    }
+
+    /// Sets the current usage of an object; `None` if it was deleted.
+    pub fn set_object(&mut self, resource: usize, name: &str, usage: Option<ObjectUsage>) {
+        let Some(resource) = self.resources.get_mut(resource) else {
+            return;
+        };
+        if let Some(old) = resource.objects.remove(name) {
+            if let Some(at) = old.lapses_at {
+                resource.lapses.remove(&(at, name.into()));
+            }
+            self.groups
+                .iter_mut()
+                .for_each(|group| group.subtract_usage(&old));
+        }
+        let Some(mut usage) = usage.map(ObjectUsage::clamped) else {
+            return;
+        };
+        let is_counted = |name: &str| self.groups.iter().any(|group| group.tracks(name));
+        usage.quantities = usage.quantities.filtered(is_counted);
+        usage.after_lapse = usage.after_lapse.filtered(is_counted);
+        usage.unspecified = Vec::new();
+        self.groups
+            .iter_mut()
+            .for_each(|group| group.add_usage(&usage));
+        if let Some(at) = usage.lapses_at {
+            resource.lapses.insert((at, name.into()));
+        }
+        resource.objects.insert(name.into(), usage);
+    }
+
+    /// Removes all objects of a resource; they are about to be set again.
+    pub fn clear_resource(&mut self, resource: usize) {
+        let Some(resource) = self.resources.get_mut(resource) else {
+            return;
+        };
+        for usage in resource.objects.values() {
+            self.groups
+                .iter_mut()
+                .for_each(|group| group.subtract_usage(usage));
+        }
+        resource.objects.clear();
+        resource.lapses.clear();
+    }
+
+    /// Applies the passage of time: reduces usages that have lapsed, and drops expired reservations of writes with
+    /// unknown outcome.
+    pub fn advance_time(&mut self, now: Timestamp) {
+        for resource in &mut self.resources {
+            while let Some((at, _)) = resource.lapses.first()
+                && *at < now
+            {
+                let Some((_, name)) = resource.lapses.pop_first() else {
+                    break;
+                };
+                if let Some(usage) = resource.objects.get_mut(&name) {
+                    self.groups
+                        .iter_mut()
+                        .for_each(|group| group.subtract_usage(usage));
+                    usage.quantities = std::mem::take(&mut usage.after_lapse);
+                    usage.lapses_at = None;
+                    self.groups
+                        .iter_mut()
+                        .for_each(|group| group.add_usage(usage));
+                }
+            }
+        }
+        for reservation in self.reservations.remove_expired(now) {
+            self.remove_reserved(&reservation);
+        }
+    }
+
+    /// When the next usage lapses.
+    pub fn next_lapse(&self) -> Option<Timestamp> {
+        let resources = self.resources.iter();
+        resources
+            .filter_map(|resource| Some(resource.lapses.first()?.0))
+            .min()
+    }
+
+    /// Checks a write against the quotas, given all usage and reservations.
+    pub fn check(&self, request: &UsageRequest<'_>, limited: &[LimitedResource]) -> QuotaVerdict {
+        quota_check::check(self, request, limited)
+    }
+
+    /// Reserves the usage of a write. `uid` is that of a new object, `None` for an update.
+    pub fn reserve(
+        &mut self,
+        usage: ObjectUsage,
+        old: Option<ObjectUsage>,
+        uid: Option<&str>,
+    ) -> ReservationId {
+        let reservation = UsageReservation {
+            new_usage: usage.clamped(),
+            old_usage: old.map(ObjectUsage::clamped),
+            uid: uid.map(Into::into),
+            expires_at: None,
+        };
+        self.groups
+            .iter_mut()
+            .for_each(|group| group.add_reservation(&reservation));
+        self.reservations.add(reservation)
+    }
+
+    /// Releases a reservation: the write has failed, or its object is set.
+    pub fn release(&mut self, id: ReservationId) {
+        if let Some(reservation) = self.reservations.remove(id) {
+            self.remove_reserved(&reservation);
+        }
+    }
+
+    /// The outcome of the write is unknown: the reservation is kept until `until`.
+    pub fn expire_at(&mut self, id: ReservationId, until: Timestamp) {
+        self.reservations.expire_at(id, until);
+    }
+
+    fn remove_reserved(&mut self, reservation: &UsageReservation) {
+        self.groups
+            .iter_mut()
+            .for_each(|group| group.remove_reservation(reservation));
+    }
+
+    /// Usage of every resource name that a quota limits and an evaluator covers (`status.used`).
+    pub fn used(&self, quota: usize) -> ResourceQuantities {
+        let (Some(quota), Some(group)) = (
+            self.quotas.get(quota),
+            self.quota_memberships
+                .get(quota)
+                .and_then(|member| self.groups.get(member.group)),
+        ) else {
+            return ResourceQuantities::default();
+        };
+        let is_measured = |name: &str| {
+            self.resources
+                .iter()
+                .any(|resource| resource.evaluator.covers(name))
+        };
+        quota
+            .hard
+            .names()
+            .filter(|name| is_measured(name))
+            .map(|name| {
+                let used = group.used(name).cloned();
+                (name.to_owned().into(), used.unwrap_or(Quantity::ZERO))
+            })
+            .collect()
+    }
+}

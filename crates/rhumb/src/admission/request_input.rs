@@ -1,0 +1,328 @@
+//! Builds the explained request from the flags and the object file: resource, namespace, objects with defaults.
+
+use anyhow::{Context, Result, anyhow, bail};
+use kube::core::GroupVersionKind as KubeKind;
+use kube::discovery::{Scope, pinned_kind};
+use rhumb_admission::{MatchAttributes, Operation, ResourceAndKind};
+use rhumb_api::{FeatureGates, Kind};
+use rhumb_apiserver::resources::equivalent_resources::{
+    EquivalentResources, equivalents_by_kind, subresource_index,
+};
+use rhumb_meta::{GroupVersionKind, GroupVersionResource};
+use rhumb_schema::{DecodeOptions, Defaults, Table};
+use serde_json::Value;
+
+use super::cluster::ConfigurationSource;
+use super::{AdmissionExplainCommand, ExplainFailure};
+use crate::manifests::{self, UnstructuredObject};
+
+#[derive(Debug)]
+pub(super) struct AdmissionRequestInput {
+    operation: Operation,
+    asked: EquivalentResources,
+    subresource: String,
+    name: String,
+    namespace: String,
+    object: UnstructuredObject,
+    old: Option<UnstructuredObject>,
+}
+
+/// The resource that an object is sent to, and whether it is namespaced.
+struct ResolvedResource {
+    asked: EquivalentResources,
+    is_namespaced: bool,
+}
+
+impl AdmissionRequestInput {
+    pub(super) async fn read(
+        flags: &AdmissionExplainCommand,
+        source: &ConfigurationSource<'_>,
+    ) -> Result<AdmissionRequestInput, ExplainFailure> {
+        let object = one(&flags.filename).map_err(ExplainFailure::Input)?;
+        let (gvk, known) = match find(&object, flags).map_err(ExplainFailure::Input)? {
+            (gvk, Some(known)) => (gvk, known),
+            (gvk, None) => {
+                let known = elsewhere(&gvk, flags, source).await?;
+                (gvk, known)
+            }
+        };
+        AdmissionRequestInput::new(flags, object, &gvk, known).map_err(ExplainFailure::Input)
+    }
+
+    fn new(
+        flags: &AdmissionExplainCommand,
+        object: UnstructuredObject,
+        gvk: &GroupVersionKind,
+        known: ResolvedResource,
+    ) -> Result<AdmissionRequestInput> {
+        let meta = |name: &str| {
+            let metadata = object.get("metadata");
+            let text = metadata.and_then(|metadata| metadata[name].as_str());
+            text.unwrap_or_default().to_owned()
+        };
+        let name = meta("name");
+        let operation = Operation::from(flags.operation);
+        if name.is_empty() && operation != Operation::Create {
+            bail!(
+                "the object needs a metadata.name for {}",
+                operation.as_str()
+            );
+        }
+        let namespace = namespace(flags, &known, &meta("namespace"), &name)?;
+        let old = match &flags.old_object {
+            Some(path) => Some(prepared(one(path)?, gvk)?),
+            None => None,
+        };
+        Ok(AdmissionRequestInput {
+            operation,
+            asked: known.asked,
+            subresource: flags.subresource.clone(),
+            object: prepared(object, gvk)?,
+            name,
+            namespace,
+            old,
+        })
+    }
+
+    pub(super) fn facts(&self) -> MatchAttributes<'_> {
+        MatchAttributes {
+            operation: self.operation,
+            requested: &self.asked.names,
+            equivalents: &self.asked.equivalents,
+            subresource: &self.subresource,
+            name: &self.name,
+            namespace: &self.namespace,
+        }
+    }
+
+    /// The namespace whose labels are matched; empty for cluster-scoped objects and for writes of a namespace itself.
+    pub(super) fn namespace(&self) -> &str {
+        match self.facts().is_namespace_write() {
+            true => "",
+            false => &self.namespace,
+        }
+    }
+
+    /// The new object; `None` for deletions and connects.
+    pub(super) fn object(&self) -> Option<&UnstructuredObject> {
+        match self.operation {
+            Operation::Create | Operation::Update => Some(&self.object),
+            Operation::Delete | Operation::Connect => None,
+        }
+    }
+
+    /// The old object; `None` for creations and connects.
+    pub(super) fn old(&self) -> Option<&UnstructuredObject> {
+        match self.operation {
+            Operation::Update | Operation::Delete => self.old.as_ref().or(Some(&self.object)),
+            Operation::Create | Operation::Connect => None,
+        }
+    }
+}
+
+/// The namespace of the request. For a Namespace object it is its own name, as in upstream.
+fn namespace(
+    flags: &AdmissionExplainCommand,
+    known: &ResolvedResource,
+    own: &str,
+    name: &str,
+) -> Result<String> {
+    let resource = &known.asked.names.resource;
+    if resource.group.is_empty() && resource.resource == "namespaces" {
+        return Ok(name.to_owned());
+    }
+    match (known.is_namespaced, own, flags.namespace.as_deref()) {
+        (false, "", _) => Ok(String::new()),
+        (false, own, _) => bail!(
+            "{} are not in namespaces, but the object is in {own:?}: remove metadata.namespace",
+            resource.resource
+        ),
+        (true, "", said) => Ok(said.unwrap_or("default").to_owned()),
+        (true, own, Some(said)) if own != said => {
+            bail!("the object is in the namespace {own:?}, and --namespace says {said:?}")
+        }
+        (true, own, _) => Ok(own.to_owned()),
+    }
+}
+
+fn one(path: &std::path::Path) -> Result<UnstructuredObject> {
+    let mut objects = manifests::read(path)?;
+    match (objects.pop(), objects.len()) {
+        (Some((_, object)), 0) => Ok(object),
+        (None, _) => bail!("{}: there is no object in it", path.display()),
+        (Some(_), more) => bail!(
+            "{}: there are {} objects in it; one request is explained at a time",
+            path.display(),
+            more + 1
+        ),
+    }
+}
+
+/// Decodes the object and applies the server's defaults. Objects of unknown kinds are unchanged; nothing is validated.
+fn prepared(object: UnstructuredObject, gvk: &GroupVersionKind) -> Result<UnstructuredObject> {
+    let table = Table::builtin();
+    let kinds = rhumb_api::kinds::all();
+    let kind = kinds
+        .iter()
+        .find(|kind| kind.group == gvk.group && kind.name == gvk.kind);
+    let served = kind.and_then(|kind| {
+        let mut versions = kind.versions.iter();
+        versions.find(|served| served.version == gvk.version)
+    });
+    let Some(of) = served.and_then(|served| table.type_id(&served.schema)) else {
+        return Ok(object);
+    };
+    let decoded =
+        rhumb_schema::decode_value(table, of, &Value::Object(object), DecodeOptions::default())
+            .map_err(|error| anyhow!("the object cannot be read: {error}"))?;
+    let mut object = decoded.object;
+    let gates = FeatureGates::default();
+    let defaults = Defaults::new(table, rhumb_api::defaults::enabled_by_type(&gates))
+        .context("the schema table is broken")?;
+    defaults.apply(of, &mut object);
+    Ok(object)
+}
+
+fn gvk_of(object: &UnstructuredObject) -> GroupVersionKind {
+    let text = |name: &str| {
+        let text = object.get(name).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let api_version = text("apiVersion");
+    let (group, version) = match api_version.split_once('/') {
+        Some((group, version)) => (group.to_owned(), version.to_owned()),
+        None => (String::new(), api_version),
+    };
+    GroupVersionKind::new(group, version, text("kind"))
+}
+
+/// The resource that serves the object's kind; `None` if the kind is not built in.
+fn find(
+    object: &UnstructuredObject,
+    flags: &AdmissionExplainCommand,
+) -> Result<(GroupVersionKind, Option<ResolvedResource>)> {
+    let gvk = gvk_of(object);
+    let kinds = rhumb_api::kinds::all();
+    let mut found: Vec<(&Kind, EquivalentResources)> = Vec::new();
+    for (kind, versions) in kinds.iter().zip(equivalents_by_kind(&kinds)) {
+        let Some(at) = subresource_index(kind, &flags.subresource) else {
+            continue;
+        };
+        let asked = versions.into_iter().filter_map(|mut asked| {
+            let is_there = at < asked.len();
+            is_there.then(|| asked.swap_remove(at))
+        });
+        found.extend(
+            asked
+                .filter(|asked| asked.names.kind == gvk)
+                .map(|asked| (kind, asked)),
+        );
+    }
+    if let Some(resource) = &flags.resource {
+        found.retain(|(kind, _)| *resource == shown(kind));
+    }
+    if let [(kind, asked)] = &found[..] {
+        let known = ResolvedResource {
+            is_namespaced: kind.is_namespaced(),
+            asked: asked.clone(),
+        };
+        return Ok((gvk, Some(known)));
+    }
+    if !found.is_empty() {
+        let names: Vec<String> = found.iter().map(|(kind, _)| shown(kind)).collect();
+        bail!(
+            "a {} may be sent to several resources; choose one with --resource: {}",
+            gvk.kind,
+            names.join(", ")
+        );
+    }
+    let is_built_in = |kind: &&Kind| kind.group == gvk.group && kind.name == gvk.kind;
+    match kinds.iter().find(is_built_in) {
+        None => Ok((gvk, None)),
+        Some(kind) => Err(misfit(kind, &gvk, flags)),
+    }
+}
+
+/// The error for a built-in kind that does not fit the version, resource or subresource of the request.
+fn misfit(kind: &Kind, gvk: &GroupVersionKind, flags: &AdmissionExplainCommand) -> anyhow::Error {
+    let versions: Vec<&str> = kind.versions.iter().map(|it| &*it.version).collect();
+    if !versions.contains(&&*gvk.version) {
+        let versions = versions.join(", ");
+        return anyhow!(
+            "there is no version {:?} of {}; there is {versions}",
+            gvk.version,
+            kind.name
+        );
+    }
+    let subresource = &flags.subresource;
+    if let Some(resource) = flags.resource.as_ref().filter(|it| **it != shown(kind)) {
+        return anyhow!(
+            "a {} is not sent to --resource {resource}, but to {}",
+            kind.name,
+            shown(kind)
+        );
+    }
+    let all: Vec<&str> = kind.subresources.iter().map(|it| it.name).collect();
+    let sent = kind.subresources.iter().find(|it| it.name == *subresource);
+    match sent.and_then(|it| it.object.as_ref()) {
+        Some(object) => anyhow!(
+            "what is sent to {}/{subresource} is a {}, not a {}",
+            kind.plural,
+            object.kind,
+            kind.name
+        ),
+        None => anyhow!(
+            "{} have no subresource {subresource:?}; they have {}",
+            kind.plural,
+            all.join(", ")
+        ),
+    }
+}
+
+fn shown(kind: &Kind) -> String {
+    match &*kind.group {
+        "" => kind.plural.to_string(),
+        group => format!("{}.{group}", kind.plural),
+    }
+}
+
+/// Resolves a kind that is not built in, from `--resource` or from the server's discovery.
+async fn elsewhere(
+    gvk: &GroupVersionKind,
+    flags: &AdmissionExplainCommand,
+    source: &ConfigurationSource<'_>,
+) -> Result<ResolvedResource, ExplainFailure> {
+    let unknown = || {
+        anyhow!(
+            "there is no built-in kind {} in \"{}/{}\"; name its resource with --resource, as in {}s.{}",
+            gvk.kind,
+            gvk.group,
+            gvk.version,
+            gvk.kind.to_lowercase(),
+            gvk.group
+        )
+    };
+    let (plural, is_namespaced) = match (&flags.resource, source) {
+        (Some(resource), _) => {
+            let plural = resource.split('.').next().unwrap_or_default();
+            (plural.to_owned(), flags.namespace.is_some())
+        }
+        (None, ConfigurationSource::Files(_)) => return Err(ExplainFailure::Input(unknown())),
+        (None, ConfigurationSource::Server(server)) => {
+            let kind = KubeKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
+            let found = pinned_kind(&server.client, &kind).await;
+            let (resource, capabilities) = found.map_err(|_| ExplainFailure::Input(unknown()))?;
+            (resource.plural, capabilities.scope == Scope::Namespaced)
+        }
+    };
+    Ok(ResolvedResource {
+        asked: EquivalentResources {
+            names: ResourceAndKind {
+                resource: GroupVersionResource::new(gvk.group.clone(), gvk.version.clone(), plural),
+                kind: gvk.clone(),
+            },
+            equivalents: Vec::new(),
+        },
+        is_namespaced,
+    })
+}

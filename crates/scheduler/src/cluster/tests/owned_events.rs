@@ -1,0 +1,117 @@
+//! Owned copies of the cluster events that plugins receive, so that a test can keep them.
+
+use std::sync::Arc;
+
+use crate::cluster::{ClusterState, NodeId, PodId, PodMatcherId, PodUpsertResult, RemovedPod};
+use crate::model::{Node, Pod};
+use crate::plugins::ClusterEvent;
+
+#[derive(Debug)]
+pub(super) enum OwnedClusterEvent {
+    NodeAdded(NodeId),
+    NodeUpdated(NodeId, Arc<Node>),
+    NodeDeleted(Arc<Node>),
+    AssignedPodAdded(PodId),
+    AssignedPodUpdated(PodId, Arc<Pod>, Vec<PodMatcherId>),
+    AssignedPodDeleted(RemovedPod),
+    PendingPodUpdated(PodId, Arc<Pod>),
+    NamespaceRelabelled(&'static str, Vec<PodMatcherId>),
+}
+
+impl OwnedClusterEvent {
+    /// The events of a pod update.
+    pub(super) fn from_upsert(
+        change: PodUpsertResult,
+        cluster: &ClusterState,
+    ) -> Vec<OwnedClusterEvent> {
+        let node_of = |id| cluster.pods.slots[id].node_id;
+        match change {
+            PodUpsertResult::Added(id) if node_of(id).is_some() => {
+                vec![OwnedClusterEvent::AssignedPodAdded(id)]
+            }
+            PodUpsertResult::Added(_) | PodUpsertResult::Unchanged(_) => Vec::new(),
+            PodUpsertResult::Removed(removed) => removed
+                .map(OwnedClusterEvent::AssignedPodDeleted)
+                .into_iter()
+                .collect(),
+            PodUpsertResult::Updated {
+                id,
+                old_pod,
+                previous_node,
+                matched_by_before,
+            } => match (previous_node, node_of(id)) {
+                (None, None) => vec![OwnedClusterEvent::PendingPodUpdated(id, old_pod)],
+                (None, Some(_)) => vec![OwnedClusterEvent::AssignedPodAdded(id)],
+                (Some(was), Some(is)) if was == is => {
+                    vec![OwnedClusterEvent::AssignedPodUpdated(
+                        id,
+                        old_pod,
+                        matched_by_before,
+                    )]
+                }
+                (was, _) => vec![
+                    OwnedClusterEvent::AssignedPodDeleted(RemovedPod {
+                        id,
+                        pod: old_pod,
+                        node_id: was,
+                        matched_by: matched_by_before,
+                    }),
+                    OwnedClusterEvent::AssignedPodAdded(id),
+                ],
+            },
+        }
+    }
+
+    /// The event of an assumed pod that is forgotten; call before forgetting it.
+    pub(super) fn from_forgotten(id: PodId, cluster: &ClusterState) -> Vec<OwnedClusterEvent> {
+        let slot = &cluster.pods.slots[id];
+        if !slot.is_assumed {
+            return Vec::new();
+        }
+        vec![OwnedClusterEvent::AssignedPodDeleted(RemovedPod {
+            id,
+            pod: slot.pod.clone(),
+            node_id: slot.node_id,
+            matched_by: slot.matched_by.clone(),
+        })]
+    }
+
+    pub(super) fn as_event(&self) -> ClusterEvent<'_> {
+        match self {
+            OwnedClusterEvent::NodeAdded(node) => ClusterEvent::NodeAdded(*node),
+            OwnedClusterEvent::NodeUpdated(node, before) => ClusterEvent::NodeUpdated {
+                node: *node,
+                before,
+            },
+            OwnedClusterEvent::NodeDeleted(before) => ClusterEvent::NodeDeleted { before },
+            OwnedClusterEvent::AssignedPodAdded(pod) => ClusterEvent::AssignedPodAdded(*pod),
+            OwnedClusterEvent::AssignedPodUpdated(pod, before, matched_by_before) => {
+                ClusterEvent::AssignedPodUpdated {
+                    pod: *pod,
+                    before,
+                    matched_by_before,
+                }
+            }
+            OwnedClusterEvent::AssignedPodDeleted(removed) => {
+                ClusterEvent::AssignedPodDeleted(removed)
+            }
+            OwnedClusterEvent::PendingPodUpdated(_, before) => {
+                ClusterEvent::PendingPodUpdated { before }
+            }
+            OwnedClusterEvent::NamespaceRelabelled(namespace, matchers) => {
+                ClusterEvent::NamespaceRelabelled {
+                    namespace,
+                    matchers,
+                }
+            }
+        }
+    }
+
+    /// Whether the event is delivered to a pending pod. Updates of a pending pod are delivered to that pod only.
+    pub(super) fn concerns(&self, pod: PodId) -> bool {
+        match self {
+            OwnedClusterEvent::PendingPodUpdated(changed, _) => *changed == pod,
+            _ => true,
+        }
+    }
+}

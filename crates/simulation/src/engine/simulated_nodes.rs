@@ -1,0 +1,472 @@
+//! State of the simulated nodes: registration, lease renewal, status reports.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::future::Future;
+use std::net::Ipv4Addr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::runtime::watcher::Event;
+use rhumb_client::Error;
+use tokio::time::Instant;
+
+use super::{DelayedWork, FAILURES_QUIET, NodeWork, PodUid, SurplusNode, WorkQueues, pause};
+use crate::api_client::ApiClient;
+use crate::fleet::{Fleet, NodeIdentity, PodIpAllocator};
+use crate::names::SIMULATED;
+use crate::node_objects;
+use crate::partial_objects;
+use crate::pods::status::PodAddresses;
+
+/// Intervals of a kubelet.
+const LEASE_RENEW_INTERVAL: Duration = Duration::from_secs(10);
+const STATUS_REPORT_INTERVAL: Duration = Duration::from_secs(300);
+
+/// Recurring tasks of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NodeTask {
+    Register,
+    Renew,
+    Report,
+    /// An extra status report, because another client changed its conditions.
+    Contradict,
+}
+
+/// Registration of a simulated node after a successful task.
+#[derive(Debug)]
+pub(super) enum NodeRegistration {
+    /// Registered, with this UID.
+    Registered(String),
+    /// A node of its name exists that is not simulated.
+    NameTaken,
+    /// The task was done by a node that is registered already.
+    Unchanged,
+}
+
+type NodeRequestFuture = Pin<Box<dyn Future<Output = Result<NodeRegistration, Error>> + Send>>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NodeState {
+    Unregistered,
+    Registered,
+    /// It was deleted, or it is not a simulated node. Its pods are left alone.
+    Absent,
+}
+
+struct SimulatedNode {
+    identity: NodeIdentity,
+    state: NodeState,
+    uid: String,
+    /// Uid of the last deleted node of this name: its delete event may arrive before the response of its creation.
+    deleted: Option<String>,
+    /// Whether the API server has a node of this name, as far as known.
+    is_known: bool,
+    has_lease: bool,
+    /// Types of the conditions that the server has with a wrong status.
+    wrong: Vec<&'static str>,
+    is_contradicting: bool,
+    epoch: u32,
+    failures: u32,
+    slots: PodIpAllocator,
+    /// Pods that wait for its registration.
+    held: BTreeSet<PodUid>,
+}
+
+pub(super) struct SimulatedNodes {
+    fleet: Arc<Fleet>,
+    nodes: Vec<SimulatedNode>,
+    by_name: HashMap<String, usize>,
+    listed: HashSet<String>,
+    surplus: Vec<SurplusNode>,
+    has_begun: bool,
+    registered: usize,
+    started_at: Instant,
+}
+
+impl SimulatedNodes {
+    pub(super) fn new(fleet: Fleet) -> SimulatedNodes {
+        let nodes: Vec<SimulatedNode> =
+            fleet.places().into_iter().map(SimulatedNode::new).collect();
+        let names = nodes.iter().map(|node| node.identity.name.clone());
+        SimulatedNodes {
+            by_name: names.zip(0..).collect(),
+            fleet: Arc::new(fleet),
+            nodes,
+            listed: HashSet::new(),
+            surplus: Vec::new(),
+            has_begun: false,
+            registered: 0,
+            started_at: Instant::now(),
+        }
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Whether the node is registered, so that its pods can be simulated.
+    pub(super) fn is_there(&self, node: usize) -> bool {
+        self.nodes
+            .get(node)
+            .is_some_and(|own| own.state == NodeState::Registered)
+    }
+
+    /// Remembers a pod until the node is registered.
+    pub(super) fn hold(&mut self, node: usize, pod: &PodUid) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.held.insert(pod.clone());
+        }
+    }
+
+    /// Forgets a pod that waited for the node.
+    pub(super) fn let_go(&mut self, node: usize, pod: &str) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.held.remove(pod);
+        }
+    }
+
+    pub(super) fn slot_of(&self, node: usize, address: &str) -> Option<u32> {
+        let address: Ipv4Addr = address.parse().ok()?;
+        self.nodes.get(node)?.identity.slot(address)
+    }
+
+    pub(super) fn slots(&mut self, node: usize) -> Option<&mut PodIpAllocator> {
+        self.nodes.get_mut(node).map(|own| &mut own.slots)
+    }
+
+    /// A pod without a slot uses the host network and has the node's address.
+    pub(super) fn addresses(&self, node: usize, slot: Option<u32>) -> Option<PodAddresses> {
+        let identity = &self.nodes.get(node)?.identity;
+        let host = identity.address();
+        let pod = slot.map_or(host, |slot| identity.pod_address(slot));
+        Some(PodAddresses { host, pod })
+    }
+
+    pub(super) fn note(&mut self, event: Event<partial_objects::Node>, queues: &mut WorkQueues) {
+        match event {
+            Event::Init => self.listed.clear(),
+            Event::InitApply(node) => {
+                let name = node.metadata.name.clone().unwrap_or_default();
+                self.listed.insert(name);
+                self.is_seen(node, queues);
+            }
+            Event::Apply(node) => self.is_seen(node, queues),
+            Event::Delete(node) => {
+                let name = node.metadata.name.unwrap_or_default();
+                if let Some(index) = self.find(&name) {
+                    self.is_deleted(index, node.metadata.uid.unwrap_or_default());
+                }
+            }
+            Event::InitDone => self.is_listed(queues),
+        }
+    }
+
+    fn is_seen(&mut self, seen: partial_objects::Node, queues: &mut WorkQueues) {
+        let name = seen.metadata.name.unwrap_or_default();
+        let uid = seen.metadata.uid.unwrap_or_default();
+        let Some(index) = self.find(&name) else {
+            // Nodes that appear after the first list belong to others.
+            if !self.has_begun {
+                self.surplus.push(SurplusNode::new(name, uid));
+            }
+            return;
+        };
+        let has_begun = self.has_begun;
+        let Some(node) = self.nodes.get_mut(index) else {
+            return;
+        };
+        node.is_known = true;
+        match node.state {
+            NodeState::Registered if node.uid == uid => {
+                node.wrong = node_objects::wrong_conditions(&seen.status.conditions);
+                if !node.wrong.is_empty() && !node.is_contradicting {
+                    node.is_contradicting = true;
+                    queues
+                        .node_work
+                        .push_back(node.work(index, NodeTask::Contradict));
+                }
+            }
+            NodeState::Registered | NodeState::Absent if has_begun => {
+                node.state = NodeState::Unregistered;
+                queues
+                    .node_work
+                    .push_back(node.work(index, NodeTask::Register));
+            }
+            _ => {}
+        }
+    }
+
+    fn is_deleted(&mut self, node: usize, uid: String) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            if node.uid == uid {
+                node.is_gone();
+            }
+            node.is_known = false;
+            node.deleted = Some(uid);
+        }
+    }
+
+    fn is_listed(&mut self, queues: &mut WorkQueues) {
+        let listed = std::mem::take(&mut self.listed);
+        if self.has_begun {
+            let missing = self.nodes.iter_mut();
+            missing
+                .filter(|node| !listed.contains(&node.identity.name))
+                .for_each(SimulatedNode::is_gone);
+            return;
+        }
+        self.has_begun = true;
+        queues.surplus.extend(self.surplus.drain(..));
+        let all = self.nodes.iter().zip(0..);
+        let all = all.map(|(node, index)| node.work(index, NodeTask::Register));
+        queues.node_work.extend(all);
+    }
+
+    /// The request of a task; `None` if the task is obsolete.
+    pub(super) fn job(&mut self, work: NodeWork, server: &ApiClient) -> Option<NodeRequestFuture> {
+        let node = self.nodes.get_mut(work.node)?;
+        let wanted = match work.task {
+            NodeTask::Register => NodeState::Unregistered,
+            _ => NodeState::Registered,
+        };
+        if node.state != wanted || node.epoch != work.epoch {
+            return None;
+        }
+        let (server, name) = (server.clone(), node.identity.name.clone());
+        Some(match work.task {
+            NodeTask::Register => {
+                let (fleet, identity, is_known) =
+                    (self.fleet.clone(), node.identity.clone(), node.is_known);
+                Box::pin(async move { register(&server, &fleet, &identity, is_known).await })
+            }
+            NodeTask::Renew => {
+                let (uid, has_lease) = (node.uid.clone(), node.has_lease);
+                Box::pin(async move {
+                    renew(&server, &name, &uid, has_lease).await?;
+                    Ok(NodeRegistration::Unchanged)
+                })
+            }
+            NodeTask::Report | NodeTask::Contradict => {
+                node.is_contradicting = false;
+                let conditions = node_objects::conditions(&node.wrong, Timestamp::now());
+                let status = serde_json::json!({"conditions": conditions});
+                Box::pin(async move {
+                    server.patch_node_status(&name, status).await?;
+                    Ok(NodeRegistration::Unchanged)
+                })
+            }
+        })
+    }
+
+    /// Handles the result of a task and schedules the next; returns the pods that waited for the registration.
+    pub(super) fn done(
+        &mut self,
+        work: NodeWork,
+        result: Result<NodeRegistration, Error>,
+        queues: &mut WorkQueues,
+    ) -> Vec<PodUid> {
+        let Some(node) = self.nodes.get_mut(work.node) else {
+            return Vec::new();
+        };
+        if node.epoch != work.epoch {
+            return Vec::new();
+        }
+        let task = work.task;
+        let now = Instant::now();
+        let mut plan =
+            |work: NodeWork, time| queues.timers.add(now + time, DelayedWork::Node(work));
+        match result {
+            // The watch may have missed the deletion if it was restarting.
+            Err(error)
+                if error.is_not_found()
+                    && matches!(task, NodeTask::Report | NodeTask::Contradict) =>
+            {
+                node.is_gone();
+            }
+            Err(error) => {
+                node.failures = node.failures.saturating_add(1);
+                if node.failures == FAILURES_QUIET + 1 {
+                    let name = &node.identity.name;
+                    tracing::warn!(node = name, %error, ?task, "request of simulated node keeps failing; retrying");
+                }
+                // If the node was deleted, the watch reports it.
+                plan(work, pause(node.failures));
+            }
+            Ok(NodeRegistration::Registered(uid)) if node.deleted.as_ref() == Some(&uid) => {
+                node.state = NodeState::Registered;
+                node.is_gone();
+            }
+            Ok(NodeRegistration::Registered(uid)) => {
+                node.failures = 0;
+                node.uid = uid;
+                node.state = NodeState::Registered;
+                node.epoch = node.epoch.wrapping_add(1);
+                node.has_lease = false;
+                node.is_contradicting = false;
+                let report = node.work(work.node, NodeTask::Report);
+                plan(report, node.share_of(STATUS_REPORT_INTERVAL));
+                queues
+                    .node_work
+                    .push_back(node.work(work.node, NodeTask::Renew));
+                self.registered += 1;
+                if self.registered == self.nodes.len() {
+                    let took = self.started_at.elapsed();
+                    let nodes = self.registered;
+                    tracing::info!(nodes, ?took, "all simulated nodes are registered");
+                }
+                let node = self.nodes.get_mut(work.node);
+                let held = node.map(|node| std::mem::take(&mut node.held));
+                return held.into_iter().flatten().collect();
+            }
+            Ok(NodeRegistration::NameTaken) => {
+                let name = &node.identity.name;
+                tracing::warn!(
+                    node = name,
+                    "a node of this name exists that is not simulated; leaving it alone"
+                );
+                node.state = NodeState::Absent;
+            }
+            Ok(NodeRegistration::Unchanged) => {
+                node.failures = 0;
+                match task {
+                    NodeTask::Register => {}
+                    NodeTask::Contradict => node.is_heard(),
+                    // Stagger the first renewals, and thereby all later ones.
+                    NodeTask::Renew if !node.has_lease => {
+                        node.has_lease = true;
+                        plan(work, node.share_of(LEASE_RENEW_INTERVAL));
+                    }
+                    NodeTask::Renew => plan(work, LEASE_RENEW_INTERVAL),
+                    NodeTask::Report => {
+                        node.is_heard();
+                        plan(work, STATUS_REPORT_INTERVAL);
+                    }
+                }
+            }
+        }
+        Vec::new()
+    }
+}
+
+impl SimulatedNode {
+    fn new(identity: NodeIdentity) -> SimulatedNode {
+        SimulatedNode {
+            identity,
+            state: NodeState::Unregistered,
+            uid: String::new(),
+            deleted: None,
+            is_known: false,
+            has_lease: false,
+            wrong: Vec::new(),
+            is_contradicting: false,
+            epoch: 0,
+            failures: 0,
+            slots: PodIpAllocator::default(),
+            held: BTreeSet::new(),
+        }
+    }
+
+    fn work(&self, node: usize, task: NodeTask) -> NodeWork {
+        NodeWork {
+            node,
+            task,
+            epoch: self.epoch,
+        }
+    }
+
+    /// The node was deleted from the API server.
+    fn is_gone(&mut self) {
+        if self.state == NodeState::Registered {
+            self.is_known = false;
+            tracing::info!(
+                node = self.identity.name,
+                "simulated node was deleted; leaving it absent"
+            );
+            self.state = NodeState::Absent;
+        }
+    }
+
+    /// The server has the right conditions now, unless another correction is queued.
+    fn is_heard(&mut self) {
+        if !self.is_contradicting {
+            self.wrong.clear();
+        }
+    }
+
+    /// A fraction of the period that differs per node: multiples of the golden ratio are spread evenly for any number
+    /// of nodes.
+    fn share_of(&self, period: Duration) -> Duration {
+        let share = (f64::from(self.identity.number) * 0.618_033_988_75).fract();
+        period.mul_f64(share)
+    }
+}
+
+async fn register(
+    server: &ApiClient,
+    fleet: &Fleet,
+    identity: &NodeIdentity,
+    is_known: bool,
+) -> Result<NodeRegistration, Error> {
+    let template = fleet.template(identity);
+    if !is_known {
+        let node = node_objects::object(identity, template, Timestamp::now());
+        match server.create_node(&node).await {
+            Err(error) if error.is_conflict() => {}
+            made => return Ok(NodeRegistration::Registered(made?.uid())),
+        }
+    }
+    let node = server.node(&identity.name).await?;
+    let labels = node.metadata.labels.as_ref();
+    if labels.and_then(|labels| labels.get(SIMULATED)).is_none() {
+        return Ok(NodeRegistration::NameTaken);
+    }
+    if let Some(patch) = node_objects::adoption(identity, template, &node) {
+        server.patch_node(&identity.name, &patch).await?;
+    }
+    let status = node_objects::status(identity, template, Some(&node), Timestamp::now());
+    server.patch_node_status(&identity.name, status).await?;
+    Ok(NodeRegistration::Registered(
+        node.metadata.uid.unwrap_or_default(),
+    ))
+}
+
+/// Renews or creates the lease: an unknown one may exist from an earlier run, a known one may have been deleted.
+async fn renew(server: &ApiClient, node: &str, uid: &str, is_known: bool) -> Result<(), Error> {
+    let now = Timestamp::now();
+    if is_known {
+        let renewal = node_objects::renewal(node, None, now);
+        match server.renew_lease(node, &renewal).await {
+            Err(error) if error.is_not_found() => {}
+            renewed => return renewed,
+        }
+    }
+    match server
+        .create_lease(&node_objects::lease(node, uid, now))
+        .await
+    {
+        Err(error) if error.is_conflict() => {
+            let renewal = node_objects::renewal(node, Some(uid), now);
+            server.renew_lease(node, &renewal).await
+        }
+        created => created,
+    }
+}
+
+/// Deletes a surplus node and its lease. Its pods are left to the pod garbage collector.
+pub(super) async fn remove(server: &ApiClient, surplus: &SurplusNode) -> Result<(), Error> {
+    match server.delete_node(&surplus.name, &surplus.uid).await {
+        Err(error) if error.is_not_found() => {}
+        // The name belongs to a new node of someone else.
+        Err(error) if error.is_conflict() => return Ok(()),
+        removed => removed?,
+    }
+    match server.delete_lease(&surplus.name).await {
+        Err(error) if error.is_not_found() => Ok(()),
+        removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests;
