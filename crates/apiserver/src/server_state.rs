@@ -106,14 +106,14 @@ impl ServerState {
     /// Authorizes the `create` verb for an update that turns out to create the object.
     pub fn authorize_create(&self, context: &RequestContext<'_>) -> Result<(), Status> {
         let attributes = Attributes {
-            api_version: &context.resource_path.version,
+            api_version: &context.version.served.version,
             namespace: context.namespace().unwrap_or_default(),
             name: context.name(),
             ..Attributes::resource(
                 context.user,
                 "create",
-                &context.resource_path.group,
-                &context.resource_path.resource,
+                &context.resource.kind.group,
+                &context.resource.kind.plural,
             )
         };
         self.policy

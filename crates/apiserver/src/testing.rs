@@ -21,8 +21,8 @@ use tokio::task::coop;
 
 use crate::admission::AdmissionChain;
 use crate::request::{QueryParameters, RequestInfo};
-use crate::resources::RequestContext;
 use crate::resources::allocation::ServiceAllocationRanges;
+use crate::resources::{RequestContext, RequestOptions, RequestOrigin, ResourceRequest};
 use crate::start::ApiServerOptions;
 use crate::{ServerState, http as ours};
 
@@ -174,8 +174,21 @@ impl TestServer {
             resource,
             version: resource.version(&target.version).expect("served version"),
             subresource,
-            resource_path: target,
+            namespace: target.namespace.as_deref(),
+            name: target.name.as_deref().unwrap_or_default(),
             verb: info.verb,
+            options: RequestOptions::default(),
+            user,
+            now: self.state.clock.wall(),
+            origin: RequestOrigin::Client,
+            warnings: Mutex::default(),
+            audit_annotations: None,
+            audits_bodies: false,
+            in_flight_permit: None,
+        };
+        let request = ResourceRequest {
+            context,
+            path: target,
             query: &query,
             headers: &headers,
             body: if body.is_null() {
@@ -183,15 +196,9 @@ impl TestServer {
             } else {
                 body.to_string().into()
             },
-            user,
-            now: self.state.clock.wall(),
-            warnings: Mutex::new(Vec::new()),
-            audit_annotations: None,
-            is_internal: false,
-            in_flight_permit: None,
             audit_recorder: None,
         };
-        let reply = match context.dispatch().await {
+        let reply = match request.dispatch().await {
             Ok(Some(reply)) => reply,
             Ok(None) => ours::Reply::text(StatusCode::METHOD_NOT_ALLOWED, "{}"),
             Err(status) => ours::Reply::status(&status),

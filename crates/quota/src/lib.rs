@@ -31,4 +31,6 @@ pub use object_usage::{ObjectUsage, ScopeAttributes};
 pub use quota::ResourceQuota;
 pub use resource_quantities::{ResourceName, ResourceQuantities};
 pub use scope::{QuotaScope, ScopeOperator, ScopeRequirement};
-pub use usage::{NamespaceUsage, QuotaDenial, QuotaVerdict, ReservationId, UsageRequest};
+pub use usage::{
+    NamespaceUsage, QuotaDenial, QuotaVerdict, ReservationId, UsageObject, UsageRequest,
+};

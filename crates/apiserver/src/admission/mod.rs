@@ -2,9 +2,8 @@
 //!
 //! [`AdmissionChain`] runs the plugins ([`AdmissionPlugin`]) in upstream's order (`plugin_list.rs`): all may mutate the
 //! object, then it is prepared and validated by its strategy, then all may reject it. [`AdmissionAttributes`] describes
-//! the request. Plugins look up other objects with `object_lookup.rs`. Right before the commit the chain acquires
-//! [`CommitGuards`]: preconditions of the transaction and quota reservations. Upstream counterpart:
-//! `k8s.io/apiserver/pkg/admission`.
+//! the request. Plugins look up other objects with `object_lookup.rs`. What must still hold at the commit is a
+//! [`CommitGuard`]. Upstream counterpart: `k8s.io/apiserver/pkg/admission`.
 
 mod cache_derived_value;
 mod cel_inputs;
@@ -16,7 +15,6 @@ mod default_classes;
 mod default_tolerations;
 mod escalation;
 mod exclusion_counters;
-mod guards;
 mod limit_ranger;
 mod metrics;
 mod namespace_labels;
@@ -39,7 +37,6 @@ mod webhooks;
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use rhumb_admission::critical::CriticalResources;
@@ -47,24 +44,18 @@ pub use rhumb_admission::{Operation, PluginConfigSource};
 use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 pub use rhumb_quota::LimitedResource;
-use rhumb_store::ExpectedRevision;
-use tokio::time::Instant;
 
 use crate::objects::ObjectMetadata;
-use crate::quota::QuotaGrant;
 use crate::request::DeleteOptions;
+use crate::resources::write::guards::CommitGuard;
 use crate::resources::{RequestContext, ResourceRegistry};
 use reinvocation::ReinvocationState;
 use webhooks::ClusterServiceResolver;
 
 pub use configuration::{read_admission_configuration, read_limited_resources};
 pub use critical_webhooks::read_critical_resources;
-pub use guards::CommitGuards;
 pub use metrics::AdmissionMetrics;
 pub use plugin_list::{EnabledPlugins, PluginFlagError};
-
-/// How long the commit of a write is retried while concurrent writes conflict with it.
-pub(crate) const COMMIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The request that is being admitted (upstream: `admission.Attributes`).
 #[derive(Debug)]
@@ -77,8 +68,6 @@ pub struct AdmissionAttributes<'a> {
     /// The `DeleteOptions` of a deletion.
     delete_options: Option<&'a DeleteOptions>,
     reinvocation: ReinvocationState,
-    /// When this attempt started: a retry that builds new attributes resets it.
-    started_at: Instant,
 }
 
 impl<'a> AdmissionAttributes<'a> {
@@ -89,11 +78,6 @@ impl<'a> AdmissionAttributes<'a> {
 }
 
 impl AdmissionAttributes<'_> {
-    /// Whether it was retried for so long that the client should retry later.
-    pub fn deadline_exceeded(&self) -> bool {
-        self.started_at.elapsed() > COMMIT_TIMEOUT
-    }
-
     /// Whether the request is for this resource itself, not for a subresource.
     // Inlined because most callers pass constants.
     #[inline]
@@ -177,50 +161,14 @@ pub trait AdmissionPlugin: Debug + Send + Sync {
     /// Adds buffered counts to the metrics, before they are read.
     fn flush_metrics(&self) {}
 
-    /// The cluster-scoped object that admitting a creation depends on. It is read again right before the commit, which
-    /// fails if it has changed by then; so the result of `check_guarded_object` is valid at the moment of the commit.
-    fn guarded_object(&self, _attributes: &AdmissionAttributes<'_>) -> Option<GuardedObject> {
+    /// A condition that must still hold when the final object is committed; `None` for deletions.
+    fn guard(
+        &self,
+        _attributes: &AdmissionAttributes<'_>,
+        _object: &JsonObject,
+    ) -> Option<Box<dyn CommitGuard>> {
         None
     }
-
-    /// Whether the plugin reserves something until the write is committed.
-    fn needs_reservation(&self, _attributes: &AdmissionAttributes<'_>) -> bool {
-        false
-    }
-
-    /// Makes the reservation. Called right before each attempt to commit.
-    async fn reserve(
-        &self,
-        _attributes: &AdmissionAttributes<'_>,
-        _object: &JsonObject,
-    ) -> Result<QuotaGrant, Status> {
-        Ok(QuotaGrant::default())
-    }
-
-    /// Checks the final object against the current state of the guarded object.
-    fn check_guarded_object(
-        &self,
-        _attributes: &AdmissionAttributes<'_>,
-        _object: &JsonObject,
-        _now: Option<&JsonObject>,
-    ) -> Result<(), Status> {
-        Ok(())
-    }
-}
-
-/// A cluster-scoped object that an admission decision depends on.
-#[derive(Debug)]
-pub struct GuardedObject {
-    pub group: &'static str,
-    pub plural: &'static str,
-    pub name: String,
-}
-
-/// A key and its expected state, checked in the transaction that commits the write.
-#[derive(Debug)]
-pub struct Precondition {
-    pub key: String,
-    pub expect: ExpectedRevision,
 }
 
 /// The enabled plugins, in order.
@@ -305,31 +253,16 @@ impl AdmissionChain {
         Ok(())
     }
 
-    /// Acquires the preconditions and reservations for committing the object.
-    pub async fn acquire_guards(
+    /// The guards of all plugins for a write of this object.
+    pub fn guards(
         &self,
         attributes: &AdmissionAttributes<'_>,
         object: &JsonObject,
-    ) -> Result<CommitGuards, Status> {
-        let mut guards = CommitGuards::default();
-        for plugin in &self.plugins {
-            if let Some(guarded_object) = plugin.guarded_object(attributes) {
-                let current =
-                    object_lookup::with_precondition(attributes.context, &guarded_object).await?;
-                let (now, precondition) = current.unzip();
-                plugin.check_guarded_object(attributes, object, now.as_deref())?;
-                guards.preconditions.extend(precondition);
-            }
-            if plugin.needs_reservation(attributes) {
-                let QuotaGrant {
-                    precondition,
-                    reservation,
-                } = plugin.reserve(attributes, object).await?;
-                guards.preconditions.extend(precondition);
-                guards.reservations.extend(reservation);
-            }
-        }
-        Ok(guards)
+    ) -> Vec<Box<dyn CommitGuard>> {
+        let plugins = self.plugins.iter();
+        plugins
+            .filter_map(|plugin| plugin.guard(attributes, object))
+            .collect()
     }
 
     /// Runs both passes, for requests that are not stored (reviews, subresource requests).
@@ -358,7 +291,6 @@ impl RequestContext<'_> {
             dry_run,
             delete_options: None,
             reinvocation: ReinvocationState::default(),
-            started_at: Instant::now(),
         }
     }
 }

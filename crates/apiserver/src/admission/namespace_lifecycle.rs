@@ -6,9 +6,10 @@ use rhumb_api::{JsonObject, fields};
 use rhumb_meta::status::{CauseType, StatusCause};
 use rhumb_meta::{GroupResource, Status};
 
-use super::{
-    AdmissionAttributes, AdmissionPass, AdmissionPlugin, GuardedObject, Operation, object_lookup,
-};
+use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation, object_lookup};
+use crate::resources::RequestContext;
+use crate::resources::write::guards::{AcquiredGuard, CommitGuard, EncodedObject};
+use tokio::time::Instant;
 
 /// Namespaces that cannot be deleted.
 const IMMORTAL_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public"];
@@ -46,39 +47,58 @@ impl AdmissionPlugin for NamespaceLifecyclePlugin {
                 .await?
                 .ok_or_else(|| not_found(name))?;
         if attributes.operation == Operation::Create && is_terminating(&namespace) {
-            return Err(terminating_error(attributes, object, name));
+            return Err(terminating_error(
+                attributes.context,
+                attributes.name(object),
+                name,
+            ));
         }
         Ok(())
     }
 
-    /// The namespace of a creation. If it starts terminating before the commit, its content is deleted once, and an
-    /// object created later would stay forever.
-    fn guarded_object(&self, attributes: &AdmissionAttributes<'_>) -> Option<GuardedObject> {
-        if attributes.operation != Operation::Create {
-            return None;
+    fn guard(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        _object: &JsonObject,
+    ) -> Option<Box<dyn CommitGuard>> {
+        let is_guarded =
+            attributes.operation == Operation::Create && attributes.context.namespace().is_some();
+        is_guarded.then(|| Box::new(ActiveNamespaceGuard) as Box<dyn CommitGuard>)
+    }
+}
+
+/// The namespace of a creation is active. If it starts terminating before the commit, its content is deleted once, and an
+/// object created later would stay forever.
+#[derive(Debug)]
+struct ActiveNamespaceGuard;
+
+#[async_trait]
+impl CommitGuard for ActiveNamespaceGuard {
+    async fn acquire(
+        &self,
+        context: &RequestContext<'_>,
+        object: &EncodedObject<'_>,
+        _deadline: Instant,
+    ) -> Result<AcquiredGuard, Status> {
+        let name = context.namespace().unwrap_or_default();
+        let current = object_lookup::with_precondition(context, "", "namespaces", name).await?;
+        let (namespace, precondition) = current.ok_or_else(|| not_found(name))?;
+        if is_terminating(&namespace) {
+            return Err(terminating_error(context, object.key.name(), name));
         }
-        let namespace = attributes.context.namespace()?;
-        Some(GuardedObject {
-            group: "",
-            plural: "namespaces",
-            name: namespace.to_owned(),
+        Ok(AcquiredGuard {
+            precondition: Some(precondition),
+            reservation: None,
         })
     }
 
-    fn check_guarded_object(
+    async fn check(
         &self,
-        attributes: &AdmissionAttributes<'_>,
-        object: &JsonObject,
-        now: Option<&JsonObject>,
+        context: &RequestContext<'_>,
+        object: &EncodedObject<'_>,
     ) -> Result<(), Status> {
-        let name = attributes.context.namespace().unwrap_or_default();
-        match now {
-            None => Err(not_found(name)),
-            Some(namespace) if is_terminating(namespace) => {
-                Err(terminating_error(attributes, Some(object), name))
-            }
-            Some(_) => Ok(()),
-        }
+        let now = Instant::now();
+        self.acquire(context, object, now).await.map(|_| ())
     }
 }
 
@@ -98,15 +118,11 @@ fn check_immortal(attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-fn terminating_error(
-    attributes: &AdmissionAttributes<'_>,
-    object: Option<&JsonObject>,
-    namespace: &str,
-) -> Status {
+fn terminating_error(context: &RequestContext<'_>, object: &str, namespace: &str) -> Status {
     let reason = format_args!(
         "unable to create new content in namespace {namespace} because it is being terminated"
     );
-    let mut status = attributes.forbidden(object, reason);
+    let mut status = Status::forbidden(&context.resource.group_resource, object, reason);
     if let Some(details) = &mut status.details {
         details.causes.push(StatusCause {
             reason: CauseType::NAMESPACE_TERMINATING,

@@ -7,7 +7,7 @@ use rhumb_cache::CacheEntry;
 use rhumb_meta::{ObjectKey, Status};
 use rhumb_store::ExpectedRevision;
 
-use super::{GuardedObject, Precondition};
+use crate::resources::write::guards::Precondition;
 use crate::resources::{RequestContext, ResourceStorage};
 
 fn storage<'a>(
@@ -55,12 +55,12 @@ pub(super) async fn find_cluster_object(
 /// does not change.
 pub(super) async fn with_precondition(
     context: &RequestContext<'_>,
-    guarded_object: &GuardedObject,
+    group: &str,
+    plural: &str,
+    name: &str,
 ) -> Result<Option<(Arc<JsonObject>, Precondition)>, Status> {
-    let (Some(storage), Ok(key)) = (
-        storage(context, guarded_object.group, guarded_object.plural),
-        ObjectKey::cluster(&guarded_object.name),
-    ) else {
+    let (Some(storage), Ok(key)) = (storage(context, group, plural), ObjectKey::cluster(name))
+    else {
         return Ok(None);
     };
     let storage_key = storage.prefix.object(&key);

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rhumb_api::JsonObject;
 use rhumb_meta::Status;
-use rhumb_quota::{Evaluator, LimitedResource};
+use rhumb_quota::{Evaluator, LimitedResource, ObjectUsage};
+use tokio::time::Instant;
 
 use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
-use crate::quota::{QuotaGrant, QuotaRequest, ReservationError};
-use crate::resources::ResourceRegistry;
+use crate::quota::{CountedObject, QuotaRequest, ReservationError};
+use crate::resources::write::guards::{AcquiredGuard, CommitGuard, EncodedObject, Reservation};
+use crate::resources::{RequestContext, ResourceRegistry};
 
 /// Runs last, so that only otherwise admitted requests reserve quota.
 #[derive(Debug)]
@@ -20,29 +22,6 @@ pub(super) struct ResourceQuotaPlugin {
 impl ResourceQuotaPlugin {
     pub(super) fn new(limited: Arc<[LimitedResource]>) -> ResourceQuotaPlugin {
         ResourceQuotaPlugin { limited }
-    }
-
-    fn quota_request<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'_>,
-        object: &'a JsonObject,
-    ) -> Option<QuotaRequest<'a>> {
-        let evaluator = evaluator(attributes)?;
-        let old = attributes.old_object;
-        let subresource = attributes.subresource();
-        let is_counted = match old {
-            Some(old) => evaluator.handles_update(subresource, old, object),
-            None => subresource.is_empty(),
-        };
-        is_counted.then_some(QuotaRequest {
-            context: attributes.context,
-            namespace: attributes.context.namespace()?,
-            evaluator,
-            object,
-            old,
-            limited_resources: &self.limited,
-            started: attributes.started_at,
-        })
     }
 }
 
@@ -71,62 +50,115 @@ fn evaluator<'a>(attributes: &AdmissionAttributes<'a>) -> Option<&'a Evaluator> 
     quota_evaluator.filter(|_| writes && attributes.subresource() != "status")
 }
 
-fn denial_status(
-    attributes: &AdmissionAttributes<'_>,
-    object: &JsonObject,
-    error: ReservationError,
-) -> Status {
-    match error {
-        ReservationError::Denied(denial) => attributes.forbidden(Some(object), denial),
-        ReservationError::Failed(status) => status,
+#[async_trait]
+impl AdmissionPlugin for ResourceQuotaPlugin {
+    fn handles(&self, _step: AdmissionPass, _attributes: &AdmissionAttributes<'_>) -> bool {
+        false
+    }
+
+    fn guard(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        object: &JsonObject,
+    ) -> Option<Box<dyn CommitGuard>> {
+        let evaluator = evaluator(attributes)?;
+        let context = attributes.context;
+        let namespace = context.namespace()?;
+        let subresource = attributes.subresource();
+        let old_usage = match attributes.old_object {
+            Some(old) if evaluator.handles_update(subresource, old, object) => {
+                Some(evaluator.usage(old))
+            }
+            None if subresource.is_empty() => None,
+            _ => return None,
+        };
+        // Most namespaces have no quotas, so the usage of a new object is computed only where one may count it.
+        let is_counted = old_usage.is_some()
+            || context
+                .state
+                .quota_enforcer
+                .may_limit(context, namespace, &self.limited);
+        Some(Box::new(QuotaGuard {
+            limited: Arc::clone(&self.limited),
+            counted: is_counted.then(|| CountedObject::new(evaluator, object)),
+            old_usage,
+        }))
+    }
+}
+
+/// The write fits into the quotas of its namespace.
+#[derive(Debug)]
+struct QuotaGuard {
+    limited: Arc<[LimitedResource]>,
+    /// What quotas count of the object; absent if there was no quota when it was encoded.
+    counted: Option<CountedObject>,
+    /// Usage of the object before an update.
+    old_usage: Option<ObjectUsage>,
+}
+
+impl QuotaGuard {
+    fn request<'a>(
+        &'a self,
+        context: &'a RequestContext<'a>,
+        object: &'a EncodedObject<'a>,
+    ) -> Option<QuotaRequest<'a>> {
+        Some(QuotaRequest {
+            context,
+            namespace: context.namespace()?,
+            evaluator: context.resource.quota_evaluator.as_ref()?,
+            object,
+            counted: self.counted.as_ref(),
+            old_usage: self.old_usage.as_ref(),
+            limited_resources: &self.limited,
+        })
     }
 }
 
 #[async_trait]
-impl AdmissionPlugin for ResourceQuotaPlugin {
-    fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
-        step == AdmissionPass::Validation && attributes.dry_run
+impl CommitGuard for QuotaGuard {
+    async fn acquire(
+        &self,
+        context: &RequestContext<'_>,
+        object: &EncodedObject<'_>,
+        deadline: Instant,
+    ) -> Result<AcquiredGuard, Status> {
+        let Some(request) = self.request(context, object) else {
+            return Ok(AcquiredGuard::default());
+        };
+        let grant = context
+            .state
+            .quota_enforcer
+            .reserve(&request, deadline)
+            .await;
+        let grant = grant.map_err(|error| denial_status(&request, error))?;
+        let reservation = grant
+            .reservation
+            .map(|reservation| Box::new(reservation) as Box<dyn Reservation>);
+        Ok(AcquiredGuard {
+            precondition: grant.precondition,
+            reservation,
+        })
     }
 
-    /// A dry run reserves nothing; it only checks whether the quota suffices.
-    async fn validate(
+    async fn check(
         &self,
-        attributes: &AdmissionAttributes<'_>,
-        object: Option<&JsonObject>,
+        context: &RequestContext<'_>,
+        object: &EncodedObject<'_>,
     ) -> Result<(), Status> {
-        let (true, Some(object)) = (attributes.dry_run, object) else {
+        let Some(request) = self.request(context, object) else {
             return Ok(());
         };
-        let Some(request) = self.quota_request(attributes, object) else {
-            return Ok(());
-        };
-        let checked = attributes
-            .context
-            .state
-            .quota_enforcer
-            .check_dry_run(&request)
-            .await;
-        checked.map_err(|error| denial_status(attributes, object, error))
+        let checked = context.state.quota_enforcer.check_dry_run(&request).await;
+        checked.map_err(|error| denial_status(&request, error))
     }
+}
 
-    fn needs_reservation(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        evaluator(attributes).is_some() && attributes.context.namespace().is_some()
-    }
-
-    async fn reserve(
-        &self,
-        attributes: &AdmissionAttributes<'_>,
-        object: &JsonObject,
-    ) -> Result<QuotaGrant, Status> {
-        let Some(request) = self.quota_request(attributes, object) else {
-            return Ok(QuotaGrant::default());
-        };
-        let grant = attributes
-            .context
-            .state
-            .quota_enforcer
-            .reserve(&request)
-            .await;
-        grant.map_err(|error| denial_status(attributes, object, error))
+fn denial_status(request: &QuotaRequest<'_>, error: ReservationError) -> Status {
+    let resource = &request.context.resource.group_resource;
+    match error {
+        ReservationError::Denied(denial) => {
+            Status::forbidden(resource, request.object.key.name(), denial)
+        }
+        ReservationError::Failed(status) => status,
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::AdmissionAttributes;
 use crate::objects::ObjectMetadata;
 use crate::request::{DeleteOptions, DeletionPropagation};
-use crate::resources::EquivalentResources;
+use crate::resources::{EquivalentResources, RequestOptions};
 
 impl AdmissionAttributes<'_> {
     /// The requested resource and kind, and their equivalents.
@@ -72,8 +72,14 @@ impl AdmissionAttributes<'_> {
         if self.dry_run {
             options["dryRun"] = json!(["All"]);
         }
-        for name in ["fieldManager", "fieldValidation"] {
-            let text = self.context.query.text(name);
+        let RequestOptions {
+            field_manager,
+            field_validation,
+        } = self.context.options;
+        for (name, text) in [
+            ("fieldManager", field_manager),
+            ("fieldValidation", field_validation),
+        ] {
             if !text.is_empty() {
                 options[name] = text.into();
             }

@@ -110,6 +110,20 @@ impl ObjectEncoder {
         Some(bytes.freeze())
     }
 
+    /// Whether served bytes are these stored bytes with a resourceVersion.
+    pub fn is_served_encoding(&self, served: &[u8], stored: &[u8]) -> bool {
+        let prefix = self.prefix.as_bytes();
+        let without_version = || {
+            let rest = served.strip_prefix(prefix)?;
+            let rest = rest.strip_prefix(RESOURCE_VERSION.as_bytes())?;
+            let end = rest.iter().position(|&byte| byte == b'"')?;
+            let rest = &rest[end + 1..];
+            Some(rest.strip_prefix(b",").unwrap_or(rest))
+        };
+        let fields = stored.strip_prefix(prefix);
+        fields.is_some() && fields == without_version()
+    }
+
     /// A served object as a list item: without its opening brace, apiVersion and kind.
     pub fn list_item<'a>(&self, served: &'a [u8]) -> &'a [u8] {
         if served.starts_with(&self.prefix.as_bytes()[..self.type_bytes]) {
@@ -200,6 +214,10 @@ mod tests {
                 .insert_resource_version(&stored, Revision::new(7))
                 .unwrap();
             assert_eq!(parse(&served)["metadata"]["resourceVersion"], "7");
+            assert!(encoder().is_served_encoding(&served, &stored));
+            let other = served.strip_suffix(b"}").expect("ends with a brace");
+            assert!(!encoder().is_served_encoding(other, &stored));
+            assert!(!encoder().is_served_encoding(&stored, &stored));
             let replaced =
                 replace_resource_version(&encoder(), &served, Revision::new(123)).unwrap();
             assert_eq!(parse(&replaced)["metadata"]["resourceVersion"], "123");

@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::ServerState;
-use crate::admission::Precondition;
 use crate::objects::ObjectMetadata;
+use crate::resources::write::guards::Precondition;
 use crate::resources::{AllocationHold, RequestContext, ResourceAllocator};
 
 /// Storage path of epoch keys below the store's root. Without a dot it cannot collide with the group of a custom

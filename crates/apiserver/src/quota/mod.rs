@@ -30,7 +30,7 @@ use crate::resources::{RequestContext, ResourceRegistry};
 pub use epoch::{EPOCHS_PATH, EpochSideEffects, QuotaEpochs};
 pub use metrics::QuotaMetrics;
 pub use namespace_quota::QuotaGrant;
-pub(crate) use namespace_quota::{QuotaRequest, ReservationError};
+pub(crate) use namespace_quota::{CountedObject, QuotaRequest, ReservationError};
 pub(crate) use reservation::QuotaReservation;
 pub(crate) use status::spawn_status_tasks;
 

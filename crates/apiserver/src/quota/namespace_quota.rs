@@ -2,6 +2,7 @@
 //! (upstream: `quotaEvaluator.checkRequest` of the ResourceQuota admission plugin).
 
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +22,9 @@ use super::epoch::{EpochView, TakeoverState};
 use super::usage_tracker::UsageTracker;
 use super::{QuotaEnforcer, QuotaReservation};
 use crate::ServerState;
-use crate::admission::{COMMIT_TIMEOUT, Precondition};
+use crate::objects::ObjectMetadata;
 use crate::resources::RequestContext;
+use crate::resources::write::guards::{EncodedObject, Precondition};
 
 /// How long a waiting write sleeps before it checks again without having been notified.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(250);
@@ -36,12 +38,29 @@ pub(crate) struct QuotaRequest<'a> {
     pub(crate) context: &'a RequestContext<'a>,
     pub(crate) namespace: &'a str,
     pub(crate) evaluator: &'a Evaluator,
-    pub(crate) object: &'a JsonObject,
-    /// Absent for a creation.
-    pub(crate) old: Option<&'a JsonObject>,
+    pub(crate) object: &'a EncodedObject<'a>,
+    /// What quotas count of the object, if it has been computed.
+    pub(crate) counted: Option<&'a CountedObject>,
+    /// Usage of the object before the write; absent for a creation.
+    pub(crate) old_usage: Option<&'a ObjectUsage>,
     pub(crate) limited_resources: &'a [LimitedResource],
-    /// When the request was first tried; its deadline counts from here.
-    pub(crate) started: Instant,
+}
+
+/// What quotas count of an object.
+#[derive(Debug, Clone)]
+pub(crate) struct CountedObject {
+    pub(crate) usage: ObjectUsage,
+    /// UID by which the cache will show a created object.
+    pub(crate) uid: String,
+}
+
+impl CountedObject {
+    pub(crate) fn new(evaluator: &Evaluator, object: &JsonObject) -> CountedObject {
+        CountedObject {
+            usage: evaluator.usage(object),
+            uid: object.uid().to_owned(),
+        }
+    }
 }
 
 /// Why no quota was reserved.
@@ -66,40 +85,58 @@ pub struct QuotaGrant {
 }
 
 impl QuotaEnforcer {
-    /// Reserves quota for a write. Waits, up to the request's deadline, for quota that writes in progress may release.
+    /// Whether a quota or the configuration's `limitedResources` may limit writes of the resource in the namespace.
+    pub(crate) fn may_limit(
+        &self,
+        context: &RequestContext<'_>,
+        namespace: &str,
+        limited: &[LimitedResource],
+    ) -> bool {
+        let resource = &context.resource.group_resource;
+        let mut limited = limited.iter();
+        limited.any(|limited| limited.applies_to(&resource.group, &resource.resource))
+            || self.for_namespace(namespace).is_some()
+    }
+
+    /// Reserves quota for a write. Waits, up to the deadline, for quota that writes in progress may release.
     pub(crate) async fn reserve(
         &self,
         request: &QuotaRequest<'_>,
+        deadline: Instant,
     ) -> Result<QuotaGrant, ReservationError> {
         let epoch = self
             .epochs
             .view(request.context.state, request.namespace)
             .await?;
-        if !request.may_need_covering_quota() && self.for_namespace(request.namespace).is_none() {
+        if !self.may_limit(
+            request.context,
+            request.namespace,
+            request.limited_resources,
+        ) {
             return Ok(QuotaGrant {
                 precondition: Some(epoch.precondition),
                 reservation: None,
             });
         }
-        let Some(delta) = UsageDelta::for_request(request) else {
+        let Some(delta) = UsageDelta::for_request(request)? else {
             return Ok(QuotaGrant::default());
         };
         let started = Instant::now();
         // Boxed to keep the future small in namespaces without quotas.
-        let result = Box::pin(self.reserve_until_deadline(request, &delta, epoch)).await;
+        let result = Box::pin(self.reserve_until(deadline, request, &delta, epoch)).await;
         let resource = &request.context.resource.group_resource;
         self.metrics
             .record_evaluation(resource, started.elapsed(), &result);
         result
     }
 
-    async fn reserve_until_deadline(
+    async fn reserve_until(
         &self,
+        deadline: Instant,
         request: &QuotaRequest<'_>,
-        delta: &UsageDelta,
+        delta: &UsageDelta<'_>,
         mut epoch: EpochView,
     ) -> Result<QuotaGrant, ReservationError> {
-        let deadline = request.started + COMMIT_TIMEOUT;
         let mut is_consistent = false;
         loop {
             match self.try_reserve(request, delta, epoch).await? {
@@ -117,7 +154,7 @@ impl QuotaEnforcer {
                     return Err(ReservationError::Denied(denial));
                 }
                 ReservationAttempt::Retry if Instant::now() < deadline => is_consistent = false,
-                ReservationAttempt::Retry => return Err(retry_later(request.context).into()),
+                ReservationAttempt::Retry => return Err(request.context.retry_later().into()),
             }
             epoch = self
                 .epochs
@@ -129,7 +166,7 @@ impl QuotaEnforcer {
     async fn try_reserve(
         &self,
         request: &QuotaRequest<'_>,
-        delta: &UsageDelta,
+        delta: &UsageDelta<'_>,
         epoch: EpochView,
     ) -> Result<ReservationAttempt, ReservationError> {
         let grant = |epoch: EpochView, reservation| {
@@ -165,10 +202,8 @@ impl QuotaEnforcer {
                 Ok(ReservationAttempt::Retry)
             }
             QuotaVerdict::Fits => {
-                let uid = request.new_object_uid();
-                let id = tracker
-                    .usage
-                    .reserve(delta.new.clone(), delta.old.clone(), uid);
+                let (new, old) = (delta.new.usage.clone(), delta.old.cloned());
+                let id = tracker.usage.reserve(new, old, delta.new_uid());
                 let reservation = QuotaReservation::new(Arc::clone(&namespace_quota), id);
                 Ok(grant(epoch, Some(reservation)))
             }
@@ -206,7 +241,7 @@ impl QuotaEnforcer {
         &self,
         request: &QuotaRequest<'_>,
     ) -> Result<(), ReservationError> {
-        let Some(delta) = UsageDelta::for_request(request) else {
+        let Some(delta) = UsageDelta::for_request(request)? else {
             return Ok(());
         };
         request
@@ -239,50 +274,40 @@ enum ReservationAttempt {
     Retry,
 }
 
-fn retry_later(context: &RequestContext<'_>) -> Status {
-    Status::server_timeout(&context.resource.group_resource, context.verb, 1)
-}
-
-impl QuotaRequest<'_> {
-    /// Whether the configuration's `limitedResources` may require a covering quota.
-    fn may_need_covering_quota(&self) -> bool {
-        let resource = &self.context.resource.group_resource;
-        let mut limited = self.limited_resources.iter();
-        limited.any(|limited| limited.applies_to(&resource.group, &resource.resource))
-    }
-
-    /// UID by which the cache will show a created object; `None` for updates.
-    fn new_object_uid(&self) -> Option<&str> {
-        use crate::objects::ObjectMetadata;
-        self.old.is_none().then(|| self.object.uid())
-    }
-}
-
 /// Usage of the object after and before a write.
 #[derive(Debug)]
-struct UsageDelta {
-    new: ObjectUsage,
-    old: Option<ObjectUsage>,
+struct UsageDelta<'a> {
+    new: Cow<'a, CountedObject>,
+    old: Option<&'a ObjectUsage>,
 }
 
-impl UsageDelta {
+impl<'a> UsageDelta<'a> {
     /// `None` if the write does not change the usage.
-    fn for_request(request: &QuotaRequest<'_>) -> Option<UsageDelta> {
-        let delta = UsageDelta {
-            new: request.evaluator.usage(request.object),
-            old: request.old.map(|old| request.evaluator.usage(old)),
+    fn for_request(request: &QuotaRequest<'a>) -> Result<Option<UsageDelta<'a>>, Status> {
+        let new = match request.counted {
+            Some(counted) => Cow::Borrowed(counted),
+            None => {
+                let object = request.object.decode()?;
+                Cow::Owned(CountedObject::new(request.evaluator, &object))
+            }
         };
-        (delta.old.as_ref() != Some(&delta.new)).then_some(delta)
+        let old = request.old_usage;
+        Ok((old != Some(&new.usage)).then_some(UsageDelta { new, old }))
     }
 
-    fn usage_request<'a>(&'a self, request: &'a QuotaRequest<'_>) -> UsageRequest<'a> {
+    /// The UID of a created object; `None` for updates.
+    fn new_uid(&self) -> Option<&str> {
+        self.old.is_none().then_some(&*self.new.uid)
+    }
+
+    fn usage_request<'r>(&'r self, request: &'r QuotaRequest<'_>) -> UsageRequest<'r> {
         let resource = &request.context.resource.group_resource;
         UsageRequest {
             group: &resource.group,
             resource: &resource.resource,
             evaluator: request.evaluator,
-            new_usage: &self.new,
-            old_usage: self.old.as_ref(),
+            new_usage: &self.new.usage,
+            old_usage: self.old,
             object: request.object,
         }
     }

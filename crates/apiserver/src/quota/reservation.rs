@@ -6,6 +6,7 @@ use rhumb_meta::Revision;
 use rhumb_quota::ReservationId;
 
 use super::namespace_quota::{NamespaceQuota, WriteOutcome};
+use crate::resources::write::guards::Reservation;
 
 /// Usage reserved until the write is known to be committed or failed. If dropped before it is settled, the outcome of
 /// the write is unknown: the reservation stays until the object appears in the cache or a timeout has passed.
@@ -25,18 +26,19 @@ impl QuotaReservation {
         }
     }
 
-    pub(crate) fn committed(mut self, revision: Revision) {
-        self.settle(WriteOutcome::Committed(revision));
-    }
-
-    /// The write was not committed, and never will be.
-    pub(crate) fn failed(mut self) {
-        self.settle(WriteOutcome::Failed);
-    }
-
     fn settle(&mut self, how: WriteOutcome) {
         self.is_settled = true;
         self.namespace_quota.settle(self.id, how);
+    }
+}
+
+impl Reservation for QuotaReservation {
+    fn committed(mut self: Box<Self>, revision: Revision) {
+        self.settle(WriteOutcome::Committed(revision));
+    }
+
+    fn failed(mut self: Box<Self>) {
+        self.settle(WriteOutcome::Failed);
     }
 }
 

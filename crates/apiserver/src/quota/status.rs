@@ -5,7 +5,7 @@
 //! quotas refresh it first.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -22,9 +22,7 @@ use super::namespace_quota::NamespaceQuota;
 use super::usage_tracker::UsageTracker;
 use crate::ServerState;
 use crate::objects::ObjectMetadata;
-use crate::start::{ServerWriteResult, update_objects};
-
-const RESOURCE: (&str, &str) = ("", "resourcequotas");
+use crate::resources::write::{BatchOutcome, ObjectReference, ServerChange, WriteBatch};
 
 /// Changes within this time of the first are written together.
 const BATCH_DELAY: Duration = Duration::from_millis(30);
@@ -124,21 +122,28 @@ impl UsageSnapshot {
         state: &Arc<ServerState>,
         batch: &[(ObjectKey, ResourceQuantities)],
     ) -> Result<bool, String> {
-        let was_newer = AtomicBool::new(false);
-        let updates = batch.iter().map(|(key, used)| {
-            let was_newer = &was_newer;
-            let update = move |quota: JsonObject| {
+        let mut was_newer = false;
+        let mut writes = WriteBatch::new(state);
+        for (key, used) in batch {
+            let reference = ObjectReference {
+                group: "",
+                plural: "resourcequotas",
+                namespace: key.namespace(),
+                name: key.name(),
+            };
+            let update = |quota: Option<&JsonObject>| {
+                let quota = quota?;
                 // The stored quota is newer than this usage: another server may have counted more objects.
                 let version = quota.resource_version().parse::<u64>();
                 let is_newer = version.is_ok_and(|version| version > self.as_of.get());
-                was_newer.fetch_or(is_newer, Ordering::Relaxed);
-                with_updated_status(quota, used).filter(|_| !is_newer)
+                was_newer |= is_newer;
+                let quota = with_updated_status(quota.clone(), used).filter(|_| !is_newer);
+                quota.map(ServerChange::UpdateStatus)
             };
-            (key, update)
-        });
-        let written = update_objects(state, RESOURCE, updates);
-        let written = written.await?;
-        Ok(written != ServerWriteResult::Conflict && !was_newer.load(Ordering::Relaxed))
+            writes.add(reference, update).await?;
+        }
+        let written = writes.commit().await?;
+        Ok(written != BatchOutcome::Conflict && !was_newer)
     }
 }
 

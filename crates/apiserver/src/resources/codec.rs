@@ -1,7 +1,7 @@
 //! Decodes request bodies (JSON, YAML, protobuf) into objects of the expected type, with field validation and
 //! upstream's error messages (upstream: the codecs and `transformDecodeError`).
 //!
-//! Entry point: `RequestContext::decode`.
+//! Entry point: `ResourceRequest::decode`.
 
 use bytes::Bytes;
 use rhumb_api::JsonObject;
@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::decode_failure::DecodeFailure;
-use super::prepare::ObjectPart;
-use super::{RequestContext, ServedVersion};
+use super::write::ObjectPart;
+use super::{RequestContext, ResourceRequest, ServedVersion};
 use crate::request::{FieldValidation, MEDIA_TYPE_NAMES, MediaType};
 
 /// `apiVersion` and `kind` of a body.
@@ -32,21 +32,7 @@ pub(super) struct ExpectedType<'a> {
     pub(super) schema: TypeId,
 }
 
-impl RequestContext<'_> {
-    /// The kind of this resource, in the version of the request.
-    pub(super) fn expected_type(&self) -> ExpectedType<'_> {
-        let ServedVersion {
-            api_version,
-            schema,
-            ..
-        } = self.version;
-        ExpectedType {
-            api_version,
-            kind: &self.resource.kind.name,
-            schema: *schema,
-        }
-    }
-
+impl ResourceRequest<'_> {
     /// Decodes the object in the body.
     pub(super) fn decode(
         &self,
@@ -100,30 +86,6 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Decodes JSON as the expected type.
-    pub(super) fn decode_json(
-        &self,
-        body: &[u8],
-        expected: ExpectedType<'_>,
-        options: DecodeOptions,
-    ) -> Result<DecodeOutput, DecodeFailure> {
-        let decode_as =
-            |schema: TypeId| rhumb_schema::decode_json(self.state.table, schema, body, options);
-        // Fast path: nearly all bodies are of the expected type, so they are parsed once.
-        match decode_as(expected.schema) {
-            Ok(decoded) if names_expected_type(&decoded.object, expected) => return Ok(decoded),
-            _ => {}
-        }
-        let decode = |schema: TypeId| decode_as(schema).map_err(|error| error.to_string());
-        // For bodies that are not objects, the schema decoder reports the error with Go's message.
-        let type_meta = match serde_json::from_slice::<TypeMeta>(body) {
-            Ok(type_meta) if body.trim_ascii_start().starts_with(b"{") => type_meta,
-            _ => return decode(expected.schema).map_err(DecodeFailure::Unrecognized),
-        };
-        self.check_type(&type_meta, expected, decode)?;
-        decode(expected.schema).map_err(|text| type_meta.decode_failure(expected, text))
-    }
-
     fn decode_yaml(
         &self,
         expected: ExpectedType<'_>,
@@ -158,6 +120,46 @@ impl RequestContext<'_> {
                 decoded.problems.clear();
             }
             Ok(decoded)
+        };
+        self.check_type(&type_meta, expected, decode)?;
+        decode(expected.schema).map_err(|text| type_meta.decode_failure(expected, text))
+    }
+}
+
+impl RequestContext<'_> {
+    /// The kind of this resource, in the version of the request.
+    pub(super) fn expected_type(&self) -> ExpectedType<'_> {
+        let ServedVersion {
+            api_version,
+            schema,
+            ..
+        } = self.version;
+        ExpectedType {
+            api_version,
+            kind: &self.resource.kind.name,
+            schema: *schema,
+        }
+    }
+
+    /// Decodes JSON as the expected type.
+    pub(super) fn decode_json(
+        &self,
+        body: &[u8],
+        expected: ExpectedType<'_>,
+        options: DecodeOptions,
+    ) -> Result<DecodeOutput, DecodeFailure> {
+        let decode_as =
+            |schema: TypeId| rhumb_schema::decode_json(self.state.table, schema, body, options);
+        // Fast path: nearly all bodies are of the expected type, so they are parsed once.
+        match decode_as(expected.schema) {
+            Ok(decoded) if names_expected_type(&decoded.object, expected) => return Ok(decoded),
+            _ => {}
+        }
+        let decode = |schema: TypeId| decode_as(schema).map_err(|error| error.to_string());
+        // For bodies that are not objects, the schema decoder reports the error with Go's message.
+        let type_meta = match serde_json::from_slice::<TypeMeta>(body) {
+            Ok(type_meta) if body.trim_ascii_start().starts_with(b"{") => type_meta,
+            _ => return decode(expected.schema).map_err(DecodeFailure::Unrecognized),
         };
         self.check_type(&type_meta, expected, decode)?;
         decode(expected.schema).map_err(|text| type_meta.decode_failure(expected, text))

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::stream::{self, TryStreamExt};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
@@ -15,9 +14,8 @@ use serde_json::Value;
 use super::list;
 use super::propagation;
 use super::render::ResponseFormat;
-use super::write::{ObjectUpdate, ProposedWrite, StoredObject, WriteResult};
-use super::{AllocationHold, RequestContext, codec, render};
-use crate::admission::Operation;
+use super::write::{ObjectUpdate, Proposal, ReadSource, StoredObject};
+use super::{RequestContext, ResourceRequest, codec, render};
 use crate::http::Reply;
 use crate::objects::{ObjectMetadata, ObjectMetadataMut};
 use crate::request::{ALL_REPRESENTATIONS, DeleteOptions, ListOptions, MediaType};
@@ -27,53 +25,61 @@ const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions
 /// capacity for other requests.
 const CONCURRENT_DELETIONS_MAX: usize = 32;
 
-pub(super) async fn delete(context: &RequestContext<'_>) -> Result<Reply, Status> {
-    let options = delete_options(context)?;
-    add_orphan_warning(context, &options);
-    if let Some(reason) = context
+pub(super) async fn delete(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
+    let options = delete_options(request)?;
+    add_orphan_warning(request, &options);
+    if let Some(reason) = request
         .resource
         .kind
         .strategy
-        .deletion_forbidden_reason(context.name())
+        .deletion_forbidden_reason(request.name())
     {
-        let resource = &context.resource.group_resource;
-        return Err(Status::forbidden(resource, context.name(), reason));
+        let resource = &request.resource.group_resource;
+        return Err(Status::forbidden(resource, request.name(), reason));
     }
-    let key = context.key()?;
-    let result = delete_object(context, &key, &options, DeletionAdmission::Required).await?;
-    let code = if !result.deleted && options.orphan_dependents == Some(false) {
+    let key = request.key()?;
+    let deletion = Deletion {
+        context: request,
+        options: &options,
+        admission: DeletionAdmission::Required,
+    };
+    let result = deletion.run(&key, None).await?;
+    let code = if !result.is_removed && options.orphan_dependents == Some(false) {
         StatusCode::ACCEPTED
     } else {
         StatusCode::OK
     };
-    if !result.deleted || context.resource.kind.write_behavior.returns_deleted {
-        return render::object_response(context, code, result.object);
+    if !result.is_removed || request.resource.kind.write_behavior.returns_deleted {
+        return render::object_response(request, code, result.object);
     }
     let details = StatusDetails {
         name: result.object.name().to_owned(),
-        group: context.resource.kind.group.to_string(),
-        kind: context.resource.kind.plural.to_string(),
+        group: request.resource.kind.group.to_string(),
+        kind: request.resource.kind.plural.to_string(),
         uid: result.object.uid().to_owned(),
         ..StatusDetails::default()
     };
     let status =
         serde_json::to_value(Status::success(Some(details))).map_err(Status::internal_error)?;
-    render::value_response(context, code, &status)
+    render::value_response(request, code, &status)
 }
 
-pub(super) async fn delete_collection(context: &RequestContext<'_>) -> Result<Reply, Status> {
-    let options = delete_options(context)?;
-    let format = ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?;
-    let list_options = ListOptions::parse(context.query, false)?;
-    let page = list::select_page(context, &list_options).await?;
-    add_orphan_warning(context, &options);
+pub(super) async fn delete_collection(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
+    let options = delete_options(request)?;
+    let format = ResponseFormat::negotiate(request, ALL_REPRESENTATIONS)?;
+    let list_options = ListOptions::parse(request.query, false)?;
+    let page = list::select_page(request, &list_options).await?;
+    add_orphan_warning(request, &options);
     stream::iter(page.entries.iter().map(Ok))
         .try_for_each_concurrent(CONCURRENT_DELETIONS_MAX, |entry| {
-            let options = &options;
+            let deletion = Deletion {
+                context: request,
+                options: &options,
+                admission: DeletionAdmission::Required,
+            };
             async move {
-                match delete_object(context, entry.key(), options, DeletionAdmission::Required)
-                    .await
-                {
+                let current = StoredObject::from_entry(entry, ReadSource::Cache)?;
+                match deletion.run(entry.key(), Some(current)).await {
                     Err(status) if !status.is_not_found() => Err(status),
                     _ => Ok(()),
                 }
@@ -81,39 +87,42 @@ pub(super) async fn delete_collection(context: &RequestContext<'_>) -> Result<Re
         })
         .await?;
     // As upstream does, the response lists the objects as they were before deletion.
-    list::list_reply(context, &format, page)
+    list::list_reply(request, &format, page)
 }
 
-fn delete_options(context: &RequestContext<'_>) -> Result<DeleteOptions, Status> {
-    if context.body.is_empty() {
-        return DeleteOptions::parse(context.query, b"");
+fn delete_options(request: &ResourceRequest<'_>) -> Result<DeleteOptions, Status> {
+    if request.body.is_empty() {
+        return DeleteOptions::parse(request.query, b"");
     }
-    match codec::body_media_type(context.header(CONTENT_TYPE))? {
-        MediaType::Json => decode_json_options(context, &context.body),
+    match codec::body_media_type(request.header(CONTENT_TYPE))? {
+        MediaType::Json => decode_json_options(request, &request.body),
         MediaType::Yaml => {
-            let value = rhumb_schema::read_yaml(&context.body)
+            let value = rhumb_schema::read_yaml(&request.body)
                 .map_err(|error| Status::bad_request(error.to_string()))?;
-            decode_json_options(context, value.to_string().as_bytes())
+            decode_json_options(request, value.to_string().as_bytes())
         }
-        MediaType::Protobuf => parse_options(context, decode_protobuf_options(context)?),
+        MediaType::Protobuf => parse_options(request, decode_protobuf_options(request)?),
     }
 }
 
-fn decode_json_options(context: &RequestContext<'_>, body: &[u8]) -> Result<DeleteOptions, Status> {
-    let object_type = context.state.schema_type(DELETE_OPTIONS)?;
+fn decode_json_options(
+    request: &ResourceRequest<'_>,
+    body: &[u8],
+) -> Result<DeleteOptions, Status> {
+    let object_type = request.state.schema_type(DELETE_OPTIONS)?;
     let options = rhumb_schema::DecodeOptions {
         strict: false,
         top_level: true,
     };
-    let decoded = rhumb_schema::decode_json(context.state.table, object_type, body, options)
+    let decoded = rhumb_schema::decode_json(request.state.table, object_type, body, options)
         .map_err(|error| Status::bad_request(error.to_string()))?;
-    parse_options(context, decoded.object)
+    parse_options(request, decoded.object)
 }
 
-fn parse_options(context: &RequestContext<'_>, body: JsonObject) -> Result<DeleteOptions, Status> {
+fn parse_options(request: &ResourceRequest<'_>, body: JsonObject) -> Result<DeleteOptions, Status> {
     let mut body = Value::Object(body);
-    let options = DeleteOptions::parse(context.query, body.to_string().as_bytes())?;
-    if let Some(recorder) = context.audit_recorder {
+    let options = DeleteOptions::parse(request.query, body.to_string().as_bytes())?;
+    if let Some(recorder) = request.audit_recorder {
         recorder.record(|| {
             for (name, value) in [("kind", "DeleteOptions"), ("apiVersion", "meta.k8s.io/v1")] {
                 if body[name].is_null() {
@@ -126,10 +135,10 @@ fn parse_options(context: &RequestContext<'_>, body: JsonObject) -> Result<Delet
     Ok(options)
 }
 
-fn decode_protobuf_options(context: &RequestContext<'_>) -> Result<JsonObject, Status> {
-    let (type_meta, raw) = codec::open_envelope(&context.body).map_err(Status::bad_request)?;
-    let object_type = context.state.schema_type(DELETE_OPTIONS)?;
-    let mut body = rhumb_schema::protobuf::decode(context.state.table, object_type, raw)
+fn decode_protobuf_options(request: &ResourceRequest<'_>) -> Result<JsonObject, Status> {
+    let (type_meta, raw) = codec::open_envelope(&request.body).map_err(Status::bad_request)?;
+    let object_type = request.state.schema_type(DELETE_OPTIONS)?;
+    let mut body = rhumb_schema::protobuf::decode(request.state.table, object_type, raw)
         .map_err(|error| Status::bad_request(error.to_string()))?;
     for (name, value) in [
         ("apiVersion", type_meta.api_version),
@@ -150,41 +159,76 @@ pub(super) enum DeletionAdmission {
     AlreadyAdmitted,
 }
 
-/// Deletes an object, or marks it as deleting if it has finalizers or a grace period.
-pub(super) async fn delete_object(
-    context: &RequestContext<'_>,
-    key: &ObjectKey,
-    options: &DeleteOptions,
-    admission: DeletionAdmission,
-) -> Result<WriteResult, Status> {
-    let update = DeleteUpdate {
-        context,
-        options,
-        admission,
-    };
-    let marked = context
-        .guaranteed_update(key, options.dry_run, &update)
-        .await?;
-    if marked.deleted || options.dry_run || !is_ready_to_remove(context, &marked.object) {
-        return Ok(marked);
+/// The deletion of one object.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deletion<'a> {
+    pub(super) context: &'a RequestContext<'a>,
+    pub(super) options: &'a DeleteOptions,
+    pub(super) admission: DeletionAdmission,
+}
+
+/// The object as a deletion left it.
+#[derive(Debug)]
+pub(super) struct DeletionResult {
+    pub(super) object: JsonObject,
+    /// Whether it was removed, not just marked.
+    pub(super) is_removed: bool,
+}
+
+impl Deletion<'_> {
+    /// Deletes an object, or marks it as deleting if it has finalizers or a grace period. `current` is its state, if the
+    /// caller has read it.
+    pub(super) async fn run(
+        &self,
+        key: &ObjectKey,
+        current: Option<StoredObject>,
+    ) -> Result<DeletionResult, Status> {
+        let context = self.context;
+        let dry_run = self.options.dry_run;
+        let result = match current {
+            Some(current) => {
+                context
+                    .update_stored_object(key, current, dry_run, self)
+                    .await?
+            }
+            None => context.update_object(key, dry_run, self).await?,
+        };
+        let is_removed = result.is_deleted();
+        let object = result.object.decode(context.storage()?)?;
+        if is_removed || dry_run || !is_ready_to_remove(context, &object) {
+            return Ok(DeletionResult { object, is_removed });
+        }
+        self.remove_marked(key, object).await
     }
-    // Even with a grace period of zero, watchers get a MODIFIED event with the deletionTimestamp before DELETED.
-    let second_options = DeleteOptions {
-        precondition_uid: Some(marked.object.uid().to_owned()),
-        precondition_resource_version: None,
-        ..options.clone()
-    };
-    let update = DeleteUpdate {
-        context,
-        options: &second_options,
-        admission: DeletionAdmission::AlreadyAdmitted,
-    };
-    match context.guaranteed_update(key, false, &update).await {
-        Err(status) if status.is_not_found() => Ok(WriteResult {
-            deleted: true,
-            ..marked
-        }),
-        result => result,
+
+    /// Even with a grace period of zero, watchers get a MODIFIED event with the deletionTimestamp before DELETED.
+    async fn remove_marked(
+        &self,
+        key: &ObjectKey,
+        marked: JsonObject,
+    ) -> Result<DeletionResult, Status> {
+        let context = self.context;
+        let options = DeleteOptions {
+            precondition_uid: Some(marked.uid().to_owned()),
+            precondition_resource_version: None,
+            ..self.options.clone()
+        };
+        let removal = Deletion {
+            context,
+            options: &options,
+            admission: DeletionAdmission::AlreadyAdmitted,
+        };
+        let result = match context.update_object(key, false, &removal).await {
+            Err(status) if status.is_not_found() => {
+                let (object, is_removed) = (marked, true);
+                return Ok(DeletionResult { object, is_removed });
+            }
+            result => result?,
+        };
+        Ok(DeletionResult {
+            is_removed: result.is_deleted(),
+            object: result.object.decode(context.storage()?)?,
+        })
     }
 }
 
@@ -235,13 +279,6 @@ pub(super) fn check_preconditions(
     Ok(())
 }
 
-/// Deletes the current object, or marks it for deletion.
-struct DeleteUpdate<'a> {
-    context: &'a RequestContext<'a>,
-    options: &'a DeleteOptions,
-    admission: DeletionAdmission,
-}
-
 /// The grace period of a deletion.
 enum DeletionGrace {
     /// None: the object is removed immediately.
@@ -252,27 +289,14 @@ enum DeletionGrace {
     AlreadyPending,
 }
 
-#[async_trait]
-impl ObjectUpdate for DeleteUpdate<'_> {
-    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status> {
+impl ObjectUpdate for Deletion<'_> {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+        let current = current.ok_or_else(|| self.context.not_found())?;
         check_preconditions(self.context, self.options, current)?;
-        if self.admission == DeletionAdmission::Required {
-            let old = Some(&current.object);
-            let dry_run = self.options.dry_run;
-            let attributes = self
-                .context
-                .admission_attributes(Operation::Delete, old, dry_run);
-            let attributes = attributes.with_delete_options(self.options);
-            self.context
-                .state
-                .admission
-                .admit(&attributes, None)
-                .await?;
-        }
         let mut object = current.object.clone();
         let grace = self.apply_grace_period(&mut object);
         if matches!(grace, DeletionGrace::AlreadyPending) {
-            return Ok(ProposedWrite::Unchanged(object));
+            return Ok(Proposal::Unchanged(object));
         }
         let writes = self.context.resource.kind.write_behavior;
         let finalizers =
@@ -285,12 +309,12 @@ impl ObjectUpdate for DeleteUpdate<'_> {
             .strategy
             .hold_deletion(&mut object);
         if held_by_kind && current.object.is_deleting() {
-            return Ok(ProposedWrite::Unchanged(current.object.clone()));
+            return Ok(Proposal::Unchanged(current.object.clone()));
         }
         let held = held_by_kind || !object.finalizers().is_empty();
         match grace {
             DeletionGrace::Seconds(seconds) if seconds > 0 || held || !self.options.dry_run => {
-                Ok(ProposedWrite::Put(object, AllocationHold::default()))
+                Ok(Proposal::Put(object))
             }
             DeletionGrace::Immediate if held => {
                 self.mark_deleting(&mut object, 0);
@@ -298,18 +322,26 @@ impl ObjectUpdate for DeleteUpdate<'_> {
                 if held_by_kind {
                     object.clear_meta("deletionGracePeriodSeconds");
                 }
-                Ok(ProposedWrite::Put(object, AllocationHold::default()))
+                Ok(Proposal::Put(object))
             }
-            _ => Ok(ProposedWrite::Delete(object)),
+            _ => Ok(Proposal::Delete(object)),
         }
     }
 
     fn is_conditional(&self) -> bool {
         self.options.precondition_resource_version.is_some()
     }
+
+    fn admitted_deletion(&self) -> Option<&DeleteOptions> {
+        (self.admission == DeletionAdmission::Required).then_some(self.options)
+    }
+
+    fn needs_object(&self) -> bool {
+        true
+    }
 }
 
-impl DeleteUpdate<'_> {
+impl Deletion<'_> {
     /// Marks the object for graceful deletion, if its kind supports that.
     fn apply_grace_period(&self, object: &mut JsonObject) -> DeletionGrace {
         let requested = self.options.grace_period_seconds;

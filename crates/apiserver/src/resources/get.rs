@@ -4,22 +4,22 @@ use http::StatusCode;
 use rhumb_meta::gotext::quote;
 use rhumb_meta::{Revision, Status};
 
-use super::RequestContext;
 use super::render::ResponseFormat;
+use super::{RequestContext, ResourceRequest};
 use crate::http::Reply;
 use crate::request::ALL_REPRESENTATIONS;
 
-pub(super) async fn get(context: &RequestContext<'_>) -> Result<Reply, Status> {
-    let storage = context.storage()?;
-    let format = ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?;
-    let key = context.key()?;
-    await_resource_version(context, context.query.text("resourceVersion")).await?;
+pub(super) async fn get(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
+    let storage = request.storage()?;
+    let format = ResponseFormat::negotiate(request, ALL_REPRESENTATIONS)?;
+    let key = request.key()?;
+    await_resource_version(request, request.query.text("resourceVersion")).await?;
     let entry = storage
         .cache
         .get(&key)
         .map_err(Status::internal_error)?
-        .ok_or_else(|| context.not_found())?;
-    format.respond(StatusCode::OK, &entry.json(), context.now)
+        .ok_or_else(|| request.not_found())?;
+    format.respond(StatusCode::OK, &entry.json(), request.now)
 }
 
 /// Waits until the cache has reached the requested resourceVersion. Absent means a consistent read, "0" means any

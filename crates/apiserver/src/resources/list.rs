@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::get::{await_resource_version, parse_resource_version};
 use super::render::ResponseFormat;
-use super::{RequestContext, ResourceStorage, history_error_status};
+use super::{RequestContext, ResourceRequest, ResourceStorage, history_error_status};
 use crate::audit::RESPONSE_BYTES_MAX;
 use crate::http::{AuditedBody, BodyChunks, Reply, ResponseBody};
 use crate::objects::ObjectEncoder;
@@ -26,11 +26,11 @@ use crate::request::{
 /// Approximate size of the chunks that a long list is sent in.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-pub(super) async fn list(context: &RequestContext<'_>) -> Result<Reply, Status> {
-    let format = ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?;
-    let options = ListOptions::parse(context.query, false)?;
-    let page = select_page(context, &options).await?;
-    list_reply(context, &format, page)
+pub(super) async fn list(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
+    let format = ResponseFormat::negotiate(request, ALL_REPRESENTATIONS)?;
+    let options = ListOptions::parse(request.query, false)?;
+    let page = select_page(request, &options).await?;
+    list_reply(request, &format, page)
 }
 
 /// One page of a list.
@@ -321,7 +321,7 @@ impl ListPage {
 
 /// The response with a page of a list, in the negotiated format.
 pub(super) fn list_reply(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     format: &ResponseFormat,
     page: ListPage,
 ) -> Result<Reply, Status> {
@@ -330,14 +330,14 @@ pub(super) fn list_reply(
         let rows = page
             .entries
             .iter()
-            .map(|entry| format.row(&entry.json(), context.now))
+            .map(|entry| format.row(&entry.json(), request.now))
             .collect::<Result<Vec<Value>, Status>>()?;
         let table = format.table(page.metadata(), &rows, true);
         let json = serde_json::to_vec(&table).map_err(Status::internal_error)?;
         return format.reply(StatusCode::OK, json.into());
     }
     if format.accept.media == MediaType::Protobuf {
-        let (kind, api_version) = item_type(context, format);
+        let (kind, api_version) = item_type(request, format);
         let mut outer = Map::new();
         outer.insert("kind".into(), format!("{kind}List").into());
         outer.insert("apiVersion".into(), api_version.into());
@@ -345,11 +345,11 @@ pub(super) fn list_reply(
         let mut reply =
             format.protobuf_list(&outer, page.entries.iter().map(|entry| entry.json_slice()))?;
         if format.is_audited {
-            reply.audited_body = json_list(context, format, page)?.into_audited_body();
+            reply.audited_body = json_list(request, format, page)?.into_audited_body();
         }
         return Ok(reply);
     }
-    let list = json_list(context, format, page)?;
+    let list = json_list(request, format, page)?;
     if format.is_streamable() {
         let total = list.bytes_total();
         return Ok(Reply::new(

@@ -1,8 +1,8 @@
 //! The verbs on resources (upstream: `endpoints/handlers` and `registry/generic/registry`).
 //!
-//! Entry point: `RequestContext::dispatch` in `request_context.rs`, which calls one file per verb (`get`, `list`,
-//! `watch`, `create`, ..). `codec.rs` decodes request bodies, `prepare.rs` applies defaults, conversion, admission and
-//! validation, `write.rs` commits to the store, and `render.rs` encodes responses.
+//! Entry point: `ResourceRequest::dispatch` in `resource_request.rs`, which calls one file per verb (`get`, `list`,
+//! `watch`, `create`, ..). `codec.rs` decodes request bodies, `version_conversion.rs` applies defaults and converts,
+//! `write/` is the path of every change to the store, and `render.rs` encodes responses.
 
 pub mod allocation;
 mod allocator;
@@ -15,18 +15,19 @@ mod error_status;
 mod get;
 mod list;
 mod patch;
-mod prepare;
 mod propagation;
 mod protobuf;
 mod registry;
 mod render;
 mod request_context;
+mod resource_request;
 mod review;
 mod subresource;
 mod update;
+mod version_conversion;
 mod watch;
 mod watch_event_counters;
-mod write;
+pub(crate) mod write;
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,8 @@ pub use registry::{
     RegistryError, Resource, ResourceRegistry, ResourceStorage, ServedVersion, storage_versions,
     stored_object_decoder,
 };
-pub use request_context::RequestContext;
+pub use request_context::{RequestContext, RequestOptions, RequestOrigin};
+pub use resource_request::ResourceRequest;
 pub(crate) use watch::{WatchStream, open_watch};
 pub use watch_event_counters::{EVENT_SIZE_BUCKETS, WatchEventCounters, WatchEventTotals};
 pub(crate) use write::with_operations;

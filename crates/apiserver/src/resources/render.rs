@@ -8,17 +8,15 @@ use http::StatusCode;
 use http::header::{ACCEPT, USER_AGENT};
 use rhumb_api::table::TablePrinter;
 use rhumb_api::{JsonObject, VersionConversion};
-use rhumb_meta::{ObjectKey, Status, Timestamp};
+use rhumb_meta::{Status, Timestamp};
 use rhumb_schema::{Table, TypeId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::create::CreateOutcome;
-use super::write::WriteResult;
-use super::{RequestContext, Resource, protobuf};
+use super::write::{WriteOutcome, WriteResult, WrittenObject};
+use super::{Resource, ResourceRequest, protobuf};
 use crate::http::{AuditedBody, Reply, ResponseBody};
-use crate::objects::ObjectMetadata;
 use crate::request::{
     ALL_REPRESENTATIONS, MEDIA_TYPE_NAMES, MediaType, NegotiatedAccept, ObjectRepresentation,
 };
@@ -58,15 +56,15 @@ struct RawObjectMetadata<'a> {
 impl ResponseFormat {
     /// Negotiates the format by the Accept header and the query.
     pub(super) fn negotiate(
-        context: &RequestContext<'_>,
+        request: &ResourceRequest<'_>,
         representations: &[ObjectRepresentation],
     ) -> Result<ResponseFormat, Status> {
-        let negotiate = match context.verb {
+        let negotiate = match request.verb {
             "watch" => NegotiatedAccept::negotiate_stream,
             _ => NegotiatedAccept::negotiate,
         };
-        let accept = negotiate(context.header(ACCEPT), representations)?;
-        let row_object = match context.query.text("includeObject") {
+        let accept = negotiate(request.header(ACCEPT), representations)?;
+        let row_object = match request.query.text("includeObject") {
             "" | "Metadata" => IncludeObjectPolicy::Metadata,
             "None" => IncludeObjectPolicy::None,
             "Object" => IncludeObjectPolicy::Object,
@@ -79,20 +77,20 @@ impl ResponseFormat {
         };
         Ok(ResponseFormat {
             accept,
-            api_version: context.version.api_version.clone(),
-            conversion: context.version.served.conversion,
-            printer: context.resource.kind.printer(),
+            api_version: request.version.api_version.clone(),
+            conversion: request.version.served.conversion,
+            printer: request.resource.kind.printer(),
             include_object: row_object,
-            pretty: wants_pretty(context),
-            table: context.state.table,
+            pretty: wants_pretty(request),
+            table: request.state.table,
             schema: match accept.representation {
                 ObjectRepresentation::PartialObjectMetadata => {
-                    protobuf::partial_object_metadata_type(context.state.table)?
+                    protobuf::partial_object_metadata_type(request.state.table)?
                 }
-                _ => context.version.schema,
+                _ => request.version.schema,
             },
-            resource: context.resource.clone(),
-            is_audited: context.audits_response_body(),
+            resource: request.resource.clone(),
+            is_audited: request.audits_response_body(),
         })
     }
 
@@ -273,109 +271,68 @@ impl ResponseFormat {
     }
 }
 
-/// The response to a create.
-pub(super) fn created_response(
-    context: &RequestContext<'_>,
-    created: CreateOutcome,
-) -> Result<Reply, Status> {
-    let code = StatusCode::CREATED;
-    match created {
-        CreateOutcome::DryRun(object) => object_response(context, code, object),
-        CreateOutcome::Stored(bytes, revision) => {
-            let served = context
-                .storage()?
-                .encoder
-                .insert_resource_version(&bytes, revision);
-            let json = served.ok_or_else(|| {
-                Status::internal_error(
-                    "the stored bytes do not start with apiVersion, kind and metadata",
-                )
-            })?;
-            ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?.respond(
-                code,
-                &json,
-                context.now,
-            )
-        }
-    }
-}
-
-/// The response to an update or patch.
+/// The response to a create, update or patch.
 pub(super) fn write_response(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     result: WriteResult,
-    dry_run: bool,
 ) -> Result<Reply, Status> {
-    // An update that removed the last finalizer returns the object with its previous resourceVersion.
-    if dry_run || result.deleted {
-        return object_response(context, StatusCode::OK, result.object);
-    }
-    stored_response(context, StatusCode::OK, result.object)
-}
-
-/// The response with an object that was just stored. Uses the cached bytes, unless a concurrent write has replaced them
-/// already.
-fn stored_response(
-    context: &RequestContext<'_>,
-    code: StatusCode,
-    object: JsonObject,
-) -> Result<Reply, Status> {
-    let key = ObjectKey::new(context.namespace(), object.name());
-    let entry = key.ok().and_then(|key| {
-        let entry = context.storage().ok()?.cache.get(&key).ok()??;
-        let version = object.resource_version().parse();
-        version
-            .is_ok_and(|version| entry.revision() == version)
-            .then_some(entry)
-    });
-    match entry {
-        Some(entry) => ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?.respond(
-            code,
-            &entry.json(),
-            context.now,
-        ),
-        None => object_response(context, code, object),
-    }
+    let code = match result.outcome {
+        WriteOutcome::Created => StatusCode::CREATED,
+        _ => StatusCode::OK,
+    };
+    let (bytes, revision) = match result.object {
+        WrittenObject::Decoded(object) => return object_response(request, code, object),
+        WrittenObject::Encoded { bytes, revision } => (bytes, revision),
+    };
+    let encoder = &request.storage()?.encoder;
+    let json = match revision {
+        Some(revision) => encoder.insert_resource_version(&bytes, revision),
+        None => Some(bytes),
+    };
+    let json = json.ok_or_else(|| {
+        Status::internal_error("the stored bytes do not start with apiVersion, kind and metadata")
+    })?;
+    ResponseFormat::negotiate(request, ALL_REPRESENTATIONS)?.respond(code, &json, request.now)
 }
 
 /// The response with an object in the storage version.
 pub(super) fn object_response(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     code: StatusCode,
     object: JsonObject,
 ) -> Result<Reply, Status> {
-    let format = ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?;
+    let format = ResponseFormat::negotiate(request, ALL_REPRESENTATIONS)?;
     let json = to_bytes(&Value::Object(object))?;
-    format.respond(code, &json, context.now)
+    format.respond(code, &json, request.now)
 }
 
 /// The response with an object that is not stored: a Status, a review, a scale, a token. Only kinds with columns are
 /// rendered as a table.
 pub(super) fn value_response(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     code: StatusCode,
     value: &Value,
 ) -> Result<Reply, Status> {
-    let accept = NegotiatedAccept::negotiate(context.header(ACCEPT), ALL_REPRESENTATIONS)?;
+    let accept = NegotiatedAccept::negotiate(request.header(ACCEPT), ALL_REPRESENTATIONS)?;
     if accept.representation == ObjectRepresentation::Table
         && let Some(printer) = printer_for(value)
     {
         let format = ResponseFormat {
             printer,
             conversion: None,
-            ..ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?
+            ..ResponseFormat::negotiate(request, ALL_REPRESENTATIONS)?
         };
-        return format.respond(code, &to_bytes(value)?, context.now);
+        return format.respond(code, &to_bytes(value)?, request.now);
     }
     if accept.media == MediaType::Protobuf {
-        let body = ResponseBody::full(protobuf::encode_response(context, value)?);
+        let body = ResponseBody::full(protobuf::encode_response(request, value)?);
         let mut reply = Reply::new(code, MediaType::Protobuf.name(), body);
-        if context.audits_response_body() {
+        if request.audits_response_body() {
             reply.audited_body = AuditedBody::Json(to_bytes(value)?);
         }
         return Ok(reply);
     }
-    let (pretty, is_audited) = (wants_pretty(context), context.audits_response_body());
+    let (pretty, is_audited) = (wants_pretty(request), request.audits_response_body());
     serialize(accept.media, pretty, is_audited, code, to_bytes(value)?)
 }
 
@@ -432,13 +389,13 @@ fn not_acceptable(message: String) -> Status {
 }
 
 /// Whether JSON is indented: as the `pretty` parameter says, else for browsers, curl and wget, as upstream does.
-fn wants_pretty(context: &RequestContext<'_>) -> bool {
-    match context.query.get("pretty") {
-        Some("") | None => context.header(USER_AGENT).is_some_and(|agent| {
+fn wants_pretty(request: &ResourceRequest<'_>) -> bool {
+    match request.query.get("pretty") {
+        Some("") | None => request.header(USER_AGENT).is_some_and(|agent| {
             ["curl", "Wget", "Mozilla/5.0"]
                 .iter()
                 .any(|name| agent.starts_with(name))
         }),
-        Some(_) => context.query.flag("pretty"),
+        Some(_) => request.query.flag("pretty"),
     }
 }

@@ -1,67 +1,35 @@
 //! `update`: PUT of an object, or of a subresource that is a part of it, such as `status`.
 
-use async_trait::async_trait;
 use rhumb_api::JsonObject;
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::{GroupKind, GroupResource, Status};
 
-use super::create::{create_object, ensure_request_namespace};
+use super::create::ensure_request_namespace;
 use super::get::parse_uint;
-use super::prepare::ObjectPart;
-use super::write::{ObjectUpdate, ProposedWrite, StoredObject};
-use super::{RequestContext, render};
+use super::write::{ObjectPart, ObjectUpdate, Proposal, StoredObject};
+use super::{RequestContext, ResourceRequest, render};
 use crate::http::Reply;
 use crate::objects::{ObjectMetadata, ObjectMetadataMut};
 use crate::request::WriteOptions;
 
 pub(super) async fn update(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     part: ObjectPart,
 ) -> Result<Reply, Status> {
-    let options = WriteOptions::parse(context.query, "UpdateOptions")?;
-    let validation = context.effective_field_validation(options.field_validation, part);
-    let mut object = context.decode(context.expected_type(), validation)?;
-    ensure_request_namespace(context, &mut object)?;
-    check_name(context, &object)?;
-    context.convert_to_stored(&mut object)?;
-    let key = context.key()?;
-    let replace = ReplaceUpdate {
-        context,
+    let options = WriteOptions::parse(request.query, "UpdateOptions")?;
+    let validation = request.effective_field_validation(options.field_validation, part);
+    let mut object = request.decode(request.expected_type(), validation)?;
+    ensure_request_namespace(request, &mut object)?;
+    check_name(request, &object)?;
+    request.convert_to_stored(&mut object)?;
+    let key = request.key()?;
+    let update = ReplaceUpdate {
+        context: request,
         object,
         part,
-        dry_run: options.dry_run,
     };
-    match context
-        .guaranteed_update(&key, options.dry_run, &replace)
-        .await
-    {
-        Ok(result) => render::write_response(context, result, options.dry_run),
-        Err(status)
-            if status.is_not_found()
-                && part == ObjectPart::Main
-                && context.resource.kind.write_behavior.create_on_update =>
-        {
-            create_on_update(context, replace.object, options.dry_run).await
-        }
-        Err(status) => Err(status),
-    }
-}
-
-/// Creates the object of a PUT to an unused name, for kinds that allow it (upstream: `AllowCreateOnUpdate`).
-async fn create_on_update(
-    context: &RequestContext<'_>,
-    mut object: JsonObject,
-    dry_run: bool,
-) -> Result<Reply, Status> {
-    context.state.authorize_create(context)?;
-    let empty_stored_object = StoredObject {
-        object: JsonObject::new(),
-        revision: rhumb_meta::Revision::ZERO,
-    };
-    check_uid(context, &empty_stored_object, &object)?;
-    object.clear_meta("resourceVersion");
-    let created = create_object(context, object, dry_run).await?;
-    render::created_response(context, created)
+    let result = request.update_object(&key, options.dry_run, &update);
+    render::write_response(request, result.await?)
 }
 
 /// The name in the object must be the one in the path.
@@ -87,21 +55,18 @@ struct ReplaceUpdate<'a> {
     context: &'a RequestContext<'a>,
     object: JsonObject,
     part: ObjectPart,
-    dry_run: bool,
 }
 
-#[async_trait]
 impl ObjectUpdate for ReplaceUpdate<'_> {
-    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status> {
-        check_uid(self.context, current, &self.object)?;
-        propose_update(
-            self.context,
-            current,
-            self.object.clone(),
-            self.part,
-            self.dry_run,
-        )
-        .await
+    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+        let context = self.context;
+        match current {
+            Some(current) => {
+                check_uid(context, current.object.uid(), &self.object)?;
+                propose_replacement(context, current, self.object.clone(), self.part)
+            }
+            None => self.propose_creation(),
+        }
     }
 
     fn is_conditional(&self) -> bool {
@@ -109,28 +74,37 @@ impl ObjectUpdate for ReplaceUpdate<'_> {
     }
 }
 
-/// Proposes an update from the current object to a new state from the client, in the storage version.
-pub(super) async fn propose_update(
+impl ReplaceUpdate<'_> {
+    /// A PUT to an unused name creates the object, for kinds that allow it (upstream: `AllowCreateOnUpdate`).
+    fn propose_creation(&self) -> Result<Proposal, Status> {
+        let context = self.context;
+        let may_create = context.resource.kind.write_behavior.create_on_update;
+        if self.part != ObjectPart::Main || !may_create {
+            return Err(context.not_found());
+        }
+        context.state.authorize_create(context)?;
+        check_uid(context, "", &self.object)?;
+        let mut object = self.object.clone();
+        object.clear_meta("resourceVersion");
+        Ok(Proposal::Create(object))
+    }
+}
+
+/// Proposes to replace the current object by a new state from the client, in the storage version.
+pub(super) fn propose_replacement(
     context: &RequestContext<'_>,
     current: &StoredObject,
-    new: JsonObject,
+    mut new: JsonObject,
     part: ObjectPart,
-    dry_run: bool,
-) -> Result<ProposedWrite, Status> {
-    let old = &current.object;
+) -> Result<Proposal, Status> {
     check_resource_version(context, current, &new)?;
-    let mut new = new;
     if !has_resource_version(&new) {
         if !context.resource.kind.write_behavior.unconditional_update {
             return Err(resource_version_required(context));
         }
-        new.copy_meta_from(old, "resourceVersion");
+        new.copy_meta_from(&current.object, "resourceVersion");
     }
-    let (new, hold) = context.prepare_update(old, new, part, dry_run).await?;
-    if is_finalized(context, &new) {
-        return Ok(ProposedWrite::RemoveFinalized(new));
-    }
-    Ok(ProposedWrite::Put(new, hold))
+    Ok(Proposal::Replace { object: new, part })
 }
 
 /// Whether an object has a resourceVersion. As upstream does, "0" counts as none.
@@ -150,25 +124,13 @@ fn resource_version_required(context: &RequestContext<'_>) -> Status {
     )
 }
 
-/// Whether an object is marked for deletion and has no finalizers and no grace period left.
-pub(super) fn is_finalized(context: &RequestContext<'_>, object: &JsonObject) -> bool {
-    object.is_deleting()
-        && object.finalizers().is_empty()
-        && object.meta_int("deletionGracePeriodSeconds").unwrap_or(0) == 0
-        && !context
-            .resource
-            .kind
-            .strategy
-            .hold_deletion(&mut object.clone())
-}
-
 /// A uid in the new object is a precondition: it must be that of the current object.
 pub(super) fn check_uid(
     context: &RequestContext<'_>,
-    current: &StoredObject,
+    old_uid: &str,
     new: &JsonObject,
 ) -> Result<(), Status> {
-    let (uid, old_uid) = (new.uid(), current.object.uid());
+    let uid = new.uid();
     if uid.is_empty() || uid == old_uid {
         return Ok(());
     }

@@ -21,7 +21,7 @@ use tokio::time::{Instant, Sleep};
 use super::get::parse_resource_version;
 use super::list::field_selector;
 use super::render::ResponseFormat;
-use super::{RequestContext, WatchEventCounters, history_error_status};
+use super::{RequestContext, ResourceRequest, WatchEventCounters, history_error_status};
 use crate::http::{Reply, ResponseBody, protobuf_status};
 use crate::request::{ALL_REPRESENTATIONS, ListOptions, MediaType, ObjectRepresentation};
 
@@ -34,8 +34,8 @@ const TIMEOUT_SECONDS_MIN: u64 = 1800;
 /// Queued events are sent in one chunk of up to about this size.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-pub(super) async fn watch(context: &RequestContext<'_>) -> Result<Reply, Status> {
-    let watch_stream = open_watch(context).await?;
+pub(super) async fn watch(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
+    let watch_stream = open_watch(request).await?;
     let media = match watch_stream.format.accept.media {
         MediaType::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         _ => "application/json",
@@ -52,13 +52,13 @@ pub(super) async fn watch(context: &RequestContext<'_>) -> Result<Reply, Status>
 }
 
 /// Opens the watch of a request.
-pub(crate) async fn open_watch(context: &RequestContext<'_>) -> Result<WatchStream, Status> {
-    let storage = context.storage()?;
-    let format = ResponseFormat::negotiate(context, ALL_REPRESENTATIONS)?;
-    let options = ListOptions::parse(context.query, true)?;
-    let fields = field_selector(context, &options.field_selector)?;
-    let start = watch_start(context, &options).await?;
-    let scope = match (context.namespace(), context.resource_path.name.as_deref()) {
+pub(crate) async fn open_watch(request: &ResourceRequest<'_>) -> Result<WatchStream, Status> {
+    let storage = request.storage()?;
+    let format = ResponseFormat::negotiate(request, ALL_REPRESENTATIONS)?;
+    let options = ListOptions::parse(request.query, true)?;
+    let fields = field_selector(request, &options.field_selector)?;
+    let start = watch_start(request, &options).await?;
+    let scope = match (request.namespace(), request.path.name.as_deref()) {
         (namespace, Some(name)) => WatchScope::Object {
             namespace: namespace.map(Into::into),
             name: name.into(),
@@ -66,13 +66,13 @@ pub(crate) async fn open_watch(context: &RequestContext<'_>) -> Result<WatchStre
         (Some(namespace), None) => WatchScope::Namespace(namespace.into()),
         (None, None) => WatchScope::All,
     };
-    let request = WatchRequest {
+    let watcher = storage.cache.watch(WatchRequest {
         start,
         scope,
         labels: options.label_selector.clone(),
         fields,
-    };
-    let watcher = match storage.cache.watch(request) {
+    });
+    let watcher = match watcher {
         Ok(watcher) => WatchSource::Watcher(watcher),
         Err(HistoryError::Expired { oldest, .. }) => {
             WatchSource::Failed(expired_status(&options.resource_version, oldest))
@@ -83,9 +83,9 @@ pub(crate) async fn open_watch(context: &RequestContext<'_>) -> Result<WatchStre
         source: watcher,
         encoding_key: format.encoding_key().into(),
         format,
-        kind: context.resource.kind.name.to_string(),
-        api_version: context.version.api_version.clone(),
-        clock: context.state.clock.clone(),
+        kind: request.resource.kind.name.to_string(),
+        api_version: request.version.api_version.clone(),
+        clock: request.state.clock.clone(),
         timer: WatchTimer::new(
             watch_timeout(options.timeout_seconds),
             options.allow_bookmarks,
@@ -93,7 +93,7 @@ pub(crate) async fn open_watch(context: &RequestContext<'_>) -> Result<WatchStre
         sends_initial_events_end: options.send_initial_events == Some(true)
             && options.allow_bookmarks,
         columns_sent: false,
-        counters: context.version.watch_event_counters.clone(),
+        counters: request.version.watch_event_counters.clone(),
         uncounted_bytes: 0,
     })
 }

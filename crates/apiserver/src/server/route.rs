@@ -12,7 +12,9 @@ use super::handler_chain::{AuthorizedRequest, HttpService};
 use super::{health, version, websocket};
 use crate::http::{Reply, ResponseBody, generic_status};
 use crate::request::{DiscoveryPath, RequestInfo, ResourcePath};
-use crate::resources::{RequestContext, Resource, open_watch};
+use crate::resources::{
+    RequestContext, RequestOptions, RequestOrigin, Resource, ResourceRequest, open_watch,
+};
 use crate::{ServerState, discovery};
 
 /// Authorizes any request, resource or not.
@@ -223,33 +225,43 @@ async fn serve_resource(
         resource,
         version,
         subresource,
-        resource_path: target,
+        namespace: target.namespace.as_deref(),
+        name: target.name.as_deref().unwrap_or_default(),
         verb: request.info.verb,
+        options: RequestOptions {
+            field_manager: request.query.text("fieldManager"),
+            field_validation: request.query.text("fieldValidation"),
+        },
+        user: &request.user,
+        now: request.now,
+        origin: RequestOrigin::Client,
+        warnings: Mutex::default(),
+        audit_annotations: request.is_audited.then(Mutex::default),
+        audits_bodies: request.recorder.is_some(),
+        in_flight_permit: request.permit.as_deref(),
+    };
+    let resource_request = ResourceRequest {
+        context,
+        path: target,
         query: request.query,
         headers: &request.headers,
         body: request.body.clone(),
-        user: &request.user,
-        now: request.now,
-        warnings: Mutex::new(Vec::new()),
-        audit_annotations: request.is_audited.then(Mutex::default),
-        is_internal: false,
-        in_flight_permit: request.permit.as_deref(),
         audit_recorder: request.recorder,
     };
     if let Some(upgrade) = upgrade
-        && context.verb == "watch"
-        && context.supports_verb()
+        && resource_request.verb == "watch"
+        && resource_request.supports_verb()
     {
-        let stream = open_watch(&context).await?;
+        let stream = open_watch(&resource_request).await?;
         return websocket::serve(&service.sockets, &request.headers, upgrade, stream);
     }
-    let mut reply = match context.dispatch().await {
+    let mut reply = match resource_request.dispatch().await {
         Ok(Some(reply)) => reply,
         Ok(None) => return Err(generic_status::method_not_allowed()),
         Err(status) => Reply::status_for(&status, request.headers.get(ACCEPT)),
     };
-    reply.annotations = context.take_annotations();
-    let warnings = context.take_warnings();
+    reply.annotations = resource_request.take_annotations();
+    let warnings = resource_request.take_warnings();
     Ok(reply.with_warnings(warnings.iter().map(String::as_str)))
 }
 

@@ -1,21 +1,14 @@
 //! Bootstrap objects: the system namespaces, the system priority classes and upstream's default RBAC policy (upstream:
 //! the `rbac/bootstrap-roles` and `scheduling/bootstrap-system-priority-classes` post-start hooks).
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
-use http::HeaderMap;
 use rhumb_api::JsonObject;
-use rhumb_auth::User;
-use rhumb_auth::bootstrap::{ReconcileAction, objects, reconcile};
-use rhumb_meta::ObjectKey;
-use rhumb_store::{ExpectedRevision, OPERATIONS_MAX, Transaction};
+use rhumb_auth::bootstrap::{BootstrapObject, ReconcileAction, objects, reconcile};
 use serde_json::{Value, json};
 
 use crate::ServerState;
-use crate::objects::{ObjectMetadata, ObjectMetadataMut};
-use crate::request::{QueryParameters, ResourcePath};
-use crate::resources::{AllocationHold, RequestContext, with_operations};
+use crate::resources::write::{ObjectReference, ServerChange, WriteBatch};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 /// Upstream's system priority classes: name, value, description.
@@ -40,197 +33,81 @@ pub(super) async fn create_bootstrap_objects(state: &Arc<ServerState>) -> Result
     create_namespaces(state).await?;
     let mut batch = WriteBatch::new(state);
     for (name, value, description) in PRIORITY_CLASSES {
-        batch
-            .add_if_absent(
-                "scheduling.k8s.io",
-                "priorityclasses",
-                None,
-                json!({"metadata": {"name": name}, "value": value, "description": description}),
-            )
-            .await?;
+        let class = json!({"metadata": {"name": name}, "value": value, "description": description});
+        let reference = ObjectReference {
+            group: "scheduling.k8s.io",
+            plural: "priorityclasses",
+            namespace: None,
+            name,
+        };
+        let create = |existing: Option<&JsonObject>| create_if_absent(existing, class);
+        batch.add(reference, create).await?;
     }
     for bootstrap_object in objects() {
-        let namespace = Some(bootstrap_object.namespace).filter(|namespace| !namespace.is_empty());
-        let decide = |existing: Option<&JsonObject>| match reconcile(
-            bootstrap_object.kind,
-            &bootstrap_object.object,
-            existing,
-        ) {
-            ReconcileAction::Create(object)
-            | ReconcileAction::Update(object)
-            | ReconcileAction::Recreate(object) => Some(object),
-            ReconcileAction::Keep => None,
-        };
-        batch
-            .add(
-                RBAC,
-                bootstrap_object.kind.resource(),
-                namespace,
-                &bootstrap_object.name,
-                decide,
-            )
-            .await?;
+        reconcile_rbac(&mut batch, &bootstrap_object).await?;
     }
-    batch.flush().await
+    // A conflict means that another server on the same store has written the same objects.
+    batch.commit().await.map(|_| ())
+}
+
+/// Creates or completes one object of the default RBAC policy.
+async fn reconcile_rbac(
+    batch: &mut WriteBatch<'_>,
+    bootstrap_object: &BootstrapObject,
+) -> Result<(), String> {
+    let namespace = bootstrap_object.namespace;
+    let reference = ObjectReference {
+        group: RBAC,
+        plural: bootstrap_object.kind.resource(),
+        namespace: Some(namespace).filter(|namespace| !namespace.is_empty()),
+        name: &bootstrap_object.name,
+    };
+    let mut recreated = None;
+    let decide = |existing: Option<&JsonObject>| match reconcile(
+        bootstrap_object.kind,
+        &bootstrap_object.object,
+        existing,
+    ) {
+        ReconcileAction::Create(object) => Some(ServerChange::Create(object)),
+        ReconcileAction::Update(object) => Some(ServerChange::Update(object)),
+        ReconcileAction::Recreate(object) => {
+            recreated = Some(object);
+            Some(ServerChange::Delete)
+        }
+        ReconcileAction::Keep => None,
+    };
+    batch.add(reference, decide).await?;
+    if let Some(object) = recreated {
+        batch.commit().await?;
+        let create = |_: Option<&JsonObject>| Some(ServerChange::Create(object));
+        batch.add(reference, create).await?;
+    }
+    Ok(())
 }
 
 pub(super) async fn create_namespaces(state: &Arc<ServerState>) -> Result<(), String> {
     let mut batch = WriteBatch::new(state);
     for name in NAMESPACES {
-        batch
-            .add_if_absent("", "namespaces", None, json!({"metadata": {"name": name}}))
-            .await?;
+        let namespace = json!({"metadata": {"name": name}});
+        let reference = ObjectReference {
+            group: "",
+            plural: "namespaces",
+            namespace: None,
+            name,
+        };
+        let create = |existing: Option<&JsonObject>| create_if_absent(existing, namespace);
+        batch.add(reference, create).await?;
     }
-    batch.flush().await
+    batch.commit().await.map(|_| ())
 }
 
-/// Writes by the server that are committed together.
-pub(super) struct WriteBatch<'a> {
-    state: &'a Arc<ServerState>,
-    user: User,
-    query: QueryParameters,
-    headers: HeaderMap,
-    transaction: Transaction,
-    count: usize,
-    /// Addresses and ports allocated to the objects in the batch; held until it is committed.
-    allocation_holds: Vec<AllocationHold>,
-}
-
-impl<'a> WriteBatch<'a> {
-    pub(super) fn new(state: &'a Arc<ServerState>) -> WriteBatch<'a> {
-        WriteBatch {
-            state,
-            user: User::server(),
-            query: QueryParameters::default(),
-            headers: HeaderMap::new(),
-            transaction: Transaction::new(),
-            count: 0,
-            allocation_holds: Vec::new(),
-        }
-    }
-
-    /// Adds an object unless one of its name exists.
-    pub(super) async fn add_if_absent(
-        &mut self,
-        group: &str,
-        plural: &str,
-        namespace: Option<&str>,
-        object: Value,
-    ) -> Result<(), String> {
-        let Value::Object(object) = object else {
-            return Err(format!("{plural}: not a JSON object"));
-        };
-        let name = object.name().to_owned();
-        self.add(group, plural, namespace, &name, |existing| {
-            existing.is_none().then_some(object)
-        })
-        .await
-    }
-
-    /// Adds the object that `decide` returns for the existing one; nothing if it returns `None`.
-    pub(super) async fn add(
-        &mut self,
-        group: &str,
-        plural: &str,
-        namespace: Option<&str>,
-        name: &str,
-        decide: impl FnOnce(Option<&JsonObject>) -> Option<JsonObject>,
-    ) -> Result<(), String> {
-        let fail = |error: &dyn std::fmt::Display| format!("{plural} {name}: {error}");
-        let resource = self
-            .state
-            .registry
-            .find(group, plural)
-            .ok_or_else(|| fail(&"no such resource"))?;
-        let storage = resource
-            .storage
-            .as_ref()
-            .ok_or_else(|| fail(&"is not stored"))?;
-        let version = resource
-            .versions
-            .first()
-            .ok_or_else(|| fail(&"has no version"))?;
-        let key = ObjectKey::new(namespace, name).map_err(|error| fail(&error))?;
-        let existing = storage.cache.get(&key).map_err(|error| fail(&error))?;
-        let existing_object: Option<JsonObject> = existing
-            .as_ref()
-            .and_then(|entry| serde_json::from_slice(entry.json_slice()).ok());
-        let Some(mut object) = decide(existing_object.as_ref()) else {
-            return Ok(());
-        };
-        let target = ResourcePath {
-            group: group.to_owned(),
-            version: version.served.version.to_string(),
-            namespace: namespace.map(str::to_owned),
-            resource: plural.to_owned(),
-            name: Some(name.to_owned()),
-            subresource: None,
-            rest: Vec::new(),
-        };
-        let context = RequestContext {
-            state: self.state,
-            resource,
-            version,
-            subresource: None,
-            resource_path: &target,
-            verb: "create",
-            query: &self.query,
-            headers: &self.headers,
-            body: bytes::Bytes::new(),
-            user: &self.user,
-            now: self.state.clock.wall(),
-            warnings: Mutex::new(Vec::new()),
-            audit_annotations: None,
-            is_internal: true,
-            in_flight_permit: None,
-            audit_recorder: None,
-        };
-        let mut allocation_operations = Vec::new();
-        if existing.is_none() {
-            if let Some(namespace) = namespace {
-                object.set_meta("namespace", namespace);
-            }
-            let rejection_error = |status: rhumb_meta::Status| fail(&status.message);
-            self.allocation_holds.push(
-                context
-                    .admit_and_prepare_create(&mut object)
-                    .await
-                    .map_err(rejection_error)?,
-            );
-            allocation_operations = context
-                .allocation_operations(None, Some(&object))
-                .map_err(rejection_error)?;
-        }
-        let bytes = context
-            .encode_for_storage(&mut object)
-            .map_err(|status| fail(&status.message))?;
-        let expect = existing.map_or(ExpectedRevision::Absent, |entry| {
-            ExpectedRevision::At(entry.revision())
-        });
-        let transaction = std::mem::take(&mut self.transaction);
-        self.count += 1 + allocation_operations.len();
-        let object_operation = transaction.put(storage.prefix.object(&key), bytes, expect);
-        self.transaction = with_operations(object_operation, allocation_operations);
-        if self.count > OPERATIONS_MAX / 2 {
-            self.flush().await?;
-        }
-        Ok(())
-    }
-
-    /// Commits the batch. A conflict is ignored: another server on the same store has written the same objects.
-    pub(super) async fn flush(&mut self) -> Result<(), String> {
-        let transaction = std::mem::take(&mut self.transaction);
-        if std::mem::take(&mut self.count) == 0 {
-            return Ok(());
-        }
-        let _claims = std::mem::take(&mut self.allocation_holds);
-        match self.state.store.commit(transaction).await {
-            Ok(revision) => {
-                self.state.await_applied(revision).await;
-                Ok(())
-            }
-            Err(rhumb_store::Error::Conflict(_)) => Ok(()),
-            Err(error) => Err(error.to_string()),
-        }
+/// A change that creates the object unless there is one of its name.
+pub(super) fn create_if_absent(
+    existing: Option<&JsonObject>,
+    object: Value,
+) -> Option<ServerChange> {
+    match (existing, object) {
+        (None, Value::Object(object)) => Some(ServerChange::Create(object)),
+        _ => None,
     }
 }

@@ -8,9 +8,10 @@ use rhumb_api::service_allocation::IpFamily;
 use rhumb_api::{JsonObject, fields};
 use serde_json::{Value, json};
 
-use super::bootstrap::WriteBatch;
+use super::bootstrap::create_if_absent;
 use crate::ServerState;
 use crate::resources::allocation::ServiceAllocationRanges;
+use crate::resources::write::{ObjectReference, ServerChange, WriteBatch, write_as_server};
 
 const NAME: &str = "kubernetes";
 const NAMESPACE: &str = "default";
@@ -50,12 +51,15 @@ async fn create_cidr(
         .iter()
         .map(ToString::to_string)
         .collect();
-    let mut batch = WriteBatch::new(state);
+    let reference = ObjectReference {
+        group: "networking.k8s.io",
+        plural: "servicecidrs",
+        namespace: None,
+        name: NAME,
+    };
     let object = json!({"metadata": {"name": NAME}, "spec": {"cidrs": cidrs}});
-    batch
-        .add_if_absent("networking.k8s.io", "servicecidrs", None, object)
-        .await?;
-    batch.flush().await?;
+    let create = |existing: Option<&JsonObject>| create_if_absent(existing, object);
+    write_as_server(state, reference, create).await?;
     let now = state.clock.wall().rfc3339().to_string();
     let mark_ready = |existing: Option<&JsonObject>| {
         let mut object = existing?.clone();
@@ -77,12 +81,10 @@ async fn create_cidr(
                 "message": "Kubernetes default Service CIDR is ready",
             }]),
         );
-        Some(object)
+        Some(ServerChange::UpdateStatus(object))
     };
-    batch
-        .add("networking.k8s.io", "servicecidrs", None, NAME, mark_ready)
-        .await?;
-    batch.flush().await
+    write_as_server(state, reference, mark_ready).await?;
+    Ok(())
 }
 
 pub(super) async fn create_service(
@@ -94,7 +96,6 @@ pub(super) async fn create_service(
         return Ok(());
     };
     let target = advertised.map_or(443, |address| address.port());
-    let mut batch = WriteBatch::new(state);
     let service = json!({
         "metadata": {
             "name": NAME,
@@ -108,10 +109,19 @@ pub(super) async fn create_service(
             "type": "ClusterIP",
         },
     });
-    batch
-        .add_if_absent("", "services", Some(NAMESPACE), service)
-        .await?;
-    batch.flush().await
+    let create = |existing: Option<&JsonObject>| create_if_absent(existing, service);
+    write_as_server(state, reference("", "services"), create).await?;
+    Ok(())
+}
+
+/// The object of this resource that belongs to the service.
+fn reference(group: &'static str, plural: &'static str) -> ObjectReference<'static> {
+    ObjectReference {
+        group,
+        plural,
+        namespace: Some(NAMESPACE),
+        name: NAME,
+    }
 }
 
 /// Points the Endpoints and the EndpointSlice of the service to this server.
@@ -135,24 +145,22 @@ async fn set_endpoints(state: &Arc<ServerState>, address: SocketAddr) -> Result<
         "ports": ports,
     });
     let mut batch = WriteBatch::new(state);
-    create_or_update(&mut batch, "", "endpoints", endpoints, &["subsets"]).await?;
-    let parts = ["endpoints", "ports"];
     create_or_update(
         &mut batch,
-        "discovery.k8s.io",
-        "endpointslices",
-        slice,
-        &parts,
+        reference("", "endpoints"),
+        endpoints,
+        &["subsets"],
     )
     .await?;
-    batch.flush().await
+    let slices = reference("discovery.k8s.io", "endpointslices");
+    create_or_update(&mut batch, slices, slice, &["endpoints", "ports"]).await?;
+    batch.commit().await.map(|_| ())
 }
 
 /// Creates the object, or replaces these top-level fields of an existing one if they differ.
 async fn create_or_update(
     batch: &mut WriteBatch<'_>,
-    group: &str,
-    plural: &str,
+    reference: ObjectReference<'_>,
     desired: Value,
     parts: &[&str],
 ) -> Result<(), String> {
@@ -161,7 +169,7 @@ async fn create_or_update(
     };
     let decide = |existing: Option<&JsonObject>| {
         let Some(existing) = existing else {
-            return Some(desired);
+            return Some(ServerChange::Create(desired));
         };
         let mut object = existing.clone();
         for &part in parts {
@@ -169,9 +177,7 @@ async fn create_or_update(
                 object.insert(part.to_owned(), value.clone());
             }
         }
-        (object != *existing).then_some(object)
+        (object != *existing).then_some(ServerChange::Update(object))
     };
-    batch
-        .add(group, plural, Some(NAMESPACE), NAME, decide)
-        .await
+    batch.add(reference, decide).await
 }

@@ -5,12 +5,11 @@ use std::sync::{Arc, Weak};
 
 use rhumb_api::JsonObject;
 use rhumb_auth::token::LAST_USED_LABEL;
-use rhumb_meta::ObjectKey;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::server_write::update_object;
 use crate::ServerState;
+use crate::resources::write::{ObjectReference, ServerChange, write_as_server};
 
 /// Queue length. A use that does not fit is dropped; the next request with the token reports it again.
 const QUEUE_MAX: usize = 64;
@@ -69,13 +68,19 @@ pub(super) fn spawn(state: &Arc<ServerState>, mut token_uses: TokenUseReceiver) 
 
 /// After a conflict nothing is written; the next use is.
 async fn write_last_used(state: &Arc<ServerState>, used: &TokenUse) -> Result<(), String> {
-    let key =
-        ObjectKey::new(Some(&used.namespace), &used.secret).map_err(|error| error.to_string())?;
-    update_object(state, ("", "secrets"), &key, |secret| {
-        with_last_used_label(secret, &used.day)
-    })
-    .await
-    .map(|_| ())
+    let reference = ObjectReference {
+        group: "",
+        plural: "secrets",
+        namespace: Some(&used.namespace),
+        name: &used.secret,
+    };
+    let set_label = |secret: Option<&JsonObject>| {
+        let secret = with_last_used_label(secret?.clone(), &used.day)?;
+        Some(ServerChange::Update(secret))
+    };
+    write_as_server(state, reference, set_label)
+        .await
+        .map(|_| ())
 }
 
 /// The secret with the label set; `None` if it already has that day.

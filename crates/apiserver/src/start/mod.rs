@@ -10,12 +10,10 @@ mod kubernetes_service;
 mod legacy_token_tracking;
 mod rbac_reflector;
 mod role_aggregation;
-mod server_write;
 mod token_lookup;
 mod validating_policy_status;
 
 pub use index_config::{ListIndexConfig, ListIndexConfigError};
-pub(crate) use server_write::{ServerWriteResult, update_objects};
 
 use std::net::SocketAddr;
 use std::sync::Arc;

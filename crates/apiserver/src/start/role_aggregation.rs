@@ -3,11 +3,11 @@
 
 use std::sync::{Arc, Weak};
 
-use rhumb_meta::ObjectKey;
+use rhumb_api::JsonObject;
 use tokio::sync::Notify;
 
-use super::server_write::update_object;
 use crate::ServerState;
+use crate::resources::write::{ObjectReference, ServerChange, write_as_server};
 
 /// Spawns the task that writes stale roles, now and after every change of a cluster role. It ends with the server. An
 /// aggregate of aggregates converges, because each write is a change that wakes the task again.
@@ -37,12 +37,18 @@ async fn write_rules(
     name: &str,
     rules: &serde_json::Value,
 ) -> Result<(), String> {
-    let key = ObjectKey::cluster(name).map_err(|error| error.to_string())?;
-    let resource = ("rbac.authorization.k8s.io", "clusterroles");
-    update_object(state, resource, &key, |mut role| {
+    let reference = ObjectReference {
+        group: "rbac.authorization.k8s.io",
+        plural: "clusterroles",
+        namespace: None,
+        name,
+    };
+    let set_rules = |role: Option<&JsonObject>| {
+        let mut role = role?.clone();
         role.insert("rules".into(), rules.clone());
-        Some(role)
-    })
-    .await
-    .map(|_| ())
+        Some(ServerChange::Update(role))
+    };
+    write_as_server(state, reference, set_rules)
+        .await
+        .map(|_| ())
 }

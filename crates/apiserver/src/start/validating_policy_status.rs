@@ -14,8 +14,8 @@ use rhumb_meta::{GroupVersionKind, GroupVersionResource, ObjectKey};
 use rhumb_schema::TypeId;
 use serde_json::{Value, json};
 
-use super::server_write::update_object;
 use crate::ServerState;
+use crate::resources::write::{ObjectReference, ServerChange, write_as_server};
 
 const RESOURCE: (&str, &str) = (
     "admissionregistration.k8s.io",
@@ -53,10 +53,17 @@ async fn run(state: Weak<ServerState>, cache: ResourceCache) {
             let Some(state) = state.upgrade().filter(|state| !state.is_shutting_down()) else {
                 return;
             };
-            let checked = update_object(&state, RESOURCE, &key, |policy| {
-                Some(with_type_checking_status(&state, policy))
-            })
-            .await;
+            let reference = ObjectReference {
+                group: RESOURCE.0,
+                plural: RESOURCE.1,
+                namespace: None,
+                name: key.name(),
+            };
+            let check = |policy: Option<&JsonObject>| {
+                let policy = with_type_checking_status(&state, policy?.clone());
+                Some(ServerChange::UpdateStatus(policy))
+            };
+            let checked = write_as_server(&state, reference, check).await;
             if let Err(error) = checked {
                 has_failed = true;
                 tracing::warn!(

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,6 +24,8 @@ pub(crate) struct InterferingStore {
     competing: Box<CompetingTransaction>,
     /// Delay of watch events.
     delay: Duration,
+    /// How often the store was asked for an object or its revision.
+    reads: AtomicUsize,
 }
 
 impl InterferingStore {
@@ -34,6 +37,7 @@ impl InterferingStore {
             store: Arc::new(store),
             competing: Box::new(meanwhile),
             delay: Duration::ZERO,
+            reads: AtomicUsize::new(0),
         })
     }
 
@@ -43,7 +47,16 @@ impl InterferingStore {
             store,
             competing: Box::new(|_| None),
             delay,
+            reads: AtomicUsize::new(0),
         })
+    }
+
+    pub(crate) fn reads(&self) -> usize {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    fn count_read(&self) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -119,6 +132,7 @@ impl Store for InterferingStore {
     }
 
     async fn get(&self, key: &str) -> Result<Option<StoreEntry>> {
+        self.count_read();
         self.store.get(key).await
     }
 
@@ -139,6 +153,7 @@ impl Store for InterferingStore {
     }
 
     async fn revision(&self) -> Result<Revision> {
+        self.count_read();
         self.store.revision().await
     }
 

@@ -18,7 +18,7 @@ use crate::{Evaluator, LimitedResource, ObjectUsage, ResourceQuantities, Resourc
 use reservations::{ReservationTable, UsageReservation};
 use scope_group::ScopeGroup;
 
-pub use quota_check::{QuotaDenial, QuotaVerdict, UsageRequest};
+pub use quota_check::{QuotaDenial, QuotaVerdict, UsageObject, UsageRequest};
 pub use reservations::ReservationId;
 
 /// Usage of all resources of one namespace that its quotas count.

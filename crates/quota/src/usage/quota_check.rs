@@ -1,5 +1,6 @@
 //! Checks a write against the quotas of its namespace (upstream: `resourcequota.CheckRequest`).
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -22,7 +23,18 @@ pub struct UsageRequest<'a> {
     pub new_usage: &'a ObjectUsage,
     /// Usage of the object before the write; absent for a new one.
     pub old_usage: Option<&'a ObjectUsage>,
-    pub object: &'a JsonObject,
+    pub object: &'a dyn UsageObject,
+}
+
+/// The object of a write. It is needed only to name its containers in a denial, so it may be decoded for that.
+pub trait UsageObject: fmt::Debug + Sync {
+    fn decoded(&self) -> Cow<'_, JsonObject>;
+}
+
+impl UsageObject for JsonObject {
+    fn decoded(&self) -> Cow<'_, JsonObject> {
+        Cow::Borrowed(self)
+    }
 }
 
 /// Result of checking a write.
@@ -192,7 +204,7 @@ impl<'a> MatchingScopeGroup<'a> {
         for quota in self.quotas() {
             if let Some(missing) = request
                 .evaluator
-                .missing_constraints(&quota.hard, request.object)
+                .missing_constraints(&quota.hard, &request.object.decoded())
             {
                 let quota = quota.name.clone();
                 return Err(QuotaDenial::Incomplete { quota, missing });

@@ -13,6 +13,7 @@ use crate::admission::AdmissionAttributes;
 use crate::admission::exclusion_counters::ExclusionCounters;
 use crate::admission::metrics::{AdmissionMetrics, MetricSubject};
 use crate::admission::namespace_labels::NamespaceLabelSource;
+use crate::resources::RequestOrigin;
 
 /// A policy to evaluate, with the binding and parameters to use.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl<P: AdmissionPolicy> PolicySource<P> {
         metrics: &AdmissionMetrics,
     ) -> Result<PolicyInvocations<P>, Status> {
         let request = attributes.request_attributes(object)?;
-        if attributes.context.is_internal || request.is_exempt_from_policies() {
+        if attributes.context.origin == RequestOrigin::Server || request.is_exempt_from_policies() {
             return Ok(PolicyInvocations::default());
         }
         let Some(hooks) = self.hooks(attributes) else {

@@ -14,7 +14,8 @@ use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 use serde_json::{Value, json};
 
-use super::{AdmissionAttributes, AdmissionChain, AdmissionPlugin};
+use super::{AdmissionAttributes, AdmissionChain, AdmissionPass, AdmissionPlugin};
+use crate::resources::RequestOrigin;
 use crate::testing::{TestServer, TestServerOptions};
 
 /// A plugin that records its calls.
@@ -44,6 +45,11 @@ impl RecordingPlugin {
 
 #[async_trait]
 impl AdmissionPlugin for RecordingPlugin {
+    /// Writes of the server itself run beside those of the test.
+    fn handles(&self, _pass: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.context.origin == RequestOrigin::Client
+    }
+
     async fn mutate(
         &self,
         attributes: &AdmissionAttributes<'_>,

@@ -25,6 +25,7 @@ use rhumb_webhooks::WebhookClient;
 use super::cache_derived_value::CacheDerivedValue;
 use super::metrics::{AdmissionMetrics, MetricSubject};
 use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin};
+use crate::resources::RequestOrigin;
 pub(crate) use service_resolver::ClusterServiceResolver;
 use webhook_set::{PreparedWebhook, WebhookSet};
 
@@ -101,7 +102,7 @@ impl WebhookPlugin {
         &self,
         attributes: &AdmissionAttributes<'_>,
     ) -> Result<Option<Arc<WebhookSet>>, Status> {
-        if attributes.context.is_internal
+        if attributes.context.origin == RequestOrigin::Server
             || attributes
                 .request_attributes(None)?
                 .is_exempt_from_webhooks()

@@ -199,7 +199,7 @@ impl MutatingWebhookCall<'_> {
 
     /// The patch reveals the object, so it is added only if the audit level includes request bodies.
     fn annotate_patch(&self, attributes: &AdmissionAttributes<'_>, response: &AdmissionResponse) {
-        if attributes.context.audit_recorder.is_none() {
+        if !attributes.context.audits_bodies {
             return;
         }
         let webhook = &self.webhook.spec;

@@ -4,7 +4,6 @@
 
 mod operations;
 
-use async_trait::async_trait;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use rhumb_api::JsonObject;
@@ -15,10 +14,9 @@ use serde_json::Value;
 
 use super::codec::{ExpectedType, decode_options, with_type_meta};
 use super::create::ensure_request_namespace;
-use super::prepare::ObjectPart;
-use super::update::{check_name, propose_update};
-use super::write::{ObjectUpdate, ProposedWrite, StoredObject};
-use super::{RequestContext, render};
+use super::update::{check_name, propose_replacement};
+use super::write::{ObjectPart, ObjectUpdate, Proposal, StoredObject};
+use super::{RequestContext, ResourceRequest, render};
 use crate::http::{Reply, generic_status};
 use crate::request::{FieldValidation, WriteOptions};
 pub(crate) use operations::JsonPatchError;
@@ -82,30 +80,27 @@ impl JsonPatch {
 }
 
 pub(super) async fn patch_object(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     part: ObjectPart,
 ) -> Result<Reply, Status> {
-    if media_type(context.header(CONTENT_TYPE)) == APPLY_PATCH {
+    if media_type(request.header(CONTENT_TYPE)) == APPLY_PATCH {
         return Err(Status::unsupported_media_type(&[
             JSON_PATCH,
             MERGE_PATCH,
             STRATEGIC_MERGE_PATCH,
         ]));
     }
-    let options = WriteOptions::parse(context.query, "PatchOptions")?;
-    context.audit_patch();
-    let key = context.key()?;
+    let options = WriteOptions::parse(request.query, "PatchOptions")?;
+    request.audit_patch();
+    let key = request.key()?;
     let update = PatchUpdate {
-        context,
-        patch: ParsedPatch::parse(context.header(CONTENT_TYPE), &context.body),
+        context: request,
+        patch: ParsedPatch::parse(request.header(CONTENT_TYPE), &request.body),
         part,
-        dry_run: options.dry_run,
-        validation: context.effective_field_validation(options.field_validation, part),
+        validation: request.effective_field_validation(options.field_validation, part),
     };
-    let result = context
-        .guaranteed_update(&key, options.dry_run, &update)
-        .await?;
-    render::write_response(context, result, options.dry_run)
+    let result = request.update_object(&key, options.dry_run, &update);
+    render::write_response(request, result.await?)
 }
 
 fn media_type(content_type: Option<&str>) -> &str {
@@ -340,14 +335,14 @@ struct PatchUpdate<'a> {
     /// A malformed patch is reported only after the object was found, as NotFound comes first.
     patch: Result<ParsedPatch, Status>,
     part: ObjectPart,
-    dry_run: bool,
     validation: FieldValidation,
 }
 
-#[async_trait]
+// A resourceVersion in the patch is checked against the current object on each attempt, so the write is not conditional.
 impl ObjectUpdate for PatchUpdate<'_> {
-    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status> {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
         let context = self.context;
+        let current = current.ok_or_else(|| context.not_found())?;
         let patch = self.patch.as_ref().map_err(Clone::clone)?;
         let mut original = current.object.clone();
         context.convert_to_served(&mut original);
@@ -356,12 +351,7 @@ impl ObjectUpdate for PatchUpdate<'_> {
         ensure_request_namespace(context, &mut new)?;
         check_name(context, &new)?;
         context.convert_to_stored(&mut new)?;
-        propose_update(context, current, new, self.part, self.dry_run).await
-    }
-
-    /// A resourceVersion in the patch is checked against the current object on each attempt, so retrying is safe.
-    fn is_conditional(&self) -> bool {
-        false
+        propose_replacement(context, current, new, self.part)
     }
 }
 

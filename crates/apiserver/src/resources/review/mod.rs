@@ -9,15 +9,15 @@ use rhumb_meta::Status;
 use serde_json::{Value, json};
 
 use super::create::ensure_request_namespace;
-use super::{RequestContext, render};
+use super::{RequestContext, ResourceRequest, render};
 use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::ObjectMetadata;
 use crate::request::WriteOptions;
 
 /// Handles a POST of a review; `None` if the kind is not a review.
-pub(super) async fn dispatch(context: &RequestContext<'_>) -> Option<Result<Reply, Status>> {
-    let review = match &*context.resource.kind.name {
+pub(super) async fn dispatch(request: &ResourceRequest<'_>) -> Option<Result<Reply, Status>> {
+    let review = match &*request.resource.kind.name {
         "SelfSubjectReview" => self_subject,
         "TokenReview" => token_review::review,
         "SubjectAccessReview" => access_review::subject,
@@ -26,19 +26,19 @@ pub(super) async fn dispatch(context: &RequestContext<'_>) -> Option<Result<Repl
         "SelfSubjectRulesReview" => access_review::self_rules,
         _ => return None,
     };
-    Some(run_review(context, review).await)
+    Some(run_review(request, review).await)
 }
 
 /// Decodes and admits a review, fills in its status, and returns it.
 async fn run_review(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     review: fn(&RequestContext<'_>, &mut Value) -> Result<(), Status>,
 ) -> Result<Reply, Status> {
-    let options = WriteOptions::parse(context.query, "CreateOptions")?;
-    let mut object = context.decode(context.expected_type(), options.field_validation)?;
-    ensure_request_namespace(context, &mut object)?;
-    let attributes = context.admission_attributes(Operation::Create, None, options.dry_run);
-    let chain = &context.state.admission;
+    let options = WriteOptions::parse(request.query, "CreateOptions")?;
+    let mut object = request.decode(request.expected_type(), options.field_validation)?;
+    ensure_request_namespace(request, &mut object)?;
+    let attributes = request.admission_attributes(Operation::Create, None, options.dry_run);
+    let chain = &request.state.admission;
     chain.admit(&attributes, Some(&mut object)).await?;
     let has_metadata = object
         .metadata()
@@ -47,8 +47,8 @@ async fn run_review(
     if !has_metadata {
         object["metadata"] = json!({});
     }
-    review(context, &mut object)?;
-    render::value_response(context, StatusCode::CREATED, &object)
+    review(request, &mut object)?;
+    render::value_response(request, StatusCode::CREATED, &object)
 }
 
 fn self_subject(context: &RequestContext<'_>, review: &mut Value) -> Result<(), Status> {

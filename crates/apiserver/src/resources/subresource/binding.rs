@@ -1,6 +1,5 @@
 //! The `binding` subresource of pods, and the legacy `bindings` resource: assigns a pod to a node.
 
-use async_trait::async_trait;
 use rhumb_api::JsonObject;
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, ObjectKey, Status};
@@ -13,62 +12,65 @@ use crate::objects::{ObjectMetadata, ObjectMetadataMut};
 use crate::request::WriteOptions;
 use crate::resources::codec::ExpectedType;
 use crate::resources::create::ensure_request_namespace;
-use crate::resources::write::{ObjectUpdate, ProposedWrite, StoredObject};
-use crate::resources::{AllocationHold, RequestContext};
+use crate::resources::write::{ObjectUpdate, Proposal, StoredObject};
+use crate::resources::{RequestContext, ResourceRequest};
 
 const KIND: &str = "Binding";
 
 /// POST to `pods/<name>/binding`.
-pub(super) async fn bind(context: &RequestContext<'_>) -> Result<Reply, Status> {
-    bind_pod(context, context, context.name()).await
-}
-
-/// POST to `bindings`: the binding has the name of the pod.
-pub(crate) async fn bind_collection(context: &RequestContext<'_>) -> Result<Reply, Status> {
-    let options = WriteOptions::parse(context.query, "CreateOptions")?;
-    let binding = context.decode(context.expected_type(), options.field_validation)?;
-    let on_pods = context
-        .for_resource("", "pods")
-        .ok_or_else(|| context.not_found())?;
-    bind_pod(context, &on_pods, binding.name()).await
-}
-
-/// Binds a pod. `original` is the request as received, which admission sees.
-async fn bind_pod(
-    original: &RequestContext<'_>,
-    context: &RequestContext<'_>,
-    name: &str,
-) -> Result<Reply, Status> {
-    let options = WriteOptions::parse(context.query, "CreateOptions")?;
-    let expected = ExpectedType {
-        api_version: "v1",
-        kind: KIND,
-        schema: context.state.schema_type("io.k8s.api.core.v1.Binding")?,
-    };
-    let mut binding = context.decode(expected, options.field_validation)?;
-    if binding.name() != name {
+pub(super) async fn bind(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
+    let (binding, options) = decode_binding(request)?;
+    if binding.name() != request.name() {
         return Err(Status::bad_request(
             "name in URL does not match name in Binding object",
         ));
     }
+    bind_pod(request, request, binding, options).await
+}
+
+/// POST to `bindings`: the binding has the name of the pod.
+pub(crate) async fn bind_collection(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
+    let (binding, options) = decode_binding(request)?;
+    let on_pods = request
+        .for_resource("", "pods")
+        .ok_or_else(|| request.not_found())?;
+    bind_pod(request, &on_pods, binding, options).await
+}
+
+fn decode_binding(request: &ResourceRequest<'_>) -> Result<(JsonObject, WriteOptions), Status> {
+    let options = WriteOptions::parse(request.query, "CreateOptions")?;
+    let expected = ExpectedType {
+        api_version: "v1",
+        kind: KIND,
+        schema: request.state.schema_type("io.k8s.api.core.v1.Binding")?,
+    };
+    let binding = request.decode(expected, options.field_validation)?;
+    Ok((binding, options))
+}
+
+/// Binds a pod. `original` is the request as received, which admission sees.
+async fn bind_pod(
+    original: &ResourceRequest<'_>,
+    context: &RequestContext<'_>,
+    mut binding: JsonObject,
+    options: WriteOptions,
+) -> Result<Reply, Status> {
     ensure_request_namespace(context, &mut binding)?;
+    let name = binding.name().to_owned();
     let attributes = original.admission_attributes(Operation::Create, None, options.dry_run);
     let chain = &context.state.admission;
     chain.mutate(&attributes, Some(&mut binding)).await?;
-    validate_binding(&binding, name)?;
+    validate_binding(&binding, &name)?;
     chain.validate(&attributes, Some(&binding)).await?;
-    let key = ObjectKey::new(context.namespace(), name).map_err(|_| context.not_found())?;
+    let key = ObjectKey::new(context.namespace(), &name).map_err(|_| context.not_found())?;
+    let update = BindingUpdate {
+        context,
+        binding: &binding,
+    };
     context
-        .guaranteed_update(
-            &key,
-            options.dry_run,
-            &BindingUpdate {
-                context,
-                binding: &binding,
-            },
-        )
+        .update_object(&key, options.dry_run, &update)
         .await?;
-    super::created_status(context)
+    super::created_status(original)
 }
 
 fn target_node(binding: &JsonObject) -> &str {
@@ -108,9 +110,10 @@ struct BindingUpdate<'a> {
     binding: &'a JsonObject,
 }
 
-#[async_trait]
 impl ObjectUpdate for BindingUpdate<'_> {
-    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status> {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+        let resource = &self.context.resource.group_resource;
+        let current = current.ok_or_else(|| Status::not_found(resource, self.binding.name()))?;
         let mut pod = current.object.clone();
         let conflict = |message: String| {
             Status::conflict(
@@ -168,11 +171,7 @@ impl ObjectUpdate for BindingUpdate<'_> {
             )));
         }
         self.assign(&mut pod, spec)?;
-        Ok(ProposedWrite::Put(pod, AllocationHold::default()))
-    }
-
-    fn is_conditional(&self) -> bool {
-        false
+        Ok(Proposal::Put(pod))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Checks the PodDisruptionBudget of a pod for an eviction and decrements it (upstream: `checkAndDecrement`).
 
-use async_trait::async_trait;
 use rhumb_api::JsonObject;
 use rhumb_meta::status::{CauseType, StatusCause};
 use rhumb_meta::{LabelSelector, ObjectKey, Status};
@@ -8,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::conditions::{self, status_mut};
 use crate::objects::{ObjectMetadata, ObjectMetadataMut};
-use crate::resources::write::{ObjectUpdate, ProposedWrite, StoredObject};
-use crate::resources::{AllocationHold, RequestContext};
+use crate::resources::RequestContext;
+use crate::resources::write::{ObjectUpdate, Proposal, StoredObject};
 
 /// The maximum of unconfirmed disruptions. More indicate that the disruption controller is not running.
 const DISRUPTED_PODS_MAX: usize = 2000;
@@ -58,10 +57,11 @@ pub(super) async fn check_and_decrement(
         return Ok(EvictionGrant::IfPodUnchanged(key.name().to_owned()));
     }
     let update = DisruptionBudgetDecrement {
+        budget: key.name(),
         pod_name: pod.name(),
         now: context.now.rfc3339().to_string(),
     };
-    match on_budgets.guaranteed_update(key, dry_run, &update).await {
+    match on_budgets.update_object(key, dry_run, &update).await {
         // Without a budget, evictions are not limited.
         Err(status) if status.is_not_found() => Ok(EvictionGrant::Granted),
         Err(status) if status.is_conflict() => Err(budget_still_processed(key.name())),
@@ -99,31 +99,35 @@ fn allows_unready_eviction(budget: &Value) -> bool {
 
 /// Decrements `disruptionsAllowed` of a budget and records the disrupted pod.
 struct DisruptionBudgetDecrement<'a> {
+    budget: &'a str,
     pod_name: &'a str,
     now: String,
 }
 
-#[async_trait]
 impl ObjectUpdate for DisruptionBudgetDecrement<'_> {
-    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status> {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+        let name = self.budget;
+        let Some(current) = current else {
+            let resource = rhumb_meta::GroupResource::new("policy", "poddisruptionbudgets");
+            return Err(Status::not_found(&resource, name));
+        };
         let mut budget = current.object.clone();
-        let name = budget.name().to_owned();
         let generation = budget.generation();
         let status = status_mut(&mut budget)?;
         if count(status, "observedGeneration") < generation {
-            return Err(budget_still_processed(&name));
+            return Err(budget_still_processed(name));
         }
         let unconfirmed = status.get("disruptedPods").and_then(Value::as_object);
         if unconfirmed.map_or(0, serde_json::Map::len) > DISRUPTED_PODS_MAX {
             return Err(Status::forbidden(
                 &rhumb_meta::GroupResource::new("policy", "poddisruptionbudget"),
-                &name,
+                name,
                 "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
             ));
         }
         let allowed = count(status, "disruptionsAllowed");
         if allowed <= 0 {
-            return Err(budget_rejection(exhausted_message(&name, status), 0));
+            return Err(budget_rejection(exhausted_message(name, status), 0));
         }
         status.insert("disruptionsAllowed".into(), (allowed - 1).into());
         if allowed == 1 {
@@ -136,11 +140,7 @@ impl ObjectUpdate for DisruptionBudgetDecrement<'_> {
         disrupted.insert(self.pod_name.to_owned(), self.now.clone().into());
         status.insert("disruptedPods".into(), Value::Object(disrupted));
         budget.clear_meta("managedFields");
-        Ok(ProposedWrite::Put(budget, AllocationHold::default()))
-    }
-
-    fn is_conditional(&self) -> bool {
-        false
+        Ok(Proposal::Put(budget))
     }
 }
 

@@ -1,7 +1,6 @@
 //! The `eviction` subresource of pods: deletes a pod if its PodDisruptionBudget allows (upstream:
 //! `pkg/registry/core/pod/storage/eviction.go`).
 
-use async_trait::async_trait;
 use rhumb_api::JsonObject;
 use rhumb_meta::{ObjectKey, Status};
 use serde_json::Value;
@@ -14,41 +13,44 @@ use crate::objects::ObjectMetadata;
 use crate::request::{DeleteOptions, WriteOptions};
 use crate::resources::codec::ExpectedType;
 use crate::resources::create::ensure_request_namespace;
-use crate::resources::delete::{DeletionAdmission, check_preconditions, delete_object};
-use crate::resources::write::{ObjectUpdate, ProposedWrite, StoredObject, WRITE_ATTEMPTS_MAX};
-use crate::resources::{AllocationHold, RequestContext};
+use crate::resources::delete::{Deletion, DeletionAdmission, check_preconditions};
+use crate::resources::write::{ObjectUpdate, Proposal, StoredObject, WrittenObject};
+use crate::resources::{RequestContext, ResourceRequest};
 
 const API_VERSION: &str = "policy/v1";
 const KIND: &str = "Eviction";
 
-pub(super) async fn evict(context: &RequestContext<'_>) -> Result<Reply, Status> {
-    let write = WriteOptions::parse(context.query, "CreateOptions")?;
+/// How often an eviction is tried again because the pod changed after the checks.
+const ATTEMPTS_MAX: usize = 32;
+
+pub(super) async fn evict(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
+    let write = WriteOptions::parse(request.query, "CreateOptions")?;
     let expected = ExpectedType {
         api_version: API_VERSION,
         kind: KIND,
-        schema: context.state.schema_type("io.k8s.api.policy.v1.Eviction")?,
+        schema: request.state.schema_type("io.k8s.api.policy.v1.Eviction")?,
     };
-    let mut eviction = context.decode(expected, write.field_validation)?;
-    if !eviction.name().is_empty() && eviction.name() != context.name() {
+    let mut eviction = request.decode(expected, write.field_validation)?;
+    if !eviction.name().is_empty() && eviction.name() != request.name() {
         return Err(Status::bad_request(
             "name in URL does not match name in Eviction object",
         ));
     }
-    ensure_request_namespace(context, &mut eviction)?;
-    let attributes = context.admission_attributes(Operation::Create, None, write.dry_run);
-    let chain = &context.state.admission;
+    ensure_request_namespace(request, &mut eviction)?;
+    let attributes = request.admission_attributes(Operation::Create, None, write.dry_run);
+    let chain = &request.state.admission;
     chain.admit(&attributes, Some(&mut eviction)).await?;
     let body = eviction
         .get("deleteOptions")
         .map(Value::to_string)
         .unwrap_or_default();
-    let mut options = DeleteOptions::parse(context.query, body.as_bytes())?;
+    let mut options = DeleteOptions::parse(request.query, body.as_bytes())?;
     options.dry_run |= write.dry_run;
-    let key = context.key()?;
-    let mut conflict = context.object_modified(key.name());
-    for _ in 0..WRITE_ATTEMPTS_MAX {
-        match try_evict(context, &key, &options).await? {
-            EvictionOutcome::Evicted => return super::created_status(context),
+    let key = request.key()?;
+    let mut conflict = request.object_modified(key.name());
+    for _ in 0..ATTEMPTS_MAX {
+        match try_evict(request, &key, &options).await? {
+            EvictionOutcome::Evicted => return super::created_status(request),
             EvictionOutcome::PodChanged(status) => conflict = status,
         }
     }
@@ -129,15 +131,20 @@ async fn mark_and_delete(
             context,
             options: &options,
         };
-        let pod = context.guaranteed_update(key, false, &update).await?;
+        let marked = context.update_object(key, false, &update).await?;
         // The precondition was about the version before the condition was set.
-        if let Some(version) = &mut options.precondition_resource_version {
-            *version = pod.object.resource_version().to_owned();
+        if let (Some(version), WrittenObject::Encoded { revision, .. }) =
+            (&mut options.precondition_resource_version, marked.object)
+        {
+            *version = revision.unwrap_or_default().to_string();
         }
     }
-    delete_object(context, key, &options, DeletionAdmission::AlreadyAdmitted)
-        .await
-        .map(|_| ())
+    let deletion = Deletion {
+        context,
+        options: &options,
+        admission: DeletionAdmission::AlreadyAdmitted,
+    };
+    deletion.run(key, None).await.map(|_| ())
 }
 
 /// Sets the DisruptionTarget condition on a pod.
@@ -146,16 +153,16 @@ struct DisruptionTargetUpdate<'a> {
     options: &'a DeleteOptions,
 }
 
-#[async_trait]
 impl ObjectUpdate for DisruptionTargetUpdate<'_> {
-    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status> {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+        let current = current.ok_or_else(|| self.context.not_found())?;
         check_preconditions(self.context, self.options, current)?;
         let mut pod = current.object.clone();
         let mut condition = conditions::true_pod_condition("DisruptionTarget", self.context.now);
         condition.insert("reason".into(), "EvictionByEvictionAPI".into());
         condition.insert("message".into(), "Eviction API: evicting".into());
         conditions::set_condition(status_mut(&mut pod)?, condition);
-        Ok(ProposedWrite::Put(pod, AllocationHold::default()))
+        Ok(Proposal::Put(pod))
     }
 
     fn is_conditional(&self) -> bool {

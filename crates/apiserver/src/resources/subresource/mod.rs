@@ -13,30 +13,30 @@ use http::StatusCode;
 use rhumb_api::SubresourceKind;
 use rhumb_meta::Status;
 
-use super::prepare::ObjectPart;
-use super::{RequestContext, get, patch, render, update};
+use super::write::ObjectPart;
+use super::{ResourceRequest, get, patch, render, update};
 use crate::http::Reply;
 
 pub(super) use binding::bind_collection;
 
 /// Runs the verb on a subresource.
 pub(super) async fn dispatch(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     kind: SubresourceKind,
 ) -> Result<Reply, Status> {
     match kind {
-        SubresourceKind::Status => serve_object_part(context, ObjectPart::Status).await,
+        SubresourceKind::Status => serve_object_part(request, ObjectPart::Status).await,
         SubresourceKind::Approval => {
-            serve_object_part(context, ObjectPart::Subresource("approval")).await
+            serve_object_part(request, ObjectPart::Subresource("approval")).await
         }
         SubresourceKind::EphemeralContainers => {
-            serve_object_part(context, ObjectPart::Subresource("ephemeralcontainers")).await
+            serve_object_part(request, ObjectPart::Subresource("ephemeralcontainers")).await
         }
         SubresourceKind::Resize => {
-            serve_object_part(context, ObjectPart::Subresource("resize")).await
+            serve_object_part(request, ObjectPart::Subresource("resize")).await
         }
         SubresourceKind::Finalize => {
-            serve_object_part(context, ObjectPart::Subresource("finalize")).await
+            serve_object_part(request, ObjectPart::Subresource("finalize")).await
         }
         SubresourceKind::Scale {
             replicas,
@@ -48,31 +48,31 @@ pub(super) async fn dispatch(
                 status_replicas,
                 selector,
             };
-            scale::serve_scale(context, paths).await
+            scale::serve_scale(request, paths).await
         }
-        SubresourceKind::Binding => binding::bind(context).await,
-        SubresourceKind::Eviction => eviction::evict(context).await,
-        SubresourceKind::Token => token_request::create_token(context).await,
-        SubresourceKind::NodeProxied => node_connect::connect(context).await,
+        SubresourceKind::Binding => binding::bind(request).await,
+        SubresourceKind::Eviction => eviction::evict(request).await,
+        SubresourceKind::Token => token_request::create_token(request).await,
+        SubresourceKind::NodeProxied => node_connect::connect(request).await,
     }
 }
 
 /// A Status with code 201, the response of binding and eviction.
-fn created_status(context: &RequestContext<'_>) -> Result<Reply, Status> {
+fn created_status(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
     let mut status = Status::success(None);
     status.code = StatusCode::CREATED.as_u16().into();
     let status = serde_json::to_value(status).map_err(Status::internal_error)?;
-    render::value_response(context, StatusCode::CREATED, &status)
+    render::value_response(request, StatusCode::CREATED, &status)
 }
 
 /// Get, update or patch of a subresource that is a part of the object.
 async fn serve_object_part(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     part: ObjectPart,
 ) -> Result<Reply, Status> {
-    match context.verb {
-        "update" => update::update(context, part).await,
-        "patch" => patch::patch_object(context, part).await,
-        _ => get::get(context).await,
+    match request.verb {
+        "update" => update::update(request, part).await,
+        "patch" => patch::patch_object(request, part).await,
+        _ => get::get(request).await,
     }
 }

@@ -10,28 +10,24 @@ use serde_json::Value;
 use crate::admission::Operation;
 use crate::http::{Reply, ResponseBody};
 use crate::objects::ObjectMetadata;
-use crate::resources::RequestContext;
+use crate::resources::ResourceRequest;
 
 /// Checks and admits the request; fails if the pod has no node, or because connections are not implemented.
-pub(super) async fn connect(context: &RequestContext<'_>) -> Result<Reply, Status> {
-    let key = context.key()?;
-    let subresource = context
-        .resource_path
-        .subresource
-        .as_deref()
-        .unwrap_or_default();
+pub(super) async fn connect(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
+    let key = request.key()?;
+    let subresource = request.path.subresource.as_deref().unwrap_or_default();
     if subresource == "log" {
-        check_log_options(context)?;
+        check_log_options(request)?;
     }
-    let object = context.current_from_cache(&key).await?.object;
+    let object = request.current_from_cache(&key).await?.object;
     // Reading a log is a `get`, not a `connect`.
     if subresource != "log" {
-        let attributes = context.admission_attributes(Operation::Connect, None, false);
-        context.state.admission.admit(&attributes, None).await?;
+        let attributes = request.admission_attributes(Operation::Connect, None, false);
+        request.state.admission.admit(&attributes, None).await?;
     }
-    let is_pod = context.resource.kind.plural == "pods";
+    let is_pod = request.resource.kind.plural == "pods";
     if is_pod && subresource == "log" {
-        check_container(context.query.text("container"), &object)?;
+        check_container(request.query.text("container"), &object)?;
         if node_name(&object).is_empty() {
             return Ok(empty_log());
         }
@@ -39,12 +35,12 @@ pub(super) async fn connect(context: &RequestContext<'_>) -> Result<Reply, Statu
     if is_pod && node_name(&object).is_empty() {
         return Err(Status::bad_request(format!(
             "pod {} does not have a host assigned",
-            context.name()
+            request.name()
         )));
     }
     let mut status = Status::internal_error(format_args!(
         "{subresource} of {} {:?} cannot be answered: this server does not connect to nodes",
-        context.resource.kind.plural,
+        request.resource.kind.plural,
         key.as_str()
     ));
     status.code = StatusCode::NOT_IMPLEMENTED.as_u16().into();
@@ -74,10 +70,10 @@ const LOG_OPTION_MINIMUMS: &[(&str, i64, &str)] = &[
     ("sinceSeconds", 1, "must be greater than 0"),
 ];
 
-fn check_log_options(context: &RequestContext<'_>) -> Result<(), Status> {
+fn check_log_options(request: &ResourceRequest<'_>) -> Result<(), Status> {
     let mut errors = ErrorList::new();
     for &(name, least, detail) in LOG_OPTION_MINIMUMS {
-        let number = context
+        let number = request
             .query
             .get(name)
             .and_then(|text| text.parse::<i64>().ok());
@@ -89,7 +85,7 @@ fn check_log_options(context: &RequestContext<'_>) -> Result<(), Status> {
         return Ok(());
     }
     let kind = GroupKind::new("", "PodLogOptions");
-    Err(Status::invalid(&kind, context.name(), &errors))
+    Err(Status::invalid(&kind, request.name(), &errors))
 }
 
 /// Checks that the request names one container of the pod, or that the pod has only one.

@@ -1,6 +1,5 @@
 //! The `scale` subresource: presents a workload as an autoscaling/v1 Scale.
 
-use async_trait::async_trait;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use rhumb_api::{JsonObject, fields};
@@ -8,16 +7,14 @@ use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, LabelSelector, Status};
 use serde_json::{Map, Value, json};
 
-use crate::admission::Operation;
 use crate::http::Reply;
-use crate::objects::{ObjectMetadata, ObjectMetadataMut};
+use crate::objects::ObjectMetadata;
 use crate::request::{FieldValidation, WriteOptions};
 use crate::resources::codec::ExpectedType;
 use crate::resources::patch::ParsedPatch;
-use crate::resources::prepare::ObjectPart;
-use crate::resources::update::{check_resource_version, check_uid, propose_update};
-use crate::resources::write::{ObjectUpdate, ProposedWrite, StoredObject};
-use crate::resources::{RequestContext, render};
+use crate::resources::update::{check_resource_version, check_uid};
+use crate::resources::write::{ObjectUpdate, Proposal, StoredObject};
+use crate::resources::{RequestContext, ResourceRequest, render};
 
 const API_VERSION: &str = "autoscaling/v1";
 const KIND: &str = "Scale";
@@ -31,55 +28,53 @@ pub(super) struct ScalePaths {
 }
 
 pub(super) async fn serve_scale(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     paths: ScalePaths,
 ) -> Result<Reply, Status> {
-    let key = context.key()?;
+    let key = request.key()?;
     let expected = ExpectedType {
         api_version: API_VERSION,
         kind: KIND,
-        schema: context
+        schema: request
             .state
             .schema_type("io.k8s.api.autoscaling.v1.Scale")?,
     };
-    let (options, requested) = match context.verb {
+    let (options, requested) = match request.verb {
         "update" => {
-            let options = WriteOptions::parse(context.query, "UpdateOptions")?;
-            let scale = context.decode(expected, options.field_validation)?;
+            let options = WriteOptions::parse(request.query, "UpdateOptions")?;
+            let scale = request.decode(expected, options.field_validation)?;
             (options, RequestedScale::Replace(scale))
         }
         "patch" => {
-            context.audit_patch();
-            let patch = ParsedPatch::parse(context.header(CONTENT_TYPE), &context.body)?;
+            request.audit_patch();
+            let patch = ParsedPatch::parse(request.header(CONTENT_TYPE), &request.body)?;
             (
-                WriteOptions::parse(context.query, "PatchOptions")?,
+                WriteOptions::parse(request.query, "PatchOptions")?,
                 RequestedScale::Patch(patch),
             )
         }
         _ => {
-            let current = context.current_from_cache(&key).await?;
+            let current = request.current_from_cache(&key).await?;
             return render::value_response(
-                context,
+                request,
                 StatusCode::OK,
                 &Value::Object(scale_from_object(&current.object, paths)),
             );
         }
     };
     let update = ScaleUpdate {
-        context,
+        context: request,
         paths,
         requested,
         expected,
         validation: options.field_validation,
-        dry_run: options.dry_run,
     };
-    let result = context
-        .guaranteed_update(&key, options.dry_run, &update)
-        .await?;
+    let result = request.update_object(&key, options.dry_run, &update);
+    let object = result.await?.object.decode(request.storage()?)?;
     render::value_response(
-        context,
+        request,
         StatusCode::OK,
-        &Value::Object(scale_from_object(&result.object, paths)),
+        &Value::Object(scale_from_object(&object, paths)),
     )
 }
 
@@ -155,43 +150,36 @@ struct ScaleUpdate<'a> {
     requested: RequestedScale,
     expected: ExpectedType<'a>,
     validation: FieldValidation,
-    dry_run: bool,
 }
 
-#[async_trait]
 impl ObjectUpdate for ScaleUpdate<'_> {
-    async fn propose(&self, current: &StoredObject) -> Result<ProposedWrite, Status> {
-        let old_scale = scale_from_object(&current.object, self.paths);
-        let mut scale = match &self.requested {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+        let current = current.ok_or_else(|| self.context.not_found())?;
+        let old_view = scale_from_object(&current.object, self.paths);
+        let view = match &self.requested {
             RequestedScale::Replace(scale) => scale.clone(),
             RequestedScale::Patch(patch) => patch.apply_and_decode(
                 self.context,
                 self.expected,
-                old_scale.clone(),
+                old_view.clone(),
                 self.validation,
             )?,
         };
-        let attributes =
-            self.context
-                .admission_attributes(Operation::Update, Some(&old_scale), self.dry_run);
-        let chain = &self.context.state.admission;
-        chain.mutate(&attributes, Some(&mut scale)).await?;
-        check_scale(self.context, &scale)?;
-        check_uid(self.context, current, &scale)?;
-        check_resource_version(self.context, current, &scale)?;
-        let replicas = fields::int(&scale, "spec.replicas").unwrap_or(0);
-        let mut new = current.object.clone();
-        fields::set(&mut new, self.paths.replicas, replicas);
-        new.set_meta("resourceVersion", current.revision.to_string());
-        chain.validate(&attributes, Some(&scale)).await?;
-        propose_update(
-            self.context,
-            current,
-            new,
-            ObjectPart::AlreadyAdmitted,
-            self.dry_run,
-        )
-        .await
+        Ok(Proposal::ReplaceByView { view, old_view })
+    }
+
+    fn apply_view(&self, current: &StoredObject, scale: &JsonObject) -> Result<JsonObject, Status> {
+        check_scale(self.context, scale)?;
+        check_uid(self.context, current.object.uid(), scale)?;
+        check_resource_version(self.context, current, scale)?;
+        let replicas = fields::int(scale, "spec.replicas").unwrap_or(0);
+        let mut object = current.object.clone();
+        fields::set(&mut object, self.paths.replicas, replicas);
+        Ok(object)
+    }
+
+    fn needs_object(&self) -> bool {
+        true
     }
 
     fn is_conditional(&self) -> bool {

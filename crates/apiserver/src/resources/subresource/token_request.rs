@@ -11,26 +11,29 @@ use crate::http::Reply;
 use crate::objects::ObjectMetadata;
 use crate::request::WriteOptions;
 use crate::resources::codec::ExpectedType;
-use crate::resources::{RequestContext, render};
+use crate::resources::{RequestContext, ResourceRequest, render};
 
 const API_VERSION: &str = "authentication.k8s.io/v1";
 const KIND: &str = "TokenRequest";
 
-pub(super) async fn create_token(context: &RequestContext<'_>) -> Result<Reply, Status> {
-    let options = WriteOptions::parse(context.query, "CreateOptions")?;
+pub(super) async fn create_token(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(request.query, "CreateOptions")?;
     let expected = ExpectedType {
         api_version: API_VERSION,
         kind: KIND,
-        schema: context
+        schema: request
             .state
             .schema_type("io.k8s.api.authentication.v1.TokenRequest")?,
     };
-    let mut request = context.decode(expected, options.field_validation)?;
-    context.state.defaults.apply(expected.schema, &mut request);
-    let attributes = context.admission_attributes(Operation::Create, None, options.dry_run);
-    let chain = &context.state.admission;
-    chain.admit(&attributes, Some(&mut request)).await?;
-    let account = context.current_from_cache(&context.key()?).await?.object;
+    let mut token_request = request.decode(expected, options.field_validation)?;
+    request
+        .state
+        .defaults
+        .apply(expected.schema, &mut token_request);
+    let attributes = request.admission_attributes(Operation::Create, None, options.dry_run);
+    let chain = &request.state.admission;
+    chain.admit(&attributes, Some(&mut token_request)).await?;
+    let account = request.current_from_cache(&request.key()?).await?.object;
     let account = ServiceAccountIdentity {
         namespace: account.namespace(),
         name: account.name(),
@@ -43,10 +46,16 @@ pub(super) async fn create_token(context: &RequestContext<'_>) -> Result<Reply, 
             TokenObjectKind::Node => ("nodes", None),
             TokenObjectKind::ServiceAccount => ("serviceaccounts", Some(namespace)),
         };
-        look_up(context, plural, namespace, name).map(|object| bound_object_candidate(&object))
+        look_up(request, plural, namespace, name).map(|object| bound_object_candidate(&object))
     };
-    let (response, _) = token::answer(&context.state.issuer, account, &request, find, context.now)?;
-    render::value_response(context, StatusCode::CREATED, &Value::Object(response))
+    let (response, _) = token::answer(
+        &request.state.issuer,
+        account,
+        &token_request,
+        find,
+        request.now,
+    )?;
+    render::value_response(request, StatusCode::CREATED, &Value::Object(response))
 }
 
 /// The object that a token is to be bound to, as the issuer needs it.

@@ -7,6 +7,7 @@ mod list_and_watch;
 mod namespace_guards;
 mod network_policies;
 mod shutdown;
+mod stale_reads;
 
 use http::Method;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Prepares objects for storage: defaulting, version conversion, admission, validation (upstream: `BeforeCreate` and
-//! `BeforeUpdate` of the `rest` package, and the create and update strategies).
+//! Applies the strategy of a kind to the object of a write: allocation, server-managed fields, preparation, validation,
+//! validating admission (upstream: `BeforeCreate` and `BeforeUpdate` of the `rest` package).
 //!
 //! Entry points: `RequestContext::prepare_create` and `prepare_update`.
 
@@ -7,14 +7,13 @@ use rhumb_api::{FieldView, GenerationPolicy, JsonObject, fields, metadata};
 use rhumb_meta::Status;
 use rhumb_meta::field::ErrorList;
 
-use super::create::ensure_request_namespace;
-use super::{AllocationHold, RequestContext, Resource, ResourceStorage, ServedVersion};
+use crate::admission;
 use crate::objects::{ObjectMetadata, ObjectMetadataMut};
-use crate::{ServerState, admission};
+use crate::resources::{AllocationHold, RequestContext};
 
 /// Which part of an object an update is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ObjectPart {
+pub(in crate::resources) enum ObjectPart {
     /// Everything but the status.
     Main,
     /// Everything but the status, through a subresource (scale) that has already run admission on its own object.
@@ -25,92 +24,12 @@ pub(super) enum ObjectPart {
 }
 
 impl ObjectPart {
-    pub(super) fn is_main(self) -> bool {
+    pub(in crate::resources) fn is_main(self) -> bool {
         matches!(self, ObjectPart::Main | ObjectPart::AlreadyAdmitted)
     }
 }
 
-impl ServerState {
-    /// Applies defaults and converts from a served version to the storage version.
-    pub(crate) fn convert_to_stored(
-        &self,
-        resource: &Resource,
-        version: &ServedVersion,
-        storage: &ResourceStorage,
-        object: &mut JsonObject,
-    ) -> Result<(), Status> {
-        self.defaults.apply(version.schema, object);
-        if let Some(conversion) = &version.served.conversion {
-            (conversion.to_stored)(object);
-            object.insert("apiVersion".into(), storage.api_version.clone().into());
-            self.check_converted(storage, object)?;
-            self.defaults.apply(storage.schema, object);
-        }
-        resource.kind.strategy.apply_defaults(object);
-        // Validation compares the new object with the stored one, which is in canonical form.
-        rhumb_schema::canonicalize(self.table, storage.schema, object);
-        Ok(())
-    }
-
-    /// Conversions restore fields from annotations, which clients control, so the result is checked against the schema.
-    fn check_converted(
-        &self,
-        storage: &ResourceStorage,
-        object: &mut JsonObject,
-    ) -> Result<(), Status> {
-        let options = rhumb_schema::DecodeOptions {
-            strict: false,
-            top_level: false,
-        };
-        let value = serde_json::Value::Object(std::mem::take(object));
-        let decoded = rhumb_schema::decode_value(self.table, storage.schema, &value, options)
-            .map_err(|error| Status::bad_request(error.to_string()))?;
-        *object = decoded.object;
-        Ok(())
-    }
-
-    /// Converts from the storage version to a served version.
-    pub(crate) fn convert_to_served(&self, version: &ServedVersion, object: &mut JsonObject) {
-        if let Some(conversion) = &version.served.conversion {
-            (conversion.from_stored)(object);
-            object.insert("apiVersion".into(), version.api_version.clone().into());
-            rhumb_schema::canonicalize(self.table, version.schema, object);
-        }
-    }
-}
-
 impl RequestContext<'_> {
-    /// Applies defaults and converts from the version of the request to the storage version.
-    pub(super) fn convert_to_stored(&self, object: &mut JsonObject) -> Result<(), Status> {
-        let storage = self.storage()?;
-        self.state
-            .convert_to_stored(self.resource, self.version, storage, object)
-    }
-
-    /// Converts from the storage version to the version of the request.
-    pub(super) fn convert_to_served(&self, object: &mut JsonObject) {
-        self.state.convert_to_served(self.version, object);
-    }
-
-    /// Runs mutating admission on a new object, then sets uid and creationTimestamp, which only the server may set.
-    pub(super) async fn admit_create(
-        &self,
-        object: &mut JsonObject,
-        dry_run: bool,
-    ) -> Result<(), Status> {
-        let attributes = self.admission_attributes(admission::Operation::Create, None, dry_run);
-        let chain = &self.state.admission;
-        chain.mutate(&attributes, Some(object)).await?;
-        if !matches!(object.resource_version(), "" | "0") {
-            return Err(Status::internal_error(
-                "resourceVersion should not be set on objects to be created",
-            ));
-        }
-        object.set_meta("uid", uuid::Uuid::new_v4().to_string());
-        object.set_time("creationTimestamp", self.now);
-        ensure_request_namespace(self, object)
-    }
-
     /// Allocates, resets server-managed fields, validates and runs validating admission on a new object.
     pub(super) async fn prepare_create(
         &self,
@@ -153,42 +72,35 @@ impl RequestContext<'_> {
         Ok(hold)
     }
 
-    /// Runs all admission, preparation and validation on the new state of an object, in the storage version.
+    /// Allocates, keeps protected fields, validates and runs validating admission on the new state of an object.
     pub(super) async fn prepare_update(
         &self,
         old: &JsonObject,
-        mut new: JsonObject,
+        new: &mut JsonObject,
         part: ObjectPart,
         dry_run: bool,
-    ) -> Result<(JsonObject, AllocationHold), Status> {
-        let attributes =
-            self.admission_attributes(admission::Operation::Update, Some(old), dry_run);
-        let chain = &self.state.admission;
-        if part != ObjectPart::AlreadyAdmitted {
-            let version_before = new.resource_version().to_owned();
-            chain.mutate(&attributes, Some(&mut new)).await?;
-            if new.resource_version() != version_before {
-                return Err(self.object_modified(self.name()));
-            }
-        }
+    ) -> Result<AllocationHold, Status> {
         let hold = if part.is_main() {
-            self.allocate(&mut new, Some(old), dry_run)?
+            self.allocate(new, Some(old), dry_run)?
         } else {
             AllocationHold::default()
         };
-        self.keep_protected_fields(old, &mut new, part);
-        self.prepare_part(old, &mut new, part);
+        self.keep_protected_fields(old, new, part);
+        self.prepare_part(old, new, part);
         if part != ObjectPart::Status {
-            self.increment_generation(old, &mut new);
+            self.increment_generation(old, new);
         }
-        self.validate_part(old, &new, part)?;
+        self.validate_part(old, new, part)?;
         if part == ObjectPart::Main {
-            self.add_rule_warnings(&new, Some(old));
+            self.add_rule_warnings(new, Some(old));
         }
         if part != ObjectPart::AlreadyAdmitted {
-            chain.validate(&attributes, Some(&new)).await?;
+            let attributes =
+                self.admission_attributes(admission::Operation::Update, Some(old), dry_run);
+            let chain = &self.state.admission;
+            chain.validate(&attributes, Some(new)).await?;
         }
-        Ok((new, hold))
+        Ok(hold)
     }
 
     /// Runs the prepare step of the rules of the kind for the updated part.

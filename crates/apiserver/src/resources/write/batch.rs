@@ -1,0 +1,234 @@
+//! Writes of the server itself: the same stages as those of clients, but all objects of a batch in one transaction.
+//!
+//! Entry point: [`WriteBatch`]. Webhooks and policies are not called. After a concurrent change of an object nothing is
+//! written: callers watch the object, or try again later.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use rhumb_api::JsonObject;
+use rhumb_auth::User;
+use rhumb_meta::{ObjectKey, Status};
+use rhumb_store::{Error, OPERATIONS_MAX, Transaction};
+use tokio::time::Instant;
+
+use super::commit::{PreparedWrite, with_operations};
+use super::guards::CommitGuards;
+use super::{
+    ObjectPart, ObjectWrite, PendingWrite, Proposal, ReadSource, StoredObject, WriteStage,
+};
+use crate::ServerState;
+use crate::objects::ObjectMetadataMut;
+use crate::resources::{RequestContext, Resource};
+
+/// A change that the server makes to an object.
+#[derive(Debug)]
+pub(crate) enum ServerChange {
+    /// Creates the object, given in the preferred version of its resource.
+    Create(JsonObject),
+    /// Replaces everything but the status.
+    Update(JsonObject),
+    UpdateStatus(JsonObject),
+    Delete,
+}
+
+/// The object of a change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ObjectReference<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) plural: &'a str,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) name: &'a str,
+}
+
+/// The outcome of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BatchOutcome {
+    Written,
+    /// No object needed a change.
+    Unchanged,
+    /// An object was changed concurrently; nothing was written.
+    Conflict,
+}
+
+/// Writes by the server that are committed together.
+pub(crate) struct WriteBatch<'a> {
+    state: &'a Arc<ServerState>,
+    user: User,
+    writes: Vec<BatchedWrite<'a>>,
+    operations: usize,
+}
+
+/// A prepared write and what its guards are evaluated with.
+struct BatchedWrite<'a> {
+    resource: &'a Arc<Resource>,
+    prepared: PreparedWrite,
+}
+
+impl<'a> WriteBatch<'a> {
+    pub(crate) fn new(state: &'a Arc<ServerState>) -> WriteBatch<'a> {
+        WriteBatch {
+            state,
+            user: User::server(),
+            writes: Vec::new(),
+            operations: 0,
+        }
+    }
+
+    /// Adds the change that `decide` returns for the cached object; nothing if it returns `None`. A full batch is
+    /// committed.
+    pub(crate) async fn add(
+        &mut self,
+        reference: ObjectReference<'_>,
+        decide: impl FnOnce(Option<&JsonObject>) -> Option<ServerChange>,
+    ) -> Result<(), String> {
+        let ObjectReference {
+            group,
+            plural,
+            namespace,
+            name,
+        } = reference;
+        let fail = |error: &dyn Display| format!("{plural} {name}: {error}");
+        let registry = &self.state.registry;
+        let resource = registry
+            .find(group, plural)
+            .ok_or_else(|| fail(&"no such resource"))?;
+        let storage = resource.storage.as_ref();
+        let storage = storage.ok_or_else(|| fail(&"is not stored"))?;
+        let key = ObjectKey::new(namespace, name).map_err(|error| fail(&error))?;
+        let entry = storage.cache.get(&key).map_err(|error| fail(&error))?;
+        let current = entry
+            .map(|entry| StoredObject::from_entry(&entry, ReadSource::Cache))
+            .transpose()
+            .map_err(|status| fail(&status.message))?;
+        let Some(change) = decide(current.as_ref().map(|current| &current.object)) else {
+            return Ok(());
+        };
+        let prepared = self.prepare(resource, &key, current, change).await;
+        let prepared = prepared.map_err(|status| fail(&status.message))?;
+        if let Some(prepared) = prepared {
+            self.operations += prepared.transaction.operations().len();
+            self.writes.push(BatchedWrite { resource, prepared });
+        }
+        if self.operations > OPERATIONS_MAX / 2 {
+            self.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// Runs the stages up to the commit; `None` if nothing changes.
+    async fn prepare(
+        &self,
+        resource: &Arc<Resource>,
+        key: &ObjectKey,
+        current: Option<StoredObject>,
+        change: ServerChange,
+    ) -> Result<Option<PreparedWrite>, Status> {
+        let mut context = self.context(resource, key)?;
+        let proposal = match change {
+            ServerChange::Create(mut object) => {
+                context.convert_to_stored(&mut object)?;
+                Proposal::Create(object)
+            }
+            ServerChange::Update(object) => Proposal::Replace {
+                object: with_current_version(object, current.as_ref()),
+                part: ObjectPart::Main,
+            },
+            ServerChange::UpdateStatus(object) => {
+                let mut subresources = resource.kind.subresources.iter();
+                context.subresource = subresources.find(|subresource| subresource.name == "status");
+                Proposal::Replace {
+                    object: with_current_version(object, current.as_ref()),
+                    part: ObjectPart::Status,
+                }
+            }
+            ServerChange::Delete => match &current {
+                Some(current) => Proposal::Delete(current.object.clone()),
+                None => return Ok(None),
+            },
+        };
+        let write = ObjectWrite::for_batch(&context, key);
+        let pending = PendingWrite { current, proposal };
+        write.run_until_commit(WriteStage::Admit(pending)).await
+    }
+
+    fn context<'c>(
+        &'c self,
+        resource: &'c Arc<Resource>,
+        key: &'c ObjectKey,
+    ) -> Result<RequestContext<'c>, Status> {
+        let context = RequestContext::server(
+            self.state,
+            resource,
+            &self.user,
+            "update",
+            key.namespace(),
+            key.name(),
+        );
+        context.ok_or_else(|| Status::internal_error("the resource has no version"))
+    }
+
+    /// Commits the batch.
+    pub(crate) async fn commit(&mut self) -> Result<BatchOutcome, String> {
+        let writes = std::mem::take(&mut self.writes);
+        self.operations = 0;
+        if writes.is_empty() {
+            return Ok(BatchOutcome::Unchanged);
+        }
+        let deadline = Instant::now() + super::retry::COMMIT_TIMEOUT;
+        loop {
+            let guards = self.acquire_guards(&writes, deadline).await;
+            let guards = guards.map_err(|status| status.message)?;
+            let transaction = writes.iter().fold(Transaction::new(), |all, write| {
+                with_operations(all, write.prepared.transaction.operations().to_vec())
+            });
+            let committed = guards.commit(self.state, transaction).await;
+            match committed.outcome {
+                Ok(_) => return Ok(BatchOutcome::Written),
+                Err(Error::Conflict(_)) if !committed.precondition_failed => {
+                    return Ok(BatchOutcome::Conflict);
+                }
+                Err(error) if !committed.precondition_failed || Instant::now() > deadline => {
+                    return Err(error.to_string());
+                }
+                Err(_) => {
+                    let caches = &self.state.cache_manager;
+                    let caught_up = caches.wait_until_consistent(deadline).await;
+                    caught_up.map_err(|error| error.to_string())?;
+                }
+            }
+        }
+    }
+
+    async fn acquire_guards(
+        &self,
+        writes: &[BatchedWrite<'_>],
+        deadline: Instant,
+    ) -> Result<CommitGuards, Status> {
+        let mut guards = CommitGuards::default();
+        for BatchedWrite { resource, prepared } in writes {
+            let context = self.context(resource, &prepared.key)?;
+            guards.extend(prepared.acquire_guards(&context, deadline).await?);
+        }
+        Ok(guards)
+    }
+}
+
+/// Changes one object, if `update` returns a change for it.
+pub(crate) async fn write_as_server(
+    state: &Arc<ServerState>,
+    reference: ObjectReference<'_>,
+    update: impl FnOnce(Option<&JsonObject>) -> Option<ServerChange>,
+) -> Result<BatchOutcome, String> {
+    let mut batch = WriteBatch::new(state);
+    batch.add(reference, update).await?;
+    batch.commit().await
+}
+
+/// The object with the resourceVersion of the current one, which validation requires.
+fn with_current_version(mut object: JsonObject, current: Option<&StoredObject>) -> JsonObject {
+    if let Some(current) = current {
+        object.set_meta("resourceVersion", current.revision.to_string());
+    }
+    object
+}
