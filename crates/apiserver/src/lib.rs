@@ -21,6 +21,7 @@ pub mod metrics;
 pub mod objects;
 pub mod openapi;
 pub mod quota;
+pub mod registry;
 pub mod request;
 pub mod resources;
 pub mod server;
@@ -29,4 +30,5 @@ pub mod start;
 #[cfg(test)]
 mod testing;
 
+pub use registry::Registry;
 pub use server_state::ServerState;

@@ -79,12 +79,12 @@ pub(crate) async fn serve(
     query: &QueryParameters,
     headers: &HeaderMap,
 ) -> Option<Reply> {
-    let kinds: Vec<Kind> = state
-        .registry
+    let resources = state.registry.resources();
+    let kinds: Vec<Kind> = resources
         .iter()
         .map(|resource| resource.kind.clone())
         .collect();
-    let openapi = OpenApiBuilder::new(&kinds, state.table);
+    let openapi = OpenApiBuilder::new(&kinds, state.registry.table);
     let document = match path.trim_matches('/').strip_prefix("openapi/")? {
         "v3" => return Some(Reply::json(StatusCode::OK, &openapi.v3_index())),
         "v2" if header(headers, ACCEPT).contains("proto-openapi") => OpenApiDocument::V2Protobuf,
@@ -143,7 +143,8 @@ async fn compressed_document(
     if let Some(cached) = lock_documents(&state.openapi_documents).get(&name) {
         return Ok(Some(cached.clone()));
     }
-    let (table, document): (&'static Table, OpenApiDocument) = (state.table, document.clone());
+    let (table, document): (&'static Table, OpenApiDocument) =
+        (state.registry.table, document.clone());
     let rendered = tokio::task::spawn_blocking(move || {
         document
             .render(&OpenApiBuilder::new(&kinds, table))

@@ -130,7 +130,7 @@ impl TestServer {
     }
 
     pub(crate) async fn close(self) {
-        self.state.cache_manager.close().await;
+        self.state.registry.cache_manager.close().await;
     }
 
     /// Sends a request as the server's own user; returns status code and body of the response.
@@ -155,8 +155,8 @@ impl TestServer {
         let query = QueryParameters::parse(query).expect("valid query");
         let info = RequestInfo::new(&method, path, &query);
         let target = info.resource_path.as_ref().expect("path names a resource");
-        let registry = &self.state.registry;
-        let resource = registry
+        let resources = self.state.registry.resources();
+        let resource = resources
             .find(&target.group, &target.resource)
             .unwrap_or_else(|| panic!("no resource at {path}"));
         let subresource = target.subresource.as_deref().map(|name| {
@@ -170,7 +170,8 @@ impl TestServer {
             HeaderValue::from_static(content_type),
         );
         let context = RequestContext {
-            state: &self.state,
+            registry: &self.state.registry,
+            resources: &resources,
             resource,
             version: resource.version(&target.version).expect("served version"),
             subresource,
@@ -179,7 +180,7 @@ impl TestServer {
             verb: info.verb,
             options: RequestOptions::default(),
             user,
-            now: self.state.clock.wall(),
+            now: self.state.registry.clock.wall(),
             origin: RequestOrigin::Client,
             warnings: Mutex::default(),
             audit_annotations: None,
@@ -187,6 +188,7 @@ impl TestServer {
             in_flight_permit: None,
         };
         let request = ResourceRequest {
+            state: &self.state,
             context,
             path: target,
             query: &query,
@@ -225,10 +227,11 @@ impl TestServer {
         let transaction = Transaction::new().put(key, value, ExpectedRevision::Any);
         let revision = self
             .state
+            .registry
             .store
             .commit(transaction)
             .await
             .expect("commit succeeds");
-        self.state.await_applied(revision).await;
+        self.state.registry.await_applied(revision).await;
     }
 }

@@ -63,6 +63,12 @@ pub trait Authorizer {
     fn authorize(&self, attributes: &Attributes<'_>) -> Decision;
 }
 
+impl fmt::Debug for dyn Authorizer + Send + Sync + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authorizer")
+    }
+}
+
 /// The result of authorizing a request.
 #[derive(Debug, Clone)]
 pub enum Decision {

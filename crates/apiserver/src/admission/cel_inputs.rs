@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rhumb_admission::ResourceAndKind;
 use rhumb_admission::review::{AdmissionRequest, UserInfo};
 use rhumb_api::JsonObject;
-use rhumb_auth::{self as auth, Authorizer as _, ServiceAccountName, User};
+use rhumb_auth::{self as auth, ServiceAccountName, User};
 use rhumb_expressions::{
     AuthorizationCheck, AuthorizationDecision, AuthorizationSubject, AuthorizationTarget,
     Authorizer, JsonInput, RequestInputs, ResourceCheck,
@@ -15,7 +15,6 @@ use rhumb_meta::{ObjectKey, Status};
 use serde_json::Value;
 
 use super::{AdmissionAttributes, object_lookup};
-use crate::ServerState;
 
 /// The values of all CEL variables, with objects in the version that matched.
 #[derive(Debug)]
@@ -72,7 +71,7 @@ impl<'a> CelInputs<'a> {
                 ..ResourceCheck::default()
             },
             permissions: CelAuthorizer {
-                state: attributes.context.state,
+                authorizer: &*attributes.context.registry.authorizer,
                 user,
             },
         })
@@ -128,7 +127,7 @@ impl AdmissionAttributes<'_> {
 /// The `authorizer` variable: answers permission checks for the user of the request or a service account.
 #[derive(Debug)]
 struct CelAuthorizer<'a> {
-    state: &'a ServerState,
+    authorizer: &'a (dyn auth::Authorizer + Send + Sync),
     user: &'a User,
 }
 
@@ -158,7 +157,7 @@ impl Authorizer for CelAuthorizer<'_> {
                 ..auth::Attributes::resource(user, verb, &resource.group, &resource.resource)
             },
         };
-        let decision = self.state.policy.policy().authorize(&attributes);
+        let decision = self.authorizer.authorize(&attributes);
         AuthorizationDecision {
             allowed: decision.is_allowed(),
             reason: decision.reason(),

@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rhumb_api::{JsonObject, fields};
-use rhumb_auth::Authorizer as _;
 use rhumb_meta::Status;
 
 use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
@@ -107,14 +106,14 @@ fn require_signer_permission(
 ) -> Result<(), Status> {
     let signer = fields::str(old, "spec.signerName");
     let domain = signer.split('/').next().unwrap_or_default();
-    let policy = attributes.context.state.policy.policy();
+    let authorizer = &attributes.context.registry.authorizer;
     let may = |name: &str| {
         let attributes_to_authorize = rhumb_auth::Attributes {
             api_version: "*",
             name,
             ..rhumb_auth::Attributes::resource(attributes.context.user, verb, GROUP, "signers")
         };
-        policy
+        authorizer
             .authorize(&attributes_to_authorize)
             .require(&attributes_to_authorize)
             .is_ok()

@@ -10,7 +10,7 @@ use rhumb_schema::TypeId;
 use serde_json::Value;
 
 use super::AdmissionAttributes;
-use crate::ServerState;
+use crate::Registry;
 use crate::resources::{JsonPatch, JsonPatchError, Resource, ResourceStorage, ServedVersion};
 
 /// Kinds that are only sent to subresources, with their schema names.
@@ -51,7 +51,9 @@ impl AdmissionAttributes<'_> {
             _ => return Ok(Cow::Borrowed(object)),
         };
         let mut object = object.clone();
-        self.context.state.convert_to_served(version, &mut object);
+        self.context
+            .registry
+            .convert_to_served(version, &mut object);
         Ok(Cow::Owned(object))
     }
 
@@ -62,11 +64,11 @@ impl AdmissionAttributes<'_> {
         names: &ResourceAndKind,
         patched: &Value,
     ) -> Result<JsonObject, Status> {
-        let state = self.context.state;
+        let registry = self.context.registry;
         let target = self.conversion_target(names)?;
         let rejection = match &target {
             ResolvedKind::Stored(resource, ..) => {
-                resource.kind.unknown_fields_rejection(&state.gates)
+                resource.kind.unknown_fields_rejection(&registry.gates)
             }
             ResolvedKind::SchemaOnly(_) => None,
         };
@@ -75,7 +77,7 @@ impl AdmissionAttributes<'_> {
             top_level: true,
         };
         let decode = |schema: TypeId| {
-            let decoded = rhumb_schema::decode_value(state.table, schema, patched, options)
+            let decoded = rhumb_schema::decode_value(registry.table, schema, patched, options)
                 .map_err(Status::internal_error)?;
             match rejection.filter(|_| !decoded.problems.is_empty()) {
                 Some(reason) => Err(Status::internal_error(format_args!(
@@ -100,12 +102,12 @@ impl AdmissionAttributes<'_> {
         match target {
             ResolvedKind::Stored(resource, version, storage) => {
                 let mut object = decode(version.schema)?;
-                state.convert_to_stored(resource, version, storage, &mut object)?;
+                registry.convert_to_stored(resource, version, storage, &mut object)?;
                 Ok(object)
             }
             ResolvedKind::SchemaOnly(schema) => {
                 let mut object = decode(schema)?;
-                state.defaults.apply(schema, &mut object);
+                registry.defaults.apply(schema, &mut object);
                 Ok(object)
             }
         }
@@ -120,7 +122,7 @@ impl AdmissionAttributes<'_> {
     ) -> Result<Value, String> {
         let schema = self.schema(names).map_err(|status| status.message)?;
         rhumb_schema::merge_apply_configuration(
-            self.context.state.table,
+            self.context.registry.table,
             schema,
             original,
             configuration,
@@ -137,7 +139,7 @@ impl AdmissionAttributes<'_> {
         original: JsonObject,
     ) -> Result<Result<Value, JsonPatchError>, Status> {
         let schema = self.schema(names)?;
-        Ok(patch.apply(self.context.state.table, schema, Value::Object(original)))
+        Ok(patch.apply(self.context.registry.table, schema, Value::Object(original)))
     }
 
     fn schema(&self, names: &ResourceAndKind) -> Result<TypeId, Status> {
@@ -148,7 +150,7 @@ impl AdmissionAttributes<'_> {
     }
 
     fn conversion_target(&self, names: &ResourceAndKind) -> Result<ResolvedKind<'_>, Status> {
-        let state: &ServerState = self.context.state;
+        let registry: &Registry = self.context.registry;
         let unknown = || {
             Status::internal_error(format_args!(
                 "unable to convert to {}: unknown kind",
@@ -169,11 +171,12 @@ impl AdmissionAttributes<'_> {
                 .iter()
                 .find(|entry| (entry.0, entry.1, entry.2) == (&**group, &**version, &**kind));
             let (_, _, _, schema) = entry.ok_or_else(unknown)?;
-            return state.schema_type(schema).map(ResolvedKind::SchemaOnly);
+            return registry.schema_type(schema).map(ResolvedKind::SchemaOnly);
         }
         let requested = &names.resource;
-        let resource = state
-            .registry
+        let resource = self
+            .context
+            .resources
             .find(&requested.group, &requested.resource)
             .ok_or_else(unknown)?;
         let version = resource.version(&requested.version).ok_or_else(unknown)?;

@@ -15,7 +15,7 @@ use rhumb_cache::CacheEntry;
 use rhumb_meta::{ConfigFileError, Status};
 
 use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
-use crate::resources::ResourceRegistry;
+use crate::resources::ResourceTable;
 
 /// The API group of webhook configurations.
 const ADMISSION_REGISTRATION_GROUP: &str = "admissionregistration.k8s.io";
@@ -38,8 +38,8 @@ pub fn read_critical_resources(text: &str) -> Result<CriticalResources, ConfigFi
 }
 
 /// Warns about rules that cover no served resource: likely a typo, but possibly a resource that is added later.
-pub(super) fn warn_unserved_rules(critical: &CriticalResources, registry: &ResourceRegistry) {
-    let resources = writable_resources(registry);
+pub(super) fn warn_unserved_rules(critical: &CriticalResources, resources: &ResourceTable) {
+    let resources = writable_resources(resources);
     for rule in critical.rules() {
         if !rule.covers_any(&resources) {
             tracing::warn!(
@@ -59,8 +59,8 @@ impl CriticalWebhookWarningPlugin {
     }
 
     /// The namespaces that rules name, and up to `MAX_NAMESPACES` others.
-    fn namespaces(&self, registry: &ResourceRegistry) -> Vec<ClusterNamespace> {
-        let namespaces = registry.find("", "namespaces");
+    fn namespaces(&self, resources: &ResourceTable) -> Vec<ClusterNamespace> {
+        let namespaces = resources.find("", "namespaces");
         let Some(storage) = namespaces.and_then(|resource| resource.storage.as_ref()) else {
             return Vec::new();
         };
@@ -99,8 +99,11 @@ impl AdmissionPlugin for CriticalWebhookWarningPlugin {
         let (true, Some(object)) = (is_write && is_configuration, object) else {
             return Ok(());
         };
-        let state = attributes.context.state;
-        let exclusions = state.gates.enabled(Feature::AdmissionWebhookExclusionRules);
+        let context = attributes.context;
+        let exclusions = context
+            .registry
+            .gates
+            .enabled(Feature::AdmissionWebhookExclusionRules);
         let webhooks = parse_webhooks(
             object,
             CriteriaParseOptions {
@@ -108,8 +111,8 @@ impl AdmissionPlugin for CriticalWebhookWarningPlugin {
             },
         );
         let cluster = ClusterInventory {
-            resources: writable_resources(&state.registry),
-            namespaces: self.namespaces(&state.registry),
+            resources: writable_resources(context.resources),
+            namespaces: self.namespaces(context.resources),
         };
         for warning in self.0.warnings(&webhooks, &cluster, exclusions) {
             attributes.context.warn(warning);
@@ -129,9 +132,9 @@ fn namespace(entry: &CacheEntry) -> ClusterNamespace {
 }
 
 /// All resources and subresources that can be written, in all versions.
-fn writable_resources(registry: &ResourceRegistry) -> Vec<WritableResource<'_>> {
+fn writable_resources(resources: &ResourceTable) -> Vec<WritableResource<'_>> {
     let mut all = Vec::new();
-    for resource in registry.iter() {
+    for resource in resources.iter() {
         let kind = &resource.kind;
         let main_resource = ("", operations(kind.verbs, None));
         let subresources = kind.subresources.iter().map(|subresource| {

@@ -6,12 +6,21 @@ use rhumb_api::JsonObject;
 use rhumb_auth::rbac::{RbacKind, RbacWrite, check_escalation};
 use rhumb_meta::Status;
 
+use super::server_services::AttachedServices;
 use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 #[derive(Debug)]
-pub(super) struct RbacEscalationPlugin;
+pub(super) struct RbacEscalationPlugin {
+    services: AttachedServices,
+}
+
+impl RbacEscalationPlugin {
+    pub(super) fn new(services: AttachedServices) -> RbacEscalationPlugin {
+        RbacEscalationPlugin { services }
+    }
+}
 
 #[async_trait]
 impl AdmissionPlugin for RbacEscalationPlugin {
@@ -47,6 +56,6 @@ impl AdmissionPlugin for RbacEscalationPlugin {
             object,
             old: attributes.old_object,
         };
-        check_escalation(&context.state.policy.policy(), &write)
+        check_escalation(&self.services.get()?.policy.policy(), &write)
     }
 }

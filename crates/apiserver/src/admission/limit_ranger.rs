@@ -59,9 +59,9 @@ impl LimitRangerPlugin {
         &self,
         attributes: &AdmissionAttributes<'_>,
     ) -> Result<Option<Arc<[CachedLimitRange]>>, Status> {
-        let registry = &attributes.context.state.registry;
+        let resources = attributes.context.resources;
         let cache = self.cache.get_or_init(|| {
-            let resource = registry.find("", "limitranges")?;
+            let resource = resources.find("", "limitranges")?;
             Some(resource.storage.as_ref()?.cache.clone())
         });
         let (Some(cache), Some(namespace)) = (cache, attributes.context.namespace()) else {
@@ -105,7 +105,10 @@ impl AdmissionPlugin for LimitRangerPlugin {
             // Pod-level resources are defaulted from those of the containers, which may have changed.
             if ranges.is_some() && fields::get(pod, "spec.resources").is_some() {
                 let context = attributes.context;
-                context.state.defaults.apply(context.storage()?.schema, pod);
+                context
+                    .registry
+                    .defaults
+                    .apply(context.storage()?.schema, pod);
             }
         }
         Ok(())

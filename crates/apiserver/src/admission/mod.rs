@@ -28,6 +28,7 @@ mod quota;
 mod reinvocation;
 mod request_attributes;
 mod runtime_class;
+mod server_services;
 mod service_account;
 mod storage_protection;
 #[cfg(test)]
@@ -48,8 +49,10 @@ pub use rhumb_quota::LimitedResource;
 use crate::objects::ObjectMetadata;
 use crate::request::DeleteOptions;
 use crate::resources::write::guards::CommitGuard;
-use crate::resources::{RequestContext, ResourceRegistry};
+use crate::resources::{RequestContext, ResourceTable};
 use reinvocation::ReinvocationState;
+use server_services::AttachedServices;
+pub(crate) use server_services::ServerServices;
 use webhooks::ClusterServiceResolver;
 
 pub use configuration::{read_admission_configuration, read_limited_resources};
@@ -179,6 +182,7 @@ pub struct AdmissionChain {
     service_resolver: Arc<ClusterServiceResolver>,
     critical: Arc<CriticalResources>,
     limited_resources: Arc<[LimitedResource]>,
+    services: AttachedServices,
 }
 
 impl Default for AdmissionChain {
@@ -196,12 +200,12 @@ impl AdmissionChain {
         self
     }
 
-    /// Gives the chain access to the resource registry: webhook Services can be resolved from now on. Logs configured
-    /// rules that match no served resource.
-    pub(crate) fn attach_registry(&self, registry: &ResourceRegistry) {
-        self.service_resolver.attach_registry(registry);
-        critical_webhooks::warn_unserved_rules(&self.critical, registry);
-        quota::warn_uncounted_limits(&self.limited_resources, registry);
+    /// Gives the plugins access to the server. Logs configured rules that match no served resource.
+    pub(crate) fn attach(&self, resources: &ResourceTable, services: ServerServices) {
+        self.services.attach(services);
+        self.service_resolver.attach_caches(resources);
+        critical_webhooks::warn_unserved_rules(&self.critical, resources);
+        quota::warn_uncounted_limits(&self.limited_resources, resources);
     }
 
     /// The admission metrics, up to date.

@@ -15,7 +15,7 @@ fn storage<'a>(
     group: &str,
     plural: &str,
 ) -> Option<&'a ResourceStorage> {
-    context.state.registry.find(group, plural)?.storage.as_ref()
+    context.resources.find(group, plural)?.storage.as_deref()
 }
 
 fn decode(storage: &ResourceStorage, entry: &Arc<CacheEntry>) -> Result<Arc<JsonObject>, Status> {
@@ -72,7 +72,7 @@ pub(super) async fn with_precondition(
         let precondition = new_precondition(storage_key, entry.revision());
         return Ok(Some((decode(storage, &entry)?, precondition)));
     }
-    let entry = context.state.store.get(&storage_key).await;
+    let entry = context.registry.store.get(&storage_key).await;
     let Some(entry) = entry.map_err(Status::internal_error)? else {
         return Ok(None);
     };
@@ -124,7 +124,11 @@ pub(super) async fn find_object(
     let Some(storage) = storage(context, group, plural) else {
         return Ok(None);
     };
-    let entry = context.state.store.get(&storage.prefix.object(key)).await;
+    let entry = context
+        .registry
+        .store
+        .get(&storage.prefix.object(key))
+        .await;
     match entry.map_err(Status::internal_error)? {
         Some(entry) => storage
             .decoder

@@ -152,9 +152,7 @@ const PLUGIN_ORDER: &[(&str, PluginAvailability)] = &[
     (
         "ResourceQuota",
         PluginAvailability::Implemented(|dependencies| {
-            Box::new(ResourceQuotaPlugin::new(
-                dependencies.limited_resources.clone(),
-            ))
+            Box::new(ResourceQuotaPlugin::new(dependencies))
         }),
     ),
     ("AlwaysDeny", PluginAvailability::Unavailable),
@@ -246,7 +244,9 @@ impl EnabledPlugins {
                 PluginAvailability::Planned | PluginAvailability::Unavailable => None,
             })
             .collect();
-        plugins.push(Box::new(RbacEscalationPlugin));
+        plugins.push(Box::new(RbacEscalationPlugin::new(
+            dependencies.services.clone(),
+        )));
         plugins.push(Box::new(CriticalWebhookWarningPlugin::new(
             self.critical.clone(),
         )));
@@ -256,6 +256,7 @@ impl EnabledPlugins {
             service_resolver: dependencies.service_resolver,
             critical: self.critical.clone(),
             limited_resources: self.limited.clone(),
+            services: dependencies.services,
         }
     }
 }

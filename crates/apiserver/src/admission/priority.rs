@@ -46,9 +46,9 @@ impl PriorityPlugin {
         &self,
         attributes: &AdmissionAttributes<'_>,
     ) -> Result<Arc<ResolvedPriorityClass>, Status> {
-        let registry = &attributes.context.state.registry;
+        let resources = attributes.context.resources;
         let cache = self.cache.get_or_init(|| {
-            let resource = registry.find(GROUP, CLASSES)?;
+            let resource = resources.find(GROUP, CLASSES)?;
             Some(resource.storage.as_ref()?.cache.clone())
         });
         match cache {

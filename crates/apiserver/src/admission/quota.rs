@@ -8,25 +8,31 @@ use rhumb_meta::Status;
 use rhumb_quota::{Evaluator, LimitedResource, ObjectUsage};
 use tokio::time::Instant;
 
+use super::server_services::AttachedServices;
+use super::webhooks::PluginDependencies;
 use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
-use crate::quota::{CountedObject, QuotaRequest, ReservationError};
+use crate::quota::{CountedObject, QuotaEnforcer, QuotaRequest, ReservationError};
 use crate::resources::write::guards::{AcquiredGuard, CommitGuard, EncodedObject, Reservation};
-use crate::resources::{RequestContext, ResourceRegistry};
+use crate::resources::{RequestContext, ResourceTable};
 
 /// Runs last, so that only otherwise admitted requests reserve quota.
 #[derive(Debug)]
 pub(super) struct ResourceQuotaPlugin {
     limited: Arc<[LimitedResource]>,
+    services: AttachedServices,
 }
 
 impl ResourceQuotaPlugin {
-    pub(super) fn new(limited: Arc<[LimitedResource]>) -> ResourceQuotaPlugin {
-        ResourceQuotaPlugin { limited }
+    pub(super) fn new(dependencies: &PluginDependencies) -> ResourceQuotaPlugin {
+        ResourceQuotaPlugin {
+            limited: Arc::clone(&dependencies.limited_resources),
+            services: dependencies.services.clone(),
+        }
     }
 }
 
 /// Warns about limited resources that no quota can count: likely a typo, but possibly a resource that is added later.
-pub(super) fn warn_uncounted_limits(limited: &[LimitedResource], registry: &ResourceRegistry) {
+pub(super) fn warn_uncounted_limits(limited: &[LimitedResource], registry: &ResourceTable) {
     for LimitedResource {
         group, resource, ..
     } in limited
@@ -73,12 +79,11 @@ impl AdmissionPlugin for ResourceQuotaPlugin {
             _ => return None,
         };
         // Most namespaces have no quotas, so the usage of a new object is computed only where one may count it.
-        let is_counted = old_usage.is_some()
-            || context
-                .state
-                .quota_enforcer
-                .may_limit(context, namespace, &self.limited);
+        let enforcer = Arc::clone(&self.services.get().ok()?.quota_enforcer);
+        let is_counted =
+            old_usage.is_some() || enforcer.may_limit(context, namespace, &self.limited);
         Some(Box::new(QuotaGuard {
+            enforcer,
             limited: Arc::clone(&self.limited),
             counted: is_counted.then(|| CountedObject::new(evaluator, object)),
             old_usage,
@@ -89,6 +94,7 @@ impl AdmissionPlugin for ResourceQuotaPlugin {
 /// The write fits into the quotas of its namespace.
 #[derive(Debug)]
 struct QuotaGuard {
+    enforcer: Arc<QuotaEnforcer>,
     limited: Arc<[LimitedResource]>,
     /// What quotas count of the object; absent if there was no quota when it was encoded.
     counted: Option<CountedObject>,
@@ -125,11 +131,7 @@ impl CommitGuard for QuotaGuard {
         let Some(request) = self.request(context, object) else {
             return Ok(AcquiredGuard::default());
         };
-        let grant = context
-            .state
-            .quota_enforcer
-            .reserve(&request, deadline)
-            .await;
+        let grant = self.enforcer.reserve(&request, deadline).await;
         let grant = grant.map_err(|error| denial_status(&request, error))?;
         let reservation = grant
             .reservation
@@ -148,7 +150,7 @@ impl CommitGuard for QuotaGuard {
         let Some(request) = self.request(context, object) else {
             return Ok(());
         };
-        let checked = context.state.quota_enforcer.check_dry_run(&request).await;
+        let checked = self.enforcer.check_dry_run(&request).await;
         checked.map_err(|error| denial_status(&request, error))
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{group_names, group_versions, resources_of, verb_names};
-use crate::resources::{Resource, ResourceRegistry};
+use crate::resources::{Resource, ResourceTable};
 
 pub(super) const CONTENT_TYPE: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -33,7 +33,7 @@ pub(super) fn is_requested(accept: &str) -> bool {
     false
 }
 
-pub(super) fn document(registry: &ResourceRegistry, legacy: bool) -> Value {
+pub(super) fn document(registry: &ResourceTable, legacy: bool) -> Value {
     let groups = if legacy {
         vec![""]
     } else {
@@ -51,7 +51,7 @@ pub(super) fn document(registry: &ResourceRegistry, legacy: bool) -> Value {
     })
 }
 
-fn describe_group(registry: &ResourceRegistry, group: &str) -> Value {
+fn describe_group(registry: &ResourceTable, group: &str) -> Value {
     let versions: Vec<Value> = group_versions(registry, group)
         .into_iter()
         .map(|version| {

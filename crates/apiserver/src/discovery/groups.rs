@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{group_names, group_versions, resources_of, sha256, verb_names};
-use crate::resources::{Resource, ResourceRegistry};
+use crate::resources::{Resource, ResourceTable};
 
 pub(super) fn api_versions(server_address: &str) -> Value {
     json!({
@@ -15,7 +15,7 @@ pub(super) fn api_versions(server_address: &str) -> Value {
     })
 }
 
-pub(super) fn group_list(registry: &ResourceRegistry) -> Value {
+pub(super) fn group_list(registry: &ResourceTable) -> Value {
     let groups: Vec<Value> = group_names(registry)
         .into_iter()
         .map(|group| describe_group(registry, group))
@@ -23,7 +23,7 @@ pub(super) fn group_list(registry: &ResourceRegistry) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-pub(super) fn single_group(registry: &ResourceRegistry, group: &str) -> Option<Value> {
+pub(super) fn single_group(registry: &ResourceTable, group: &str) -> Option<Value> {
     if !group_names(registry).contains(&group) {
         return None;
     }
@@ -33,7 +33,7 @@ pub(super) fn single_group(registry: &ResourceRegistry, group: &str) -> Option<V
     Some(document)
 }
 
-fn describe_group(registry: &ResourceRegistry, group: &str) -> Value {
+fn describe_group(registry: &ResourceTable, group: &str) -> Value {
     let versions: Vec<Value> = group_versions(registry, group)
         .into_iter()
         .map(|version| json!({"groupVersion": format!("{group}/{version}"), "version": version}))
@@ -41,11 +41,7 @@ fn describe_group(registry: &ResourceRegistry, group: &str) -> Value {
     json!({"name": group, "versions": versions, "preferredVersion": versions.first()})
 }
 
-pub(super) fn resource_list(
-    registry: &ResourceRegistry,
-    group: &str,
-    version: &str,
-) -> Option<Value> {
+pub(super) fn resource_list(registry: &ResourceTable, group: &str, version: &str) -> Option<Value> {
     let resources = resources_of(registry, group, version);
     let first = resources.first()?;
     let listed: Vec<Value> = resources

@@ -15,11 +15,11 @@ use crate::request::{
     DiscoveryPath, MEDIA_TYPE_NAMES, MediaType, NegotiatedAccept, ObjectRepresentation,
     accepts_any_media_type,
 };
-use crate::resources::{Resource, ResourceRegistry};
+use crate::resources::{Resource, ResourceTable};
 
 /// Handles a discovery request; `None` if there is no such group or version.
 pub fn discover(
-    registry: &ResourceRegistry,
+    registry: &ResourceTable,
     path: &DiscoveryPath<'_>,
     headers: &http::HeaderMap,
     server_address: &str,
@@ -145,7 +145,7 @@ const GROUP_ORDER: &[&str] = &[
 ];
 
 /// The names of all groups, without the legacy core group.
-fn group_names(registry: &ResourceRegistry) -> Vec<&str> {
+fn group_names(registry: &ResourceTable) -> Vec<&str> {
     let mut names: Vec<&str> = registry
         .iter()
         .map(|resource| &*resource.kind.group)
@@ -163,7 +163,7 @@ fn group_names(registry: &ResourceRegistry) -> Vec<&str> {
 }
 
 /// The versions of a group, the preferred one first.
-fn group_versions<'a>(registry: &'a ResourceRegistry, group: &str) -> Vec<&'a str> {
+fn group_versions<'a>(registry: &'a ResourceTable, group: &str) -> Vec<&'a str> {
     let mut versions: Vec<&str> = Vec::new();
     for resource in registry
         .iter()
@@ -180,11 +180,7 @@ fn group_versions<'a>(registry: &'a ResourceRegistry, group: &str) -> Vec<&'a st
 }
 
 /// The resources of a version, sorted by name.
-fn resources_of<'a>(
-    registry: &'a ResourceRegistry,
-    group: &str,
-    version: &str,
-) -> Vec<&'a Resource> {
+fn resources_of<'a>(registry: &'a ResourceTable, group: &str, version: &str) -> Vec<&'a Resource> {
     let mut resources: Vec<&Resource> = registry
         .iter()
         .map(|resource| &**resource)

@@ -71,7 +71,8 @@ struct IndexStatsLabels {
 impl WatchCacheCollector {
     /// Omits resources without activity: most have neither watchers nor lists.
     pub(super) fn collect(state: &ServerState) -> WatchCacheCollector {
-        let stored = state.registry.iter().filter_map(|resource| {
+        let resources = state.registry.resources();
+        let stored = resources.iter().filter_map(|resource| {
             // Resources that share the storage of another kind are counted there.
             let storage = resource.storage.as_ref()?;
             resource.kind.stored_as.is_none().then_some(())?;

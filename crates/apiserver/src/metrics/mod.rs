@@ -172,7 +172,9 @@ impl ServerMetrics {
         caches.register_collector(Box::new(WatchCacheCollector::collect(state)));
         let encoded = encode_registry(&mut text, &self.registry)
             .and_then(|()| encode_registry(&mut text, &caches))
-            .and_then(|()| encode_registry(&mut text, state.admission.metrics().exposition()))
+            .and_then(|()| {
+                encode_registry(&mut text, state.registry.admission.metrics().exposition())
+            })
             .and_then(|()| encode_registry(&mut text, state.quota_enforcer.metrics().registry()))
             .and_then(|()| {
                 let mut sources = self.extra_sources.iter();
@@ -195,7 +197,7 @@ impl ServerMetrics {
             self.inflight_max.get_or_create(&kind).set(count(limit.max));
         }
         let mut bytes = 0;
-        for resource in state.registry.iter() {
+        for resource in state.registry.resources().iter() {
             let Some(storage) = &resource.storage else {
                 continue;
             };
@@ -217,8 +219,8 @@ impl ServerMetrics {
             set_counter(&self.audit_events, audit.written());
             set_counter(&self.audit_dropped, audit.dropped());
         }
-        self.features.gather(&state.gates);
-        self.watches.gather(&state.registry);
+        self.features.gather(&state.registry.gates);
+        self.watches.gather(&state.registry.resources());
         self.process.gather();
     }
 }

@@ -16,7 +16,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry as Exposition;
 
 use crate::request::{QueryParameters, RequestInfo, ResourcePath};
-use crate::resources::ResourceRegistry;
+use crate::resources::ResourceTable;
 
 const DURATION_BUCKETS: [f64; 24] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
@@ -139,7 +139,7 @@ impl RequestMetrics {
         &self,
         info: &RequestInfo,
         query: &QueryParameters,
-        registry: &ResourceRegistry,
+        registry: &ResourceTable,
     ) -> Arc<RequestSeries> {
         let names = BorrowedRequestLabels::new(info, query);
         if let Some(series) = self.find(&names) {
@@ -242,7 +242,7 @@ impl<'a> BorrowedRequestLabels<'a> {
     fn with_known_names(
         self,
         target: Option<&ResourcePath>,
-        registry: &ResourceRegistry,
+        registry: &ResourceTable,
     ) -> BorrowedRequestLabels<'a> {
         let Some(target) = target else {
             return self;
@@ -332,7 +332,7 @@ mod tests {
     fn unknown_names_do_not_create_label_values() {
         let mut exposition = Exposition::default();
         let requests = RequestMetrics::register(&mut exposition);
-        let registry = ResourceRegistry::default();
+        let registry = ResourceTable::default();
         for number in 0..1000 {
             for path in [
                 format!("/apis/g{number}/v1/things"),

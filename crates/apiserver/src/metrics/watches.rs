@@ -11,7 +11,7 @@ use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry as Exposition;
 
 use super::set_counter;
-use crate::resources::{EVENT_SIZE_BUCKETS, ResourceRegistry, WatchEventTotals};
+use crate::resources::{EVENT_SIZE_BUCKETS, ResourceTable, WatchEventTotals};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct WatchEventLabels {
@@ -45,7 +45,7 @@ impl WatchEventMetrics {
         watches
     }
 
-    pub(super) fn gather(&self, registry: &ResourceRegistry) {
+    pub(super) fn gather(&self, registry: &ResourceTable) {
         for resource in registry.iter() {
             for version in &resource.versions {
                 let totals = version.watch_event_counters.totals();

@@ -88,7 +88,7 @@ mod tests {
         let server = TestServer::open(directory.path(), TestServerOptions::default()).await;
         let path = "/api/v1/namespaces/default";
         let storage = server.state.registry.find("", "namespaces");
-        let storage = storage.and_then(|namespaces| namespaces.storage.as_ref());
+        let storage = storage.and_then(|namespaces| namespaces.storage.clone());
         let (storage, decoded) = (
             storage.expect("namespaces are stored"),
             DecodedObjectCache::default(),

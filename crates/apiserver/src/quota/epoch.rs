@@ -23,7 +23,7 @@ use rhumb_store::{Error, ExpectedRevision, Transaction, TransactionOp};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::ServerState;
+use crate::Registry;
 use crate::objects::ObjectMetadata;
 use crate::resources::write::guards::Precondition;
 use crate::resources::{AllocationHold, RequestContext, ResourceAllocator};
@@ -85,15 +85,15 @@ impl QuotaEpochs {
     /// The epoch as the cache shows it, after waiting until all caches have reached its revision.
     pub(super) async fn view(
         &self,
-        state: &ServerState,
+        registry: &Registry,
         namespace: &str,
     ) -> Result<EpochView, Status> {
         let key = ObjectKey::cluster(namespace).map_err(Status::internal_error)?;
         let entry = self.cache.get(&key).map_err(Status::internal_error)?;
         if let Some(entry) = &entry
-            && entry.revision() > state.cache_manager.applied_revision()
+            && entry.revision() > registry.cache_manager.applied_revision()
         {
-            state.await_revision(entry.revision()).await?;
+            registry.await_revision(entry.revision()).await?;
         }
         let expect = match &entry {
             Some(entry) => ExpectedRevision::At(entry.revision()),
@@ -152,15 +152,15 @@ impl QuotaEpochs {
         let Precondition { key, expect } = view.precondition;
         let operation =
             Transaction::new().put(key, self.encode_record(takeover.unused_takeovers)?, expect);
-        match context.state.store.commit(operation).await {
+        match context.registry.store.commit(operation).await {
             Ok(revision) => {
                 takeover.has_taken_over = true;
-                context.state.await_applied(revision).await;
+                context.registry.await_applied(revision).await;
                 Ok(())
             }
             Err(Error::Conflict(_)) => {
                 takeover.has_taken_over = false;
-                context.state.await_consistent(context).await
+                context.registry.await_consistent(context).await
             }
             Err(error) => Err(context.store_error(&error)),
         }
@@ -278,7 +278,7 @@ impl ResourceAllocator for EpochSideEffects {
 
     fn record_operations(
         &self,
-        _api: &ServerState,
+        _registry: &Registry,
         _now: Timestamp,
         old: Option<&JsonObject>,
         new: Option<&JsonObject>,
@@ -306,7 +306,7 @@ impl ResourceAllocator for EpochSideEffects {
 
     fn missing_records(
         &self,
-        _api: &ServerState,
+        _registry: &Registry,
         _now: Timestamp,
         _object: &JsonObject,
     ) -> Result<Vec<TransactionOp>, Status> {

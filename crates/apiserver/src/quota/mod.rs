@@ -25,7 +25,7 @@ use rhumb_cache::ResourceCache;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::resources::{RequestContext, ResourceRegistry};
+use crate::resources::{RequestContext, ResourceTable};
 
 pub use epoch::{EPOCHS_PATH, EpochSideEffects, QuotaEpochs};
 pub use metrics::QuotaMetrics;
@@ -43,7 +43,7 @@ const STATUS_REFRESH_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many namespaces may recompute their usage concurrently.
 const CONCURRENT_REBUILDS_MAX: usize = 4;
 
-/// Quota state of all namespaces that have quotas.
+/// Quota registry of all namespaces that have quotas.
 #[derive(Debug)]
 pub struct QuotaEnforcer {
     quota_cache: Option<ResourceCache>,
@@ -57,7 +57,7 @@ pub struct QuotaEnforcer {
 }
 
 impl QuotaEnforcer {
-    pub fn new(registry: &ResourceRegistry, epochs: Arc<QuotaEpochs>) -> QuotaEnforcer {
+    pub fn new(registry: &ResourceTable, epochs: Arc<QuotaEpochs>) -> QuotaEnforcer {
         let quotas = registry
             .find("", "resourcequotas")
             .and_then(|resource| resource.storage.as_ref());
@@ -75,7 +75,7 @@ impl QuotaEnforcer {
         &self.metrics
     }
 
-    /// The quota state of a namespace; `None` if the namespace has no quotas.
+    /// The quota registry of a namespace; `None` if the namespace has no quotas.
     fn for_namespace(&self, namespace: &str) -> Option<Arc<NamespaceQuota>> {
         let quotas = self.quota_cache.as_ref()?;
         if let Some(namespace_quota) = self.lock_namespaces().get(namespace) {
@@ -83,13 +83,14 @@ impl QuotaEnforcer {
         }
         quotas.snapshot().range(Some(namespace), None).next()?;
         let mut namespaces = self.lock_namespaces();
-        let namespace_quota = namespaces
-            .entry(namespace.into())
-            .or_insert_with(|| Arc::new(NamespaceQuota::new(namespace, quotas.clone())));
+        let namespace_quota = namespaces.entry(namespace.into()).or_insert_with(|| {
+            let permits = Arc::clone(&self.rebuild_permits);
+            Arc::new(NamespaceQuota::new(namespace, quotas.clone(), permits))
+        });
         Some(Arc::clone(namespace_quota))
     }
 
-    /// Removes the state of a namespace that has neither quotas nor reservations. The caller holds the tracker's lock,
+    /// Removes the registry of a namespace that has neither quotas nor reservations. The caller holds the tracker's lock,
     /// so no reservation can be added meanwhile.
     fn remove_if_idle(&self, namespace: &str, tracker: &UsageTracker) -> bool {
         let is_idle = !tracker.has_quotas() && !tracker.usage.has_reservations();
@@ -99,7 +100,7 @@ impl QuotaEnforcer {
         is_idle
     }
 
-    /// Whether this is still the registered state of the namespace.
+    /// Whether this is still the registered registry of the namespace.
     fn is_current(&self, namespace: &str, namespace_quota: &Arc<NamespaceQuota>) -> bool {
         let namespaces = self.lock_namespaces();
         namespaces
@@ -125,10 +126,10 @@ impl QuotaEnforcer {
         let requested_at = Instant::now();
         let refreshed = async {
             // Other servers may have admitted writes that this cache does not show yet.
-            context.state.await_consistent(context).await?;
+            context.registry.await_consistent(context).await?;
             match self.for_namespace(namespace) {
                 Some(namespace_quota) => {
-                    status::refresh(context.state, &namespace_quota, requested_at).await
+                    status::refresh(context.registry, &namespace_quota, requested_at).await
                 }
                 None => Ok(()),
             }

@@ -1,4 +1,4 @@
-//! Reserves quota for a write, or denies it: [`QuotaEnforcer::reserve`] and the per-namespace state behind it
+//! Reserves quota for a write, or denies it: [`QuotaEnforcer::reserve`] and the per-namespace registry behind it
 //! (upstream: `quotaEvaluator.checkRequest` of the ResourceQuota admission plugin).
 
 use parking_lot::Mutex;
@@ -15,13 +15,13 @@ use rhumb_quota::{
     Evaluator, LimitedResource, NamespaceUsage, ObjectUsage, QuotaDenial, QuotaVerdict,
     ReservationId, UsageRequest,
 };
-use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::epoch::{EpochView, TakeoverState};
 use super::usage_tracker::UsageTracker;
 use super::{QuotaEnforcer, QuotaReservation};
-use crate::ServerState;
+use crate::Registry;
 use crate::objects::ObjectMetadata;
 use crate::resources::RequestContext;
 use crate::resources::write::guards::{EncodedObject, Precondition};
@@ -106,7 +106,7 @@ impl QuotaEnforcer {
     ) -> Result<QuotaGrant, ReservationError> {
         let epoch = self
             .epochs
-            .view(request.context.state, request.namespace)
+            .view(request.context.registry, request.namespace)
             .await?;
         if !self.may_limit(
             request.context,
@@ -145,7 +145,7 @@ impl QuotaEnforcer {
                 ReservationAttempt::Denied(_) if !is_consistent => {
                     request
                         .context
-                        .state
+                        .registry
                         .await_consistent(request.context)
                         .await?;
                     is_consistent = true;
@@ -158,7 +158,7 @@ impl QuotaEnforcer {
             }
             epoch = self
                 .epochs
-                .view(request.context.state, request.namespace)
+                .view(request.context.registry, request.namespace)
                 .await?;
         }
     }
@@ -186,7 +186,9 @@ impl QuotaEnforcer {
         };
         let mut released = pin!(namespace_quota.released.notified());
         released.as_mut().enable();
-        let mut tracker = namespace_quota.lock_tracker(request.context.state).await?;
+        let mut tracker = namespace_quota
+            .lock_tracker(request.context.registry)
+            .await?;
         if !self.is_current(request.namespace, &namespace_quota) {
             return Ok(ReservationAttempt::Retry);
         }
@@ -224,7 +226,7 @@ impl QuotaEnforcer {
         let mut takeover = namespace_quota.takeover.lock().await;
         let epoch = self
             .epochs
-            .view(request.context.state, request.namespace)
+            .view(request.context.registry, request.namespace)
             .await?;
         if !epoch.is_held_here {
             let has_committed = namespace_quota.has_committed.swap(false, Ordering::Relaxed);
@@ -246,13 +248,15 @@ impl QuotaEnforcer {
         };
         request
             .context
-            .state
+            .registry
             .await_consistent(request.context)
             .await?;
         let usage_request = delta.usage_request(request);
         let verdict = match self.for_namespace(request.namespace) {
             Some(namespace_quota) => {
-                let tracker = namespace_quota.lock_tracker(request.context.state).await?;
+                let tracker = namespace_quota
+                    .lock_tracker(request.context.registry)
+                    .await?;
                 tracker
                     .usage
                     .check(&usage_request, request.limited_resources)
@@ -322,9 +326,11 @@ pub(super) enum WriteOutcome {
     Unknown,
 }
 
-/// Usage, reservations and epoch state of one namespace.
+/// Usage, reservations and epoch registry of one namespace.
 #[derive(Debug)]
 pub(super) struct NamespaceQuota {
+    /// Limits concurrent rebuilds of all namespaces.
+    rebuild_permits: Arc<Semaphore>,
     tracker: Arc<tokio::sync::Mutex<UsageTracker>>,
     outcomes: Mutex<Vec<(ReservationId, WriteOutcome)>>,
     /// Wakes writes that wait for a reservation to be released.
@@ -338,8 +344,13 @@ pub(super) struct NamespaceQuota {
 }
 
 impl NamespaceQuota {
-    pub(super) fn new(namespace: &str, quotas: ResourceCache) -> NamespaceQuota {
+    pub(super) fn new(
+        namespace: &str,
+        quotas: ResourceCache,
+        rebuild_permits: Arc<Semaphore>,
+    ) -> NamespaceQuota {
         NamespaceQuota {
+            rebuild_permits,
             tracker: Arc::new(tokio::sync::Mutex::new(UsageTracker::new(
                 namespace, quotas,
             ))),
@@ -354,13 +365,14 @@ impl NamespaceQuota {
     /// Locks the tracker after bringing it up to date with the caches.
     pub(super) async fn lock_tracker(
         &self,
-        state: &Arc<ServerState>,
+        registry: &Arc<Registry>,
     ) -> Result<OwnedMutexGuard<UsageTracker>, Status> {
         let mut tracker = Arc::clone(&self.tracker).lock_owned().await;
-        let now = state.clock.wall();
+        let now = registry.clock.wall();
         loop {
             if tracker.sync_quotas() {
-                tracker = rebuild_usage(state, tracker).await?;
+                tracker =
+                    rebuild_usage(registry, Arc::clone(&self.rebuild_permits), tracker).await?;
             }
             // Take outcomes before catching up: the objects of these writes are in the usage by the time their
             // reservations are released.
@@ -388,19 +400,17 @@ impl NamespaceQuota {
 
 /// Rebuilds the usage of a namespace on a blocking thread.
 async fn rebuild_usage(
-    state: &Arc<ServerState>,
+    registry: &Arc<Registry>,
+    permits: Arc<Semaphore>,
     mut tracker: OwnedMutexGuard<UsageTracker>,
 ) -> Result<OwnedMutexGuard<UsageTracker>, Status> {
-    let beginnings = Arc::clone(&state.quota_enforcer.rebuild_permits);
-    let permit = beginnings
-        .acquire_owned()
-        .await
-        .map_err(Status::internal_error)?;
-    let state = Arc::clone(state);
+    let permit = permits.acquire_owned().await;
+    let permit = permit.map_err(Status::internal_error)?;
+    let registry = Arc::clone(registry);
     let rebuild = tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        tracker.rebuild(&state.registry);
-        tracker.catch_up(state.clock.wall());
+        tracker.rebuild(&registry.resources());
+        tracker.catch_up(registry.clock.wall());
         tracker
     });
     rebuild.await.map_err(Status::internal_error)

@@ -18,9 +18,10 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::QuotaEnforcer;
 use super::namespace_quota::NamespaceQuota;
 use super::usage_tracker::UsageTracker;
-use crate::ServerState;
+use crate::Registry;
 use crate::objects::ObjectMetadata;
 use crate::resources::write::{BatchOutcome, ObjectReference, ServerChange, WriteBatch};
 
@@ -48,7 +49,7 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 /// Writes the tracked usage into each quota whose status differs. A refresh that started after `requested_at` serves all
 /// callers that were waiting for it.
 pub(super) async fn refresh(
-    state: &Arc<ServerState>,
+    registry: &Arc<Registry>,
     namespace_quota: &NamespaceQuota,
     requested_at: Instant,
 ) -> Result<(), Status> {
@@ -58,13 +59,13 @@ pub(super) async fn refresh(
     }
     for _ in 0..ATTEMPTS_MAX {
         let refresh_started = Instant::now();
-        let snapshot = UsageSnapshot::from_tracker(&*namespace_quota.lock_tracker(state).await?);
-        if snapshot.write(state).await? {
+        let snapshot = UsageSnapshot::from_tracker(&*namespace_quota.lock_tracker(registry).await?);
+        if snapshot.write(registry).await? {
             *refreshed_at = Some(refresh_started);
             break;
         }
         // Wait until the cache shows the conflicting write, then recompute.
-        let caught_up = state
+        let caught_up = registry
             .cache_manager
             .wait_until_consistent(Instant::now() + CATCH_UP_MAX)
             .await;
@@ -89,16 +90,16 @@ impl UsageSnapshot {
     }
 
     /// Returns whether all quotas have this status now; `false` after a conflict with another write.
-    async fn write(&self, state: &Arc<ServerState>) -> Result<bool, Status> {
+    async fn write(&self, registry: &Arc<Registry>) -> Result<bool, Status> {
         let mut is_done = true;
         for batch in self.used.chunks(BATCH_MAX) {
-            match self.write_batch(state, batch).await {
+            match self.write_batch(registry, batch).await {
                 Ok(is_written) => is_done &= is_written,
                 // One quota may be at fault, or the transaction is too large: write them one by one.
                 Err(_) if batch.len() > 1 => {
                     for quota_usage in batch {
                         let written = self
-                            .write_batch(state, std::slice::from_ref(quota_usage))
+                            .write_batch(registry, std::slice::from_ref(quota_usage))
                             .await;
                         is_done &= written.unwrap_or_else(|error| {
                             tracing::warn!(
@@ -119,11 +120,11 @@ impl UsageSnapshot {
 
     async fn write_batch(
         &self,
-        state: &Arc<ServerState>,
+        registry: &Arc<Registry>,
         batch: &[(ObjectKey, ResourceQuantities)],
     ) -> Result<bool, String> {
         let mut was_newer = false;
-        let mut writes = WriteBatch::new(state);
+        let mut writes = WriteBatch::new(registry);
         for (key, used) in batch {
             let reference = ObjectReference {
                 group: "",
@@ -169,20 +170,34 @@ fn with_updated_status(mut quota: JsonObject, used: &ResourceQuantities) -> Opti
 
 /// Spawns the tasks that track usage in all namespaces with quotas and, with `writes_status`, write the status of
 /// quotas. They end with the server.
-pub(crate) fn spawn_status_tasks(state: &Arc<ServerState>, writes_status: bool) {
-    if let Some(quotas) = state.quota_enforcer.quota_cache.clone() {
-        state
-            .quota_enforcer
+pub(crate) fn spawn_status_tasks(
+    registry: &Arc<Registry>,
+    enforcer: &Arc<QuotaEnforcer>,
+    writes_status: bool,
+) {
+    if let Some(quotas) = enforcer.quota_cache.clone() {
+        enforcer
             .writes_status
             .store(writes_status, Ordering::Relaxed);
-        tokio::spawn(watch_quotas(Arc::downgrade(state), quotas));
+        let context = TaskContext {
+            registry: Arc::downgrade(registry),
+            enforcer: Arc::clone(enforcer),
+        };
+        tokio::spawn(watch_quotas(context, quotas));
     }
+}
+
+/// What the tasks work on.
+#[derive(Clone)]
+struct TaskContext {
+    registry: Weak<Registry>,
+    enforcer: Arc<QuotaEnforcer>,
 }
 
 /// The task of each namespace with quotas, by the notifier that signals changed quotas.
 type NamespaceTasks = HashMap<Box<str>, Arc<Notify>>;
 
-async fn watch_quotas(state: Weak<ServerState>, quotas: ResourceCache) {
+async fn watch_quotas(context: TaskContext, quotas: ResourceCache) {
     let (finished_sender, mut finished) = mpsc::unbounded_channel();
     let mut tasks = NamespaceTasks::new();
     while let Ok(mut watcher) = quotas.watch(WatchRequest::everything(WatchStart::InitialList)) {
@@ -191,7 +206,7 @@ async fn watch_quotas(state: Weak<ServerState>, quotas: ResourceCache) {
                 message = watcher.next() => match message {
                     Ok(WatchMessage::Event(event)) => {
                         let namespace = event.entry().key().namespace().unwrap_or_default();
-                        notify_or_spawn_task(&state, &finished_sender, &mut tasks, namespace);
+                        notify_or_spawn_task(&context, &finished_sender, &mut tasks, namespace);
                     }
                     Ok(WatchMessage::InitialEventsEnd(_)) => {}
                     Err(WatchEnd::Expired) => break,
@@ -201,7 +216,7 @@ async fn watch_quotas(state: Weak<ServerState>, quotas: ResourceCache) {
                     tasks.remove::<str>(&namespace);
                     // A quota may have been created while the task was about to end.
                     if quotas.snapshot().range(Some(&namespace), None).next().is_some() {
-                        notify_or_spawn_task(&state, &finished_sender, &mut tasks, &namespace);
+                        notify_or_spawn_task(&context, &finished_sender, &mut tasks, &namespace);
                     }
                 }
             }
@@ -210,7 +225,7 @@ async fn watch_quotas(state: Weak<ServerState>, quotas: ResourceCache) {
 }
 
 fn notify_or_spawn_task(
-    state: &Weak<ServerState>,
+    context: &TaskContext,
     finished_sender: &mpsc::UnboundedSender<Box<str>>,
     tasks: &mut NamespaceTasks,
     namespace: &str,
@@ -221,7 +236,7 @@ fn notify_or_spawn_task(
     }
     let changed = Arc::new(Notify::new());
     let task = run_namespace(
-        state.clone(),
+        context.clone(),
         namespace.into(),
         Arc::clone(&changed),
         finished_sender.clone(),
@@ -237,16 +252,20 @@ struct WakeConditions {
 }
 
 async fn run_namespace(
-    state: Weak<ServerState>,
+    context: TaskContext,
     namespace: Box<str>,
     changed: Arc<Notify>,
     finished_sender: mpsc::UnboundedSender<Box<str>>,
 ) {
-    while let Some(running) = state.upgrade().filter(|state| !state.is_shutting_down()) {
-        let Some(namespace_quota) = running.quota_enforcer.for_namespace(&namespace) else {
+    let TaskContext { registry, enforcer } = context;
+    while let Some(running) = registry
+        .upgrade()
+        .filter(|registry| !registry.is_shutting_down())
+    {
+        let Some(namespace_quota) = enforcer.for_namespace(&namespace) else {
             break;
         };
-        let wake = match refresh_once(&running, &namespace, &namespace_quota).await {
+        let wake = match refresh_once(&running, &enforcer, &namespace, &namespace_quota).await {
             Ok(Some(wake)) => wake,
             Ok(None) => break,
             Err(error) => {
@@ -259,7 +278,7 @@ async fn run_namespace(
         let until_deadline = wake
             .next_lapse
             .map(|deadline| deadline.saturating_duration_since(running.clock.wall()));
-        let holds_epoch = running.quota_enforcer.epochs.is_held_here(&namespace);
+        let holds_epoch = enforcer.epochs.is_held_here(&namespace);
         drop((running, namespace_quota));
         tokio::select! {
             () = any_notified(&wake.notifiers) => {}
@@ -280,20 +299,21 @@ async fn run_namespace(
 
 /// Refreshes the status once. Returns `None` if the namespace's state was removed: no quotas and no reservations left.
 async fn refresh_once(
-    state: &Arc<ServerState>,
+    registry: &Arc<Registry>,
+    enforcer: &QuotaEnforcer,
     namespace: &str,
     namespace_quota: &NamespaceQuota,
 ) -> Result<Option<WakeConditions>, Status> {
-    if state.quota_enforcer.writes_status() {
-        refresh(state, namespace_quota, Instant::now()).await?;
+    if enforcer.writes_status() {
+        refresh(registry, namespace_quota, Instant::now()).await?;
     }
-    let tracker = namespace_quota.lock_tracker(state).await?;
-    if state.quota_enforcer.remove_if_idle(namespace, &tracker) {
+    let tracker = namespace_quota.lock_tracker(registry).await?;
+    if enforcer.remove_if_idle(namespace, &tracker) {
         return Ok(None);
     }
     let until_deadline = match tracker.has_quotas() {
         true => tracker.usage.next_lapse(),
-        false => Some(state.clock.wall().saturating_add(WRITE_INTERVAL_MIN)),
+        false => Some(registry.clock.wall().saturating_add(WRITE_INTERVAL_MIN)),
     };
     Ok(Some(WakeConditions {
         notifiers: tracker.watch_notifiers(),

@@ -10,7 +10,7 @@ use rhumb_meta::{ObjectKey, Revision, Timestamp, fields, labels};
 use rhumb_quota::{Evaluator, NamespaceUsage, ReservationId, ResourceQuota};
 use serde::Deserialize;
 
-use crate::resources::{Resource, ResourceRegistry};
+use crate::resources::{Resource, ResourceTable};
 
 /// Usage of one namespace, kept in sync with the caches. [`UsageTracker::catch_up`] applies pending watch events.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl UsageTracker {
     }
 
     /// Restarts the usage and its watches for what the quotas count now. Reservations are kept.
-    pub(super) fn rebuild(&mut self, registry: &ResourceRegistry) {
+    pub(super) fn rebuild(&mut self, registry: &ResourceTable) {
         let quotas: Vec<ResourceQuota> = self
             .quotas
             .iter()

@@ -14,11 +14,11 @@ use rhumb_meta::{Status, Timestamp};
 use rhumb_store::{OPERATIONS_MAX, TransactionOp};
 
 use super::{RequestContext, Resource};
-use crate::ServerState;
+use crate::Registry;
 
 /// Allocates what the objects of a resource need, and keeps the allocation records in step with them.
 pub trait ResourceAllocator: Debug + Send + Sync {
-    /// Allocates what the new state needs and sets it on the object. Runs after mutating admission and before
+    /// Allocates what the new registry needs and sets it on the object. Runs after mutating admission and before
     /// validation, possibly several times for one write.
     fn allocate(
         &self,
@@ -32,7 +32,7 @@ pub trait ResourceAllocator: Debug + Send + Sync {
     /// object does not exist.
     fn record_operations(
         &self,
-        state: &ServerState,
+        registry: &Registry,
         now: Timestamp,
         old: Option<&JsonObject>,
         new: Option<&JsonObject>,
@@ -42,7 +42,7 @@ pub trait ResourceAllocator: Debug + Send + Sync {
     /// records.
     fn missing_records(
         &self,
-        state: &ServerState,
+        registry: &Registry,
         now: Timestamp,
         object: &JsonObject,
     ) -> Result<Vec<TransactionOp>, Status>;
@@ -141,7 +141,7 @@ impl RequestContext<'_> {
         old: Option<&JsonObject>,
         dry_run: bool,
     ) -> Result<AllocationHold, Status> {
-        match self.state.allocators.for_resource(self.resource) {
+        match self.registry.allocators.for_resource(self.resource) {
             Some(allocator) => allocator.allocate(self, object, old, dry_run),
             None => Ok(AllocationHold::default()),
         }
@@ -153,10 +153,10 @@ impl RequestContext<'_> {
         old: Option<&JsonObject>,
         new: Option<&JsonObject>,
     ) -> Result<Vec<TransactionOp>, Status> {
-        let Some(allocator) = self.state.allocators.for_resource(self.resource) else {
+        let Some(allocator) = self.registry.allocators.for_resource(self.resource) else {
             return Ok(Vec::new());
         };
-        let operations = allocator.record_operations(self.state, self.now, old, new)?;
+        let operations = allocator.record_operations(self.registry, self.now, old, new)?;
         if operations.len() >= OPERATIONS_MAX {
             return Err(Status::request_entity_too_large(format_args!(
                 "{} allocation records would have to change with the object; the maximum is {}",

@@ -68,7 +68,7 @@ impl ResourceRequest<'_> {
         if let Some(recorder) = self.audit_recorder {
             recorder.record(|| {
                 let mut object = object.clone();
-                self.state.defaults.apply(expected.schema, &mut object);
+                self.registry.defaults.apply(expected.schema, &mut object);
                 if expected.schema == self.version.schema
                     && self.version.served.conversion.is_none()
                 {
@@ -92,7 +92,7 @@ impl ResourceRequest<'_> {
         options: DecodeOptions,
     ) -> Result<DecodeOutput, DecodeFailure> {
         let decode = |schema: TypeId| {
-            rhumb_schema::decode_yaml(self.state.table, schema, &self.body, options)
+            rhumb_schema::decode_yaml(self.registry.table, schema, &self.body, options)
                 .map_err(|error| error.to_string())
         };
         let value = rhumb_schema::read_yaml(&self.body)
@@ -114,7 +114,7 @@ impl ResourceRequest<'_> {
     ) -> Result<DecodeOutput, DecodeFailure> {
         let (type_meta, raw) = open_envelope(&self.body).map_err(DecodeFailure::Unrecognized)?;
         let decode = |schema: TypeId| {
-            let mut decoded = protobuf::decode_strict(self.state.table, schema, raw)
+            let mut decoded = protobuf::decode_strict(self.registry.table, schema, raw)
                 .map_err(|error| error.to_string())?;
             if !matches!(validation, FieldValidation::ForcedStrict(_)) {
                 decoded.problems.clear();
@@ -149,7 +149,7 @@ impl RequestContext<'_> {
         options: DecodeOptions,
     ) -> Result<DecodeOutput, DecodeFailure> {
         let decode_as =
-            |schema: TypeId| rhumb_schema::decode_json(self.state.table, schema, body, options);
+            |schema: TypeId| rhumb_schema::decode_json(self.registry.table, schema, body, options);
         // Fast path: nearly all bodies are of the expected type, so they are parsed once.
         match decode_as(expected.schema) {
             Ok(decoded) if names_expected_type(&decoded.object, expected) => return Ok(decoded),
@@ -175,7 +175,7 @@ impl RequestContext<'_> {
         let forced = self
             .resource
             .kind
-            .unknown_fields_rejection(&self.state.gates)
+            .unknown_fields_rejection(&self.registry.gates)
             .filter(|_| part.is_main());
         forced.map_or(requested, FieldValidation::ForcedStrict)
     }
@@ -250,7 +250,7 @@ impl RequestContext<'_> {
     /// The schema of a kind in upstream's scheme; `Some(None)` for lists and option kinds, which have none here.
     fn registered_type(&self, kind: &str, api_version: &str) -> Option<Option<TypeId>> {
         let mut registered = None;
-        for resource in self.state.registry.iter() {
+        for resource in self.resources.iter() {
             let Some(version) = resource
                 .versions
                 .iter()

@@ -109,12 +109,12 @@ fn decode_json_options(
     request: &ResourceRequest<'_>,
     body: &[u8],
 ) -> Result<DeleteOptions, Status> {
-    let object_type = request.state.schema_type(DELETE_OPTIONS)?;
+    let object_type = request.registry.schema_type(DELETE_OPTIONS)?;
     let options = rhumb_schema::DecodeOptions {
         strict: false,
         top_level: true,
     };
-    let decoded = rhumb_schema::decode_json(request.state.table, object_type, body, options)
+    let decoded = rhumb_schema::decode_json(request.registry.table, object_type, body, options)
         .map_err(|error| Status::bad_request(error.to_string()))?;
     parse_options(request, decoded.object)
 }
@@ -137,8 +137,8 @@ fn parse_options(request: &ResourceRequest<'_>, body: JsonObject) -> Result<Dele
 
 fn decode_protobuf_options(request: &ResourceRequest<'_>) -> Result<JsonObject, Status> {
     let (type_meta, raw) = codec::open_envelope(&request.body).map_err(Status::bad_request)?;
-    let object_type = request.state.schema_type(DELETE_OPTIONS)?;
-    let mut body = rhumb_schema::protobuf::decode(request.state.table, object_type, raw)
+    let object_type = request.registry.schema_type(DELETE_OPTIONS)?;
+    let mut body = rhumb_schema::protobuf::decode(request.registry.table, object_type, raw)
         .map_err(|error| Status::bad_request(error.to_string()))?;
     for (name, value) in [
         ("apiVersion", type_meta.api_version),

@@ -29,11 +29,11 @@ pub(super) async fn await_resource_version(
     version: &str,
 ) -> Result<(), Status> {
     match version {
-        "" => context.state.await_consistent(context).await,
+        "" => context.registry.await_consistent(context).await,
         "0" => Ok(()),
         version => {
             context
-                .state
+                .registry
                 .await_revision(parse_resource_version(version)?)
                 .await
         }

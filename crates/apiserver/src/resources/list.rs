@@ -136,7 +136,7 @@ async fn first_snapshot(
         return Ok(storage.cache.snapshot());
     }
     let revision = parse_resource_version(version).map_err(invalid_list_version)?;
-    context.state.await_revision(revision).await?;
+    context.registry.await_revision(revision).await?;
     storage
         .cache
         .snapshot_at(revision)
@@ -169,7 +169,7 @@ async fn continued_page_start(
     }
     let (token, after) = decode_continue_token(context, &options.continue_token)?;
     if token.rv < 0 {
-        context.state.await_consistent(context).await?;
+        context.registry.await_consistent(context).await?;
         return Ok(PageStart {
             snapshot: storage.cache.snapshot(),
             after: Some(after),
@@ -178,7 +178,7 @@ async fn continued_page_start(
     }
     let revision = Revision::new(token.rv.unsigned_abs());
     // The token may come from another server on the same store, whose cache was ahead of this one.
-    context.state.await_revision(revision).await?;
+    context.registry.await_revision(revision).await?;
     match storage.cache.snapshot_at(revision) {
         Ok(snapshot) => Ok(PageStart {
             snapshot,

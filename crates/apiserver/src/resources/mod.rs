@@ -17,10 +17,10 @@ mod list;
 mod patch;
 mod propagation;
 mod protobuf;
-mod registry;
 mod render;
 mod request_context;
 mod resource_request;
+mod resource_table;
 mod review;
 mod subresource;
 mod update;
@@ -37,12 +37,12 @@ pub(crate) use create::generate_name;
 pub use equivalent_resources::EquivalentResources;
 pub(crate) use error_status::{history_error_status, shutting_down_status, store_error_status};
 pub(crate) use patch::{JsonPatch, JsonPatchError};
-pub use registry::{
-    RegistryError, Resource, ResourceRegistry, ResourceStorage, ServedVersion, storage_versions,
-    stored_object_decoder,
-};
 pub use request_context::{RequestContext, RequestOptions, RequestOrigin};
 pub use resource_request::ResourceRequest;
+pub use resource_table::{
+    RegistryError, Resource, ResourceStorage, ResourceTable, ServedVersion, storage_versions,
+    stored_object_decoder,
+};
 pub(crate) use watch::{WatchStream, open_watch};
 pub use watch_event_counters::{EVENT_SIZE_BUCKETS, WatchEventCounters, WatchEventTotals};
 pub(crate) use write::with_operations;

@@ -52,13 +52,13 @@ pub(super) fn encode_response(
             .flatten()
         {
             if let Value::Object(item) = item {
-                list.push(context.state.table, context.version.schema, item)?;
+                list.push(context.registry.table, context.version.schema, item)?;
             }
         }
-        return Ok(list.finish(context.state.table, object)?.into_bytes());
+        return Ok(list.finish(context.registry.table, object)?.into_bytes());
     }
     let object_type = match RESPONSE_TYPES.iter().find(|(name, _)| *name == kind) {
-        Some((_, name)) => context.state.schema_type(name)?,
+        Some((_, name)) => context.registry.schema_type(name)?,
         None if kind == own_kind => context.version.schema,
         None => {
             return Err(Status::internal_error(format_args!(
@@ -66,7 +66,7 @@ pub(super) fn encode_response(
             )));
         }
     };
-    encode_with_envelope(context.state.table, object_type, object)
+    encode_with_envelope(context.registry.table, object_type, object)
 }
 
 /// Encodes an object with its envelope.

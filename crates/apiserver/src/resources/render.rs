@@ -82,10 +82,10 @@ impl ResponseFormat {
             printer: request.resource.kind.printer(),
             include_object: row_object,
             pretty: wants_pretty(request),
-            table: request.state.table,
+            table: request.registry.table,
             schema: match accept.representation {
                 ObjectRepresentation::PartialObjectMetadata => {
-                    protobuf::partial_object_metadata_type(request.state.table)?
+                    protobuf::partial_object_metadata_type(request.registry.table)?
                 }
                 _ => request.version.schema,
             },

@@ -6,18 +6,20 @@ use std::future::Future;
 use std::sync::Arc;
 
 use rhumb_api::{StrategyContext, Subresource};
-use rhumb_auth::User;
+use rhumb_auth::{Attributes, User};
 use rhumb_meta::{ObjectKey, Status, Timestamp};
 
-use super::{Resource, ResourceStorage, ServedVersion};
-use crate::ServerState;
+use super::{Resource, ResourceStorage, ResourceTable, ServedVersion};
+use crate::Registry;
 use crate::audit::AuditAnnotations;
 use crate::server::InFlightPermit;
 
 /// A request to a resource, from a client or from the server itself.
 #[derive(Debug)]
 pub struct RequestContext<'a> {
-    pub state: &'a Arc<ServerState>,
+    pub registry: &'a Arc<Registry>,
+    /// The resources that were served when the request came.
+    pub resources: &'a ResourceTable,
     pub resource: &'a Arc<Resource>,
     pub version: &'a ServedVersion,
     pub subresource: Option<&'a Subresource>,
@@ -56,7 +58,8 @@ pub enum RequestOrigin {
 impl<'a> RequestContext<'a> {
     /// A request of the server itself to a resource, in its preferred version; `None` if the resource has no versions.
     pub(crate) fn server(
-        state: &'a Arc<ServerState>,
+        registry: &'a Arc<Registry>,
+        resources: &'a ResourceTable,
         resource: &'a Arc<Resource>,
         user: &'a User,
         verb: &'static str,
@@ -64,7 +67,8 @@ impl<'a> RequestContext<'a> {
         name: &'a str,
     ) -> Option<RequestContext<'a>> {
         Some(RequestContext {
-            state,
+            registry,
+            resources,
             resource,
             version: resource.versions.first()?,
             subresource: None,
@@ -73,7 +77,7 @@ impl<'a> RequestContext<'a> {
             verb,
             options: RequestOptions::default(),
             user,
-            now: state.clock.wall(),
+            now: registry.clock.wall(),
             origin: RequestOrigin::Server,
             warnings: Mutex::default(),
             audit_annotations: None,
@@ -84,7 +88,7 @@ impl<'a> RequestContext<'a> {
 
     /// The same request on another resource, in its preferred version; `None` if that resource is not served.
     pub(super) fn for_resource(&self, group: &str, plural: &str) -> Option<RequestContext<'a>> {
-        let resource = self.state.registry.find(group, plural)?;
+        let resource = self.resources.find(group, plural)?;
         Some(RequestContext {
             resource,
             version: resource.versions.first()?,
@@ -113,6 +117,19 @@ impl RequestContext<'_> {
         ObjectKey::new(self.namespace(), self.name()).map_err(|_| self.not_found())
     }
 
+    /// Authorizes the `create` verb for an update that turns out to create the object.
+    pub(super) fn authorize_create(&self) -> Result<(), Status> {
+        let kind = &self.resource.kind;
+        let attributes = Attributes {
+            api_version: &self.version.served.version,
+            namespace: self.namespace().unwrap_or_default(),
+            name: self.name(),
+            ..Attributes::resource(self.user, "create", &kind.group, &kind.plural)
+        };
+        let decision = self.registry.authorizer.authorize(&attributes);
+        decision.require(&attributes).map(|_| ())
+    }
+
     pub fn not_found(&self) -> Status {
         Status::not_found(&self.resource.group_resource, self.name())
     }
@@ -120,7 +137,7 @@ impl RequestContext<'_> {
     pub fn storage(&self) -> Result<&ResourceStorage, Status> {
         self.resource
             .storage
-            .as_ref()
+            .as_deref()
             .ok_or_else(|| Status::method_not_supported(&self.resource.group_resource, self.verb))
     }
 
@@ -166,7 +183,7 @@ impl RequestContext<'_> {
     /// The part of the request that the rules of a kind may use.
     pub fn rules_request(&self) -> StrategyContext<'_> {
         StrategyContext {
-            gates: &self.state.gates,
+            gates: &self.registry.gates,
             now: self.now,
             user: &self.user.name,
             uid: &self.user.uid,

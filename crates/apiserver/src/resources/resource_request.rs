@@ -3,6 +3,7 @@
 //! Entry point: `ResourceRequest::dispatch`, which runs the verb.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -14,6 +15,7 @@ use super::write::ObjectPart;
 use super::{
     RequestContext, create, delete, get, list, patch, render, review, subresource, update, watch,
 };
+use crate::ServerState;
 use crate::audit::AuditBodyRecorder;
 use crate::http::{Reply, generic_status};
 use crate::request::{
@@ -25,6 +27,7 @@ use crate::request::{
 /// context.
 #[derive(Debug)]
 pub struct ResourceRequest<'a> {
+    pub state: &'a Arc<ServerState>,
     pub context: RequestContext<'a>,
     pub path: &'a ResourcePath,
     pub query: &'a QueryParameters,

@@ -82,7 +82,7 @@ impl ReplaceUpdate<'_> {
         if self.part != ObjectPart::Main || !may_create {
             return Err(context.not_found());
         }
-        context.state.authorize_create(context)?;
+        context.authorize_create()?;
         check_uid(context, "", &self.object)?;
         let mut object = self.object.clone();
         object.clear_meta("resourceVersion");

@@ -4,9 +4,9 @@ use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 
 use super::{RequestContext, Resource, ResourceStorage, ServedVersion};
-use crate::ServerState;
+use crate::Registry;
 
-impl ServerState {
+impl Registry {
     /// Applies defaults and converts from a served version to the storage version.
     pub(crate) fn convert_to_stored(
         &self,
@@ -59,12 +59,12 @@ impl RequestContext<'_> {
     /// Applies defaults and converts from the version of the request to the storage version.
     pub(super) fn convert_to_stored(&self, object: &mut JsonObject) -> Result<(), Status> {
         let storage = self.storage()?;
-        self.state
+        self.registry
             .convert_to_stored(self.resource, self.version, storage, object)
     }
 
     /// Converts from the storage version to the version of the request.
     pub(super) fn convert_to_served(&self, object: &mut JsonObject) {
-        self.state.convert_to_served(self.version, object);
+        self.registry.convert_to_served(self.version, object);
     }
 }

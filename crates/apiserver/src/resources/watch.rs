@@ -85,7 +85,7 @@ pub(crate) async fn open_watch(request: &ResourceRequest<'_>) -> Result<WatchStr
         format,
         kind: request.resource.kind.name.to_string(),
         api_version: request.version.api_version.clone(),
-        clock: request.state.clock.clone(),
+        clock: request.registry.clock.clone(),
         timer: WatchTimer::new(
             watch_timeout(options.timeout_seconds),
             options.allow_bookmarks,
@@ -117,20 +117,20 @@ async fn watch_start(
     let version = options.resource_version.as_str();
     match (options.send_initial_events, version) {
         (Some(true), "") => {
-            context.state.await_consistent(context).await?;
+            context.registry.await_consistent(context).await?;
             Ok(WatchStart::InitialList)
         }
         (Some(true), "0") | (None, "0") => Ok(WatchStart::InitialList),
         (Some(true), version) => {
             context
-                .state
+                .registry
                 .await_revision(parse_resource_version(version)?)
                 .await?;
             Ok(WatchStart::InitialList)
         }
         (Some(false), "" | "0") => Ok(WatchStart::Latest),
         (None, "") => {
-            context.state.await_consistent(context).await?;
+            context.registry.await_consistent(context).await?;
             Ok(WatchStart::InitialList)
         }
         (_, version) => Ok(WatchStart::After(parse_resource_version(version)?)),

@@ -191,7 +191,7 @@ impl HttpService {
         B::Error: std::fmt::Display,
     {
         let (mut parts, body) = request.into_parts();
-        let now = self.state.clock.wall();
+        let now = self.state.registry.clock.wall();
         let user = authenticate(&self.state, &mut parts.headers, peer, now)?;
         trace.authenticated(self, user.clone());
         let user = match impersonate(&self.state, &user, info, &parts.headers)? {

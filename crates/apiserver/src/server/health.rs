@@ -35,7 +35,7 @@ pub(super) fn serve(state: &ServerState, path: &str, query: &QueryParameters) ->
 }
 
 fn run_checks(state: &ServerState, endpoint: &str) -> Option<Vec<HealthCheckResult>> {
-    let health = state.cache_manager.health();
+    let health = state.registry.cache_manager.health();
     let store = HealthCheckResult {
         name: "store",
         problem: (!health.is_ready())
@@ -44,6 +44,7 @@ fn run_checks(state: &ServerState, endpoint: &str) -> Option<Vec<HealthCheckResu
     let shutdown = HealthCheckResult {
         name: "shutdown",
         problem: state
+            .registry
             .is_shutting_down()
             .then(|| "process is shutting down".to_owned()),
     };

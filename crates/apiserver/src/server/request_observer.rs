@@ -56,7 +56,7 @@ impl RequestObserver {
                     info,
                     &peer.address,
                     request.headers(),
-                    service.state.clock.wall(),
+                    service.state.registry.clock.wall(),
                 ),
                 config: None,
                 recorder: None,
@@ -122,10 +122,11 @@ impl RequestObserver {
         query: &QueryParameters,
         mut reply: Reply,
     ) -> Reply {
-        let series = service
-            .metrics
-            .requests
-            .series(info, query, &service.state.registry);
+        let series =
+            service
+                .metrics
+                .requests
+                .series(info, query, &service.state.registry.resources());
         let code = reply.code.as_u16();
         let audit = service.audit.clone().and_then(|log| {
             self.audit_event(&log, info, &mut reply)
@@ -137,7 +138,7 @@ impl RequestObserver {
             code,
             bytes: reply.body.bytes_total(),
             audit: audit.map(Box::new),
-            clock: service.state.clock.clone(),
+            clock: service.state.registry.clock.clone(),
             long_running: reply.is_long_running(),
             _permit: self.permit.take(),
         };

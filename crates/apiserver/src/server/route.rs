@@ -13,7 +13,8 @@ use super::{health, version, websocket};
 use crate::http::{Reply, ResponseBody, generic_status};
 use crate::request::{DiscoveryPath, RequestInfo, ResourcePath};
 use crate::resources::{
-    RequestContext, RequestOptions, RequestOrigin, Resource, ResourceRequest, open_watch,
+    RequestContext, RequestOptions, RequestOrigin, Resource, ResourceRequest, ResourceTable,
+    open_watch,
 };
 use crate::{ServerState, discovery};
 
@@ -92,7 +93,7 @@ pub(super) async fn dispatch(
         }
         "" if is_read => Ok(Reply::json(
             StatusCode::OK,
-            &serde_json::json!({"paths": root_paths(state)}),
+            &serde_json::json!({"paths": root_paths(&state.registry.resources())}),
         )),
         _ => Ok(not_found()),
     }
@@ -103,17 +104,13 @@ fn serve_discovery(
     request: &AuthorizedRequest,
     path: &DiscoveryPath<'_>,
 ) -> Result<Reply, Status> {
+    let resources = state.registry.resources();
     if let DiscoveryPath::Group(group) | DiscoveryPath::GroupVersion(group, _) = path
-        && !has_group(state, group)
+        && !has_group(&resources, group)
     {
         return Ok(not_found());
     }
-    let reply = discovery::discover(
-        &state.registry,
-        path,
-        &request.headers,
-        &state.public_address,
-    );
+    let reply = discovery::discover(&resources, path, &request.headers, &state.public_address);
     // The list of groups is served for every method, as upstream does.
     if reply.is_some() && *path != DiscoveryPath::GroupsRoot && request.method != Method::GET {
         return Err(generic_status::method_not_allowed());
@@ -121,16 +118,15 @@ fn serve_discovery(
     reply.unwrap_or_else(|| Err(generic_status::not_found()))
 }
 
-fn has_group(state: &ServerState, group: &str) -> bool {
+fn has_group(resources: &ResourceTable, group: &str) -> bool {
     group.is_empty()
-        || state
-            .registry
+        || resources
             .iter()
             .any(|resource| resource.kind.group == group)
 }
 
 /// The paths listed at `/`.
-fn root_paths(state: &ServerState) -> Vec<String> {
+fn root_paths(resources: &ResourceTable) -> Vec<String> {
     let mut paths: Vec<String> = [
         CONFIGURATION_PATH,
         "/api",
@@ -148,8 +144,7 @@ fn root_paths(state: &ServerState) -> Vec<String> {
     .iter()
     .map(|&path| path.to_owned())
     .collect();
-    for resource in state
-        .registry
+    for resource in resources
         .iter()
         .filter(|resource| !resource.kind.group.is_empty())
     {
@@ -190,13 +185,14 @@ async fn serve_resource(
 ) -> Result<Reply, Status> {
     let state = &service.state;
     let upgrade = request.upgrade.take();
+    let resources = state.registry.resources();
     let Some(target) = &request.info.resource_path else {
         return Ok(not_found());
     };
-    if !has_group(state, &target.group) {
+    if !has_group(&resources, &target.group) {
         return Ok(not_found());
     }
-    let Some(resource) = state.registry.find(&target.group, &target.resource) else {
+    let Some(resource) = resources.find(&target.group, &target.resource) else {
         return Err(generic_status::not_found());
     };
     let Some(version) = resource.version(&target.version) else {
@@ -221,7 +217,8 @@ async fn serve_resource(
         return Err(generic_status::method_not_allowed());
     }
     let context = RequestContext {
-        state,
+        registry: &state.registry,
+        resources: &resources,
         resource,
         version,
         subresource,
@@ -241,6 +238,7 @@ async fn serve_resource(
         in_flight_permit: request.permit.as_deref(),
     };
     let resource_request = ResourceRequest {
+        state,
         context,
         path: target,
         query: request.query,

@@ -11,18 +11,17 @@ use rhumb_cache::{
 use rhumb_meta::ObjectKey;
 use rhumb_store::{Error, Transaction};
 
-use crate::ServerState;
+use crate::Registry;
 use crate::objects::ObjectMetadata;
 use crate::resources::{ResourceAllocator, with_operations};
 
 /// Creates missing records of all objects. Failures are logged and do not stop the server: the inconsistency existed
 /// before it started.
-pub(super) async fn repair_all(state: &Arc<ServerState>) {
-    for (group, plural, allocator) in state.allocators.iter() {
-        let storage = state
-            .registry
+pub(super) async fn repair_all(registry: &Arc<Registry>) {
+    for (group, plural, allocator) in registry.allocators.iter() {
+        let storage = registry
             .find(group, plural)
-            .and_then(|resource| resource.storage.as_ref());
+            .and_then(|resource| resource.storage.clone());
         let Some(storage) = storage else {
             continue;
         };
@@ -31,7 +30,7 @@ pub(super) async fn repair_all(state: &Arc<ServerState>) {
             let Ok(object) = serde_json::from_slice::<JsonObject>(entry.json_slice()) else {
                 continue;
             };
-            if let Err(error) = repair_one(state, allocator, &object).await {
+            if let Err(error) = repair_one(registry, allocator, &object).await {
                 tracing::warn!(
                     resource = plural,
                     namespace = object.namespace(),
@@ -45,20 +44,20 @@ pub(super) async fn repair_all(state: &Arc<ServerState>) {
 }
 
 async fn repair_one(
-    state: &Arc<ServerState>,
+    registry: &Arc<Registry>,
     allocator: &dyn ResourceAllocator,
     object: &JsonObject,
 ) -> Result<(), String> {
     let missing = allocator
-        .missing_records(state, state.clock.wall(), object)
+        .missing_records(registry, registry.clock.wall(), object)
         .map_err(|status| status.message)?;
     for operation in missing {
-        match state
+        match registry
             .store
             .commit(with_operations(Transaction::new(), vec![operation]))
             .await
         {
-            Ok(revision) => state.await_applied(revision).await,
+            Ok(revision) => registry.await_applied(revision).await,
             // Another server that is starting has created the record.
             Err(Error::Conflict(_)) => {}
             Err(error) => return Err(error.to_string()),
@@ -69,15 +68,14 @@ async fn repair_one(
 
 /// Spawns the task that restores deleted IPAddress objects: without its record, an address that a service uses could be
 /// allocated to another one.
-pub(super) fn spawn_address_repair(state: &Arc<ServerState>) {
-    let storage = state
-        .registry
+pub(super) fn spawn_address_repair(registry: &Arc<Registry>) {
+    let storage = registry
         .find("networking.k8s.io", "ipaddresses")
-        .and_then(|resource| resource.storage.as_ref());
+        .and_then(|resource| resource.storage.clone());
     if let Some(storage) = storage {
         let cache = storage.cache.clone();
         let watcher = watch(&cache);
-        tokio::spawn(watch_addresses(Arc::downgrade(state), cache, watcher));
+        tokio::spawn(watch_addresses(Arc::downgrade(registry), cache, watcher));
     }
 }
 
@@ -89,18 +87,20 @@ fn watch(cache: &ResourceCache) -> Option<CacheWatcher> {
 }
 
 async fn watch_addresses(
-    state: Weak<ServerState>,
+    registry: Weak<Registry>,
     cache: ResourceCache,
     mut watcher: Option<CacheWatcher>,
 ) {
     while let Some(current) = &mut watcher {
         let message = current.next().await;
-        let Some(state) = state.upgrade() else { return };
+        let Some(registry) = registry.upgrade() else {
+            return;
+        };
         match message {
             Ok(WatchMessage::Event(event)) if event.kind() == EventKind::Deleted => {
                 let record = serde_json::from_slice(event.entry().json_slice());
                 let name = event.entry().key().name();
-                if let Err(error) = restore_address(&state, &record.unwrap_or_default()).await {
+                if let Err(error) = restore_address(&registry, &record.unwrap_or_default()).await {
                     tracing::warn!(
                         address = name,
                         error,
@@ -111,7 +111,7 @@ async fn watch_addresses(
             Ok(_) => {}
             Err(WatchEnd::Expired) => {
                 watcher = watch(&cache);
-                repair_all(&state).await;
+                repair_all(&registry).await;
             }
             Err(WatchEnd::Closing | WatchEnd::Removed) => return,
         }
@@ -120,17 +120,18 @@ async fn watch_addresses(
 
 /// Restores missing records of the service that a deleted IPAddress refers to. Does nothing if the service released the
 /// address or was deleted.
-async fn restore_address(state: &Arc<ServerState>, record: &JsonObject) -> Result<(), String> {
+async fn restore_address(registry: &Arc<Registry>, record: &JsonObject) -> Result<(), String> {
     let parent = |field: &str| fields::text(record, &format!("spec.parentRef.{field}"));
     if !parent("group").is_empty() || parent("resource") != "services" {
         return Ok(());
     }
-    let Some(services) = state.registry.find("", "services") else {
+    let Some(services) = registry.find("", "services") else {
         return Ok(());
     };
-    let (Some(storage), Some(allocator)) =
-        (&services.storage, state.allocators.for_resource(services))
-    else {
+    let (Some(storage), Some(allocator)) = (
+        &services.storage,
+        registry.allocators.for_resource(&services),
+    ) else {
         return Ok(());
     };
     let Ok(key) = ObjectKey::namespaced(&parent("namespace"), &parent("name")) else {
@@ -142,5 +143,5 @@ async fn restore_address(state: &Arc<ServerState>, record: &JsonObject) -> Resul
     };
     let service = serde_json::from_slice::<JsonObject>(entry.json_slice());
     let service = service.map_err(|error| error.to_string())?;
-    repair_one(state, allocator, &service).await
+    repair_one(registry, allocator, &service).await
 }

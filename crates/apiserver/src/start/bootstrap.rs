@@ -7,7 +7,7 @@ use rhumb_api::JsonObject;
 use rhumb_auth::bootstrap::{BootstrapObject, ReconcileAction, objects, reconcile};
 use serde_json::{Value, json};
 
-use crate::ServerState;
+use crate::Registry;
 use crate::resources::write::{ObjectReference, ServerChange, WriteBatch};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -29,9 +29,9 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Creates missing objects in as few commits as possible. Changes by administrators are kept, except where upstream's
 /// reconciliation of default roles overrides them too.
-pub(super) async fn create_bootstrap_objects(state: &Arc<ServerState>) -> Result<(), String> {
-    create_namespaces(state).await?;
-    let mut batch = WriteBatch::new(state);
+pub(super) async fn create_bootstrap_objects(registry: &Arc<Registry>) -> Result<(), String> {
+    create_namespaces(registry).await?;
+    let mut batch = WriteBatch::new(registry);
     for (name, value, description) in PRIORITY_CLASSES {
         let class = json!({"metadata": {"name": name}, "value": value, "description": description});
         let reference = ObjectReference {
@@ -85,8 +85,8 @@ async fn reconcile_rbac(
     Ok(())
 }
 
-pub(super) async fn create_namespaces(state: &Arc<ServerState>) -> Result<(), String> {
-    let mut batch = WriteBatch::new(state);
+pub(super) async fn create_namespaces(registry: &Arc<Registry>) -> Result<(), String> {
+    let mut batch = WriteBatch::new(registry);
     for name in NAMESPACES {
         let namespace = json!({"metadata": {"name": name}});
         let reference = ObjectReference {

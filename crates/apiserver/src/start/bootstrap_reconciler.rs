@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{bootstrap, kubernetes_service};
-use crate::ServerState;
+use crate::Registry;
 use crate::resources::allocation::ServiceAllocationRanges;
 
 /// Upstream's interval for the `kubernetes` service.
@@ -16,11 +16,11 @@ const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Spawns the reconcile loop. It ends with the server. If nothing is missing, an iteration only reads the caches.
 pub(super) fn spawn(
-    state: &Arc<ServerState>,
+    registry: &Arc<Registry>,
     ranges: ServiceAllocationRanges,
     advertised: Option<SocketAddr>,
 ) {
-    let state = Arc::downgrade(state);
+    let registry = Arc::downgrade(registry);
     tokio::spawn(async move {
         let mut ticks = interval(RECONCILE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -28,7 +28,7 @@ pub(super) fn spawn(
         ticks.tick().await;
         loop {
             ticks.tick().await;
-            if reconcile(&state, &ranges, advertised).await.is_none() {
+            if reconcile(&registry, &ranges, advertised).await.is_none() {
                 return;
             }
         }
@@ -37,13 +37,15 @@ pub(super) fn spawn(
 
 /// Creates what is missing. `None` if the server is shutting down.
 async fn reconcile(
-    state: &Weak<ServerState>,
+    registry: &Weak<Registry>,
     ranges: &ServiceAllocationRanges,
     advertised: Option<SocketAddr>,
 ) -> Option<()> {
-    let state = state.upgrade().filter(|state| !state.is_shutting_down())?;
-    let namespaces = bootstrap::create_namespaces(&state).await;
-    let service = kubernetes_service::create_service(&state, ranges, advertised).await;
+    let registry = registry
+        .upgrade()
+        .filter(|registry| !registry.is_shutting_down())?;
+    let namespaces = bootstrap::create_namespaces(&registry).await;
+    let service = kubernetes_service::create_service(&registry, ranges, advertised).await;
     for error in [namespaces, service].into_iter().filter_map(Result::err) {
         tracing::debug!(
             error,

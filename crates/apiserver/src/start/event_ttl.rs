@@ -17,7 +17,7 @@ use rhumb_store::{Error, ExpectedRevision, Transaction};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
-use crate::ServerState;
+use crate::Registry;
 
 /// How many events one transaction deletes, and the pause before the next one, which lets other writes through.
 const BATCH: usize = 32;
@@ -29,28 +29,27 @@ const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(100);
 const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(5);
 
 /// Spawns the task that deletes expired events. It ends with the server.
-pub(super) fn spawn(state: &Arc<ServerState>, ttl: Duration) {
-    let storage = state
-        .registry
+pub(super) fn spawn(registry: &Arc<Registry>, ttl: Duration) {
+    let storage = registry
         .find("", "events")
-        .and_then(|resource| resource.storage.as_ref());
+        .and_then(|resource| resource.storage.clone());
     if let Some(storage) = storage {
         let expiry = EventExpiryQueue {
             ttl,
             deadlines: BTreeMap::new(),
         };
-        tokio::spawn(run(Arc::downgrade(state), storage.cache.clone(), expiry));
+        tokio::spawn(run(Arc::downgrade(registry), storage.cache.clone(), expiry));
     }
 }
 
-async fn run(state: Weak<ServerState>, cache: ResourceCache, mut expiry: EventExpiryQueue) {
+async fn run(registry: Weak<Registry>, cache: ResourceCache, mut expiry: EventExpiryQueue) {
     let check_interval = (expiry.ttl / 10).clamp(CHECK_INTERVAL_MIN, CHECK_INTERVAL_MAX);
     while let Ok(mut watcher) = cache.watch(WatchRequest::everything(WatchStart::InitialList)) {
-        let Some(()) = read_list(&state, &mut watcher, &mut expiry).await else {
+        let Some(()) = read_list(&registry, &mut watcher, &mut expiry).await else {
             return;
         };
         match delete_expired_until_watch_ends(
-            &state,
+            &registry,
             &cache,
             &mut watcher,
             &mut expiry,
@@ -66,13 +65,13 @@ async fn run(state: Weak<ServerState>, cache: ResourceCache, mut expiry: EventEx
 
 /// Reads the initial list of events into the queue. `None` if the server has been dropped.
 async fn read_list(
-    state: &Weak<ServerState>,
+    registry: &Weak<Registry>,
     watcher: &mut CacheWatcher,
     expiry: &mut EventExpiryQueue,
 ) -> Option<()> {
     let mut previous = std::mem::take(&mut expiry.deadlines);
     while let Ok(WatchMessage::Event(event)) = watcher.next().await {
-        let clock = &state.upgrade()?.clock;
+        let clock = &registry.upgrade()?.clock;
         let entry = event.entry();
         let expires_at = match previous.remove(&entry.revision()) {
             Some(deadline) => deadline.expires_at,
@@ -92,7 +91,7 @@ async fn read_list(
 
 /// Records writes and deletes expired events until the watch ends. `None` if the server has been dropped.
 async fn delete_expired_until_watch_ends(
-    state: &Weak<ServerState>,
+    registry: &Weak<Registry>,
     cache: &ResourceCache,
     watcher: &mut CacheWatcher,
     expiry: &mut EventExpiryQueue,
@@ -102,16 +101,16 @@ async fn delete_expired_until_watch_ends(
     loop {
         tokio::select! {
             message = watcher.next() => match message {
-                Ok(WatchMessage::Event(event)) => expiry.record_write(&event, state.upgrade()?.clock.monotonic()),
+                Ok(WatchMessage::Event(event)) => expiry.record_write(&event, registry.upgrade()?.clock.monotonic()),
                 Ok(WatchMessage::InitialEventsEnd(_)) => {}
                 Err(end) => return Some(end),
             },
             () = sleep_until(next_check) => {
-                let state = state.upgrade()?;
-                let expired = expiry.take_expired(state.clock.monotonic());
+                let registry = registry.upgrade()?;
+                let expired = expiry.take_expired(registry.clock.monotonic());
                 let delay = if expired.len() < BATCH { check_interval } else { BATCH_PAUSE };
-                if let Err(remaining) = delete(&state, cache, expired).await {
-                    expiry.requeue(remaining, state.clock.monotonic() + RETRY_DELAY);
+                if let Err(remaining) = delete(&registry, cache, expired).await {
+                    expiry.requeue(remaining, registry.clock.monotonic() + RETRY_DELAY);
                 }
                 next_check = Instant::now() + delay;
             }
@@ -124,7 +123,7 @@ type ExpiredEvents = Vec<(Revision, ObjectKey)>;
 /// Deletes events in one transaction, except those that were written or deleted meanwhile. Returns the events whose
 /// delete failed for another reason.
 async fn delete(
-    state: &ServerState,
+    registry: &Registry,
     cache: &ResourceCache,
     mut expired: ExpiredEvents,
 ) -> Result<(), ExpiredEvents> {
@@ -135,7 +134,7 @@ async fn delete(
             .fold(Transaction::new(), |all, (revision, key)| {
                 all.delete(name(key), ExpectedRevision::At(*revision))
             });
-        match state.store.commit(deletion).await {
+        match registry.store.commit(deletion).await {
             Ok(_) => return Ok(()),
             Err(Error::Conflict(conflict)) => {
                 let is_current = |revision: Revision, key: &ObjectKey| {

@@ -9,7 +9,7 @@ use rhumb_api::{JsonObject, fields};
 use serde_json::{Value, json};
 
 use super::bootstrap::create_if_absent;
-use crate::ServerState;
+use crate::Registry;
 use crate::resources::allocation::ServiceAllocationRanges;
 use crate::resources::write::{ObjectReference, ServerChange, WriteBatch, write_as_server};
 
@@ -17,13 +17,13 @@ const NAME: &str = "kubernetes";
 const NAMESPACE: &str = "default";
 
 pub(super) async fn bootstrap_service_access(
-    state: &Arc<ServerState>,
+    registry: &Arc<Registry>,
     ranges: &ServiceAllocationRanges,
     advertised: Option<SocketAddr>,
 ) -> Result<(), String> {
-    create_cidr(state, ranges).await?;
+    create_cidr(registry, ranges).await?;
     // An older service may have the cluster IP. An administrator has to resolve that; everything else works meanwhile.
-    if let Err(error) = create_service(state, ranges, advertised).await {
+    if let Err(error) = create_service(registry, ranges, advertised).await {
         tracing::warn!(
             error,
             "failed to create service default/kubernetes; retrying periodically"
@@ -31,7 +31,7 @@ pub(super) async fn bootstrap_service_access(
     }
     if let Some(address) = advertised {
         if Some(IpFamily::of_address(address.ip())) == ranges.families().first().copied() {
-            set_endpoints(state, address).await?;
+            set_endpoints(registry, address).await?;
         } else {
             tracing::warn!(
                 %address,
@@ -43,7 +43,7 @@ pub(super) async fn bootstrap_service_access(
 }
 
 async fn create_cidr(
-    state: &Arc<ServerState>,
+    registry: &Arc<Registry>,
     ranges: &ServiceAllocationRanges,
 ) -> Result<(), String> {
     let cidrs: Vec<String> = ranges
@@ -59,8 +59,8 @@ async fn create_cidr(
     };
     let object = json!({"metadata": {"name": NAME}, "spec": {"cidrs": cidrs}});
     let create = |existing: Option<&JsonObject>| create_if_absent(existing, object);
-    write_as_server(state, reference, create).await?;
-    let now = state.clock.wall().rfc3339().to_string();
+    write_as_server(registry, reference, create).await?;
+    let now = registry.clock.wall().rfc3339().to_string();
     let mark_ready = |existing: Option<&JsonObject>| {
         let mut object = existing?.clone();
         let has_same_cidrs = fields::get(&object, "spec.cidrs") == Some(&json!(cidrs));
@@ -83,12 +83,12 @@ async fn create_cidr(
         );
         Some(ServerChange::UpdateStatus(object))
     };
-    write_as_server(state, reference, mark_ready).await?;
+    write_as_server(registry, reference, mark_ready).await?;
     Ok(())
 }
 
 pub(super) async fn create_service(
-    state: &Arc<ServerState>,
+    registry: &Arc<Registry>,
     ranges: &ServiceAllocationRanges,
     advertised: Option<SocketAddr>,
 ) -> Result<(), String> {
@@ -110,7 +110,7 @@ pub(super) async fn create_service(
         },
     });
     let create = |existing: Option<&JsonObject>| create_if_absent(existing, service);
-    write_as_server(state, reference("", "services"), create).await?;
+    write_as_server(registry, reference("", "services"), create).await?;
     Ok(())
 }
 
@@ -125,7 +125,7 @@ fn reference(group: &'static str, plural: &'static str) -> ObjectReference<'stat
 }
 
 /// Points the Endpoints and the EndpointSlice of the service to this server.
-async fn set_endpoints(state: &Arc<ServerState>, address: SocketAddr) -> Result<(), String> {
+async fn set_endpoints(registry: &Arc<Registry>, address: SocketAddr) -> Result<(), String> {
     let ports = json!([{"name": "https", "port": address.port(), "protocol": "TCP"}]);
     let ip = address.ip().to_string();
     let endpoints = json!({
@@ -144,7 +144,7 @@ async fn set_endpoints(state: &Arc<ServerState>, address: SocketAddr) -> Result<
         "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
         "ports": ports,
     });
-    let mut batch = WriteBatch::new(state);
+    let mut batch = WriteBatch::new(registry);
     create_or_update(
         &mut batch,
         reference("", "endpoints"),

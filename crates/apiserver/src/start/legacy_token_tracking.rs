@@ -8,7 +8,7 @@ use rhumb_auth::token::LAST_USED_LABEL;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::ServerState;
+use crate::Registry;
 use crate::resources::write::{ObjectReference, ServerChange, write_as_server};
 
 /// Queue length. A use that does not fit is dropped; the next request with the token reports it again.
@@ -46,12 +46,14 @@ impl TokenUseSender {
 }
 
 /// Spawns the task that writes queued token uses. It ends with the server.
-pub(super) fn spawn(state: &Arc<ServerState>, mut token_uses: TokenUseReceiver) {
-    let state: Weak<ServerState> = Arc::downgrade(state);
+pub(super) fn spawn(registry: &Arc<Registry>, mut token_uses: TokenUseReceiver) {
+    let registry: Weak<Registry> = Arc::downgrade(registry);
     tokio::spawn(async move {
         while let Some(used) = token_uses.0.recv().await {
-            let Some(state) = state.upgrade() else { return };
-            if let Err(error) = write_last_used(&state, &used).await {
+            let Some(registry) = registry.upgrade() else {
+                return;
+            };
+            if let Err(error) = write_last_used(&registry, &used).await {
                 let TokenUse {
                     namespace, secret, ..
                 } = used;
@@ -67,7 +69,7 @@ pub(super) fn spawn(state: &Arc<ServerState>, mut token_uses: TokenUseReceiver) 
 }
 
 /// After a conflict nothing is written; the next use is.
-async fn write_last_used(state: &Arc<ServerState>, used: &TokenUse) -> Result<(), String> {
+async fn write_last_used(registry: &Arc<Registry>, used: &TokenUse) -> Result<(), String> {
     let reference = ObjectReference {
         group: "",
         plural: "secrets",
@@ -78,7 +80,7 @@ async fn write_last_used(state: &Arc<ServerState>, used: &TokenUse) -> Result<()
         let secret = with_last_used_label(secret?.clone(), &used.day)?;
         Some(ServerChange::Update(secret))
     };
-    write_as_server(state, reference, set_label)
+    write_as_server(registry, reference, set_label)
         .await
         .map(|_| ())
 }
@@ -165,7 +167,7 @@ mod tests {
             status["user"]["username"],
             "system:serviceaccount:default:bot"
         );
-        let today = server.state.clock.wall().rfc3339().to_string()[..10].to_owned();
+        let today = server.state.registry.clock.wall().rfc3339().to_string()[..10].to_owned();
         let mut last_used = Value::Null;
         for _ in 0..500 {
             let (_, mut stored_secret) = server.get(&secret).await;

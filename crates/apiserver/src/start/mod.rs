@@ -20,23 +20,25 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use rhumb_api::{FeatureGates, Kind};
-use rhumb_auth::Authenticator;
 use rhumb_auth::authn::TokenFile;
 use rhumb_auth::token::{SigningKey, TokenIssuer, TokenVerifier};
+use rhumb_auth::{Authenticator, Authorizer};
 use rhumb_cache::CacheManager;
 use rhumb_meta::{Clock, StoragePrefix};
 use rhumb_schema::{Defaults, Table, TableError};
 use rhumb_store::Store;
 
+use crate::admission::ServerServices;
 use crate::objects::{ApiObjectProjector, RawProjector};
 use crate::openapi::OpenApiDocumentCache;
 use crate::quota::{self, EPOCHS_PATH, EpochSideEffects, QuotaEnforcer, QuotaEpochs};
 use crate::resources::allocation::{NODE_PORTS_PATH, ServiceAllocationRanges, ServiceAllocator};
 use crate::resources::{
-    AllocatorSet, RegistryError, ResourceRegistry, storage_versions, stored_object_decoder,
+    AllocatorSet, RegistryError, ResourceTable, storage_versions, stored_object_decoder,
 };
-use crate::{ServerState, admission};
+use crate::{Registry, ServerState, admission};
 
 /// Configuration of an API server.
 #[derive(Debug)]
@@ -84,10 +86,10 @@ impl ServerState {
         let table = Table::builtin();
         let kinds = rhumb_api::kinds::all();
         let cache_manager = start_cache_manager(&options, &kinds).await?;
-        let registry = ResourceRegistry::new(kinds, table, &options.gates, |prefix| {
+        let resources = ResourceTable::new(kinds, table, &options.gates, |prefix| {
             cache_manager.cache(prefix)
         })?;
-        let (policy, roles_changed) = rbac_reflector::start(&registry);
+        let (policy, roles_changed) = rbac_reflector::start(&resources);
         let node_ports = cache_manager
             .cache(&StoragePrefix::new(NODE_PORTS_PATH)?)
             .ok_or_else(|| StartError::Bootstrap("node ports are not cached".to_owned()))?;
@@ -98,62 +100,82 @@ impl ServerState {
         epochs.spawn_watch();
         let allocator = ServiceAllocator::new(options.services.clone(), node_ports);
         let (token_use_sender, token_use_receiver) = legacy_token_tracking::channel();
-        let accounts = token_lookup::TokenObjectLookup::new(&registry, token_use_sender);
+        let accounts = token_lookup::TokenObjectLookup::new(&resources, token_use_sender);
         let (authenticator, issuer) =
             service_account_tokens(options.issuer, options.service_account_key, accounts);
-        options.admission.attach_registry(&registry);
-        let state = Arc::new(ServerState {
+        let quota_enforcer = Arc::new(QuotaEnforcer::new(&resources, Arc::clone(&epochs)));
+        options.admission.attach(
+            &resources,
+            ServerServices {
+                policy: Arc::clone(&policy),
+                quota_enforcer: Arc::clone(&quota_enforcer),
+            },
+        );
+        let registry = Arc::new(Registry {
             store: options.store,
             cache_manager,
+            resources: ArcSwap::from_pointee(resources),
             table,
             defaults: Defaults::new(table, rhumb_api::defaults::enabled_by_type(&options.gates))?,
             gates: options.gates,
             clock: options.clock,
             admission: options.admission,
-            allocators: AllocatorSet::default()
-                .with_allocator("", "services", allocator)
-                .with_allocator(
-                    "",
-                    "resourcequotas",
-                    EpochSideEffects::for_quotas(epochs.clone()),
-                )
-                .with_allocator(
-                    "",
-                    "namespaces",
-                    EpochSideEffects::for_namespaces(epochs.clone()),
-                ),
-            quota_enforcer: QuotaEnforcer::new(&registry, epochs),
+            allocators: allocators(allocator, &epochs),
+            authorizer: Arc::clone(&policy) as Arc<dyn Authorizer + Send + Sync>,
+            shutting_down: AtomicBool::new(false),
+        });
+        let state = Arc::new(ServerState {
+            registry,
+            quota_enforcer,
             authenticator: match options.tokens {
                 Some(tokens) => authenticator.with_token_file(tokens),
                 None => authenticator,
             },
             issuer,
             policy,
-            registry,
             public_address: options.public_address,
             openapi_documents: OpenApiDocumentCache::default(),
-            shutting_down: AtomicBool::new(false),
         });
-        bootstrap::create_bootstrap_objects(&state)
+        let registry = &state.registry;
+        bootstrap::create_bootstrap_objects(registry)
             .await
             .map_err(StartError::Bootstrap)?;
-        allocation_repair::repair_all(&state).await;
-        allocation_repair::spawn_address_repair(&state);
-        kubernetes_service::bootstrap_service_access(&state, &options.services, options.advertised)
-            .await
-            .map_err(StartError::Bootstrap)?;
-        bootstrap_reconciler::spawn(&state, options.services, options.advertised);
+        allocation_repair::repair_all(registry).await;
+        allocation_repair::spawn_address_repair(registry);
+        kubernetes_service::bootstrap_service_access(
+            registry,
+            &options.services,
+            options.advertised,
+        )
+        .await
+        .map_err(StartError::Bootstrap)?;
+        bootstrap_reconciler::spawn(registry, options.services, options.advertised);
         role_aggregation::spawn(&state, roles_changed);
-        legacy_token_tracking::spawn(&state, token_use_receiver);
+        legacy_token_tracking::spawn(registry, token_use_receiver);
         if options.policy_status {
-            validating_policy_status::spawn(&state);
+            validating_policy_status::spawn(registry);
         }
-        quota::spawn_status_tasks(&state, options.quota_status);
+        quota::spawn_status_tasks(registry, &state.quota_enforcer, options.quota_status);
         if !options.event_ttl.is_zero() {
-            event_ttl::spawn(&state, options.event_ttl);
+            event_ttl::spawn(registry, options.event_ttl);
         }
         Ok(state)
     }
+}
+
+fn allocators(services: ServiceAllocator, epochs: &Arc<QuotaEpochs>) -> AllocatorSet {
+    AllocatorSet::default()
+        .with_allocator("", "services", services)
+        .with_allocator(
+            "",
+            "resourcequotas",
+            EpochSideEffects::for_quotas(Arc::clone(epochs)),
+        )
+        .with_allocator(
+            "",
+            "namespaces",
+            EpochSideEffects::for_namespaces(Arc::clone(epochs)),
+        )
 }
 
 async fn start_cache_manager(

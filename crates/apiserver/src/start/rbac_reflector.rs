@@ -14,7 +14,7 @@ use rhumb_meta::ObjectKey;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
-use crate::resources::ResourceRegistry;
+use crate::resources::ResourceTable;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const RESOURCES: [&str; 4] = [
@@ -26,7 +26,7 @@ const RESOURCES: [&str; 4] = [
 
 /// Loads the policy index and spawns one task per kind that keeps it up to date. The notifier fires on every change of
 /// a ClusterRole.
-pub(super) fn start(registry: &ResourceRegistry) -> (Arc<RbacPolicyIndex>, Arc<Notify>) {
+pub(super) fn start(registry: &ResourceTable) -> (Arc<RbacPolicyIndex>, Arc<Notify>) {
     let index = Arc::new(RbacPolicyIndex::new());
     let roles_changed = Arc::new(Notify::new());
     for resource in RESOURCES {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use rhumb_api::JsonObject;
 use tokio::sync::Notify;
 
-use crate::ServerState;
 use crate::resources::write::{ObjectReference, ServerChange, write_as_server};
+use crate::{Registry, ServerState};
 
 /// Spawns the task that writes stale roles, now and after every change of a cluster role. It ends with the server. An
 /// aggregate of aggregates converges, because each write is a change that wakes the task again.
@@ -19,7 +19,9 @@ pub(super) fn spawn(state: &Arc<ServerState>, changed: Arc<Notify>) {
             changed.notified().await;
             let Some(state) = state.upgrade() else { return };
             for (name, rules) in state.policy.policy().stale_aggregates() {
-                if let Err(error) = write_rules(&state, &name, &serde_json::json!(rules)).await {
+                if let Err(error) =
+                    write_rules(&state.registry, &name, &serde_json::json!(rules)).await
+                {
                     tracing::warn!(
                         role = name,
                         error,
@@ -33,7 +35,7 @@ pub(super) fn spawn(state: &Arc<ServerState>, changed: Arc<Notify>) {
 
 /// A concurrent change of the role wins; it wakes the task again.
 async fn write_rules(
-    state: &Arc<ServerState>,
+    registry: &Arc<Registry>,
     name: &str,
     rules: &serde_json::Value,
 ) -> Result<(), String> {
@@ -48,7 +50,7 @@ async fn write_rules(
         role.insert("rules".into(), rules.clone());
         Some(ServerChange::Update(role))
     };
-    write_as_server(state, reference, set_rules)
+    write_as_server(registry, reference, set_rules)
         .await
         .map(|_| ())
 }

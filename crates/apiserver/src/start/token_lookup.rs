@@ -14,7 +14,7 @@ use rhumb_meta::{ObjectKey, Timestamp};
 use serde::Deserialize;
 
 use super::legacy_token_tracking::TokenUseSender;
-use crate::resources::ResourceRegistry;
+use crate::resources::ResourceTable;
 
 /// Looks up service accounts, pods, secrets and nodes in the caches, and reports uses of legacy tokens.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct TokenSecretData {
 }
 
 impl TokenObjectLookup {
-    pub(super) fn new(registry: &ResourceRegistry, last_used: TokenUseSender) -> TokenObjectLookup {
+    pub(super) fn new(registry: &ResourceTable, last_used: TokenUseSender) -> TokenObjectLookup {
         let cache = |plural: &str| Some(registry.find("", plural)?.storage.as_ref()?.cache.clone());
         TokenObjectLookup {
             service_accounts: cache("serviceaccounts"),

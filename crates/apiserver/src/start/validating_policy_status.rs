@@ -11,10 +11,11 @@ use rhumb_cache::{
 };
 use rhumb_expressions::SchemaTable;
 use rhumb_meta::{GroupVersionKind, GroupVersionResource, ObjectKey};
-use rhumb_schema::TypeId;
+use rhumb_schema::{Table, TypeId};
 use serde_json::{Value, json};
 
-use crate::ServerState;
+use crate::Registry;
+use crate::resources::ResourceTable;
 use crate::resources::write::{ObjectReference, ServerChange, write_as_server};
 
 const RESOURCE: (&str, &str) = (
@@ -27,17 +28,14 @@ const RETRY_DELAY: Duration = Duration::from_secs(2);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(60);
 
 /// Spawns the task that checks all policies, and again after each change. It ends with the server.
-pub(super) fn spawn(state: &Arc<ServerState>) {
-    let storage = state
-        .registry
-        .find(RESOURCE.0, RESOURCE.1)
-        .and_then(|resource| resource.storage.as_ref());
-    if let Some(storage) = storage {
-        tokio::spawn(run(Arc::downgrade(state), storage.cache.clone()));
+pub(super) fn spawn(registry: &Arc<Registry>) {
+    let resource = registry.find(RESOURCE.0, RESOURCE.1);
+    if let Some(storage) = resource.and_then(|resource| resource.storage.clone()) {
+        tokio::spawn(run(Arc::downgrade(registry), storage.cache.clone()));
     }
 }
 
-async fn run(state: Weak<ServerState>, cache: ResourceCache) {
+async fn run(registry: Weak<Registry>, cache: ResourceCache) {
     let mut retry_delay = RETRY_DELAY;
     loop {
         let snapshot = cache.snapshot();
@@ -50,7 +48,10 @@ async fn run(state: Weak<ServerState>, cache: ResourceCache) {
         drop(snapshot);
         let mut has_failed = false;
         for key in outdated {
-            let Some(state) = state.upgrade().filter(|state| !state.is_shutting_down()) else {
+            let Some(registry) = registry
+                .upgrade()
+                .filter(|registry| !registry.is_shutting_down())
+            else {
                 return;
             };
             let reference = ObjectReference {
@@ -60,10 +61,10 @@ async fn run(state: Weak<ServerState>, cache: ResourceCache) {
                 name: key.name(),
             };
             let check = |policy: Option<&JsonObject>| {
-                let policy = with_type_checking_status(&state, policy?.clone());
+                let policy = with_type_checking_status(&registry, policy?.clone());
                 Some(ServerChange::UpdateStatus(policy))
             };
-            let checked = write_as_server(&state, reference, check).await;
+            let checked = write_as_server(&registry, reference, check).await;
             if let Err(error) = checked {
                 has_failed = true;
                 tracing::warn!(
@@ -112,8 +113,12 @@ fn needs_type_checking(policy: &[u8]) -> bool {
 }
 
 /// The policy with `status.observedGeneration` and `status.typeChecking` set.
-fn with_type_checking_status(state: &ServerState, mut policy: JsonObject) -> JsonObject {
-    let warnings = expression_warnings(&policy, &ServedKinds(state));
+fn with_type_checking_status(registry: &Registry, mut policy: JsonObject) -> JsonObject {
+    let kinds = ServedKinds {
+        resources: &registry.resources(),
+        table: registry.table,
+    };
+    let warnings = expression_warnings(&policy, &kinds);
     let generation = policy
         .get("metadata")
         .map_or(Value::Null, |metadata| metadata["generation"].clone());
@@ -132,21 +137,24 @@ fn with_type_checking_status(state: &ServerState, mut policy: JsonObject) -> Jso
 }
 
 /// Resolves kinds and schemas from the resource registry for the type checker.
-struct ServedKinds<'a>(&'a ServerState);
+struct ServedKinds<'a> {
+    resources: &'a ResourceTable,
+    table: &'static Table,
+}
 
 impl SchemaResolver for ServedKinds<'_> {
     fn kind_of(&self, resource: &GroupVersionResource) -> Option<GroupVersionKind> {
-        let served = self.0.registry.find(&resource.group, &resource.resource)?;
+        let served = self.resources.find(&resource.group, &resource.resource)?;
         let version = served.version(&resource.version)?;
         Some(served.gvk(version))
     }
 
     fn schema_of(&self, kind: &GroupVersionKind) -> Option<(SchemaTable, TypeId)> {
-        let mut resources = self.0.registry.iter();
+        let mut resources = self.resources.iter();
         let version = resources.find_map(|resource| {
             let is_kind = resource.kind.group == kind.group && resource.kind.name == kind.kind;
             resource.version(&kind.version).filter(|_| is_kind)
         })?;
-        Some((SchemaTable::Builtin(self.0.table), version.schema))
+        Some((SchemaTable::Builtin(self.table), version.schema))
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::RbacKind;
 use super::objects::{IndexedBinding, IndexedRole, StoredBinding, StoredRole};
 use super::policy::RbacPolicy;
+use crate::{Attributes, Authorizer, Decision};
 
 /// Applies changes of roles and bindings, and publishes the resulting policy.
 ///
@@ -35,6 +36,12 @@ pub struct InvalidRbacObjectError {
 pub(super) enum RbacEntry {
     Role(IndexedRole),
     Binding(IndexedBinding),
+}
+
+impl Authorizer for RbacPolicyIndex {
+    fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+        self.current.load().authorize(attributes)
+    }
 }
 
 impl RbacPolicyIndex {

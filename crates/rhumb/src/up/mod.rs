@@ -10,7 +10,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
@@ -212,8 +211,7 @@ fn server_names(
 /// Ends watches; other requests complete.
 async fn end(api: &ServerState) {
     say("stopping: waiting for requests in progress");
-    api.shutting_down.store(true, Ordering::Relaxed);
-    api.cache_manager.close().await;
+    api.registry.shut_down().await;
 }
 
 pub(crate) fn stop_on_signals() -> Result<CancellationToken> {

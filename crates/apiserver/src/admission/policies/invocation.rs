@@ -138,11 +138,11 @@ impl PolicyMatcher<'_> {
                 return Ok(());
             }
         };
-        let state = self.attributes.context.state;
+        let resources = self.attributes.context.resources;
         let source = spec
             .param_kind
             .as_ref()
-            .map(|kind| params::find_param_source(state, kind));
+            .map(|kind| params::find_param_source(resources, kind));
         let source = match source.transpose() {
             Ok(source) => source,
             Err(error) => {

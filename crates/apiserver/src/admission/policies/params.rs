@@ -9,9 +9,9 @@ use rhumb_meta::labels::Selector;
 use rhumb_meta::{GroupVersionKind, ObjectKey, fields};
 use serde_json::Value;
 
-use crate::ServerState;
+use crate::Registry;
 use crate::admission::AdmissionAttributes;
-use crate::resources::{Resource, ResourceStorage, ServedVersion};
+use crate::resources::{Resource, ResourceStorage, ResourceTable, ServedVersion};
 
 /// Maximum number of parameter objects of a binding.
 const MAX_PARAMS: usize = 1000;
@@ -43,12 +43,12 @@ impl PolicyParam {
 
 /// Finds the resource of a param kind.
 pub(super) fn find_param_source<'a>(
-    state: &'a ServerState,
+    resources: &'a ResourceTable,
     kind: &ParamKind,
 ) -> Result<ParamSource<'a>, String> {
     let gvk = GroupVersionKind::from_type_meta(&kind.api_version, &kind.kind)
         .map_err(|error| format!("failed to parse paramKind APIVersion: {error}"))?;
-    let source = state.registry.iter().find_map(|resource| {
+    let source = resources.iter().find_map(|resource| {
         let is_param_kind = resource.kind.group == gvk.group && resource.kind.name == gvk.kind;
         let version = resource.version(&gvk.version).filter(|_| is_param_kind)?;
         Some(ParamSource {
@@ -92,7 +92,7 @@ pub(super) fn collect_params(
     }
     entries
         .iter()
-        .map(|entry| source.param(attributes.context.state, entry))
+        .map(|entry| source.param(attributes.context.registry, entry))
         .collect()
 }
 
@@ -149,10 +149,10 @@ impl ParamSource<'_> {
         selected.take(MAX_PARAMS + 1).cloned().collect()
     }
 
-    fn param(&self, state: &ServerState, entry: &CacheEntry) -> Result<PolicyParam, String> {
+    fn param(&self, registry: &Registry, entry: &CacheEntry) -> Result<PolicyParam, String> {
         let mut object: JsonObject =
             serde_json::from_slice(entry.json_slice()).map_err(|error| error.to_string())?;
-        state.convert_to_served(self.version, &mut object);
+        registry.convert_to_served(self.version, &mut object);
         Ok(PolicyParam {
             value: Some(Value::Object(object)),
             key: entry.key().as_str().to_owned(),

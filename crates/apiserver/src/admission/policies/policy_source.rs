@@ -96,11 +96,11 @@ impl<P> PolicySource<P> {
         &self,
         attributes: &AdmissionAttributes<'_>,
     ) -> Option<Arc<Vec<PolicyHook<P>>>> {
-        let state = attributes.context.state;
+        let context = attributes.context;
         let caches = self.caches.get_or_init(|| {
             let cache = |plural: &str| {
-                let resource = state
-                    .registry
+                let resource = context
+                    .resources
                     .find("admissionregistration.k8s.io", plural)?;
                 Some(resource.storage.as_ref()?.cache.clone())
             };
@@ -111,7 +111,10 @@ impl<P> PolicySource<P> {
         });
         let (policies, bindings) = caches.as_ref()?;
         let parse_options = CriteriaParseOptions {
-            exclusion_rules: state.gates.enabled(Feature::AdmissionWebhookExclusionRules),
+            exclusion_rules: context
+                .registry
+                .gates
+                .enabled(Feature::AdmissionWebhookExclusionRules),
         };
         let bindings = parse_all(&self.bindings, bindings, |object| {
             PolicyBinding::parse(object, parse_options)

@@ -309,7 +309,7 @@ async fn every_write_path_runs_admission() {
         assert_eq!(recorder.take(), want, "{method} {path}");
         covered_paths.extend(path.rsplit('/').next().map(str::to_owned));
     }
-    for resource in server.state.registry.iter() {
+    for resource in server.state.registry.resources().iter() {
         for subresource in &resource.kind.subresources {
             let is_read = subresource.name == "log";
             assert!(

@@ -24,6 +24,7 @@ use rhumb_webhooks::WebhookClient;
 
 use super::cache_derived_value::CacheDerivedValue;
 use super::metrics::{AdmissionMetrics, MetricSubject};
+use super::server_services::AttachedServices;
 use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin};
 use crate::resources::RequestOrigin;
 pub(crate) use service_resolver::ClusterServiceResolver;
@@ -36,6 +37,7 @@ pub(super) struct PluginDependencies {
     pub(super) service_resolver: Arc<ClusterServiceResolver>,
     /// Resources that may be consumed only where a quota covers them.
     pub(super) limited_resources: Arc<[LimitedResource]>,
+    pub(super) services: AttachedServices,
     client: WebhookClient,
 }
 
@@ -47,6 +49,7 @@ impl Default for PluginDependencies {
             client: WebhookClient::new(services.clone()),
             service_resolver: services,
             limited_resources: Arc::default(),
+            services: AttachedServices::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use rhumb_webhooks::{ServiceResolver, TargetAddress, TargetService};
 use serde_json::Value;
 
 use crate::admission::cache_derived_value::CacheDerivedValue;
-use crate::resources::ResourceRegistry;
+use crate::resources::ResourceTable;
 
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Maximum number of cached resolutions; configurations rarely name as many Services.
@@ -34,9 +34,9 @@ struct ServiceCaches {
 
 impl ClusterServiceResolver {
     /// Attaches the caches.
-    pub(crate) fn attach_registry(&self, registry: &ResourceRegistry) {
+    pub(crate) fn attach_caches(&self, resources: &ResourceTable) {
         let cache = |group: &str, plural: &str| {
-            let storage = registry.find(group, plural)?.storage.as_ref()?;
+            let storage = resources.find(group, plural)?.storage.as_ref()?;
             Some(storage.cache.clone())
         };
         if let (Some(services), Some(slices)) = (
@@ -323,7 +323,7 @@ mod tests {
             }
         };
         check(Err("the service cache is not ready yet"));
-        services.attach_registry(&server.state.registry);
+        services.attach_caches(&server.state.registry.resources());
         check(Err("service \"hook\" not found"));
 
         let path = "/api/v1/namespaces/default/services";

@@ -199,16 +199,19 @@ impl WebhookPlugin {
         &self,
         attributes: &AdmissionAttributes<'_>,
     ) -> Option<Arc<WebhookSet>> {
-        let state = attributes.context.state;
+        let context = attributes.context;
         let cache = self.cache.get_or_init(|| {
-            let configurations = state.registry.find(
+            let configurations = context.resources.find(
                 "admissionregistration.k8s.io",
                 self.webhook_type.configurations_resource(),
             );
             configurations.and_then(|resource| Some(resource.storage.as_ref()?.cache.clone()))
         });
         let parse_options = CriteriaParseOptions {
-            exclusion_rules: state.gates.enabled(Feature::AdmissionWebhookExclusionRules),
+            exclusion_rules: context
+                .registry
+                .gates
+                .enabled(Feature::AdmissionWebhookExclusionRules),
         };
         let webhooks = self.webhooks.get(cache.as_ref()?, |snapshot, previous| {
             let webhooks_of = |entry: &Arc<CacheEntry>| {

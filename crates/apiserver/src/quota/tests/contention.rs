@@ -275,7 +275,7 @@ async fn quota_state_with_reservations_is_not_dropped() {
         .for_namespace("default")
         .expect("namespace has quota state");
     let tracker = namespace_quota
-        .lock_tracker(&server.state)
+        .lock_tracker(&server.state.registry)
         .await
         .expect("lock usage tracker");
     assert!(
@@ -371,7 +371,7 @@ async fn a_cancelled_update_is_counted_once() {
         .prefix;
     let key = rhumb_meta::ObjectKey::new(Some("default"), "s").expect("valid key");
     let is_written = async || {
-        let entry = server.state.store.get(&prefix.object(&key)).await;
+        let entry = server.state.registry.store.get(&prefix.object(&key)).await;
         let entry = entry.expect("read succeeds").expect("service exists");
         entry.value.windows(8).any(|part| part == b"NodePort")
     };

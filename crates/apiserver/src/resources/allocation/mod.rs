@@ -25,7 +25,7 @@ use rhumb_store::TransactionOp;
 
 use super::RequestContext;
 use super::allocator::{AllocationHold, PendingAllocations, ResourceAllocator};
-use crate::ServerState;
+use crate::Registry;
 use crate::objects::ObjectMetadata;
 
 pub use node_ports::NODE_PORTS_PATH;
@@ -58,8 +58,8 @@ impl ServiceAllocator {
         dry_run: bool,
         hold: &mut AllocationHold,
     ) -> Result<IpAddr, Status> {
-        let addresses = records::ip_address_storage(context.state)?;
-        let ranges = self.ranges.current(context.state, request.family);
+        let addresses = records::ip_address_storage(context.registry)?;
+        let ranges = self.ranges.current(context.registry, request.family);
         let reject = |error: &ServiceAllocationError| {
             let mut errors = ErrorList::new();
             errors.push(rules::cluster_ip_error(service, request, error));
@@ -194,7 +194,7 @@ impl ResourceAllocator for ServiceAllocator {
 
     fn record_operations(
         &self,
-        state: &ServerState,
+        registry: &Registry,
         now: Timestamp,
         old: Option<&JsonObject>,
         new: Option<&JsonObject>,
@@ -206,12 +206,12 @@ impl ResourceAllocator for ServiceAllocator {
         if let Some(new) = new {
             let added = difference(&after, &before);
             operations =
-                self.create_records(state, now, &AllocationOwner::for_service(new), &added)?;
+                self.create_records(registry, now, &AllocationOwner::for_service(new), &added)?;
         }
         if let Some(old) = old {
             let released = difference(&before, &after);
             operations.extend(self.release_records(
-                state,
+                registry,
                 &AllocationOwner::for_service(old),
                 &released,
             )?);
@@ -221,11 +221,12 @@ impl ResourceAllocator for ServiceAllocator {
 
     fn missing_records(
         &self,
-        state: &ServerState,
+        registry: &Registry,
         now: Timestamp,
         service: &JsonObject,
     ) -> Result<Vec<TransactionOp>, Status> {
-        let addresses = &records::ip_address_storage(state)?.cache;
+        let storage = records::ip_address_storage(registry)?;
+        let addresses = &storage.cache;
         let mut missing = rules::allocations_of(service);
         missing
             .addresses
@@ -233,7 +234,12 @@ impl ResourceAllocator for ServiceAllocator {
         missing
             .ports
             .retain(|port| !records::exists(&self.node_ports, &port.to_string()));
-        self.create_records(state, now, &AllocationOwner::for_service(service), &missing)
+        self.create_records(
+            registry,
+            now,
+            &AllocationOwner::for_service(service),
+            &missing,
+        )
     }
 }
 
@@ -241,7 +247,7 @@ impl ServiceAllocator {
     /// Operations that create the records of allocations.
     fn create_records(
         &self,
-        state: &ServerState,
+        registry: &Registry,
         now: Timestamp,
         owner: &AllocationOwner<'_>,
         added: &ServiceAllocations,
@@ -249,7 +255,7 @@ impl ServiceAllocator {
         let addresses = added
             .addresses
             .iter()
-            .map(|&address| records::create_ip_address(state, now, address, owner));
+            .map(|&address| records::create_ip_address(registry, now, address, owner));
         let ports = added
             .ports
             .iter()
@@ -260,13 +266,14 @@ impl ServiceAllocator {
     /// Operations that delete the records of released allocations, if they still belong to the owner.
     fn release_records(
         &self,
-        state: &ServerState,
+        registry: &Registry,
         owner: &AllocationOwner<'_>,
         released: &ServiceAllocations,
     ) -> Result<Vec<TransactionOp>, Status> {
         let mut operations = Vec::new();
         if !released.addresses.is_empty() {
-            let addresses = &records::ip_address_storage(state)?.cache;
+            let storage = records::ip_address_storage(registry)?;
+            let addresses = &storage.cache;
             let is_own = |record: &CacheEntry| records::is_owned_ip_address(record, owner);
             for address in &released.addresses {
                 operations.extend(records::delete_if_owned(

@@ -4,7 +4,7 @@ use rhumb_api::ip_addresses::CidrBlock;
 use rhumb_api::service_allocation::{IpFamily, NodePortRange, ServiceIpRange};
 use serde_json::Value;
 
-use crate::ServerState;
+use crate::Registry;
 
 /// The ranges configured by `--service-cluster-ip-range` and `--service-node-port-range`.
 #[derive(Debug, Clone)]
@@ -88,13 +88,11 @@ impl ServiceAllocationRanges {
     }
 
     /// The ranges of an address family: the configured one, and those of ServiceCIDR objects.
-    pub(super) fn current(&self, state: &ServerState, family: IpFamily) -> Vec<ServiceIpRange> {
+    pub(super) fn current(&self, registry: &Registry, family: IpFamily) -> Vec<ServiceIpRange> {
         let mut ranges = self.addresses.clone();
-        let added = state
-            .registry
+        let added = registry
             .find("networking.k8s.io", "servicecidrs")
-            .and_then(|resource| resource.storage.as_ref())
-            .map(|storage| storage.cache.snapshot());
+            .and_then(|resource| Some(resource.storage.as_ref()?.cache.snapshot()));
         for entry in added.iter().flat_map(|snapshot| snapshot.range(None, None)) {
             if let Ok(object) = serde_json::from_slice::<Value>(entry.json_slice()) {
                 ranges.extend(ready_ranges(&object));

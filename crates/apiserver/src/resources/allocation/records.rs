@@ -1,6 +1,7 @@
 //! IPAddress objects, which record the service that has a cluster IP, and helpers for all allocation records.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use rhumb_api::JsonObject;
 use rhumb_api::service_allocation::IpFamily;
@@ -9,7 +10,7 @@ use rhumb_meta::{ObjectKey, Status, Timestamp};
 use rhumb_store::{ExpectedRevision, TransactionOp};
 use serde_json::{Value, json};
 
-use crate::ServerState;
+use crate::Registry;
 use crate::objects::ObjectMetadata;
 use crate::resources::ResourceStorage;
 
@@ -41,11 +42,10 @@ pub(super) fn exists(cache: &ResourceCache, name: &str) -> bool {
 }
 
 /// The storage of IPAddress objects.
-pub(super) fn ip_address_storage(state: &ServerState) -> Result<&ResourceStorage, Status> {
-    state
-        .registry
+pub(super) fn ip_address_storage(registry: &Registry) -> Result<Arc<ResourceStorage>, Status> {
+    registry
         .find("networking.k8s.io", "ipaddresses")
-        .and_then(|resource| resource.storage.as_ref())
+        .and_then(|resource| resource.storage.clone())
         .ok_or_else(|| {
             Status::internal_error("resource ipaddresses.networking.k8s.io is not registered")
         })
@@ -53,12 +53,12 @@ pub(super) fn ip_address_storage(state: &ServerState) -> Result<&ResourceStorage
 
 /// Creates the IPAddress object of a service, on condition that the address is free.
 pub(super) fn create_ip_address(
-    state: &ServerState,
+    registry: &Registry,
     now: Timestamp,
     address: IpAddr,
     owner: &AllocationOwner<'_>,
 ) -> Result<TransactionOp, Status> {
-    let storage = ip_address_storage(state)?;
+    let storage = ip_address_storage(registry)?;
     let name = address.to_string();
     let record = json!({
         "apiVersion": storage.api_version,
@@ -84,7 +84,7 @@ pub(super) fn create_ip_address(
             "the IPAddress record is not a JSON object",
         ));
     };
-    rhumb_schema::canonicalize(state.table, storage.schema, &mut record);
+    rhumb_schema::canonicalize(registry.table, storage.schema, &mut record);
     let value = storage.encoder.encode_stored(&mut record);
     Ok(TransactionOp::Put {
         key: storage.prefix.object(&record_key(&name)?).into(),

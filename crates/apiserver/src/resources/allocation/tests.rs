@@ -341,6 +341,7 @@ async fn missing_allocation_records_are_repaired_at_startup() {
             rhumb_store::Transaction::new().delete(key, rhumb_store::ExpectedRevision::Any);
         server
             .state
+            .registry
             .store
             .commit(removal)
             .await

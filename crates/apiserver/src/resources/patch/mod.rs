@@ -200,7 +200,7 @@ impl ParsedPatch {
         expected: ExpectedType<'_>,
         original: JsonObject,
     ) -> Result<Value, Status> {
-        let table = context.state.table;
+        let table = context.registry.table;
         let mut alias_resolver = AliasResolver::new(table, expected.schema);
         let mut resolve_aliases = |patch: &JsonObject| {
             let mut patch = patch.clone();

@@ -7,32 +7,35 @@ use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, Status};
 use serde_json::{Value, json};
 
-use crate::resources::RequestContext;
+use crate::resources::ResourceRequest;
 
 const GROUP: &str = "authorization.k8s.io";
 
-pub(super) fn self_subject(context: &RequestContext<'_>, review: &mut Value) -> Result<(), Status> {
+pub(super) fn self_subject(
+    request: &ResourceRequest<'_>,
+    review: &mut Value,
+) -> Result<(), Status> {
     let mut errors = ErrorList::new();
     check_attributes(review, &mut errors);
     check_metadata(review, &[], "must be empty", &mut errors);
     invalid_unless_empty(&errors)?;
-    review["status"] = authorize(context, context.user, &review["spec"]);
+    review["status"] = authorize(request, request.user, &review["spec"]);
     Ok(())
 }
 
-pub(super) fn subject(context: &RequestContext<'_>, review: &mut Value) -> Result<(), Status> {
+pub(super) fn subject(request: &ResourceRequest<'_>, review: &mut Value) -> Result<(), Status> {
     let user = subject_user(review);
     let mut errors = ErrorList::new();
     check_attributes(review, &mut errors);
     check_subject(&user, &mut errors);
     check_metadata(review, &[], "must be empty", &mut errors);
     invalid_unless_empty(&errors)?;
-    review["status"] = authorize(context, &user, &review["spec"]);
+    review["status"] = authorize(request, &user, &review["spec"]);
     Ok(())
 }
 
 pub(super) fn local_subject(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     review: &mut Value,
 ) -> Result<(), Status> {
     let user = subject_user(review);
@@ -41,22 +44,22 @@ pub(super) fn local_subject(
     check_subject(&user, &mut errors);
     let detail = "must be empty except for namespace";
     check_metadata(review, &["namespace"], detail, &mut errors);
-    check_local_namespace(context, &review["spec"], &mut errors);
+    check_local_namespace(request, &review["spec"], &mut errors);
     invalid_unless_empty(&errors)?;
-    review["status"] = authorize(context, &user, &review["spec"]);
+    review["status"] = authorize(request, &user, &review["spec"]);
     Ok(())
 }
 
-pub(super) fn self_rules(context: &RequestContext<'_>, review: &mut Value) -> Result<(), Status> {
+pub(super) fn self_rules(request: &ResourceRequest<'_>, review: &mut Value) -> Result<(), Status> {
     let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let status = context
+    let status = request
         .state
         .policy
         .policy()
-        .rules_status(context.user, namespace);
+        .rules_status(request.user, namespace);
     review["status"] = serde_json::to_value(status).map_err(Status::internal_error)?;
     // As upstream does, the response has an empty spec.
     review["spec"] = json!({});
@@ -121,10 +124,10 @@ fn check_metadata(review: &Value, allowed: &[&str], detail: &str, errors: &mut E
 }
 
 /// A LocalSubjectAccessReview may only ask about its own namespace.
-fn check_local_namespace(context: &RequestContext<'_>, spec: &Value, errors: &mut ErrorList) {
+fn check_local_namespace(request: &ResourceRequest<'_>, spec: &Value, errors: &mut ErrorList) {
     let resource = &spec["resourceAttributes"];
     let requested = resource["namespace"].as_str().unwrap_or_default();
-    if resource.is_object() && requested != context.namespace().unwrap_or_default() {
+    if resource.is_object() && requested != request.namespace().unwrap_or_default() {
         errors.push(Error::invalid(
             &Path::new("spec.resourceAttributes.namespace"),
             requested,
@@ -172,10 +175,10 @@ fn subject_user(review: &Value) -> User {
     }
 }
 
-fn authorize(context: &RequestContext<'_>, user: &User, spec: &Value) -> Value {
+fn authorize(request: &ResourceRequest<'_>, user: &User, spec: &Value) -> Value {
     let resource = &spec["resourceAttributes"];
     let text = |value: &'_ Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
-    let policy = context.state.policy.policy();
+    let policy = request.state.policy.policy();
     let decision = if resource.is_object() {
         let [verb, group, version, plural, subresource, namespace, name] = [
             "verb",

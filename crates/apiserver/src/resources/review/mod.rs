@@ -9,7 +9,7 @@ use rhumb_meta::Status;
 use serde_json::{Value, json};
 
 use super::create::ensure_request_namespace;
-use super::{RequestContext, ResourceRequest, render};
+use super::{ResourceRequest, render};
 use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::ObjectMetadata;
@@ -32,13 +32,13 @@ pub(super) async fn dispatch(request: &ResourceRequest<'_>) -> Option<Result<Rep
 /// Decodes and admits a review, fills in its status, and returns it.
 async fn run_review(
     request: &ResourceRequest<'_>,
-    review: fn(&RequestContext<'_>, &mut Value) -> Result<(), Status>,
+    review: fn(&ResourceRequest<'_>, &mut Value) -> Result<(), Status>,
 ) -> Result<Reply, Status> {
     let options = WriteOptions::parse(request.query, "CreateOptions")?;
     let mut object = request.decode(request.expected_type(), options.field_validation)?;
     ensure_request_namespace(request, &mut object)?;
     let attributes = request.admission_attributes(Operation::Create, None, options.dry_run);
-    let chain = &request.state.admission;
+    let chain = &request.registry.admission;
     chain.admit(&attributes, Some(&mut object)).await?;
     let has_metadata = object
         .metadata()
@@ -51,8 +51,8 @@ async fn run_review(
     render::value_response(request, StatusCode::CREATED, &object)
 }
 
-fn self_subject(context: &RequestContext<'_>, review: &mut Value) -> Result<(), Status> {
-    review["metadata"]["creationTimestamp"] = context.now.rfc3339().to_string().into();
-    review["status"] = json!({"userInfo": context.user});
+fn self_subject(request: &ResourceRequest<'_>, review: &mut Value) -> Result<(), Status> {
+    review["metadata"]["creationTimestamp"] = request.now.rfc3339().to_string().into();
+    review["status"] = json!({"userInfo": request.user});
     Ok(())
 }

@@ -3,9 +3,9 @@
 use rhumb_meta::Status;
 use serde_json::{Value, json};
 
-use crate::resources::RequestContext;
+use crate::resources::ResourceRequest;
 
-pub(super) fn review(context: &RequestContext<'_>, review: &mut Value) -> Result<(), Status> {
+pub(super) fn review(request: &ResourceRequest<'_>, review: &mut Value) -> Result<(), Status> {
     let token = review["spec"]["token"].as_str().unwrap_or_default();
     if token.is_empty() {
         return Err(Status::bad_request(
@@ -19,10 +19,10 @@ pub(super) fn review(context: &RequestContext<'_>, review: &mut Value) -> Result
         .filter_map(|audience| audience.as_str().map(str::to_owned))
         .collect();
     review["status"] =
-        match context
+        match request
             .state
             .authenticator
-            .authenticate_token(token, &audiences, context.now)
+            .authenticate_token(token, &audiences, request.now)
         {
             Ok(verified) => json!({
                 "authenticated": true,

@@ -42,7 +42,7 @@ fn decode_binding(request: &ResourceRequest<'_>) -> Result<(JsonObject, WriteOpt
     let expected = ExpectedType {
         api_version: "v1",
         kind: KIND,
-        schema: request.state.schema_type("io.k8s.api.core.v1.Binding")?,
+        schema: request.registry.schema_type("io.k8s.api.core.v1.Binding")?,
     };
     let binding = request.decode(expected, options.field_validation)?;
     Ok((binding, options))
@@ -58,7 +58,7 @@ async fn bind_pod(
     ensure_request_namespace(context, &mut binding)?;
     let name = binding.name().to_owned();
     let attributes = original.admission_attributes(Operation::Create, None, options.dry_run);
-    let chain = &context.state.admission;
+    let chain = &context.registry.admission;
     chain.mutate(&attributes, Some(&mut binding)).await?;
     validate_binding(&binding, &name)?;
     chain.validate(&attributes, Some(&binding)).await?;

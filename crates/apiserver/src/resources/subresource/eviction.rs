@@ -28,7 +28,9 @@ pub(super) async fn evict(request: &ResourceRequest<'_>) -> Result<Reply, Status
     let expected = ExpectedType {
         api_version: API_VERSION,
         kind: KIND,
-        schema: request.state.schema_type("io.k8s.api.policy.v1.Eviction")?,
+        schema: request
+            .registry
+            .schema_type("io.k8s.api.policy.v1.Eviction")?,
     };
     let mut eviction = request.decode(expected, write.field_validation)?;
     if !eviction.name().is_empty() && eviction.name() != request.name() {
@@ -38,7 +40,7 @@ pub(super) async fn evict(request: &ResourceRequest<'_>) -> Result<Reply, Status
     }
     ensure_request_namespace(request, &mut eviction)?;
     let attributes = request.admission_attributes(Operation::Create, None, write.dry_run);
-    let chain = &request.state.admission;
+    let chain = &request.registry.admission;
     chain.admit(&attributes, Some(&mut eviction)).await?;
     let body = eviction
         .get("deleteOptions")

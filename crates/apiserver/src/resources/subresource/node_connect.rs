@@ -23,7 +23,7 @@ pub(super) async fn connect(request: &ResourceRequest<'_>) -> Result<Reply, Stat
     // Reading a log is a `get`, not a `connect`.
     if subresource != "log" {
         let attributes = request.admission_attributes(Operation::Connect, None, false);
-        request.state.admission.admit(&attributes, None).await?;
+        request.registry.admission.admit(&attributes, None).await?;
     }
     let is_pod = request.resource.kind.plural == "pods";
     if is_pod && subresource == "log" {

@@ -36,7 +36,7 @@ pub(super) async fn serve_scale(
         api_version: API_VERSION,
         kind: KIND,
         schema: request
-            .state
+            .registry
             .schema_type("io.k8s.api.autoscaling.v1.Scale")?,
     };
     let (options, requested) = match request.verb {

@@ -22,16 +22,16 @@ pub(super) async fn create_token(request: &ResourceRequest<'_>) -> Result<Reply,
         api_version: API_VERSION,
         kind: KIND,
         schema: request
-            .state
+            .registry
             .schema_type("io.k8s.api.authentication.v1.TokenRequest")?,
     };
     let mut token_request = request.decode(expected, options.field_validation)?;
     request
-        .state
+        .registry
         .defaults
         .apply(expected.schema, &mut token_request);
     let attributes = request.admission_attributes(Operation::Create, None, options.dry_run);
-    let chain = &request.state.admission;
+    let chain = &request.registry.admission;
     chain.admit(&attributes, Some(&mut token_request)).await?;
     let account = request.current_from_cache(&request.key()?).await?.object;
     let account = ServiceAccountIdentity {
@@ -77,7 +77,7 @@ fn look_up(
     namespace: Option<&str>,
     name: &str,
 ) -> Option<JsonObject> {
-    let resource = context.state.registry.find("", plural)?;
+    let resource = context.resources.find("", plural)?;
     let key = ObjectKey::new(namespace, name).ok()?;
     let entry = resource.storage.as_ref()?.cache.get(&key).ok()??;
     serde_json::from_slice(entry.json_slice()).ok()

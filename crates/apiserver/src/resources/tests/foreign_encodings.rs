@@ -47,6 +47,7 @@ async fn patch_and_check(server: &TestServer, value: &str) {
     assert_eq!(response["data"], json!({"key": value, "more": "x"}));
     let entry = server
         .state
+        .registry
         .store
         .get(MAP_KEY)
         .await
@@ -206,6 +207,7 @@ async fn a_namespace_stored_without_its_name_label_gets_it() {
         assert_eq!(code, 200, "{response}");
         let entry = server
             .state
+            .registry
             .store
             .get(&key(name))
             .await

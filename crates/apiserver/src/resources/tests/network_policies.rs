@@ -54,6 +54,7 @@ async fn a_network_policy_stored_without_a_version_gets_one_and_keeps_its_genera
         }
         let entry = server
             .state
+            .registry
             .store
             .get(KEY)
             .await

@@ -10,7 +10,7 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 #[tokio::test]
 async fn consistent_reads_and_watches_get_503_during_shutdown() {
     let (_directory, server) = server().await;
-    server.state.cache_manager.close().await;
+    server.state.registry.cache_manager.close().await;
     let (code, _) = server
         .get(&format!("{CONFIG_MAPS}?resourceVersion=0"))
         .await;

@@ -36,14 +36,14 @@ impl ObjectWrite<'_> {
         let old = current.map(|current| &current.object);
         let attributes = context.admission_attributes(Operation::Delete, old, self.dry_run);
         let attributes = attributes.with_delete_options(options);
-        context.state.admission.admit(&attributes, None).await
+        context.registry.admission.admit(&attributes, None).await
     }
 
     /// Runs mutating admission on a new object, then sets uid and creationTimestamp, which only the server may set.
     async fn admit_create(&self, object: &mut JsonObject) -> Result<(), Status> {
         let context = self.context;
         let attributes = context.admission_attributes(Operation::Create, None, self.dry_run);
-        let chain = &context.state.admission;
+        let chain = &context.registry.admission;
         chain.mutate(&attributes, Some(object)).await?;
         if !matches!(object.resource_version(), "" | "0") {
             return Err(Status::internal_error(
@@ -59,7 +59,7 @@ impl ObjectWrite<'_> {
         let context = self.context;
         let attributes = context.admission_attributes(Operation::Update, Some(old), self.dry_run);
         let version_before = new.resource_version().to_owned();
-        let chain = &context.state.admission;
+        let chain = &context.registry.admission;
         chain.mutate(&attributes, Some(new)).await?;
         if new.resource_version() != version_before {
             return Err(context.object_modified(context.name()));
@@ -80,7 +80,7 @@ impl ObjectWrite<'_> {
         let context = self.context;
         let attributes =
             context.admission_attributes(Operation::Update, Some(old_view), self.dry_run);
-        let chain = &context.state.admission;
+        let chain = &context.registry.admission;
         chain.mutate(&attributes, Some(view)).await?;
         let object = update.apply_view(current, view)?;
         chain.validate(&attributes, Some(view)).await?;

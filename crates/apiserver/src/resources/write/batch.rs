@@ -17,9 +17,9 @@ use super::guards::CommitGuards;
 use super::{
     ObjectPart, ObjectWrite, PendingWrite, Proposal, ReadSource, StoredObject, WriteStage,
 };
-use crate::ServerState;
+use crate::Registry;
 use crate::objects::ObjectMetadataMut;
-use crate::resources::{RequestContext, Resource};
+use crate::resources::{RequestContext, Resource, ResourceTable};
 
 /// A change that the server makes to an object.
 #[derive(Debug)]
@@ -53,22 +53,24 @@ pub(crate) enum BatchOutcome {
 
 /// Writes by the server that are committed together.
 pub(crate) struct WriteBatch<'a> {
-    state: &'a Arc<ServerState>,
+    registry: &'a Arc<Registry>,
+    resources: Arc<ResourceTable>,
     user: User,
-    writes: Vec<BatchedWrite<'a>>,
+    writes: Vec<BatchedWrite>,
     operations: usize,
 }
 
 /// A prepared write and what its guards are evaluated with.
-struct BatchedWrite<'a> {
-    resource: &'a Arc<Resource>,
+struct BatchedWrite {
+    resource: Arc<Resource>,
     prepared: PreparedWrite,
 }
 
 impl<'a> WriteBatch<'a> {
-    pub(crate) fn new(state: &'a Arc<ServerState>) -> WriteBatch<'a> {
+    pub(crate) fn new(registry: &'a Arc<Registry>) -> WriteBatch<'a> {
         WriteBatch {
-            state,
+            registry,
+            resources: registry.resources(),
             user: User::server(),
             writes: Vec::new(),
             operations: 0,
@@ -89,10 +91,8 @@ impl<'a> WriteBatch<'a> {
             name,
         } = reference;
         let fail = |error: &dyn Display| format!("{plural} {name}: {error}");
-        let registry = &self.state.registry;
-        let resource = registry
-            .find(group, plural)
-            .ok_or_else(|| fail(&"no such resource"))?;
+        let resource = self.resources.find(group, plural).cloned();
+        let resource = resource.ok_or_else(|| fail(&"no such resource"))?;
         let storage = resource.storage.as_ref();
         let storage = storage.ok_or_else(|| fail(&"is not stored"))?;
         let key = ObjectKey::new(namespace, name).map_err(|error| fail(&error))?;
@@ -104,7 +104,7 @@ impl<'a> WriteBatch<'a> {
         let Some(change) = decide(current.as_ref().map(|current| &current.object)) else {
             return Ok(());
         };
-        let prepared = self.prepare(resource, &key, current, change).await;
+        let prepared = self.prepare(&resource, &key, current, change).await;
         let prepared = prepared.map_err(|status| fail(&status.message))?;
         if let Some(prepared) = prepared {
             self.operations += prepared.transaction.operations().len();
@@ -158,7 +158,8 @@ impl<'a> WriteBatch<'a> {
         key: &'c ObjectKey,
     ) -> Result<RequestContext<'c>, Status> {
         let context = RequestContext::server(
-            self.state,
+            self.registry,
+            &self.resources,
             resource,
             &self.user,
             "update",
@@ -182,7 +183,7 @@ impl<'a> WriteBatch<'a> {
             let transaction = writes.iter().fold(Transaction::new(), |all, write| {
                 with_operations(all, write.prepared.transaction.operations().to_vec())
             });
-            let committed = guards.commit(self.state, transaction).await;
+            let committed = guards.commit(self.registry, transaction).await;
             match committed.outcome {
                 Ok(_) => return Ok(BatchOutcome::Written),
                 Err(Error::Conflict(_)) if !committed.precondition_failed => {
@@ -192,7 +193,7 @@ impl<'a> WriteBatch<'a> {
                     return Err(error.to_string());
                 }
                 Err(_) => {
-                    let caches = &self.state.cache_manager;
+                    let caches = &self.registry.cache_manager;
                     let caught_up = caches.wait_until_consistent(deadline).await;
                     caught_up.map_err(|error| error.to_string())?;
                 }
@@ -202,7 +203,7 @@ impl<'a> WriteBatch<'a> {
 
     async fn acquire_guards(
         &self,
-        writes: &[BatchedWrite<'_>],
+        writes: &[BatchedWrite],
         deadline: Instant,
     ) -> Result<CommitGuards, Status> {
         let mut guards = CommitGuards::default();
@@ -216,11 +217,11 @@ impl<'a> WriteBatch<'a> {
 
 /// Changes one object, if `update` returns a change for it.
 pub(crate) async fn write_as_server(
-    state: &Arc<ServerState>,
+    registry: &Arc<Registry>,
     reference: ObjectReference<'_>,
     update: impl FnOnce(Option<&JsonObject>) -> Option<ServerChange>,
 ) -> Result<BatchOutcome, String> {
-    let mut batch = WriteBatch::new(state);
+    let mut batch = WriteBatch::new(registry);
     batch.add(reference, update).await?;
     batch.commit().await
 }

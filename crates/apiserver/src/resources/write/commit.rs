@@ -121,7 +121,7 @@ impl ObjectWrite<'_> {
         let deadline = self.deadline();
         let guards = prepared.acquire_guards(context, deadline).await?;
         let committed = guards
-            .commit(context.state, prepared.transaction.clone())
+            .commit(context.registry, prepared.transaction.clone())
             .await;
         match committed.outcome {
             Ok(revision) => Ok(StageResult::Done(prepared.effect.committed(revision))),
@@ -173,7 +173,7 @@ impl ObjectWrite<'_> {
             }
         }
         if matches!(prepared.effect, WriteEffect::Create { .. }) {
-            context.state.await_consistent(context).await?;
+            context.registry.await_consistent(context).await?;
             if !matches!(storage.cache.get(&prepared.key), Ok(None)) {
                 return Err(context.already_exists(storage, &prepared.key));
             }

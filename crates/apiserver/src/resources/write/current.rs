@@ -65,7 +65,7 @@ impl RequestContext<'_> {
         key: &ObjectKey,
     ) -> Result<StoredObject, Status> {
         let storage = self.storage()?;
-        self.state.await_consistent(self).await?;
+        self.registry.await_consistent(self).await?;
         let entry = storage
             .cache
             .get(key)
@@ -85,7 +85,7 @@ impl ObjectWrite<'_> {
         let context = self.context;
         let mut source = ReadSource::Cache;
         if self.dry_run {
-            context.state.await_consistent(context).await?;
+            context.registry.await_consistent(context).await?;
             source = ReadSource::ConsistentCache;
         }
         let entry = context.storage()?.cache.get(key);
@@ -103,7 +103,11 @@ impl ObjectWrite<'_> {
         };
         let context = self.context;
         let storage = context.storage()?;
-        let entry = context.state.store.get(&storage.prefix.object(key)).await;
+        let entry = context
+            .registry
+            .store
+            .get(&storage.prefix.object(key))
+            .await;
         let entry = entry.map_err(|error| context.store_error(&error))?;
         entry.map(|entry| self.stored_object(entry)).transpose()
     }

@@ -13,7 +13,7 @@ use rhumb_quota::UsageObject;
 use rhumb_store::{Error, ExpectedRevision, Transaction};
 use tokio::time::Instant;
 
-use crate::ServerState;
+use crate::Registry;
 use crate::objects::StoredDecoder;
 use crate::resources::RequestContext;
 
@@ -67,7 +67,7 @@ pub struct AcquiredGuard {
     pub reservation: Option<Box<dyn Reservation>>,
 }
 
-/// A key and its expected state, checked in the transaction that commits the write.
+/// A key and its expected registry, checked in the transaction that commits the write.
 #[derive(Debug)]
 pub struct Precondition {
     pub key: String,
@@ -128,14 +128,14 @@ impl CommitGuards {
     /// that they are settled even if the client disconnects.
     pub(super) async fn commit(
         self,
-        state: &Arc<ServerState>,
+        registry: &Arc<Registry>,
         transaction: Transaction,
     ) -> GuardedCommitResult {
         if self.reservations.is_empty() {
-            return self.commit_inner(state, transaction).await;
+            return self.commit_inner(registry, transaction).await;
         }
-        let state = Arc::clone(state);
-        let task = tokio::spawn(async move { self.commit_inner(&state, transaction).await });
+        let registry = Arc::clone(registry);
+        let task = tokio::spawn(async move { self.commit_inner(&registry, transaction).await });
         // The task is aborted only when the server shuts down.
         task.await.unwrap_or(GuardedCommitResult {
             outcome: Err(Error::Closed),
@@ -145,10 +145,10 @@ impl CommitGuards {
 
     async fn commit_inner(
         self,
-        state: &ServerState,
+        registry: &Registry,
         transaction: Transaction,
     ) -> GuardedCommitResult {
-        let outcome = state.commit(self.add_preconditions(transaction)).await;
+        let outcome = registry.commit(self.add_preconditions(transaction)).await;
         GuardedCommitResult {
             precondition_failed: self.settle_reservations(&outcome),
             outcome,

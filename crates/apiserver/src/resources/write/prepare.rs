@@ -62,7 +62,7 @@ impl ObjectWrite<'_> {
             return false;
         };
         let context = self.context;
-        let allocator = context.state.allocators.for_resource(context.resource);
+        let allocator = context.registry.allocators.for_resource(context.resource);
         allocator.is_some() || object.name().is_empty()
     }
 
@@ -92,7 +92,7 @@ impl ObjectWrite<'_> {
         let side_effects = context.allocation_operations(None, Some(&object))?;
         let attributes = context.admission_attributes(Operation::Create, None, self.dry_run);
         Ok(StageResult::Next(WriteStage::Commit(PreparedWrite {
-            guards: context.state.admission.guards(&attributes, &object),
+            guards: context.registry.admission.guards(&attributes, &object),
             key,
             storage_key,
             transaction: with_operations(operation, side_effects),
@@ -119,7 +119,7 @@ impl ObjectWrite<'_> {
         let operation = Transaction::new().delete(storage_key.as_str(), expect);
         let side_effects = context.allocation_operations(Some(&current.object), None)?;
         if is_finalized {
-            rhumb_schema::canonicalize(context.state.table, storage.schema, &mut object);
+            rhumb_schema::canonicalize(context.registry.table, storage.schema, &mut object);
         }
         Ok(StageResult::Next(WriteStage::Commit(PreparedWrite {
             key,
@@ -166,7 +166,7 @@ impl ObjectWrite<'_> {
         let side_effects = context.allocation_operations(old, Some(&object))?;
         let attributes = context.admission_attributes(Operation::Update, old, self.dry_run);
         Ok(StageResult::Next(WriteStage::Commit(PreparedWrite {
-            guards: context.state.admission.guards(&attributes, &object),
+            guards: context.registry.admission.guards(&attributes, &object),
             key,
             storage_key,
             transaction: with_operations(operation, side_effects),
@@ -241,7 +241,7 @@ impl RequestContext<'_> {
     /// Encodes an object in the canonical storage encoding.
     fn encode_stored(&self, storage: &ResourceStorage, object: &mut JsonObject) -> Bytes {
         let encoder = &storage.encoder;
-        encoder.encode_canonical(self.state.table, storage.schema, object)
+        encoder.encode_canonical(self.registry.table, storage.schema, object)
     }
 
     /// Whether an object is marked for deletion and has no finalizers and no grace period left.

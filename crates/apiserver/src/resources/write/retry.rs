@@ -69,11 +69,11 @@ impl ObjectWrite<'_> {
                 if self.retries.allocations >= ALLOCATIONS_MAX {
                     return Err(context.retry_later());
                 }
-                context.state.await_consistent(context).await?;
+                context.registry.await_consistent(context).await?;
                 Ok(pending.map_or(WriteStage::Read, |pending| WriteStage::Prepare(*pending)))
             }
             RetryReason::GuardChanged(prepared) => {
-                context.state.await_consistent(context).await?;
+                context.registry.await_consistent(context).await?;
                 if Instant::now() > self.deadline() {
                     return Err(context.retry_later());
                 }

@@ -67,7 +67,7 @@ impl RequestContext<'_> {
         self.invalid_unless_empty(object, &errors)?;
         self.add_rule_warnings(object, None);
         let attributes = self.admission_attributes(admission::Operation::Create, None, dry_run);
-        let chain = &self.state.admission;
+        let chain = &self.registry.admission;
         chain.validate(&attributes, Some(object)).await?;
         Ok(hold)
     }
@@ -97,7 +97,7 @@ impl RequestContext<'_> {
         if part != ObjectPart::AlreadyAdmitted {
             let attributes =
                 self.admission_attributes(admission::Operation::Update, Some(old), dry_run);
-            let chain = &self.state.admission;
+            let chain = &self.registry.admission;
             chain.validate(&attributes, Some(new)).await?;
         }
         Ok(hold)
@@ -180,7 +180,7 @@ impl RequestContext<'_> {
     fn increment_generation(&self, old: &JsonObject, new: &mut JsonObject) {
         if let GenerationPolicy::ChangesTo(paths) = self.resource.kind.generation {
             if let Some(storage) = &self.resource.storage {
-                rhumb_schema::canonicalize(self.state.table, storage.schema, new);
+                rhumb_schema::canonicalize(self.registry.table, storage.schema, new);
             }
             if paths
                 .iter()

@@ -43,8 +43,8 @@ impl EventTtlHarness {
             ttl: TTL,
             deadlines: BTreeMap::new(),
         };
-        let state = Arc::downgrade(&server.state);
-        let listed = read_list(&state, &mut watcher, &mut expiry).await;
+        let registry = Arc::downgrade(&server.state.registry);
+        let listed = read_list(&registry, &mut watcher, &mut expiry).await;
         listed.expect("server is alive");
         EventTtlHarness {
             server,
@@ -89,7 +89,7 @@ impl EventTtlHarness {
     }
 
     async fn delete(&mut self, expired: ExpiredEvents) {
-        let deleted = delete(&self.server.state, &self.cache, expired).await;
+        let deleted = delete(&self.server.state.registry, &self.cache, expired).await;
         deleted.expect("store accepts the delete");
     }
 

@@ -1,6 +1,6 @@
 //! The registry of served resources: their versions, storage paths, caches, encoders and decoders.
 //!
-//! Entry point: `ResourceRegistry::new`, from the kinds of `rhumb_api`; lookup by group and plural name with `find`.
+//! Entry point: `ResourceTable::new`, from the kinds of `rhumb_api`; lookup by group and plural name with `find`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Resource {
     pub group_resource: GroupResource,
     pub versions: Vec<ServedVersion>,
     /// `None` for virtual kinds, such as reviews.
-    pub storage: Option<ResourceStorage>,
+    pub storage: Option<Arc<ResourceStorage>>,
     /// Computes the quota usage of an object; `None` if quotas do not cover the resource.
     pub quota_evaluator: Option<Evaluator>,
 }
@@ -100,7 +100,7 @@ impl Resource {
 
 /// The resources by group and plural name.
 #[derive(Debug, Default)]
-pub struct ResourceRegistry {
+pub struct ResourceTable {
     resources: Vec<Arc<Resource>>,
     /// The same resources by plural name; few plurals occur in more than one group.
     by_plural: HashMap<String, Vec<Arc<Resource>>>,
@@ -193,15 +193,15 @@ fn api_version(group: &str, version: &str) -> String {
     }
 }
 
-impl ResourceRegistry {
+impl ResourceTable {
     /// Registers all kinds. `cache` returns the cache of a storage path.
     pub fn new(
         kinds: Vec<Kind>,
         table: &'static Table,
         gates: &FeatureGates,
         cache: impl Fn(&StoragePrefix) -> Option<ResourceCache>,
-    ) -> Result<ResourceRegistry, RegistryError> {
-        let mut registry = ResourceRegistry::default();
+    ) -> Result<ResourceTable, RegistryError> {
+        let mut registry = ResourceTable::default();
         let stored = storage_versions(&kinds);
         let mut resources = Vec::with_capacity(kinds.len());
         for (kind, equivalents) in kinds
@@ -221,7 +221,7 @@ impl ResourceRegistry {
                         .ok_or_else(|| fail(format!("no storage version for {path}")))?;
                     let prefix =
                         StoragePrefix::new(path).map_err(|error| fail(error.to_string()))?;
-                    Some(ResourceStorage {
+                    Some(Arc::new(ResourceStorage {
                         cache: cache(&prefix)
                             .ok_or_else(|| fail(format!("no cache for {path}")))?,
                         prefix,
@@ -230,7 +230,7 @@ impl ResourceRegistry {
                         encoder: ObjectEncoder::new(&stored.api_version, &stored.kind.name),
                         api_version: stored.api_version.clone(),
                         decoded_objects: DecodedObjectCache::default(),
-                    })
+                    }))
                 }
             };
             let versions = kind
