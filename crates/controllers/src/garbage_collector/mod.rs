@@ -30,9 +30,9 @@ use self::graph::{ApiVersionKind, GraphAction, ObjectUid, OwnershipGraph};
 use self::invalid_owner_events::InvalidOwnerReport;
 use self::objects::PartialMetadata;
 use self::resource_mapper::{ResourceMapper, kind_name};
-use crate::work_queue::{Requeue, WorkQueue};
 use crate::{ControllerContext, Error};
 use rhumb_client::reflector::watch;
+use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 /// Objects that are processed concurrently.
 const WORKERS: usize = 20;

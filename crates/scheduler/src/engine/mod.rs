@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use outcome::{NominationUpdate, PendingPodCounts, PodScheduledReason, SchedulingOutcome};
-pub use scheduler_event::SchedulerEvent;
+pub use scheduler_event::{Event, Namespace, SchedulerEvent};
 
 pub use crate::preemption::DefaultPreemptionArgs;
 

@@ -1,5 +1,6 @@
-//! Rate-limited work queue, as client-go's `workqueue`: a key is queued at most once, is processed by one worker at a
-//! time, and is retried with exponential backoff when processing fails.
+//! Rate-limited queue of keys to process, as client-go's `workqueue`: a key is queued at most once, is processed by one
+//! worker at a time, and is retried with exponential backoff when processing fails. Entry point:
+//! [`WorkQueue::run_workers`].
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::hash_map::Entry;
@@ -23,7 +24,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Whether a successfully processed key is queued again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Requeue {
+pub enum Requeue {
     /// Only when it is added again.
     No,
     /// Queue it again after this delay.
@@ -32,7 +33,7 @@ pub(crate) enum Requeue {
 
 /// Queue of keys to process. Clones share the same queue.
 #[derive(Debug)]
-pub(crate) struct WorkQueue<K>(Arc<WorkQueueInner<K>>);
+pub struct WorkQueue<K>(Arc<WorkQueueInner<K>>);
 
 impl<K> Clone for WorkQueue<K> {
     fn clone(&self) -> Self {
@@ -66,8 +67,8 @@ enum KeyState {
     WorkingAndDirty,
 }
 
-impl<K: Clone + Debug + Eq + Hash> WorkQueue<K> {
-    pub(crate) fn new() -> Self {
+impl<K> Default for WorkQueue<K> {
+    fn default() -> Self {
         WorkQueue(Arc::new(WorkQueueInner {
             state: Mutex::new(WorkQueueState {
                 ready: VecDeque::new(),
@@ -80,21 +81,27 @@ impl<K: Clone + Debug + Eq + Hash> WorkQueue<K> {
             added: Notify::new(),
         }))
     }
+}
+
+impl<K: Clone + Debug + Eq + Hash> WorkQueue<K> {
+    pub fn new() -> Self {
+        WorkQueue::default()
+    }
 
     /// Queues the key; no effect if it is queued already.
-    pub(crate) fn add(&self, key: K) {
+    pub fn add(&self, key: K) {
         self.lock().add(key);
         self.0.added.notify_one();
     }
 
     /// Queues the key after a delay.
-    pub(crate) fn add_after(&self, key: K, pause: Duration) {
+    pub fn add_after(&self, key: K, pause: Duration) {
         self.lock().add_at(key, after(pause));
         self.0.added.notify_one();
     }
 
     /// Processes keys with at most `workers` concurrent handlers, until dropped.
-    pub(crate) async fn run_workers<F, W>(&self, workers: usize, mut handle: F) -> Result<(), Error>
+    pub async fn run_workers<F, W>(&self, workers: usize, mut handle: F) -> Result<(), Error>
     where
         F: FnMut(K) -> W,
         W: Future<Output = Result<Requeue, Error>>,
