@@ -11,14 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use rhumb_meta::Backoff;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::Error;
 
-/// Backoff after the first failure; doubles up to the maximum.
-const RETRY_FIRST: Duration = Duration::from_millis(5);
-const RETRY_LAST: Duration = Duration::from_secs(60);
+/// Backoff of a key that failed.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(60));
+/// The first failures of a key are usually write conflicts, which need no attention.
+const QUIET_FAILURES_MAX: u32 = 3;
 /// Caps delays so that adding them to an `Instant` cannot overflow.
 const PAUSE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
@@ -51,7 +53,7 @@ struct WorkQueueInner<K> {
 struct WorkQueueState<K> {
     ready: VecDeque<K>,
     stages: HashMap<K, KeyState>,
-    failures: HashMap<K, u32>,
+    failures: HashMap<K, Backoff>,
     /// Delayed keys, by due time and then by insertion order.
     later: BTreeMap<(Instant, u64), K>,
     /// The entry of each delayed key in the map above; a key has at most one.
@@ -142,16 +144,14 @@ impl<K: Clone + Debug + Eq + Hash> WorkQueue<K> {
                 }
             }
             Err(error) => {
-                let failures = state.failures.entry(key.clone()).or_default();
-                let pause = RETRY_FIRST.saturating_mul(1 << (*failures).min(20));
-                *failures += 1;
-                // The first failures are usually write conflicts, which need no attention.
-                if *failures > 3 {
+                let backoff = state.failures.entry(key.clone()).or_insert(RETRY);
+                let pause = backoff.next_delay();
+                if backoff.failures() > QUIET_FAILURES_MAX {
                     tracing::warn!(?key, %error, "failed to process key; retrying with backoff");
                 } else {
                     tracing::debug!(?key, %error, "failed to process key; retrying soon");
                 }
-                Some(pause.min(RETRY_LAST))
+                Some(pause)
             }
         };
         if is_dirty {

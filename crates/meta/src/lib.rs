@@ -15,6 +15,7 @@
 )]
 
 mod aggregate;
+mod backoff;
 pub mod clock;
 mod config_file;
 mod duration;
@@ -32,6 +33,7 @@ mod testing;
 pub mod validation;
 
 pub use aggregate::aggregate;
+pub use backoff::Backoff;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use config_file::{ConfigFileError, read_file};
 pub use duration::parse_duration;

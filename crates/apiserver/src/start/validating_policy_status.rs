@@ -10,7 +10,7 @@ use rhumb_cache::{
     CacheWatcher, HistoryError, ResourceCache, WatchEnd, WatchMessage, WatchRequest, WatchStart,
 };
 use rhumb_expressions::SchemaTable;
-use rhumb_meta::{GroupVersionKind, GroupVersionResource, ObjectKey};
+use rhumb_meta::{Backoff, GroupVersionKind, GroupVersionResource, ObjectKey};
 use rhumb_schema::TypeId;
 use serde_json::{Value, json};
 
@@ -22,9 +22,8 @@ const RESOURCE: (&str, &str) = (
     "validatingadmissionpolicies",
 );
 
-/// Delay before a failed status write is retried; doubled each time, up to the maximum.
-const RETRY_DELAY: Duration = Duration::from_secs(2);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(60);
+/// Backoff of failed status writes.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 
 /// Spawns the task that checks all policies, and again after each change. It ends with the server.
 pub(super) fn spawn(state: &Arc<ServerState>) {
@@ -38,7 +37,7 @@ pub(super) fn spawn(state: &Arc<ServerState>) {
 }
 
 async fn run(state: Weak<ServerState>, cache: ResourceCache) {
-    let mut retry_delay = RETRY_DELAY;
+    let mut backoff = RETRY;
     loop {
         let snapshot = cache.snapshot();
         let outdated: Vec<ObjectKey> = snapshot
@@ -49,6 +48,7 @@ async fn run(state: Weak<ServerState>, cache: ResourceCache) {
         let revision = snapshot.revision();
         drop(snapshot);
         let mut has_failed = false;
+        let retry_delay = backoff.next_delay();
         for key in outdated {
             let Some(state) = state.upgrade().filter(|state| !state.is_shutting_down()) else {
                 return;
@@ -68,10 +68,9 @@ async fn run(state: Weak<ServerState>, cache: ResourceCache) {
             }
         }
         let timeout = has_failed.then_some(retry_delay);
-        retry_delay = match has_failed {
-            true => (retry_delay * 2).min(RETRY_DELAY_MAX),
-            false => RETRY_DELAY,
-        };
+        if !has_failed {
+            backoff.reset();
+        }
         // Any change triggers a check of all policies: there are few.
         match cache.watch(WatchRequest::everything(WatchStart::After(revision))) {
             Ok(mut watcher) => {
