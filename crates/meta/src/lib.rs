@@ -21,6 +21,7 @@ mod config_file;
 mod duration;
 pub mod field;
 pub mod fields;
+pub mod go_url;
 pub mod gotext;
 pub mod gvk;
 pub mod key;
