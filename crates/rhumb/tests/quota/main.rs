@@ -1,7 +1,5 @@
 //! Quotas and limit ranges end to end: the built program, concurrent clients, crashes, several servers.
 
-#[path = "../../../store/tests/etcd_server/mod.rs"]
-mod etcd_server;
 #[path = "../kube_rs/make.rs"]
 #[allow(dead_code)]
 mod make;
