@@ -3,6 +3,8 @@
 #[path = "../kube_rs/make.rs"]
 #[allow(dead_code)]
 mod make;
+#[path = "../program/metric_value.rs"]
+mod metric_value;
 #[path = "../program/mod.rs"]
 #[allow(dead_code)]
 mod program;
