@@ -14,7 +14,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::client::{ServerEndpoint, TOKEN};
-use crate::store::{EtcdServer, free_port};
+use crate::store::{free_port, start_etcd};
+use rhumb_etcd_harness::EtcdServer;
 
 const START_PATIENCE: Duration = Duration::from_secs(120);
 
@@ -244,7 +245,7 @@ impl<'a> BenchServer<'a> {
         let endpoint = match program {
             ServerProgram::Rhumb(rhumb) => {
                 if let Some(etcd) = &rhumb.etcd {
-                    let etcd = EtcdServer::start(etcd, &here.join("etcd")).await?;
+                    let etcd = start_etcd(etcd, &here.join("etcd")).await?;
                     processes.etcd = Some(etcd);
                 }
                 let process = start_rhumb(rhumb, processes.etcd.as_ref(), here, port)?;
@@ -252,7 +253,7 @@ impl<'a> BenchServer<'a> {
                 wait_until_ready(process, here, program.authority(), port).await?
             }
             ServerProgram::Kubernetes(peer) => {
-                let etcd = EtcdServer::start(&peer.etcd, &here.join("etcd")).await?;
+                let etcd = start_etcd(&peer.etcd, &here.join("etcd")).await?;
                 let etcd = processes.etcd.insert(etcd);
                 let process = start_kubernetes(peer, etcd, here, port)?;
                 let process = processes.apiserver.insert(process);
@@ -299,7 +300,7 @@ impl<'a> BenchServer<'a> {
     pub(crate) fn usage(&self) -> Result<ServerUsage> {
         let processes = &self.processes;
         let apiserver = processes.apiserver.as_ref().map(|process| process.0.id());
-        let etcd = processes.etcd.as_ref().map(EtcdServer::id);
+        let etcd = processes.etcd.as_ref().and_then(EtcdServer::id);
         let of_others = processes.of_others.iter().copied();
         let mut sum = ServerUsage::default();
         for id in apiserver.into_iter().chain(etcd).chain(of_others) {
@@ -321,7 +322,7 @@ impl<'a> BenchServer<'a> {
             .context("per-process CPU times need a server started by the benchmark")?
             .0
             .id();
-        let etcd = self.processes.etcd.as_ref().map(EtcdServer::id);
+        let etcd = self.processes.etcd.as_ref().and_then(EtcdServer::id);
         Ok(ServerCpuTimes {
             apiserver: cpu(apiserver)?,
             etcd: etcd.map(cpu).transpose()?,

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crate::host_info;
 use backends::StoreBackend;
 
-pub(crate) use etcd_server::{EtcdServer, free_port};
+pub(crate) use etcd_server::{free_port, start_etcd};
 
 #[derive(clap::Args)]
 pub(crate) struct StoreBenchArguments {
@@ -71,10 +71,10 @@ async fn compare(arguments: &StoreBenchArguments) -> Result<Vec<StoreLoadResult>
         figures.push(load(arguments, "embedded", &embedded, writers).await?);
     }
     drop(embedded);
-    let server = EtcdServer::start(&arguments.etcd, &directory.path().join("etcd")).await?;
-    let plain = backends::plain_etcd(server.endpoint()).await?;
-    let transactions = backends::etcd_transactions(server.endpoint()).await?;
-    let backend = backends::etcd_backend(server.endpoint()).await?;
+    let server = start_etcd(&arguments.etcd, &directory.path().join("etcd")).await?;
+    let plain = backends::plain_etcd(&server.endpoint()).await?;
+    let transactions = backends::etcd_transactions(&server.endpoint()).await?;
+    let backend = backends::etcd_backend(&server.endpoint()).await?;
     for writers in [1, arguments.writers] {
         figures.push(load(arguments, "etcd, plain puts", &plain, writers).await?);
         figures.push(

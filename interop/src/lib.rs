@@ -5,6 +5,7 @@
 //! `tests/` compare libraries, and run kubectl with the transcripts of [`transcript`].
 
 pub mod client;
+pub mod comparison;
 pub mod differential;
 pub mod kubeconfig;
 pub mod random_objects;

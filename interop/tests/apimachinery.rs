@@ -24,9 +24,9 @@ mod unicode;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use protocol::{OracleRequest, OracleResponse};
+use rhumb_interop::comparison::assert_no_differences;
 
 const CASES_DEFAULT: usize = 5000;
-const DIFFERENCES_SHOWN: usize = 5;
 
 /// Random requests, the same in every run.
 fn sample(strategy: impl Strategy<Value = OracleRequest>) -> Vec<OracleRequest> {
@@ -60,18 +60,7 @@ fn compare(mut questions: Vec<OracleRequest>) {
             .then(|| format!("{question:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
     };
     let differences: Vec<String> = questions.iter().zip(&theirs).filter_map(differs).collect();
-    let shown = differences
-        .iter()
-        .take(DIFFERENCES_SHOWN)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join("\n");
-    assert!(
-        differences.is_empty(),
-        "{} of {} answers differ:\n{shown}",
-        differences.len(),
-        questions.len()
-    );
+    assert_no_differences(&differences, questions.len());
     println!("{} answers are the same", questions.len());
 }
 

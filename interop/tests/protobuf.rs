@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use oracle::ask;
 use protocol::{OracleRequest, OracleResponse};
+use rhumb_interop::comparison::assert_no_differences;
 use rhumb_interop::random_objects::RandomObjectGenerator;
 use rhumb_schema::{
     DecodeOptions, Table, Type, TypeId, ValueType, canonicalize, decode_json, protobuf,
@@ -18,7 +19,6 @@ use rhumb_schema::{
 use serde_json::Value;
 
 const CASES_DEFAULT: u64 = 40;
-const DIFFERENCES_SHOWN: usize = 5;
 
 fn cases() -> u64 {
     let set = std::env::var("RHUMB_CASES").ok();
@@ -97,15 +97,6 @@ fn their_object(answer: &OracleResponse) -> Result<Value, String> {
     }
 }
 
-fn assert_none(differences: &[String], questions: usize) {
-    assert!(
-        differences.is_empty(),
-        "{} of {questions} answers differ; the first are:\n{}",
-        differences.len(),
-        differences[..differences.len().min(DIFFERENCES_SHOWN)].join("\n")
-    );
-}
-
 #[test]
 fn encoding_is_byte_identical_to_upstream() {
     let questions = samples(0);
@@ -119,7 +110,7 @@ fn encoding_is_byte_identical_to_upstream() {
                 .then(|| format!("{question:?}\n  upstream: {answer:?}\n  ours:     {ours}"))
         })
         .collect();
-    assert_none(&differences, questions.len());
+    assert_no_differences(&differences, questions.len());
 }
 
 #[test]
@@ -140,7 +131,7 @@ fn decoding_matches_upstream() {
                 .then(|| format!("{question:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
         })
         .collect();
-    assert_none(&differences, questions.len());
+    assert_no_differences(&differences, questions.len());
 }
 
 /// The message with one byte changed or removed, or truncated.
@@ -197,7 +188,7 @@ fn damaged_messages_are_handled_like_upstream() {
                 .then(|| format!("{question:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
         })
         .collect();
-    assert_none(&differences, questions.len());
+    assert_no_differences(&differences, questions.len());
 }
 
 #[test]

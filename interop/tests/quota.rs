@@ -19,12 +19,12 @@ mod protocol {
 
 use std::path::{Path, PathBuf};
 
+use rhumb_interop::comparison::assert_no_differences;
 use serde_json::{Value, json};
 use support::random::ObjectGenerator;
 use support::{EvaluatorAnswer, EvaluatorQuery};
 
 const CASES_DEFAULT: u64 = 5000;
-const DIFFERENCES_SHOWN: usize = 5;
 
 fn cases_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/quota/tests/upstream/cases.jsonl")
@@ -81,12 +81,5 @@ fn random_objects_have_the_same_usage() {
         })
     };
     let differences: Vec<String> = questions.iter().zip(&theirs).filter_map(differs).collect();
-    let shown = differences.iter().take(DIFFERENCES_SHOWN).cloned();
-    assert!(
-        differences.is_empty(),
-        "{} of {} answers differ:\n{}",
-        differences.len(),
-        questions.len(),
-        shown.collect::<Vec<_>>().join("\n")
-    );
+    assert_no_differences(&differences, questions.len());
 }

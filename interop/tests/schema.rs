@@ -9,6 +9,7 @@ mod oracle;
 mod protocol;
 
 use protocol::{OracleRequest, OracleResponse};
+use rhumb_interop::comparison::assert_no_differences;
 use rhumb_interop::random_objects::RandomObjectGenerator;
 use rhumb_schema::{
     DecodeOptions, Table, canonicalize, decode_json, decode_untyped, decode_yaml, strategic_merge,
@@ -16,7 +17,6 @@ use rhumb_schema::{
 use serde_json::Value;
 
 const CASES_DEFAULT: u64 = 3000;
-const DIFFERENCES_SHOWN: usize = 5;
 
 /// Kinds that together have every field shape and merge strategy.
 const KINDS: [&str; 12] = [
@@ -103,14 +103,7 @@ fn compare(questions: &[OracleRequest]) {
             .then(|| format!("{question:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
     };
     let differences: Vec<String> = questions.iter().zip(theirs).filter_map(differs).collect();
-    let shown = differences.iter().take(DIFFERENCES_SHOWN).cloned();
-    assert!(
-        differences.is_empty(),
-        "{} of {} answers differ:\n{}",
-        differences.len(),
-        questions.len(),
-        shown.collect::<Vec<_>>().join("\n")
-    );
+    assert_no_differences(&differences, questions.len());
 }
 
 #[test]

@@ -6,5 +6,4 @@ pub(crate) mod pem;
 pub(crate) mod template;
 #[cfg(test)]
 pub(crate) mod testing;
-pub(crate) mod url;
 pub(crate) mod webhook;

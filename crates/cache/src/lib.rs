@@ -5,7 +5,8 @@
 //! that a single applied revision holds for every cache. Each resource has a [`ResourceCache`]:
 //! - [`ResourceCache::snapshot`] and [`ResourceCache::snapshot_at`] return all objects as of one revision; snapshots
 //!   are immutable and cheap to take.
-//! - [`ResourceCache::watch`] returns a [`CacheWatcher`] that receives every change that matches its selectors.
+//! - [`ResourceCache::watch`] returns a [`CacheWatcher`] that receives every change that matches its selectors;
+//!   [`ResourceCache::watch_with_restarts`] one that starts over when it expires.
 //!
 //! The cache knows neither JSON nor kinds: an [`ObjectProjector`] converts stored bytes to served JSON, labels and
 //! selectable fields.
@@ -37,6 +38,7 @@ mod object_change;
 mod options;
 mod projector;
 mod resource_cache;
+mod restarting_watcher;
 mod revision_query;
 mod snapshot;
 mod stats;
@@ -53,6 +55,7 @@ pub use object_change::EventKind;
 pub use options::{CacheOptions, IndexOptions};
 pub use projector::{ObjectProjection, ObjectProjector, ProjectionError};
 pub use resource_cache::{CacheContentsTag, ResourceCache};
+pub use restarting_watcher::{RestartingWatchMessage, RestartingWatcher};
 pub use snapshot::CacheSnapshot;
 pub use stats::{CacheStats, HistogramSnapshot, IndexUsage};
 pub use string_interner::StringInterner;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rhumb_meta::{ObjectKey, Revision, StoragePrefix};
+use rhumb_meta::{Backoff, ObjectKey, Revision, StoragePrefix};
 use rhumb_store::{
     ChangeSet, ChangeStream, ChangeStreamEvent, ExpectedRevision, KeyChange, Store, Transaction,
 };
@@ -289,7 +289,7 @@ impl StoreReflector {
     async fn recover(&mut self, error: rhumb_store::Error) -> Box<dyn ChangeStream> {
         tracing::warn!(%error, "change stream of the caches failed; reconnecting");
         let mut error = error;
-        let mut backoff = BACKOFF_MIN;
+        let mut backoff = Backoff::new(BACKOFF_MIN, self.shared.options.backoff_max);
         loop {
             self.shared.health.send_replace(CacheHealth::Recovering {
                 reason: error.to_string(),
@@ -306,8 +306,7 @@ impl StoreReflector {
                 }
                 Err(failure) => error = failure,
             }
-            sleep(backoff).await;
-            backoff = (backoff * 2).min(self.shared.options.backoff_max);
+            sleep(backoff.next_delay()).await;
         }
     }
 

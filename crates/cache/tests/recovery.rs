@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_cache::{
-    CacheHealth, CacheManager, CacheOptions, Error, HistoryError, WatchEnd, WatchRequest,
-    WatchStart,
+    CacheHealth, CacheManager, CacheOptions, Error, HistoryError, RestartingWatchMessage, WatchEnd,
+    WatchRequest, WatchStart,
 };
 use rhumb_meta::Revision;
 use rhumb_store::{Error as StoreError, Store};
@@ -110,6 +110,33 @@ async fn a_watch_with_a_gap_expires_and_the_caches_are_reloaded() {
     let more = put(&*store, "pods/ns/a", ";;3").await;
     assert_eq!(next_summary(&mut fresh).await, format!("~ns/a@{more}"));
     assert_eq!(pods(&manager).stats().expired_watchers, 1);
+}
+
+#[tokio::test]
+async fn a_restarting_watcher_lists_again_after_a_gap() {
+    let (memory, store, manager) = start_with_two_pods().await;
+    let request = WatchRequest::everything(WatchStart::InitialList);
+    let mut watcher = pods(&manager).watch_with_restarts(request);
+    let mut next = async || match watcher.next().await {
+        Some(RestartingWatchMessage::Event(event)) => event.entry().key().name().to_owned(),
+        Some(RestartingWatchMessage::InitialEventsEnd(_)) => "listed".to_owned(),
+        Some(RestartingWatchMessage::Restarted) => "restarted".to_owned(),
+        None => "ended".to_owned(),
+    };
+    let listed = [next().await, next().await, next().await];
+    assert_eq!(listed, ["a", "b", "listed"]);
+    memory.fail_with(unavailable());
+    eventually("the failure is detected", || !manager.health().is_ready()).await;
+    delete(&*store, "pods/ns/b").await;
+    let last = put(&*store, "pods/ns/c", ";;1").await;
+    store.compact(last).await.expect("compacted");
+    memory.clear_failure();
+    let relisted = [next().await, next().await, next().await, next().await];
+    assert_eq!(relisted, ["restarted", "a", "c", "listed"]);
+    put(&*store, "pods/ns/d", ";;1").await;
+    assert_eq!(next().await, "d");
+    manager.close().await;
+    assert_eq!([next().await, next().await], ["ended", "ended"]);
 }
 
 #[tokio::test]

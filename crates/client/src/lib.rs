@@ -1,6 +1,6 @@
 //! What the API clients of rhumb share (controllers, scheduler, agent): leader election ([`leader`]), list and watch
-//! with retries ([`reflector`]), recording events ([`events`]) and typed partial objects (the `view!` macro).
-//! Corresponds to parts of client-go.
+//! with retries ([`reflector`], [`informer`]), a rate-limited queue of keys ([`work_queue`]), recording events
+//! ([`events`]) and typed partial objects (the `view!` macro). Corresponds to parts of client-go.
 
 #![cfg_attr(
     not(test),
@@ -14,6 +14,7 @@
 
 pub mod error;
 pub mod events;
+pub mod informer;
 pub mod leader;
 pub mod reflector;
 mod tasks;
@@ -21,6 +22,7 @@ mod tasks;
 #[allow(clippy::unwrap_used)]
 pub mod testing;
 mod view;
+pub mod work_queue;
 
 pub use error::Error;
 pub use leader::LeaderElectionConfig;

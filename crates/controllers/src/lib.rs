@@ -31,7 +31,6 @@ mod supervisor;
 mod taint_eviction;
 #[cfg(test)]
 mod testing;
-mod work_queue;
 
 use std::fmt;
 use std::sync::Arc;

@@ -15,11 +15,13 @@
 )]
 
 mod aggregate;
+mod backoff;
 pub mod clock;
 mod config_file;
 mod duration;
 pub mod field;
 pub mod fields;
+pub mod go_url;
 pub mod gotext;
 pub mod gvk;
 pub mod key;
@@ -32,6 +34,7 @@ mod testing;
 pub mod validation;
 
 pub use aggregate::aggregate;
+pub use backoff::Backoff;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use config_file::{ConfigFileError, read_file};
 pub use duration::parse_duration;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rhumb_scheduler::cycle::Profile;
 use rhumb_scheduler::engine::{
-    DefaultPreemptionArgs, ProfileSettings, SchedulerCore, SchedulerCoreSettings, SchedulerEvent,
-    SchedulingOutcome,
+    DefaultPreemptionArgs, Event, ProfileSettings, SchedulerCore, SchedulerCoreSettings,
+    SchedulerEvent, SchedulingOutcome,
 };
 use rhumb_scheduler::model::{Node, Pod};
 
@@ -29,13 +29,13 @@ fn measure(pods: usize) -> Option<()> {
     }]));
     let control = r#""taints":[{"key":"control-plane","effect":"NoSchedule"}]"#;
     engine.apply(
-        SchedulerEvent::NodeApplied(Box::new(node("control", 16, control)?)),
+        SchedulerEvent::Node(Event::Applied(Box::new(node("control", 16, control)?))),
         now,
     );
     for index in 0..NODES {
         let name = format!("n{index}");
         engine.apply(
-            SchedulerEvent::NodeApplied(Box::new(node(&name, 4, "")?)),
+            SchedulerEvent::Node(Event::Applied(Box::new(node(&name, 4, "")?))),
             now,
         );
         let full = pod(
@@ -43,20 +43,26 @@ fn measure(pods: usize) -> Option<()> {
             "4",
             &format!(r#""nodeName":"{name}""#),
         )?;
-        engine.apply(SchedulerEvent::PodApplied(Box::new(full)), now);
+        engine.apply(SchedulerEvent::Pod(Event::Applied(Box::new(full))), now);
     }
     let small = |index: usize| pod(&format!("small-{index}"), "0", "");
     let large = |index: usize| pod(&format!("large-{index}"), "2", "");
     let started = Instant::now();
     for index in 0..pods {
-        engine.apply(SchedulerEvent::PodApplied(Box::new(large(index)?)), now);
+        engine.apply(
+            SchedulerEvent::Pod(Event::Applied(Box::new(large(index)?))),
+            now,
+        );
     }
     while engine.next_outcome(now).is_some() {}
     let each = started.elapsed() / u32::try_from(pods.max(1)).ok()?;
     println!("{each:>10.1?} per pod to find each of {pods} pods unschedulable");
     let (mut placed, mut left, mut in_vain) = (Vec::new(), Vec::new(), 0);
     for index in 0..TIMES {
-        engine.apply(SchedulerEvent::PodApplied(Box::new(small(index)?)), now);
+        engine.apply(
+            SchedulerEvent::Pod(Event::Applied(Box::new(small(index)?))),
+            now,
+        );
         let started = Instant::now();
         let outcome = engine.next_outcome(now);
         placed.push(started.elapsed());
@@ -65,7 +71,7 @@ fn measure(pods: usize) -> Option<()> {
         };
         let uid = pod.uid.clone();
         let started = Instant::now();
-        engine.apply(SchedulerEvent::PodDeleted { uid }, now);
+        engine.apply(SchedulerEvent::Pod(Event::Deleted(uid)), now);
         left.push(started.elapsed());
         while engine.next_outcome(now).is_some() {
             in_vain += 1;
@@ -80,7 +86,7 @@ fn measure(pods: usize) -> Option<()> {
     for index in 0..TIMES {
         let uid = format!("full-{index}").into();
         let started = Instant::now();
-        engine.apply(SchedulerEvent::PodDeleted { uid }, now);
+        engine.apply(SchedulerEvent::Pod(Event::Deleted(uid)), now);
         left.push(started.elapsed());
         // One pod gets the freed resources, and the node is full again.
         while engine.next_outcome(now).is_some() {}

@@ -2,6 +2,10 @@
 //!
 //! Every field that is decoded or encoded is looked up here, so this is an open-addressing hash table with a hash of a
 //! few instructions, built once per type. The stored names are few and trusted; the looked-up names are client input.
+//!
+//! 2026-11-18, Intel Xeon, 2 cores, in use by others, `cargo bench -p rhumb-schema --bench field_lookup`: 6 ns per lookup
+//! in the types that most requests consist of; `hashbrown` with `foldhash` 9 ns, the `HashMap` of std 23 ns, binary
+//! search 69 ns.
 
 use crate::Field;
 

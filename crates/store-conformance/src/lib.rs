@@ -3,6 +3,7 @@
 //! A backend implements [`Harness`] and calls [`suite!`] in an integration test, which then runs every case below on
 //! its own store. Layers on top of a store that implement the same trait can use it too.
 
+mod etcd_backend;
 pub mod history;
 pub mod model;
 pub mod ranges;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rhumb_store::Store;
 
+pub use etcd_backend::EtcdBackend;
 pub use seeded_rng::SeededRng;
 
 /// Starts a backend for one test.

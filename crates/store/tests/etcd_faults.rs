@@ -1,7 +1,5 @@
 //! The etcd backend with a real etcd under faults: crashes, lost connections, full quota, wrong configuration.
 
-mod etcd_server;
-
 #[path = "etcd_faults/auth.rs"]
 mod auth;
 #[path = "etcd_faults/cluster.rs"]

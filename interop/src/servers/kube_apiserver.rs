@@ -5,10 +5,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use rcgen::KeyPair;
+use rhumb_etcd_harness::{EtcdConfig, EtcdServer, free_ports};
 use tempfile::TempDir;
 
 use super::certificates::TestCertificateAuthority;
-use super::process::{ChildProcess, free_ports, write};
+use super::process::{ChildProcess, write};
 use super::{TestServer, admission_configuration, tool};
 use crate::client::{RawClient, RawRequest};
 use crate::kubeconfig::Kubeconfig;
@@ -18,7 +19,7 @@ pub(super) struct KubeApiserver {
     kubeconfig: PathBuf,
     // Drop order: the API server stops before its etcd.
     apiserver: ChildProcess,
-    _etcd: ChildProcess,
+    _etcd: EtcdServer,
     _directory: TempDir,
 }
 
@@ -30,10 +31,11 @@ impl TestServer for KubeApiserver {
 
 pub(super) fn start() -> Result<KubeApiserver> {
     let directory = tempfile::tempdir()?;
-    let [etcd_port, peer_port, port] = free_ports()?;
-    let etcd = start_etcd(directory.path(), etcd_port, peer_port).context("etcd")?;
+    let etcd = start_etcd(directory.path()).context("etcd")?;
+    let [port] = free_ports()?;
     let kubeconfig = write_credentials(directory.path(), port)?;
-    let apiserver = start_apiserver(directory.path(), etcd_port, port).context("kube-apiserver")?;
+    let apiserver =
+        start_apiserver(directory.path(), &etcd.endpoint(), port).context("kube-apiserver")?;
     let mut server = KubeApiserver {
         kubeconfig,
         apiserver,
@@ -44,20 +46,14 @@ pub(super) fn start() -> Result<KubeApiserver> {
     Ok(server)
 }
 
-fn start_etcd(directory: &Path, port: u16, peer_port: u16) -> Result<ChildProcess> {
-    let client = format!("http://127.0.0.1:{port}");
-    let peer = format!("http://127.0.0.1:{peer_port}");
-    let mut etcd = Command::new(tool("RHUMB_TEST_ETCD", "etcd-from-source")?);
-    etcd.arg("--data-dir").arg(directory.join("etcd"));
-    etcd.args(["--listen-client-urls", &client])
-        .args(["--advertise-client-urls", &client])
-        .args(["--listen-peer-urls", &peer])
-        .args(["--initial-advertise-peer-urls", &peer])
-        .args(["--initial-cluster", &format!("default={peer}")])
-        .arg("--unsafe-no-fsync");
-    let mut process = ChildProcess::start(&mut etcd, directory.join("etcd.log"))?;
-    process.wait(|output| output.contains("ready to serve client requests"))?;
-    Ok(process)
+fn start_etcd(directory: &Path) -> Result<EtcdServer> {
+    let config = EtcdConfig {
+        binary: tool("RHUMB_TEST_ETCD", "etcd-from-source")?.into(),
+        directory: Some(directory.join("etcd")),
+        ..EtcdConfig::default()
+    };
+    let config = config.with_arguments(&["--unsafe-no-fsync"]);
+    Ok(EtcdServer::launch_blocking(config)?)
 }
 
 /// Writes keys and certificates into the directory and returns the matching kubeconfig.
@@ -86,11 +82,11 @@ fn write_credentials(directory: &Path, port: u16) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn start_apiserver(directory: &Path, etcd_port: u16, port: u16) -> Result<ChildProcess> {
+fn start_apiserver(directory: &Path, etcd: &str, port: u16) -> Result<ChildProcess> {
     let file = |flag: &str, name: &str| format!("--{flag}={}", directory.join(name).display());
     let mut apiserver = Command::new(tool("RHUMB_TEST_KUBE_APISERVER", "kube-apiserver")?);
     apiserver
-        .arg(format!("--etcd-servers=http://127.0.0.1:{etcd_port}"))
+        .arg(format!("--etcd-servers={etcd}"))
         .arg(format!("--secure-port={port}"))
         .arg("--bind-address=127.0.0.1")
         .arg("--advertise-address=127.0.0.1")

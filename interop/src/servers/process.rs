@@ -1,7 +1,6 @@
 //! Child processes that are killed on drop.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -64,18 +63,6 @@ impl Drop for ChildProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Ports that are currently free.
-pub(super) fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
-    let mut ports = [0; COUNT];
-    let mut held = Vec::with_capacity(COUNT);
-    for port in &mut ports {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        *port = listener.local_addr()?.port();
-        held.push(listener);
-    }
-    Ok(ports)
 }
 
 /// Writes a file that only the owner can read.

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use rhumb_etcd_harness::free_ports;
 use tempfile::TempDir;
 
-use super::process::{ChildProcess, free_ports};
+use super::process::ChildProcess;
 use super::{TestServer, admission_configuration, target};
 
 const ISSUER: &str = "https://kubernetes.default.svc";

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use rhumb_etcd_harness::free_ports;
 use tempfile::TempDir;
 
-use super::process::{ChildProcess, free_ports};
+use super::process::ChildProcess;
 use super::{rhumb, tool};
 
 /// A scheduler process that is killed on drop.

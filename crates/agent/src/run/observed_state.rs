@@ -1,10 +1,11 @@
 //! The state that the watches have delivered so far: the policy engine, and the own node. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
+use rhumb_client::informer::Event;
 use rhumb_netpol::{EngineScope, NamespacedName, PluginCapabilities, PolicyEngine};
 
-use super::watches::{AgentEvent, ListedNames, Node};
+use super::watches::{AgentEvent, Node};
 use crate::nft::PodCidrRanges;
 
 const NAMESPACES: &str = "namespaces";
@@ -57,38 +58,34 @@ impl ObservedState {
 
     pub(super) fn apply_event(&mut self, event: AgentEvent) {
         match event {
-            AgentEvent::NamespaceApplied(namespace) => self.engine.set_namespace(&namespace),
-            AgentEvent::NamespaceDeleted(name) => self.engine.remove_namespace(&name),
-            AgentEvent::PodApplied(pod) => self.engine.set_pod(&pod),
-            AgentEvent::PodDeleted(name) => self.engine.remove_pod(&name),
-            AgentEvent::PolicyApplied(policy) => self.engine.set_policy(&policy),
-            AgentEvent::PolicyDeleted(name) => self.engine.remove_policy(&name),
-            AgentEvent::NodeApplied(node) => self.on_node_applied(&node),
-            AgentEvent::NodeDeleted => self.on_node_deleted(),
-            AgentEvent::ListCompleted(listed) => self.remove_unlisted(listed),
-        }
-    }
-
-    fn remove_unlisted(&mut self, listed: ListedNames) {
-        match listed {
-            ListedNames::Namespaces(names) => {
+            AgentEvent::Namespace(Event::Applied(namespace)) => {
+                self.engine.set_namespace(&namespace);
+            }
+            AgentEvent::Namespace(Event::Deleted(name)) => self.engine.remove_namespace(&name),
+            AgentEvent::Namespace(Event::Replaced(names)) => {
                 let engine = &mut self.engine;
                 let known = engine.namespaces().map(str::to_owned);
                 let gone: Vec<String> = known.filter(|name| !names.contains(name)).collect();
                 gone.iter().for_each(|name| engine.remove_namespace(name));
                 self.unsynced.remove(NAMESPACES);
             }
-            ListedNames::Pods(names) => {
+            AgentEvent::Pod(Event::Applied(pod)) => self.engine.set_pod(&pod),
+            AgentEvent::Pod(Event::Deleted(name)) => self.engine.remove_pod(&name),
+            AgentEvent::Pod(Event::Replaced(names)) => {
                 let gone = names_not_listed(self.engine.pods(), &names);
                 gone.iter().for_each(|name| self.engine.remove_pod(name));
                 self.unsynced.remove(PODS);
             }
-            ListedNames::Policies(names) => {
+            AgentEvent::Policy(Event::Applied(policy)) => self.engine.set_policy(&policy),
+            AgentEvent::Policy(Event::Deleted(name)) => self.engine.remove_policy(&name),
+            AgentEvent::Policy(Event::Replaced(names)) => {
                 let gone = names_not_listed(self.engine.policies(), &names);
                 gone.iter().for_each(|name| self.engine.remove_policy(name));
                 self.unsynced.remove(POLICIES);
             }
-            ListedNames::Nodes(names) => {
+            AgentEvent::Node(Event::Applied(node)) => self.on_node_applied(&node),
+            AgentEvent::Node(Event::Deleted(_)) => self.on_node_deleted(),
+            AgentEvent::Node(Event::Replaced(names)) => {
                 if names.is_empty() {
                     self.on_node_deleted();
                 }
@@ -116,7 +113,7 @@ impl ObservedState {
 
 fn names_not_listed<'a>(
     known: impl Iterator<Item = &'a NamespacedName>,
-    names: &BTreeSet<NamespacedName>,
+    names: &HashSet<NamespacedName>,
 ) -> Vec<NamespacedName> {
     known
         .filter(|name| !names.contains(name))
@@ -145,7 +142,7 @@ mod tests {
     }
 
     fn node(text: &str) -> AgentEvent {
-        AgentEvent::NodeApplied(serde_json::from_str(text).unwrap())
+        AgentEvent::Node(Event::Applied(serde_json::from_str(text).unwrap()))
     }
 
     #[test]
@@ -157,30 +154,26 @@ mod tests {
             namespace.metadata.name = Some(name.to_owned());
             pod.metadata = meta(name, "p");
             policy.metadata = meta(name, "q");
-            state.apply_event(AgentEvent::NamespaceApplied(Box::new(namespace)));
-            state.apply_event(AgentEvent::PodApplied(Box::new(pod)));
-            state.apply_event(AgentEvent::PolicyApplied(Box::new(policy)));
+            state.apply_event(AgentEvent::Namespace(Event::Applied(Box::new(namespace))));
+            state.apply_event(AgentEvent::Pod(Event::Applied(Box::new(pod))));
+            state.apply_event(AgentEvent::Policy(Event::Applied(Box::new(policy))));
         }
         let names = |name: &str| {
-            BTreeSet::from([
+            HashSet::from([
                 NamespacedName::new("b", name),
                 NamespacedName::new("c", name),
             ])
         };
-        let namespaces = BTreeSet::from(["b".to_owned(), "c".to_owned()]);
+        let namespaces = HashSet::from(["b".to_owned(), "c".to_owned()]);
         assert_eq!(
             state.unsynced_resources().as_deref(),
             Some("namespaces, network policies, pods, the node")
         );
-        state.apply_event(AgentEvent::ListCompleted(ListedNames::Namespaces(
-            namespaces,
-        )));
-        state.apply_event(AgentEvent::ListCompleted(ListedNames::Pods(names("p"))));
-        state.apply_event(AgentEvent::ListCompleted(ListedNames::Policies(names("q"))));
+        state.apply_event(AgentEvent::Namespace(Event::Replaced(namespaces)));
+        state.apply_event(AgentEvent::Pod(Event::Replaced(names("p"))));
+        state.apply_event(AgentEvent::Policy(Event::Replaced(names("q"))));
         assert_eq!(state.unsynced_resources().as_deref(), Some("the node"));
-        state.apply_event(AgentEvent::ListCompleted(ListedNames::Nodes(
-            BTreeSet::new(),
-        )));
+        state.apply_event(AgentEvent::Node(Event::Replaced(HashSet::new())));
         assert_eq!(state.unsynced_resources(), None);
         let engine = &state.engine;
         let pods: Vec<String> = engine.pods().map(NamespacedName::to_string).collect();
@@ -196,7 +189,7 @@ mod tests {
     #[test]
     fn pod_cidrs_are_kept_after_the_node_is_deleted() {
         let mut state = state();
-        state.apply_event(AgentEvent::NodeDeleted);
+        state.apply_event(AgentEvent::Node(Event::Deleted("n".to_owned())));
         assert_eq!(state.node, NodeObjectState::NeverSeen);
         state.apply_event(node(
             r#"{"metadata": {"uid": "u"}, "spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24", "fd00::/64"]}}"#,
@@ -204,9 +197,7 @@ mod tests {
         assert_eq!(state.node, NodeObjectState::Exists("u".to_owned()));
         let held = PodCidrRanges::from_cidrs(["10.1.0.0/24", "fd00::/64"]);
         assert_eq!(state.pod_cidr_ranges, held);
-        state.apply_event(AgentEvent::ListCompleted(ListedNames::Nodes(
-            BTreeSet::new(),
-        )));
+        state.apply_event(AgentEvent::Node(Event::Replaced(HashSet::new())));
         assert_eq!(
             (&state.node, &state.pod_cidr_ranges),
             (&NodeObjectState::Deleted, &held)

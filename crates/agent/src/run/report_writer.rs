@@ -1,14 +1,16 @@
 //! Writes the node's report to the API server: immediately when it changes, but at most once a second. A report that
 //! somebody deletes is written again.
 
+use std::future::ready;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use kube::api::PostParams;
-use kube::runtime::watcher::{Config, Event};
-use kube::{Api, Client};
-use rhumb_client::{Error, reflector};
+use kube::runtime::watcher::Config;
+use kube::{Api, Client, ResourceExt};
+use rhumb_client::Error;
+use rhumb_client::informer::{self, Event};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -29,10 +31,8 @@ pub(super) async fn run_report_writer(
 ) {
     let api: Api<NetworkPolicyNode> = Api::all(client);
     let own = Config::default().fields(&format!("metadata.name={node}"));
-    let mut missing = pin!(report_missing_notifications(reflector::watch_events(
-        api.clone(),
-        own
-    )));
+    let events = informer::events(api.clone(), own, NetworkPolicyNode::name_any);
+    let mut missing = pin!(events.filter(|event| ready(is_absent(event))));
     let mut backoff = RetryBackoff::new(RETRY_FIRST, RETRY_MAX);
     loop {
         let report = reports.borrow_and_update().clone();
@@ -69,27 +69,13 @@ pub(super) async fn run_report_writer(
     }
 }
 
-/// An item each time that the report is found to be missing.
-fn report_missing_notifications(
-    events: impl futures_util::Stream<Item = Event<NetworkPolicyNode>>,
-) -> impl futures_util::Stream<Item = ()> {
-    let mut is_listed = false;
-    events.filter_map(move |event| {
-        let is_absent = match event {
-            Event::Init => {
-                is_listed = false;
-                false
-            }
-            Event::InitApply(_) => {
-                is_listed = true;
-                false
-            }
-            Event::Apply(_) => false,
-            Event::InitDone => !is_listed,
-            Event::Delete(_) => true,
-        };
-        std::future::ready(is_absent.then_some(()))
-    })
+/// Whether the event says that the report does not exist.
+fn is_absent(event: &Event<NetworkPolicyNode, String>) -> bool {
+    match event {
+        Event::Applied(_) => false,
+        Event::Deleted(_) => true,
+        Event::Replaced(names) => names.is_empty(),
+    }
 }
 
 /// Replaces the report; the server creates it if it does not exist.

@@ -1,7 +1,8 @@
-//! Exponential backoff for retries, with throttled logging of failures.
+//! Backoff with throttled logging of failures.
 
 use std::time::Duration;
 
+use rhumb_meta::Backoff;
 use tokio::time::Instant;
 
 /// A lasting failure is logged once per interval.
@@ -10,41 +11,32 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// The backoff state of one operation.
 #[derive(Debug)]
 pub(super) struct RetryBackoff {
-    initial: Duration,
-    max: Duration,
-    failures: u32,
+    backoff: Backoff,
     last_logged_at: Option<Instant>,
 }
 
 impl RetryBackoff {
     pub(super) fn new(initial: Duration, max: Duration) -> RetryBackoff {
         RetryBackoff {
-            initial,
-            max,
-            failures: 0,
+            backoff: Backoff::new(initial, max),
             last_logged_at: None,
         }
     }
 
     /// Records a failure. Returns how long to wait, and whether to log it.
     pub(super) fn on_failure(&mut self, now: Instant) -> (Duration, bool) {
-        let factor = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
-        self.failures = self.failures.saturating_add(1);
         let should_log = self
             .last_logged_at
             .is_none_or(|logged| now - logged >= LOG_INTERVAL);
         if should_log {
             self.last_logged_at = Some(now);
         }
-        (
-            self.initial.saturating_mul(factor).min(self.max),
-            should_log,
-        )
+        (self.backoff.next_delay(), should_log)
     }
 
     /// Resets the backoff. Returns whether a failure had been logged before.
     pub(super) fn on_success(&mut self) -> bool {
-        self.failures = 0;
+        self.backoff.reset();
         self.last_logged_at.take().is_some()
     }
 }

@@ -1,14 +1,14 @@
-//! Watches namespaces, pods, policies and the own node, and sends their events to the sync loop.
-//! Corresponds to client-go reflectors.
+//! Informers of namespaces, pods, policies and the own node; their events go to the sync loop.
 
-use std::collections::BTreeSet;
+use std::hash::Hash;
 use std::pin::pin;
 
 use futures_util::StreamExt as _;
 use kube::api::ObjectMeta;
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client, Resource};
-use rhumb_client::{reflector, view};
+use rhumb_client::informer::{self, Event};
+use rhumb_client::view;
 use rhumb_netpol::{Namespace, NamespacedName, NetworkPolicy, Pod};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -26,28 +26,13 @@ pub(super) struct ReceivedEvent {
     pub(super) event: AgentEvent,
 }
 
-/// A change of one object, or the end of a list.
+/// An event of one of the informers.
 #[derive(Debug)]
 pub(super) enum AgentEvent {
-    NamespaceApplied(Box<Namespace>),
-    NamespaceDeleted(String),
-    PodApplied(Box<Pod>),
-    PodDeleted(NamespacedName),
-    PolicyApplied(Box<NetworkPolicy>),
-    PolicyDeleted(NamespacedName),
-    NodeApplied(Box<Node>),
-    NodeDeleted,
-    /// All objects of a kind have been listed. Objects that are not in the list do not exist any more.
-    ListCompleted(ListedNames),
-}
-
-/// The names of all objects of a kind.
-#[derive(Debug)]
-pub(super) enum ListedNames {
-    Namespaces(BTreeSet<String>),
-    Pods(BTreeSet<NamespacedName>),
-    Policies(BTreeSet<NamespacedName>),
-    Nodes(BTreeSet<String>),
+    Namespace(Event<Box<Namespace>, String>),
+    Pod(Event<Box<Pod>, NamespacedName>),
+    Policy(Event<Box<NetworkPolicy>, NamespacedName>),
+    Node(Event<Box<Node>, String>),
 }
 
 /// The fields of a node that the agent uses.
@@ -78,18 +63,6 @@ impl Node {
     }
 }
 
-/// Converts the objects of a kind to events.
-trait WatchedResource:
-    Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static
-{
-    type Id: Ord + Send;
-
-    fn id(&self) -> Self::Id;
-    fn into_applied_event(self) -> AgentEvent;
-    fn deleted_event(id: Self::Id) -> AgentEvent;
-    fn listed_names(ids: BTreeSet<Self::Id>) -> ListedNames;
-}
-
 /// Starts all watches. They run until `work` is dropped.
 pub(super) fn start_watches(
     client: &Client,
@@ -98,56 +71,54 @@ pub(super) fn start_watches(
 ) -> mpsc::Receiver<ReceivedEvent> {
     let (sender, receiver) = mpsc::channel(EVENT_QUEUE_CAPACITY);
     let all = Config::default;
-    work.spawn(watch_resource::<Namespace>(
-        Api::all(client.clone()),
-        all(),
-        sender.clone(),
-    ));
-    work.spawn(watch_resource::<NetworkPolicy>(
-        Api::all(client.clone()),
-        all(),
-        sender.clone(),
-    ));
-    work.spawn(watch_resource::<Pod>(
-        Api::all(client.clone()),
-        all(),
-        sender.clone(),
-    ));
     let own = Config::default().fields(&format!("metadata.name={node}"));
-    work.spawn(watch_resource::<Node>(
+    work.spawn(run_informer(
+        Api::all(client.clone()),
+        all(),
+        |namespace: &Namespace| object_name(&namespace.metadata),
+        AgentEvent::Namespace,
+        sender.clone(),
+    ));
+    work.spawn(run_informer(
+        Api::all(client.clone()),
+        all(),
+        |policy: &NetworkPolicy| namespaced_name(&policy.metadata),
+        AgentEvent::Policy,
+        sender.clone(),
+    ));
+    work.spawn(run_informer(
+        Api::all(client.clone()),
+        all(),
+        |pod: &Pod| namespaced_name(&pod.metadata),
+        AgentEvent::Pod,
+        sender.clone(),
+    ));
+    work.spawn(run_informer(
         Api::all(client.clone()),
         own,
+        |node: &Node| object_name(&node.metadata),
+        AgentEvent::Node,
         sender,
     ));
     receiver
 }
 
-async fn watch_resource<K: WatchedResource>(
+/// Sends the events of one kind until the receiver is dropped.
+async fn run_informer<K, Key>(
     api: Api<K>,
     config: Config,
+    key: fn(&K) -> Key,
+    agent_event: fn(Event<Box<K>, Key>) -> AgentEvent,
     sender: mpsc::Sender<ReceivedEvent>,
-) {
-    let mut listed = BTreeSet::new();
-    let mut events = pin!(reflector::watch_events(api, config));
+) where
+    K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+    Key: Eq + Hash + Send,
+{
+    let mut events = pin!(informer::events(api, config, key));
     while let Some(event) = events.next().await {
-        let agent_event = match event {
-            Event::Init => {
-                listed.clear();
-                continue;
-            }
-            Event::InitApply(object) => {
-                listed.insert(object.id());
-                object.into_applied_event()
-            }
-            Event::Apply(object) => object.into_applied_event(),
-            Event::Delete(object) => K::deleted_event(object.id()),
-            Event::InitDone => {
-                AgentEvent::ListCompleted(K::listed_names(std::mem::take(&mut listed)))
-            }
-        };
         let received = ReceivedEvent {
             received_at: Instant::now(),
-            event: agent_event,
+            event: agent_event(event.map(Box::new)),
         };
         if sender.send(received).await.is_err() {
             return;
@@ -155,87 +126,13 @@ async fn watch_resource<K: WatchedResource>(
     }
 }
 
-fn name_of(meta: &ObjectMeta) -> NamespacedName {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    NamespacedName::new(text(&meta.namespace), text(&meta.name))
+fn object_name(meta: &ObjectMeta) -> String {
+    meta.name.clone().unwrap_or_default()
 }
 
-impl WatchedResource for Namespace {
-    type Id = String;
-
-    fn id(&self) -> String {
-        self.metadata.name.clone().unwrap_or_default()
-    }
-
-    fn into_applied_event(self) -> AgentEvent {
-        AgentEvent::NamespaceApplied(Box::new(self))
-    }
-
-    fn deleted_event(id: String) -> AgentEvent {
-        AgentEvent::NamespaceDeleted(id)
-    }
-
-    fn listed_names(ids: BTreeSet<String>) -> ListedNames {
-        ListedNames::Namespaces(ids)
-    }
-}
-
-impl WatchedResource for Pod {
-    type Id = NamespacedName;
-
-    fn id(&self) -> NamespacedName {
-        name_of(&self.metadata)
-    }
-
-    fn into_applied_event(self) -> AgentEvent {
-        AgentEvent::PodApplied(Box::new(self))
-    }
-
-    fn deleted_event(id: NamespacedName) -> AgentEvent {
-        AgentEvent::PodDeleted(id)
-    }
-
-    fn listed_names(ids: BTreeSet<NamespacedName>) -> ListedNames {
-        ListedNames::Pods(ids)
-    }
-}
-
-impl WatchedResource for NetworkPolicy {
-    type Id = NamespacedName;
-
-    fn id(&self) -> NamespacedName {
-        name_of(&self.metadata)
-    }
-
-    fn into_applied_event(self) -> AgentEvent {
-        AgentEvent::PolicyApplied(Box::new(self))
-    }
-
-    fn deleted_event(id: NamespacedName) -> AgentEvent {
-        AgentEvent::PolicyDeleted(id)
-    }
-
-    fn listed_names(ids: BTreeSet<NamespacedName>) -> ListedNames {
-        ListedNames::Policies(ids)
-    }
-}
-
-impl WatchedResource for Node {
-    type Id = String;
-
-    fn id(&self) -> String {
-        self.metadata.name.clone().unwrap_or_default()
-    }
-
-    fn into_applied_event(self) -> AgentEvent {
-        AgentEvent::NodeApplied(Box::new(self))
-    }
-
-    fn deleted_event(_: String) -> AgentEvent {
-        AgentEvent::NodeDeleted
-    }
-
-    fn listed_names(ids: BTreeSet<String>) -> ListedNames {
-        ListedNames::Nodes(ids)
-    }
+fn namespaced_name(meta: &ObjectMeta) -> NamespacedName {
+    NamespacedName::new(
+        meta.namespace.clone().unwrap_or_default(),
+        object_name(meta),
+    )
 }

@@ -1,4 +1,5 @@
-//! PEM decoding, for certificates and certificate signing requests.
+//! PEM decoding, for certificates and certificate signing requests. As with Go's `pem.Decode`, text between blocks and
+//! malformed blocks are skipped; `parse_many` of the crate `pem` fails at the first malformed block.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

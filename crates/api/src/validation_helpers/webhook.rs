@@ -1,10 +1,10 @@
 //! Validation of a webhook's `clientConfig`, in admission configurations and custom resource definitions.
 
 use rhumb_meta::field::{Error, ErrorList};
+use rhumb_meta::go_url::GoUrl;
 use rhumb_meta::validation;
 
 use super::checks;
-use super::url::GoUrl;
 use crate::FieldView;
 
 /// Requires exactly one of `url` and `service`.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use rhumb_api::JsonObject;
 use rhumb_cache::CacheEntry;
-use rhumb_meta::ObjectKey;
+use rhumb_meta::{ObjectKey, Revision};
 
 /// The maximum number of cached objects of a resource.
 const OBJECTS_MAX: usize = 4096;
@@ -23,7 +23,8 @@ pub struct DecodedObjectCache {
 /// A decoded object and the cache entry that it was decoded from.
 #[derive(Debug)]
 struct DecodedObject {
-    /// Identifies the entry by address. The weak reference keeps the allocation, so the address is not reused.
+    revision: Revision,
+    /// Upgradable while the entry is in use, in the cache or elsewhere; decides only what is evicted first.
     entry: Weak<CacheEntry>,
     object: Arc<JsonObject>,
 }
@@ -45,8 +46,7 @@ impl DecodedObjectCache {
     fn cached(&self, entry: &Arc<CacheEntry>) -> Option<Arc<JsonObject>> {
         let objects = self.objects.read();
         let decoded = objects.get(entry.key())?;
-        let is_same = std::ptr::eq(decoded.entry.as_ptr(), Arc::as_ptr(entry));
-        is_same.then(|| Arc::clone(&decoded.object))
+        (decoded.revision == entry.revision()).then(|| Arc::clone(&decoded.object))
     }
 
     fn insert(&self, entry: &Arc<CacheEntry>, object: &Arc<JsonObject>) {
@@ -55,6 +55,7 @@ impl DecodedObjectCache {
             evict(&mut objects);
         }
         let decoded = DecodedObject {
+            revision: entry.revision(),
             entry: Arc::downgrade(entry),
             object: Arc::clone(object),
         };
@@ -115,6 +116,7 @@ mod tests {
     #[test]
     fn dropped_entries_are_evicted_first() {
         let dropped = || DecodedObject {
+            revision: Revision::ZERO,
             entry: Weak::new(),
             object: Arc::default(),
         };

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rhumb_api::JsonObject;
 use rhumb_cache::{
-    CacheEntry, EventKind, ResourceCache, WatchEnd, WatchEvent, WatchMessage, WatchRequest,
+    CacheEntry, EventKind, ResourceCache, RestartingWatchMessage, WatchEvent, WatchRequest,
     WatchStart,
 };
 use rhumb_meta::{ObjectKey, Revision, Status, Timestamp};
@@ -219,17 +219,13 @@ fn decode_record(entry: &CacheEntry) -> Option<EpochRecord<'_>> {
 }
 
 async fn watch_epochs(cache: ResourceCache, epochs: Weak<QuotaEpochs>) {
-    while let Ok(mut watcher) = cache.watch(WatchRequest::everything(WatchStart::Latest)) {
-        loop {
-            match watcher.next().await {
-                Ok(WatchMessage::Event(event)) => match epochs.upgrade() {
-                    Some(epochs) => epochs.record_change(&event),
-                    None => return,
-                },
-                Ok(WatchMessage::InitialEventsEnd(_)) => {}
-                Err(WatchEnd::Expired) => break,
-                Err(WatchEnd::Closing | WatchEnd::Removed) => return,
-            }
+    let mut watcher = cache.watch_with_restarts(WatchRequest::everything(WatchStart::Latest));
+    while let Some(message) = watcher.next().await {
+        let Some(epochs) = epochs.upgrade() else {
+            return;
+        };
+        if let RestartingWatchMessage::Event(event) = message {
+            epochs.record_change(&event);
         }
     }
 }

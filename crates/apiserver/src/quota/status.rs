@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::select_all;
 use rhumb_api::JsonObject;
-use rhumb_cache::{ResourceCache, WatchEnd, WatchMessage, WatchNotifier, WatchRequest, WatchStart};
+use rhumb_cache::{ResourceCache, RestartingWatchMessage, WatchNotifier, WatchRequest, WatchStart};
 use rhumb_meta::{ObjectKey, Revision, Status, Timestamp};
 use rhumb_quota::ResourceQuantities;
 use serde_json::{Value, json};
@@ -200,24 +200,22 @@ type NamespaceTasks = HashMap<Box<str>, Arc<Notify>>;
 async fn watch_quotas(context: TaskContext, quotas: ResourceCache) {
     let (finished_sender, mut finished) = mpsc::unbounded_channel();
     let mut tasks = NamespaceTasks::new();
-    while let Ok(mut watcher) = quotas.watch(WatchRequest::everything(WatchStart::InitialList)) {
-        loop {
-            tokio::select! {
-                message = watcher.next() => match message {
-                    Ok(WatchMessage::Event(event)) => {
-                        let namespace = event.entry().key().namespace().unwrap_or_default();
-                        notify_or_spawn_task(&context, &finished_sender, &mut tasks, namespace);
-                    }
-                    Ok(WatchMessage::InitialEventsEnd(_)) => {}
-                    Err(WatchEnd::Expired) => break,
-                    Err(WatchEnd::Closing | WatchEnd::Removed) => return,
-                },
-                Some(namespace) = finished.recv() => {
-                    tasks.remove::<str>(&namespace);
-                    // A quota may have been created while the task was about to end.
-                    if quotas.snapshot().range(Some(&namespace), None).next().is_some() {
-                        notify_or_spawn_task(&context, &finished_sender, &mut tasks, &namespace);
-                    }
+    let mut watcher = quotas.watch_with_restarts(WatchRequest::everything(WatchStart::InitialList));
+    loop {
+        tokio::select! {
+            message = watcher.next() => match message {
+                Some(RestartingWatchMessage::Event(event)) => {
+                    let namespace = event.entry().key().namespace().unwrap_or_default();
+                    notify_or_spawn_task(&context, &finished_sender, &mut tasks, namespace);
+                }
+                Some(_) => {}
+                None => return,
+            },
+            Some(namespace) = finished.recv() => {
+                tasks.remove::<str>(&namespace);
+                // A quota may have been created while the task was about to end.
+                if quotas.snapshot().range(Some(&namespace), None).next().is_some() {
+                    notify_or_spawn_task(&context, &finished_sender, &mut tasks, &namespace);
                 }
             }
         }

@@ -5,9 +5,7 @@
 use std::sync::{Arc, Weak};
 
 use rhumb_api::{JsonObject, fields};
-use rhumb_cache::{
-    CacheWatcher, EventKind, ResourceCache, WatchEnd, WatchMessage, WatchRequest, WatchStart,
-};
+use rhumb_cache::{EventKind, RestartingWatchMessage, RestartingWatcher, WatchRequest, WatchStart};
 use rhumb_meta::ObjectKey;
 use rhumb_store::{Error, Transaction};
 
@@ -73,31 +71,19 @@ pub(super) fn spawn_address_repair(registry: &Arc<Registry>) {
         .find("networking.k8s.io", "ipaddresses")
         .and_then(|resource| resource.storage.clone());
     if let Some(storage) = storage {
-        let cache = storage.cache.clone();
-        let watcher = watch(&cache);
-        tokio::spawn(watch_addresses(Arc::downgrade(registry), cache, watcher));
+        let request = WatchRequest::everything(WatchStart::Latest);
+        let watcher = storage.cache.watch_with_restarts(request);
+        tokio::spawn(watch_addresses(Arc::downgrade(registry), watcher));
     }
 }
 
-fn watch(cache: &ResourceCache) -> Option<CacheWatcher> {
-    let revision = cache.snapshot().revision();
-    cache
-        .watch(WatchRequest::everything(WatchStart::After(revision)))
-        .ok()
-}
-
-async fn watch_addresses(
-    registry: Weak<Registry>,
-    cache: ResourceCache,
-    mut watcher: Option<CacheWatcher>,
-) {
-    while let Some(current) = &mut watcher {
-        let message = current.next().await;
+async fn watch_addresses(registry: Weak<Registry>, mut watcher: RestartingWatcher) {
+    while let Some(message) = watcher.next().await {
         let Some(registry) = registry.upgrade() else {
             return;
         };
         match message {
-            Ok(WatchMessage::Event(event)) if event.kind() == EventKind::Deleted => {
+            RestartingWatchMessage::Event(event) if event.kind() == EventKind::Deleted => {
                 let record = serde_json::from_slice(event.entry().json_slice());
                 let name = event.entry().key().name();
                 if let Err(error) = restore_address(&registry, &record.unwrap_or_default()).await {
@@ -108,12 +94,8 @@ async fn watch_addresses(
                     );
                 }
             }
-            Ok(_) => {}
-            Err(WatchEnd::Expired) => {
-                watcher = watch(&cache);
-                repair_all(&registry).await;
-            }
-            Err(WatchEnd::Closing | WatchEnd::Removed) => return,
+            RestartingWatchMessage::Restarted => repair_all(&registry).await,
+            _ => {}
         }
     }
 }

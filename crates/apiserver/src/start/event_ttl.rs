@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rhumb_cache::{
-    CacheWatcher, EventKind, ResourceCache, WatchEnd, WatchEvent, WatchMessage, WatchRequest,
+    EventKind, ResourceCache, RestartingWatchMessage, RestartingWatcher, WatchEvent, WatchRequest,
     WatchStart,
 };
 use rhumb_meta::{ObjectKey, Revision, Timestamp};
@@ -44,21 +44,17 @@ pub(super) fn spawn(registry: &Arc<Registry>, ttl: Duration) {
 
 async fn run(registry: Weak<Registry>, cache: ResourceCache, mut expiry: EventExpiryQueue) {
     let check_interval = (expiry.ttl / 10).clamp(CHECK_INTERVAL_MIN, CHECK_INTERVAL_MAX);
-    while let Ok(mut watcher) = cache.watch(WatchRequest::everything(WatchStart::InitialList)) {
-        let Some(()) = read_list(&registry, &mut watcher, &mut expiry).await else {
-            return;
-        };
-        match delete_expired_until_watch_ends(
+    let mut watcher = cache.watch_with_restarts(WatchRequest::everything(WatchStart::InitialList));
+    while let Some(()) = read_list(&registry, &mut watcher, &mut expiry).await {
+        let restarted = delete_expired_until_restart(
             &registry,
             &cache,
             &mut watcher,
             &mut expiry,
             check_interval,
-        )
-        .await
-        {
-            Some(WatchEnd::Expired) => {}
-            _ => return,
+        );
+        if restarted.await.is_none() {
+            return;
         }
     }
 }
@@ -66,11 +62,11 @@ async fn run(registry: Weak<Registry>, cache: ResourceCache, mut expiry: EventEx
 /// Reads the initial list of events into the queue. `None` if the server has been dropped.
 async fn read_list(
     registry: &Weak<Registry>,
-    watcher: &mut CacheWatcher,
+    watcher: &mut RestartingWatcher,
     expiry: &mut EventExpiryQueue,
 ) -> Option<()> {
     let mut previous = std::mem::take(&mut expiry.deadlines);
-    while let Ok(WatchMessage::Event(event)) = watcher.next().await {
+    while let RestartingWatchMessage::Event(event) = watcher.next().await? {
         let clock = &registry.upgrade()?.clock;
         let entry = event.entry();
         let expires_at = match previous.remove(&entry.revision()) {
@@ -89,21 +85,21 @@ async fn read_list(
     Some(())
 }
 
-/// Records writes and deletes expired events until the watch ends. `None` if the server has been dropped.
-async fn delete_expired_until_watch_ends(
+/// Records writes and deletes expired events until the watch starts over. `None` if the server has been dropped.
+async fn delete_expired_until_restart(
     registry: &Weak<Registry>,
     cache: &ResourceCache,
-    watcher: &mut CacheWatcher,
+    watcher: &mut RestartingWatcher,
     expiry: &mut EventExpiryQueue,
     check_interval: Duration,
-) -> Option<WatchEnd> {
+) -> Option<()> {
     let mut next_check = Instant::now();
     loop {
         tokio::select! {
-            message = watcher.next() => match message {
-                Ok(WatchMessage::Event(event)) => expiry.record_write(&event, registry.upgrade()?.clock.monotonic()),
-                Ok(WatchMessage::InitialEventsEnd(_)) => {}
-                Err(end) => return Some(end),
+            message = watcher.next() => match message? {
+                RestartingWatchMessage::Event(event) => expiry.record_write(&event, registry.upgrade()?.clock.monotonic()),
+                RestartingWatchMessage::InitialEventsEnd(_) => {}
+                RestartingWatchMessage::Restarted => return Some(()),
             },
             () = sleep_until(next_check) => {
                 let registry = registry.upgrade()?;

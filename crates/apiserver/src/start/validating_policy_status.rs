@@ -10,7 +10,7 @@ use rhumb_cache::{
     CacheWatcher, HistoryError, ResourceCache, WatchEnd, WatchMessage, WatchRequest, WatchStart,
 };
 use rhumb_expressions::SchemaTable;
-use rhumb_meta::{GroupVersionKind, GroupVersionResource, ObjectKey};
+use rhumb_meta::{Backoff, GroupVersionKind, GroupVersionResource, ObjectKey};
 use rhumb_schema::{Table, TypeId};
 use serde_json::{Value, json};
 
@@ -23,9 +23,8 @@ const RESOURCE: (&str, &str) = (
     "validatingadmissionpolicies",
 );
 
-/// Delay before a failed status write is retried; doubled each time, up to the maximum.
-const RETRY_DELAY: Duration = Duration::from_secs(2);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(60);
+/// Backoff of failed status writes.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 
 /// Spawns the task that checks all policies, and again after each change. It ends with the server.
 pub(super) fn spawn(registry: &Arc<Registry>) {
@@ -36,7 +35,7 @@ pub(super) fn spawn(registry: &Arc<Registry>) {
 }
 
 async fn run(registry: Weak<Registry>, cache: ResourceCache) {
-    let mut retry_delay = RETRY_DELAY;
+    let mut backoff = RETRY;
     loop {
         let snapshot = cache.snapshot();
         let outdated: Vec<ObjectKey> = snapshot
@@ -47,6 +46,7 @@ async fn run(registry: Weak<Registry>, cache: ResourceCache) {
         let revision = snapshot.revision();
         drop(snapshot);
         let mut has_failed = false;
+        let retry_delay = backoff.next_delay();
         for key in outdated {
             let Some(registry) = registry
                 .upgrade()
@@ -76,10 +76,9 @@ async fn run(registry: Weak<Registry>, cache: ResourceCache) {
             }
         }
         let timeout = has_failed.then_some(retry_delay);
-        retry_delay = match has_failed {
-            true => (retry_delay * 2).min(RETRY_DELAY_MAX),
-            false => RETRY_DELAY,
-        };
+        if !has_failed {
+            backoff.reset();
+        }
         // Any change triggers a check of all policies: there are few.
         match cache.watch(WatchRequest::everything(WatchStart::After(revision))) {
             Ok(mut watcher) => {

@@ -30,9 +30,10 @@ use self::graph::{ApiVersionKind, GraphAction, ObjectUid, OwnershipGraph};
 use self::invalid_owner_events::InvalidOwnerReport;
 use self::objects::PartialMetadata;
 use self::resource_mapper::{ResourceMapper, kind_name};
-use crate::work_queue::{Requeue, WorkQueue};
 use crate::{ControllerContext, Error};
 use rhumb_client::reflector::watch;
+use rhumb_client::work_queue::{Requeue, WorkQueue};
+use rhumb_meta::Backoff;
 
 /// Objects that are processed concurrently.
 const WORKERS: usize = 20;
@@ -95,14 +96,13 @@ async fn collect(client: Client) -> Result<(), Error> {
 
 /// Discovers the served resources, retrying until it succeeds.
 async fn discover_until_success(client: &Client) -> ResourceMapper {
-    let mut pause = FIRST_DISCOVERY_PAUSE;
+    let mut backoff = Backoff::new(FIRST_DISCOVERY_PAUSE, DISCOVERY_PAUSE);
     loop {
         match ResourceMapper::discover(client, &ResourceMapper::default()).await {
             Ok(mapper) => return mapper,
             Err(error) => tracing::debug!(%error, "API discovery failed; retrying"),
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(DISCOVERY_PAUSE);
+        sleep(backoff.next_delay()).await;
     }
 }
 

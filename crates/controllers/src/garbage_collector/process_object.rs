@@ -16,7 +16,7 @@ use super::verdict::{
     ClassifiedOwners, FOREGROUND_FINALIZER, GarbageVerdict, ORPHAN_FINALIZER, verdict,
 };
 use crate::Error;
-use crate::work_queue::Requeue;
+use rhumb_client::work_queue::Requeue;
 
 /// Dependents that are patched concurrently when an owner orphans them.
 const RELEASED_AT_ONCE: usize = 20;

@@ -23,10 +23,10 @@ use kube::{Api, Client, ResourceExt};
 
 use self::conditions::ContentDeletionOutcome;
 use crate::api_resources::{self, DiscoveredResource};
-use crate::work_queue::{Requeue, WorkQueue};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::reflector::watch;
+use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 /// Namespaces that are processed concurrently.
 const WORKERS: usize = 10;

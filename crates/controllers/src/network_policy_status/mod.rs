@@ -38,8 +38,8 @@ use tokio::time::Instant;
 
 use self::partial_node::PartialNode;
 use self::state::{DelayedKeys, PlannedWrite, PolicyStatusState, WorkKey};
-use crate::work_queue::{Requeue, WorkQueue};
 use crate::{ControllerContext, Error};
+use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 /// Policies that are written concurrently.
 const WORKERS: usize = 8;

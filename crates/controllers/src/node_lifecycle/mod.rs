@@ -32,11 +32,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use self::health::{NodeGracePeriods, NodeHealthTracker};
 use self::taints::NoExecuteTaintMode;
 use crate::partial_objects::{Node, NodeReadiness};
-use crate::work_queue::{Requeue, WorkQueue};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::events::EventRecorder;
 use rhumb_client::reflector::watch;
+use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 /// Nodes that are reconciled concurrently.
 const WORKERS: usize = 8;

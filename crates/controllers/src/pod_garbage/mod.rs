@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 use self::finished::{FinishedPod, FinishedPods, is_finished};
 use crate::partial_objects::{Node, NodeReadiness, Pod, PodKey};
 use crate::pod_writes;
-use crate::work_queue::{Requeue, WorkQueue};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::reflector::watch;
+use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 /// Candidates that are processed concurrently.
 const WORKERS: usize = 4;

@@ -13,10 +13,10 @@ use kube::api::{DeleteParams, PartialObjectMeta, PostParams, Preconditions};
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client, ResourceExt};
 
-use crate::work_queue::{Requeue, WorkQueue};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::reflector::watch;
+use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 const SECRET_TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";

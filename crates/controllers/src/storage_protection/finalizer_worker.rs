@@ -12,9 +12,9 @@ use kube::{Api, Client, Resource, ResourceExt};
 
 use super::protection_state::ProtectionState;
 use super::{FinalizerChange, ProtectedKind, apply, required_change};
-use crate::work_queue::{Requeue, WorkQueue};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
+use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 /// Namespaces that are processed concurrently.
 const WORKERS: usize = 4;

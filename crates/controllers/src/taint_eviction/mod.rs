@@ -7,14 +7,13 @@ mod eviction_schedule;
 mod tolerations;
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ObjectReference, Taint, Toleration};
-use kube::runtime::watcher::{Config, Event};
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch::{self as signal};
@@ -25,10 +24,11 @@ use self::eviction_schedule::{EvictionSchedule, ScheduleChange};
 use self::tolerations::EvictionDecision;
 use crate::partial_objects::{Node, Pod, PodKey};
 use crate::pod_writes;
-use crate::work_queue::{Requeue, WorkQueue};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::events::EventRecorder;
+use rhumb_client::informer::{self, Event};
+use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 /// Pods that are evicted concurrently.
 const WORKERS: usize = 8;
@@ -47,7 +47,6 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
         shared: shared.clone(),
         watchers: HashMap::new(),
         tasks: JoinSet::new(),
-        listed: HashSet::new(),
     };
     let nodes = watchers.watch_nodes(Api::all(context.reader));
     let work = shared
@@ -75,20 +74,17 @@ struct TaintedNodeWatchers {
     /// Sends taint changes to the task of each node; dropping the sender ends the task.
     watchers: HashMap<String, signal::Sender<NoExecuteTaints>>,
     tasks: JoinSet<Result<(), Error>>,
-    /// Nodes returned so far by a relist in progress.
-    listed: HashSet<String>,
 }
 
 impl TaintedNodeWatchers {
     /// Watches nodes and keeps one task per tainted node. A failed task ends the controller, which is then restarted:
     /// otherwise the pods of that node would never be evicted.
     async fn watch_nodes(&mut self, nodes: Api<Node>) -> Result<(), Error> {
-        let mut events = pin!(watcher(nodes, Config::default()).default_backoff());
+        let mut events = pin!(informer::events(nodes, Config::default(), Node::name_any));
         loop {
             tokio::select! {
                 event = events.next() => match event {
-                    Some(Ok(event)) => self.handle_event(event),
-                    Some(Err(error)) => tracing::debug!(%error, "watch failed; restarting it"),
+                    Some(event) => self.handle_event(event),
                     None => return Ok(()),
                 },
                 Some(ended) = self.tasks.join_next() => {
@@ -98,18 +94,11 @@ impl TaintedNodeWatchers {
         }
     }
 
-    fn handle_event(&mut self, event: Event<Node>) {
+    fn handle_event(&mut self, event: Event<Node, String>) {
         match event {
-            Event::Apply(node) => self.set(&node.name_any(), taints(&node)),
-            Event::InitApply(node) => {
-                let name = node.name_any();
-                self.set(&name, taints(&node));
-                self.listed.insert(name);
-            }
-            Event::Delete(node) => self.remove(&node.name_any()),
-            Event::Init => self.listed.clear(),
-            Event::InitDone => {
-                let listed = std::mem::take(&mut self.listed);
+            Event::Applied(node) => self.set(&node.name_any(), taints(&node)),
+            Event::Deleted(name) => self.remove(&name),
+            Event::Replaced(listed) => {
                 let gone = self.watchers.keys().filter(|name| !listed.contains(*name));
                 for name in gone.cloned().collect::<Vec<_>>() {
                     self.remove(&name);
@@ -164,9 +153,8 @@ async fn watch_tainted_node(
 ) -> Result<(), Error> {
     let pods: Api<Pod> = Api::all(shared.reader.clone());
     let of_node = Config::default().fields(&format!("spec.nodeName={node}"));
-    let mut events = pin!(watcher(pods, of_node).default_backoff());
+    let mut events = pin!(informer::events(pods, of_node, Pod::key));
     let mut pods: HashMap<PodKey, BoundPod> = HashMap::new();
-    let mut before: HashMap<PodKey, BoundPod> = HashMap::new();
     loop {
         tokio::select! {
             // Handle taint changes first, so that no decision uses outdated taints.
@@ -181,9 +169,8 @@ async fn watch_tainted_node(
                 }
             }
             event = events.next() => match event {
-                Some(Ok(Event::Apply(pod) | Event::InitApply(pod))) => {
+                Some(Event::Applied(pod)) => {
                     let key = pod.key();
-                    before.remove(&key);
                     if pod.is_terminating() {
                         pods.remove(&key);
                         shared.schedule().cancel(&key);
@@ -194,18 +181,15 @@ async fn watch_tainted_node(
                     shared.decide(&key, &node, &bound, &taints);
                     pods.insert(key, bound);
                 }
-                Some(Ok(Event::Delete(pod))) => {
-                    let key = pod.key();
+                Some(Event::Deleted(key)) => {
                     pods.remove(&key);
                     shared.schedule().cancel(&key);
                 }
-                Some(Ok(Event::Init)) => before = std::mem::take(&mut pods),
-                Some(Ok(Event::InitDone)) => {
-                    for key in std::mem::take(&mut before).into_keys() {
+                Some(Event::Replaced(listed)) => {
+                    for (key, _) in pods.extract_if(|key, _| !listed.contains(key)) {
                         shared.schedule().cancel(&key);
                     }
                 }
-                Some(Err(error)) => tracing::debug!(%error, "watch failed; restarting it"),
                 None => return Err(Error::Other(format!("watch of the pods of node {node} ended"))),
             }
         }

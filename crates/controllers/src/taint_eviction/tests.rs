@@ -75,7 +75,6 @@ async fn a_failed_node_watcher_ends_the_controller() {
             shared: shared(client.clone(), "p"),
             watchers: HashMap::new(),
             tasks: JoinSet::new(),
-            listed: HashSet::new(),
         };
         watchers.tasks.spawn(task);
         let kept = watchers.watch_nodes(Api::all(client));

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use rhumb_admission::explain::AdmissionRegistrations;
 use rhumb_admission::{PolicyType, WebhookType};
 use serde_json::Value;
 
 use super::ExplainFailure;
+use crate::clients;
 use crate::manifests::{self, StrictDecoder, UnstructuredObject};
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -43,15 +43,7 @@ pub(super) struct AdmissionClusterState {
 /// Connects to the server of a kubeconfig.
 pub(super) async fn connect(kubeconfig: Option<&Path>) -> Result<ApiServerClient> {
     let config = match kubeconfig {
-        Some(path) => {
-            let what = || format!("--kubeconfig {}", path.display());
-            // For a missing file, this error is shorter than that of kube-rs.
-            std::fs::File::open(path).with_context(what)?;
-            let file = Kubeconfig::read_from(path).with_context(what)?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-                .await
-                .with_context(what)?
-        }
+        Some(path) => clients::read_kubeconfig(path).await?,
         None => Config::infer().await.map_err(|error| {
             anyhow!(
                 "no API server configured; set --kubeconfig, or pass files with --configurations: {error}"

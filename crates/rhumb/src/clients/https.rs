@@ -43,21 +43,24 @@ impl std::fmt::Debug for OpaqueClient {
     }
 }
 
+/// Reads the file given with `--kubeconfig`.
+pub(crate) async fn read_kubeconfig(path: &Path) -> Result<Config> {
+    let what = || format!("--kubeconfig {}", path.display());
+    // For a missing file, this error is shorter than that of kube-rs.
+    std::fs::File::open(path).with_context(what)?;
+    let file = Kubeconfig::read_from(path).with_context(what)?;
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .with_context(what)
+}
+
 /// Reads the kubeconfig. Also returns its CA certificates in PEM.
 pub(crate) async fn connect(
     kubeconfig: Option<&Path>,
     service_accounts: bool,
 ) -> Result<(HttpsClientFactory, Option<String>)> {
     let mut config = match kubeconfig {
-        Some(path) => {
-            let what = || format!("--kubeconfig {}", path.display());
-            // For a missing file, this error is shorter than that of kube-rs.
-            std::fs::File::open(path).with_context(what)?;
-            let file = Kubeconfig::read_from(path).with_context(what)?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-                .await
-                .with_context(what)?
-        }
+        Some(path) => read_kubeconfig(path).await?,
         None => Config::infer()
             .await
             .context("no API server configured; set --kubeconfig")?,

@@ -4,5 +4,5 @@ mod https;
 mod in_process;
 mod multiplexed;
 
-pub(crate) use https::connect as over_https;
+pub(crate) use https::{connect as over_https, read_kubeconfig};
 pub(crate) use in_process::InProcessClientFactory;

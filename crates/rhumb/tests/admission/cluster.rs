@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use crate::metric_value::metric_value;
 use crate::support::{CONFIG_MAPS, ClientCredentials, HttpResponse, TestServer};
 use crate::webhook::WebhookServer;
 use crate::webhook_builder::WebhookBuilder;
@@ -168,19 +169,7 @@ impl WebhookTestCluster {
     /// The value of a metric with exactly these labels, in any order; 0 if absent.
     pub(crate) async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let metrics = self.server.get("/metrics").await.text();
-        let mut wanted: Vec<String> = labels
-            .iter()
-            .map(|(key, value)| format!("{key}=\"{value}\""))
-            .collect();
-        wanted.sort_unstable();
-        let of_line = |line: &str| {
-            let (head, value) = line.rsplit_once(' ')?;
-            let inside = head.strip_prefix(name)?.strip_prefix('{')?;
-            let mut found: Vec<&str> = inside.strip_suffix('}')?.split(',').collect();
-            found.sort_unstable();
-            (found == wanted).then(|| value.parse().unwrap())
-        };
-        metrics.lines().find_map(of_line).unwrap_or(0.0)
+        metric_value(&metrics, name, labels)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Admission webhooks end to end: the built program, and a webhook server over TLS.
 
+#[path = "../program/metric_value.rs"]
+mod metric_value;
 #[path = "../program/mod.rs"]
 #[allow(dead_code)]
 mod program;

@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::examples::{create, directory, documents};
-use crate::make::{object, pod, refusal};
+use crate::make::{CROSS_NAMESPACE_AFFINITY_LIMITED, object, pod, refusal};
 use crate::support::TestServer;
 
 /// The controllers that most tests need, and the quota status controller.
@@ -105,21 +105,6 @@ async fn cross_namespace_affinity_is_allowed_and_limited_by_quota() {
     plain.expect("a pod that stays in its namespace");
 }
 
-/// The configuration file from the proposal.
-const OF_PROPOSAL: &str = r#"
-apiVersion: apiserver.config.k8s.io/v1
-kind: AdmissionConfiguration
-plugins:
-- name: "ResourceQuota"
-  configuration:
-    apiVersion: apiserver.config.k8s.io/v1
-    kind: ResourceQuotaConfiguration
-    limitedResources:
-    - resource: pods
-      matchScopes:
-      - scopeName: CrossNamespaceAffinity
-"#;
-
 #[tokio::test]
 async fn cross_namespace_affinity_requires_a_quota() {
     let flag = |file: &Path| format!("--admission-control-config-file={}", file.display());
@@ -143,7 +128,7 @@ async fn cross_namespace_affinity_requires_a_quota() {
     // The configuration of the proposal, with its quota.
     let temporary = tempfile::tempdir().expect("a directory");
     let path = temporary.path().join("admission.yaml");
-    std::fs::write(&path, OF_PROPOSAL).expect("a file");
+    std::fs::write(&path, CROSS_NAMESPACE_AFFINITY_LIMITED).expect("a file");
     server.restart_with(&[CONTROLLERS, &flag(&path)]);
     let client = server.client().await;
     assert_eq!(

@@ -50,3 +50,18 @@ pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> (u16, 
     let status = refusal(result);
     (status.code, status.reason)
 }
+
+/// The admission configuration of KEP-2249, whose scope has no operator.
+pub(crate) const CROSS_NAMESPACE_AFFINITY_LIMITED: &str = r#"
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: "ResourceQuota"
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: ResourceQuotaConfiguration
+    limitedResources:
+    - resource: pods
+      matchScopes:
+      - scopeName: CrossNamespaceAffinity
+"#;

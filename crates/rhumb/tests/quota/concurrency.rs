@@ -5,10 +5,10 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::etcd_server::EtcdServer;
 use crate::make::object;
 use crate::quota_namespace::{CONTROLLERS, QuotaNamespace, forbidden, pod, pod_requesting, start};
 use crate::support::TestServer;
+use rhumb_etcd_harness::EtcdServer;
 
 const CONCURRENT_PODS: usize = 100;
 

@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::concurrency::{create_concurrently, pods_of_round};
-use crate::etcd_server::EtcdServer;
 use crate::make::{code, object};
 use crate::program::poll_until;
 use crate::quota_namespace::{CONTROLLERS, QuotaNamespace, forbidden, pod, pod_with, start};
 use crate::support::TestServer;
 use crate::webhook::{WebhookServer, allow, deny};
+use rhumb_etcd_harness::EtcdServer;
 
 /// A namespace with a quota for this many pods.
 async fn ns(server: &TestServer, namespace: &str, room: usize) -> QuotaNamespace {

@@ -3,23 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::concurrency::create_concurrently;
+use crate::make::CROSS_NAMESPACE_AFFINITY_LIMITED;
 use crate::quota_namespace::{CONTROLLERS, QuotaNamespace, pod, pod_near};
 use crate::support::TestServer;
-
-/// The example of KEP-2249, which has no operator.
-const LIMITED: &str = r#"
-apiVersion: apiserver.config.k8s.io/v1
-kind: AdmissionConfiguration
-plugins:
-- name: "ResourceQuota"
-  configuration:
-    apiVersion: apiserver.config.k8s.io/v1
-    kind: ResourceQuotaConfiguration
-    limitedResources:
-    - resource: pods
-      matchScopes:
-      - scopeName: CrossNamespaceAffinity
-"#;
 
 /// A pod with a cross-namespace term.
 fn cross_namespace_pod(name: &str) -> Value {
@@ -30,7 +16,7 @@ fn cross_namespace_pod(name: &str) -> Value {
 async fn limited_resources_require_a_covering_quota() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("admission.yaml");
-    std::fs::write(&file, LIMITED).expect("a file");
+    std::fs::write(&file, CROSS_NAMESPACE_AFFINITY_LIMITED).expect("a file");
     let flag = format!("--admission-control-config-file={}", file.display());
     let server = TestServer::start_with(&[CONTROLLERS, &flag]);
     let client = server.client().await;

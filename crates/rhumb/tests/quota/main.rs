@@ -1,10 +1,10 @@
 //! Quotas and limit ranges end to end: the built program, concurrent clients, crashes, several servers.
 
-#[path = "../../../store/tests/etcd_server/mod.rs"]
-mod etcd_server;
 #[path = "../kube_rs/make.rs"]
 #[allow(dead_code)]
 mod make;
+#[path = "../program/metric_value.rs"]
+mod metric_value;
 #[path = "../program/mod.rs"]
 #[allow(dead_code)]
 mod program;

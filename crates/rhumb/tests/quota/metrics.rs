@@ -3,6 +3,7 @@
 use http::Request;
 use serde_json::json;
 
+use crate::metric_value::metric_value;
 use crate::quota_namespace::{QuotaNamespace, pod, pod_near, pod_requesting, start};
 
 /// The value of a metric with exactly these labels, in any order; 0 if absent.
@@ -15,26 +16,7 @@ async fn metric(namespace: &QuotaNamespace, name: &str, labels: &[(&str, &str)])
         .request_text(request)
         .await
         .expect("metrics");
-    let mut wanted: Vec<String> = labels
-        .iter()
-        .map(|(key, value)| format!("{key}=\"{value}\""))
-        .collect();
-    wanted.sort_unstable();
-    let of_line = |line: &str| {
-        let (head, value) = line.rsplit_once(' ')?;
-        let rest = head.strip_prefix(name)?;
-        let inside = match rest.strip_prefix('{') {
-            Some(inside) => inside.strip_suffix('}')?,
-            None => rest,
-        };
-        let mut wait_for: Vec<&str> = inside
-            .split(',')
-            .filter(|label| !label.is_empty())
-            .collect();
-        wait_for.sort_unstable();
-        (wait_for == wanted).then(|| value.parse().expect("a number"))
-    };
-    metrics.lines().find_map(of_line).unwrap_or(0.0)
+    metric_value(&metrics, name, labels)
 }
 
 async fn evaluations(namespace: &QuotaNamespace, result: &str) -> f64 {

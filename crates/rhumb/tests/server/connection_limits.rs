@@ -76,14 +76,7 @@ async fn token_signing_keys_are_published() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watch_works_over_websocket() {
     let server = TestServer::start(&[]);
-    let created = server
-        .send_request(
-            ClientCredentials::Admin,
-            Method::POST,
-            CONFIG_MAPS,
-            &config_map("first"),
-        )
-        .await;
+    let created = server.create_config_map("first").await;
     assert_eq!(created.code, StatusCode::CREATED);
     let url = format!(
         "wss://{}{CONFIG_MAPS}?watch=true&fieldSelector=metadata.name%3Dfirst",

@@ -61,14 +61,7 @@ async fn is_well(server: &TestServer) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oversized_and_malformed_bodies_are_rejected() {
     let server = TestServer::start(&[]);
-    let created = server
-        .send_request(
-            ClientCredentials::Admin,
-            Method::POST,
-            CONFIG_MAPS,
-            &config_map("target"),
-        )
-        .await;
+    let created = server.create_config_map("target").await;
     assert_eq!(created.code, 201, "{}", created.text());
     let target = format!("{CONFIG_MAPS}/target");
     let before = server.resident_bytes();
@@ -290,14 +283,7 @@ async fn excess_requests_get_retry_after() {
     );
     slow.write_all(head.as_bytes()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let refused = server
-        .send_request(
-            ClientCredentials::Admin,
-            Method::POST,
-            CONFIG_MAPS,
-            &config_map("a"),
-        )
-        .await;
+    let refused = server.create_config_map("a").await;
     assert_eq!(refused.code, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.headers["retry-after"], "1");
     assert_eq!(
@@ -314,14 +300,7 @@ async fn excess_requests_get_retry_after() {
         http_response.contains("request did not complete within the allotted timeout"),
         "{http_response}"
     );
-    let created = server
-        .send_request(
-            ClientCredentials::Admin,
-            Method::POST,
-            CONFIG_MAPS,
-            &config_map("a"),
-        )
-        .await;
+    let created = server.create_config_map("a").await;
     assert_eq!(created.code, StatusCode::CREATED);
 }
 

@@ -173,6 +173,12 @@ impl TestServer {
         self.send_request(ClientCredentials::Admin, Method::GET, path, "")
             .await
     }
+
+    pub(crate) async fn create_config_map(&self, name: &str) -> HttpResponse {
+        let (admin, body) = (ClientCredentials::Admin, config_map(name));
+        self.send_request(admin, Method::POST, CONFIG_MAPS, &body)
+            .await
+    }
 }
 
 pub(crate) struct HttpTestClient {

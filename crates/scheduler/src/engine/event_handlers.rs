@@ -4,9 +4,12 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use super::queueing_hints::any_hint_queues;
-use super::{SchedulerCore, SchedulerEvent};
+use super::{Event, Namespace, SchedulerCore, SchedulerEvent};
 use crate::cluster::{NodeId, PodId, PodMatcherId, PodUpsertResult, RemovedPod};
-use crate::model::{Labels, Node, Pod, SpreadOwnerKey};
+use crate::model::{
+    DisruptionBudget, Labels, NamespacedName, Node, Pod, SpreadOwner, SpreadOwnerKey,
+    SpreadOwnerKind,
+};
 use crate::plugins::ClusterEvent;
 use crate::queue::QueueingEvent;
 
@@ -14,46 +17,16 @@ impl SchedulerCore {
     /// Applies an event. Pending pods that it may make schedulable are requeued.
     pub fn apply(&mut self, change: SchedulerEvent, now: Instant) {
         match change {
-            SchedulerEvent::PodApplied(pod) => self.set_pod(*pod, now),
-            SchedulerEvent::PodDeleted { uid } => self.remove_pod(&uid, now),
-            SchedulerEvent::PodsReplaced(uids) => self.retain_pods(&uids, now),
-            SchedulerEvent::NodeApplied(node) => self.set_node(*node, now),
-            SchedulerEvent::NodeDeleted { name } => self.remove_node(&name, now),
-            SchedulerEvent::NodesReplaced(names) => self.retain_nodes(&names, now),
-            SchedulerEvent::NamespaceApplied { name, labels } => {
-                self.set_namespace(&name, Some(labels), now);
-            }
-            SchedulerEvent::NamespaceDeleted { name } => self.set_namespace(&name, None, now),
-            SchedulerEvent::NamespacesReplaced(names) => self.retain_namespaces(&names, now),
-            SchedulerEvent::DisruptionBudgetApplied(budget) => {
-                self.state_version += 1;
-                self.disruption_budgets.set(*budget);
-            }
-            SchedulerEvent::DisruptionBudgetDeleted { namespace, name } => {
-                self.state_version += 1;
-                self.disruption_budgets.remove(&namespace, &name);
-            }
-            SchedulerEvent::DisruptionBudgetsReplaced(keys) => {
-                self.state_version += 1;
-                self.disruption_budgets.retain(&keys);
-            }
-            SchedulerEvent::SpreadOwnerApplied(group) => {
-                let namespace = group.key.namespace.clone();
-                if self.cluster.set_spread_owner(*group) {
-                    self.on_cluster_event(
-                        &ClusterEvent::SpreadOwnerChanged {
-                            namespace: &namespace,
-                        },
-                        now,
-                    );
-                }
-            }
-            SchedulerEvent::SpreadOwnerDeleted(key) => self.remove_spread_owner(&key, now),
-            SchedulerEvent::SpreadOwnersReplaced { kind, keys } => {
-                let known = self.cluster.spread_owner_keys(kind).into_iter();
-                for gone in known.filter(|key| !keys.contains(key)) {
-                    self.remove_spread_owner(&gone, now);
-                }
+            SchedulerEvent::Pod(Event::Applied(pod)) => self.set_pod(*pod, now),
+            SchedulerEvent::Pod(Event::Deleted(uid)) => self.remove_pod(&uid, now),
+            SchedulerEvent::Pod(Event::Replaced(uids)) => self.retain_pods(&uids, now),
+            SchedulerEvent::Node(Event::Applied(node)) => self.set_node(*node, now),
+            SchedulerEvent::Node(Event::Deleted(name)) => self.remove_node(&name, now),
+            SchedulerEvent::Node(Event::Replaced(names)) => self.retain_nodes(&names, now),
+            SchedulerEvent::Namespace(event) => self.on_namespace_event(event, now),
+            SchedulerEvent::DisruptionBudget(event) => self.on_disruption_budget_event(event),
+            SchedulerEvent::SpreadOwner(kind, event) => {
+                self.on_spread_owner_event(kind, event, now);
             }
             SchedulerEvent::HoldPods(uids) => self.hold(uids, now),
             SchedulerEvent::ReleasePod { uid } => self.release_pod(&uid, now),
@@ -281,8 +254,51 @@ impl SchedulerCore {
     }
 }
 
-/// Events of services, controllers, nodes and namespaces.
+/// Events of disruption budgets, services, controllers, nodes and namespaces.
 impl SchedulerCore {
+    fn on_disruption_budget_event(&mut self, event: Event<Box<DisruptionBudget>, NamespacedName>) {
+        self.state_version += 1;
+        match event {
+            Event::Applied(budget) => self.disruption_budgets.set(*budget),
+            Event::Deleted(key) => self.disruption_budgets.remove(&key.namespace, &key.name),
+            Event::Replaced(keys) => self.disruption_budgets.retain(&keys),
+        }
+    }
+
+    fn on_spread_owner_event(
+        &mut self,
+        kind: SpreadOwnerKind,
+        event: Event<Box<SpreadOwner>, SpreadOwnerKey>,
+        now: Instant,
+    ) {
+        match event {
+            Event::Applied(owner) => {
+                let namespace = owner.key.namespace.clone();
+                if self.cluster.set_spread_owner(*owner) {
+                    let namespace = &namespace;
+                    self.on_cluster_event(&ClusterEvent::SpreadOwnerChanged { namespace }, now);
+                }
+            }
+            Event::Deleted(key) => self.remove_spread_owner(&key, now),
+            Event::Replaced(keys) => {
+                let known = self.cluster.spread_owner_keys(kind).into_iter();
+                for gone in known.filter(|key| !keys.contains(key)) {
+                    self.remove_spread_owner(&gone, now);
+                }
+            }
+        }
+    }
+
+    fn on_namespace_event(&mut self, event: Event<Namespace, Box<str>>, now: Instant) {
+        match event {
+            Event::Applied(Namespace { name, labels }) => {
+                self.set_namespace(&name, Some(labels), now);
+            }
+            Event::Deleted(name) => self.set_namespace(&name, None, now),
+            Event::Replaced(names) => self.retain_namespaces(&names, now),
+        }
+    }
+
     fn remove_spread_owner(&mut self, key: &SpreadOwnerKey, now: Instant) {
         if self.cluster.remove_spread_owner(key) {
             let namespace = &key.namespace;

@@ -20,8 +20,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rhumb_meta::Backoff;
+
 pub use outcome::{NominationUpdate, PendingPodCounts, PodScheduledReason, SchedulingOutcome};
-pub use scheduler_event::SchedulerEvent;
+pub use scheduler_event::{Event, Namespace, SchedulerEvent};
 
 pub use crate::preemption::DefaultPreemptionArgs;
 
@@ -29,7 +31,7 @@ use self::held_pods::HeldPods;
 use crate::cluster::{ClusterState, PodId};
 use crate::cycle::{NodeSearch, Nominator, PluginTimingObserver, Profile};
 use crate::preemption::{DisruptionBudgets, PodPriorityCounts};
-use crate::queue::{IncomingPodCounts, PodBackoff, SchedulingQueue};
+use crate::queue::{IncomingPodCounts, SchedulingQueue};
 use unconfirmed_nominations::UnconfirmedNominations;
 
 /// The settings of a [`SchedulerCore`].
@@ -95,10 +97,7 @@ pub struct SchedulerCore {
 impl SchedulerCore {
     /// If several profiles have the same name, the first is used.
     pub fn new(settings: SchedulerCoreSettings) -> SchedulerCore {
-        let backoff = PodBackoff {
-            initial: settings.pod_initial_backoff,
-            max: settings.pod_max_backoff,
-        };
+        let backoff = Backoff::new(settings.pod_initial_backoff, settings.pod_max_backoff);
         let mut profile_by_name = HashMap::new();
         let mut cluster = ClusterState::default();
         for (index, known) in settings.profiles.iter().enumerate() {

@@ -2,52 +2,36 @@
 
 use std::collections::HashSet;
 
+pub use rhumb_client::informer::Event;
+
 use crate::model::{
     DisruptionBudget, Labels, NamespacedName, Node, Pod, SpreadOwner, SpreadOwnerKey,
     SpreadOwnerKind,
 };
 
+/// The fields of a namespace that affinity terms select by.
+#[derive(Debug, Clone)]
+pub struct Namespace {
+    pub name: Box<str>,
+    pub labels: Labels,
+}
+
 /// An event from a watch, or the result of writing an outcome.
 #[derive(Debug, Clone)]
 pub enum SchedulerEvent {
-    PodApplied(Box<Pod>),
-    PodDeleted {
-        uid: Box<str>,
-    },
-    /// After a relist: all pods except these were deleted. Pods are identified by uid, other kinds by name.
-    PodsReplaced(HashSet<Box<str>>),
-    NodeApplied(Box<Node>),
-    NodeDeleted {
-        name: Box<str>,
-    },
-    NodesReplaced(HashSet<Box<str>>),
-    NamespaceApplied {
-        name: Box<str>,
-        labels: Labels,
-    },
-    NamespaceDeleted {
-        name: Box<str>,
-    },
-    NamespacesReplaced(HashSet<Box<str>>),
-    DisruptionBudgetApplied(Box<DisruptionBudget>),
-    DisruptionBudgetDeleted {
-        namespace: Box<str>,
-        name: Box<str>,
-    },
-    DisruptionBudgetsReplaced(HashSet<NamespacedName>),
+    /// Pods are identified by uid, other kinds by name.
+    Pod(Event<Box<Pod>, Box<str>>),
+    Node(Event<Box<Node>, Box<str>>),
+    Namespace(Event<Namespace, Box<str>>),
+    DisruptionBudget(Event<Box<DisruptionBudget>, NamespacedName>),
     /// A service or controller, whose selector the default spread constraints use.
-    SpreadOwnerApplied(Box<SpreadOwner>),
-    SpreadOwnerDeleted(SpreadOwnerKey),
-    SpreadOwnersReplaced {
-        kind: SpreadOwnerKind,
-        keys: HashSet<SpreadOwnerKey>,
-    },
+    SpreadOwner(SpreadOwnerKind, Event<Box<SpreadOwner>, SpreadOwnerKey>),
     /// Do not schedule these pods (by uid) until they are released.
     HoldPods(HashSet<Box<str>>),
     ReleasePod {
         uid: Box<str>,
     },
-    /// The binding was written. The bound pod still arrives as a [`SchedulerEvent::PodApplied`].
+    /// The binding was written. The bound pod still arrives as a [`SchedulerEvent::Pod`].
     BindingSucceeded {
         uid: Box<str>,
     },

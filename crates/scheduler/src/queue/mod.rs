@@ -8,7 +8,6 @@
 //! - gated: has scheduling gates or is held, and must not be scheduled;
 //! - in flight: is being scheduled, or assumed and being bound.
 
-mod backoff;
 mod equivalence;
 mod equivalence_classes;
 mod incoming_pods;
@@ -19,9 +18,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use backoff::PodBackoff;
 pub use equivalence_classes::{CachedFailure, UnschedulablePlugins};
 pub use incoming_pods::{IncomingPodCounts, QueueingEvent};
+
+use rhumb_meta::Backoff;
 
 use crate::cluster::{IdMap, PodId};
 use crate::engine::PendingPodCounts;
@@ -32,7 +32,8 @@ use order::{QueueOrderKey, QueueTimeKey};
 /// All pending pods of our profiles.
 #[derive(Debug)]
 pub struct SchedulingQueue {
-    backoff: PodBackoff,
+    /// The backoff of unschedulable pods, by their number of failed attempts. A maximum of zero disables it.
+    backoff: Backoff,
     /// An unschedulable pod is requeued after this time.
     max_unschedulable_duration: Duration,
     pods: IdMap<PodId, QueuedPodInfo>,
@@ -83,7 +84,7 @@ pub struct AttemptHistory {
 }
 
 impl SchedulingQueue {
-    pub fn new(backoff: PodBackoff, max_unschedulable_duration: Duration) -> SchedulingQueue {
+    pub fn new(backoff: Backoff, max_unschedulable_duration: Duration) -> SchedulingQueue {
         SchedulingQueue {
             backoff,
             max_unschedulable_duration,
@@ -475,6 +476,6 @@ impl SchedulingQueue {
             errors => errors,
         };
         let since = waiting.order.since();
-        since.checked_add(self.backoff.duration(failures))
+        since.checked_add(self.backoff.delay_after(failures))
     }
 }

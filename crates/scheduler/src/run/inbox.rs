@@ -152,9 +152,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::engine::Event;
 
     fn change() -> SchedulerEvent {
-        SchedulerEvent::NodeDeleted { name: "n".into() }
+        SchedulerEvent::Node(Event::Deleted("n".into()))
     }
 
     #[tokio::test]

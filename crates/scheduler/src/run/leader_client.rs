@@ -10,6 +10,7 @@ use kube::Client;
 use kube::client::Body;
 use rhumb_api::partial_decode::{BorrowedStr, or_default};
 use rhumb_client::leader::LeadershipDeadline;
+use rhumb_meta::Backoff;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -172,7 +173,7 @@ impl LeaderClient {
     ) -> BindingResult {
         tracing::warn!(pod = %pod.key, node, error = problem, "binding outcome unknown; resolving it");
         let mut last_warning = Instant::now();
-        let mut delay = RESOLVE_RETRY_DELAY;
+        let mut backoff = Backoff::new(RESOLVE_RETRY_DELAY, RESOLVE_RETRY_DELAY_MAX);
         loop {
             let failure = match self
                 .bump_resource_version(&pod.key, &pod.uid, version)
@@ -194,8 +195,7 @@ impl LeaderClient {
                     "binding outcome still unknown; the pod stays assumed, retrying");
                 last_warning = Instant::now();
             }
-            sleep(delay).await;
-            delay = (delay * 2).min(RESOLVE_RETRY_DELAY_MAX);
+            sleep(backoff.next_delay()).await;
         }
     }
 
@@ -328,14 +328,13 @@ impl LeaderClient {
             body => body.to_string().into_bytes(),
         };
         let until = Instant::now() + THROTTLED_RETRY_PERIOD;
-        let mut delay = THROTTLED_RETRY_DELAY;
+        let mut backoff = Backoff::new(THROTTLED_RETRY_DELAY, THROTTLED_RETRY_DELAY_MAX);
         loop {
             let body = body.clone();
             let sent = self.send_once(method.clone(), path, content_type, body);
             match sent.await {
                 Err(RequestError::Rejected { code: 429, .. }) if Instant::now() < until => {
-                    sleep(delay).await;
-                    delay = (delay * 2).min(THROTTLED_RETRY_DELAY_MAX);
+                    sleep(backoff.next_delay()).await;
                 }
                 result => return result,
             }

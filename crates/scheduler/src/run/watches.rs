@@ -1,15 +1,14 @@
 //! Watches all kinds that scheduling depends on, and sends their changes to the scheduling thread (upstream: the
 //! scheduler's informers and event handlers). Entry point: [`spawn_watches`].
 
-use std::collections::HashSet;
 use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use rhumb_client::reflector;
+use rhumb_client::informer::{self, Event};
 use tokio::task::JoinSet;
 
 use super::decode::{
@@ -18,7 +17,7 @@ use super::decode::{
 };
 use super::inbox::SchedulerInbox;
 use super::status_writes::PodStatusWrites;
-use crate::engine::SchedulerEvent;
+use crate::engine::{Namespace, SchedulerEvent};
 use crate::model::{DisruptionBudget, NamespacedName, Node, Pod, SpreadOwnerKey};
 
 /// The number of watched kinds, each with an initial list.
@@ -27,18 +26,17 @@ pub(super) const LIST_COUNT: usize = 8;
 /// Terminal pods use no resources and are not watched, as upstream.
 const NON_TERMINAL_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-/// Converts watch events of a kind into events of the scheduler core.
+/// A watched kind, and its events as the scheduler core takes them.
 trait WatchedKind: DecodableKind {
     /// Identifies an object.
-    type Id: Eq + Hash + Send;
+    type Key: Eq + Hash + Send;
 
-    fn id(watched: &WatchedObject<Self>) -> Self::Id;
-    /// Added or updated; `None` if the object could not be decoded.
-    fn applied(watched: WatchedObject<Self>) -> Option<SchedulerEvent>;
-    fn deleted(id: Self::Id) -> SchedulerEvent;
-    /// A list is complete: all other objects are deleted.
-    fn replaced(all: HashSet<Self::Id>) -> SchedulerEvent;
+    fn key(watched: &WatchedObject<Self>) -> Self::Key;
+    /// `None` for an object that could not be decoded.
+    fn scheduler_event(event: WatchedEvent<Self>) -> Option<SchedulerEvent>;
 }
+
+type WatchedEvent<K> = Event<WatchedObject<K>, <K as WatchedKind>::Key>;
 
 /// Spawns a watch task for every kind into `work`. They run until `work` is dropped.
 pub(super) fn spawn_watches(
@@ -53,7 +51,7 @@ pub(super) fn spawn_watches(
         Api::all(client.clone()),
         pods,
         inbox.clone(),
-        move |event, listed| forget_status_writes(&status_writes, event, listed),
+        move |event| forget_status_writes(&status_writes, event),
     ));
     spawn_watch::<Node>(client, inbox, work);
     spawn_watch::<WatchedNamespace>(client, inbox, work);
@@ -75,26 +73,21 @@ fn spawn_watch<K: WatchedKind>(
         api,
         Config::default(),
         inbox.clone(),
-        |_, _| {},
+        |_| {},
     ));
 }
 
 /// Drops the status write state of pods that are assigned or deleted.
-fn forget_status_writes(
-    status_writes: &PodStatusWrites,
-    event: &Event<WatchedObject<Pod>>,
-    listed: &HashSet<Box<str>>,
-) {
+fn forget_status_writes(status_writes: &PodStatusWrites, event: &WatchedEvent<Pod>) {
     match event {
-        Event::Apply(pod) | Event::InitApply(pod) => {
+        Event::Applied(pod) => {
             let is_placed = |pod: &Pod| pod.node_name.is_some();
             if pod.object.as_ref().is_some_and(is_placed) {
                 status_writes.forget(pod.uid());
             }
         }
-        Event::Delete(pod) => status_writes.forget(pod.uid()),
-        Event::Init => {}
-        Event::InitDone => status_writes.retain(listed),
+        Event::Deleted(uid) => status_writes.forget(uid),
+        Event::Replaced(uids) => status_writes.retain(uids),
     }
 }
 
@@ -102,133 +95,85 @@ async fn run_watch<K: WatchedKind>(
     api: Api<WatchedObject<K>>,
     config: Config,
     inbox: Arc<SchedulerInbox>,
-    inspect: impl Fn(&Event<WatchedObject<K>>, &HashSet<K::Id>) + Send,
+    inspect: impl Fn(&WatchedEvent<K>) + Send,
 ) {
-    let mut listed: HashSet<K::Id> = HashSet::new();
     let mut is_first = true;
-    let mut events = pin!(reflector::watch_events(api, config));
+    let mut events = pin!(informer::events(api, config, K::key));
     while let Some(event) = events.next().await {
-        inspect(&event, &listed);
-        let converted = match event {
-            Event::Init => {
-                listed.clear();
-                None
-            }
-            Event::InitApply(watched) => {
-                listed.insert(K::id(&watched));
-                K::applied(watched)
-            }
-            Event::Apply(watched) => K::applied(watched),
-            Event::Delete(watched) => Some(K::deleted(K::id(&watched))),
-            Event::InitDone => {
-                inbox.send(K::replaced(std::mem::take(&mut listed))).await;
-                if std::mem::take(&mut is_first) {
-                    inbox.list_synced();
-                }
-                None
-            }
-        };
-        if let Some(event) = converted {
+        inspect(&event);
+        let ends_list = matches!(event, Event::Replaced(_));
+        if let Some(event) = K::scheduler_event(event) {
             inbox.send(event).await;
+        }
+        if ends_list && std::mem::take(&mut is_first) {
+            inbox.list_synced();
         }
     }
 }
 
 impl WatchedKind for Pod {
-    type Id = Box<str>;
+    type Key = Box<str>;
 
-    fn id(watched: &WatchedObject<Pod>) -> Box<str> {
+    fn key(watched: &WatchedObject<Pod>) -> Box<str> {
         watched.uid().into()
     }
 
-    fn applied(watched: WatchedObject<Pod>) -> Option<SchedulerEvent> {
-        watched
-            .object
-            .map(|pod| SchedulerEvent::PodApplied(Box::new(pod)))
-    }
-
-    fn deleted(uid: Box<str>) -> SchedulerEvent {
-        SchedulerEvent::PodDeleted { uid }
-    }
-
-    fn replaced(all: HashSet<Box<str>>) -> SchedulerEvent {
-        SchedulerEvent::PodsReplaced(all)
+    fn scheduler_event(event: WatchedEvent<Pod>) -> Option<SchedulerEvent> {
+        let event = event.filter_map(|watched| watched.object.map(Box::new))?;
+        Some(SchedulerEvent::Pod(event))
     }
 }
 
 impl WatchedKind for Node {
-    type Id = Box<str>;
+    type Key = Box<str>;
 
-    fn id(watched: &WatchedObject<Node>) -> Box<str> {
+    fn key(watched: &WatchedObject<Node>) -> Box<str> {
         watched.name().into()
     }
 
-    fn applied(watched: WatchedObject<Node>) -> Option<SchedulerEvent> {
-        watched
-            .object
-            .map(|node| SchedulerEvent::NodeApplied(Box::new(node)))
-    }
-
-    fn deleted(name: Box<str>) -> SchedulerEvent {
-        SchedulerEvent::NodeDeleted { name }
-    }
-
-    fn replaced(all: HashSet<Box<str>>) -> SchedulerEvent {
-        SchedulerEvent::NodesReplaced(all)
+    fn scheduler_event(event: WatchedEvent<Node>) -> Option<SchedulerEvent> {
+        let event = event.filter_map(|watched| watched.object.map(Box::new))?;
+        Some(SchedulerEvent::Node(event))
     }
 }
 
 impl WatchedKind for WatchedNamespace {
-    type Id = Box<str>;
+    type Key = Box<str>;
 
-    fn id(watched: &WatchedObject<WatchedNamespace>) -> Box<str> {
+    fn key(watched: &WatchedObject<WatchedNamespace>) -> Box<str> {
         watched.name().into()
     }
 
-    fn applied(watched: WatchedObject<WatchedNamespace>) -> Option<SchedulerEvent> {
-        let name = watched.name().into();
-        let labels = watched.object?.labels;
-        Some(SchedulerEvent::NamespaceApplied { name, labels })
-    }
-
-    fn deleted(name: Box<str>) -> SchedulerEvent {
-        SchedulerEvent::NamespaceDeleted { name }
-    }
-
-    fn replaced(all: HashSet<Box<str>>) -> SchedulerEvent {
-        SchedulerEvent::NamespacesReplaced(all)
+    fn scheduler_event(event: WatchedEvent<WatchedNamespace>) -> Option<SchedulerEvent> {
+        let event = event.filter_map(|watched| {
+            let name = watched.name().into();
+            let labels = watched.object?.labels;
+            Some(Namespace { name, labels })
+        })?;
+        Some(SchedulerEvent::Namespace(event))
     }
 }
 
 impl WatchedKind for DisruptionBudget {
-    type Id = NamespacedName;
+    type Key = NamespacedName;
 
-    fn id(watched: &WatchedObject<DisruptionBudget>) -> NamespacedName {
+    fn key(watched: &WatchedObject<DisruptionBudget>) -> NamespacedName {
         NamespacedName {
             namespace: watched.namespace().into(),
             name: watched.name().into(),
         }
     }
 
-    fn applied(watched: WatchedObject<DisruptionBudget>) -> Option<SchedulerEvent> {
-        watched
-            .object
-            .map(|budget| SchedulerEvent::DisruptionBudgetApplied(Box::new(budget)))
-    }
-
-    fn deleted(NamespacedName { namespace, name }: NamespacedName) -> SchedulerEvent {
-        SchedulerEvent::DisruptionBudgetDeleted { namespace, name }
-    }
-
-    fn replaced(all: HashSet<NamespacedName>) -> SchedulerEvent {
-        SchedulerEvent::DisruptionBudgetsReplaced(all)
+    fn scheduler_event(event: WatchedEvent<DisruptionBudget>) -> Option<SchedulerEvent> {
+        let event = event.filter_map(|watched| watched.object.map(Box::new))?;
+        Some(SchedulerEvent::DisruptionBudget(event))
     }
 }
 
 impl<G: SpreadOwnerResource> WatchedKind for DecodedSpreadOwner<G> {
-    type Id = SpreadOwnerKey;
+    type Key = SpreadOwnerKey;
 
-    fn id(watched: &WatchedObject<Self>) -> SpreadOwnerKey {
+    fn key(watched: &WatchedObject<Self>) -> SpreadOwnerKey {
         SpreadOwnerKey {
             kind: G::GROUP_KIND,
             namespace: watched.namespace().into(),
@@ -236,26 +181,17 @@ impl<G: SpreadOwnerResource> WatchedKind for DecodedSpreadOwner<G> {
         }
     }
 
-    fn applied(watched: WatchedObject<Self>) -> Option<SchedulerEvent> {
-        watched
-            .object
-            .map(|object| SchedulerEvent::SpreadOwnerApplied(Box::new(object.group)))
-    }
-
-    fn deleted(key: SpreadOwnerKey) -> SchedulerEvent {
-        SchedulerEvent::SpreadOwnerDeleted(key)
-    }
-
-    fn replaced(keys: HashSet<SpreadOwnerKey>) -> SchedulerEvent {
-        SchedulerEvent::SpreadOwnersReplaced {
-            kind: G::GROUP_KIND,
-            keys,
-        }
+    fn scheduler_event(event: WatchedEvent<Self>) -> Option<SchedulerEvent> {
+        let group = |object: DecodedSpreadOwner<G>| Box::new(object.group);
+        let event = event.filter_map(|watched| watched.object.map(group))?;
+        Some(SchedulerEvent::SpreadOwner(G::GROUP_KIND, event))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -265,9 +201,8 @@ mod tests {
             status_writes.ticket(uid);
         }
         let listed = HashSet::from(["here".into(), "other".into()]);
-        forget_status_writes(&status_writes, &Event::Init, &HashSet::new());
         assert_eq!(status_writes.len(), 2);
-        forget_status_writes(&status_writes, &Event::InitDone, &listed);
+        forget_status_writes(&status_writes, &Event::Replaced(listed));
         assert_eq!(status_writes.len(), 1);
         assert!(status_writes.supersede("here").is_some());
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use etcd_client::{GetOptions, GetResponse, KvClient};
 use tokio::time::{Instant, timeout_at};
 
-use super::backoff::Backoff;
 use super::convert::{EtcdFailure, EtcdFailureKind};
+use super::jittered_backoff::JitteredBackoff;
 use super::members::{ATTEMPT_TIMEOUT, EtcdMember, MemberPool};
 use super::version::EtcdVersion;
 
@@ -105,13 +105,13 @@ impl ClusterClient {
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
         let deadline = self.deadline();
-        let mut backoff = Backoff::new(50, 1600);
+        let mut backoff = JitteredBackoff::new(50, 1600);
         loop {
             let failure = match self.call_once(deadline, &call).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            let again = failure.is_transient() && backoff.waits + 1 < READ_ATTEMPTS_MAX;
+            let again = failure.is_transient() && backoff.waits() + 1 < READ_ATTEMPTS_MAX;
             if !again || !backoff.wait_before(deadline).await {
                 return Err(failure);
             }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
 
-use super::backoff::Backoff;
 use super::cluster_client::ClusterClient;
 use super::convert::{self, EtcdFailure, EtcdFailureKind, from_etcd, header_revision, to_etcd};
+use super::jittered_backoff::JitteredBackoff;
 use super::outcome::{TransactionOutcome, fence, read_outcome};
 use super::outcome_slots::{AcquiredOutcomeSlot, OutcomeSlotPool};
 use crate::{Error, ExpectedRevision, Result, Revision, StoreEntry, Transaction, TransactionOp};
@@ -101,13 +101,13 @@ async fn commit_with_retries(
     mut slot: AcquiredOutcomeSlot,
     deadline: Instant,
 ) -> Result<Revision> {
-    let mut backoff = Backoff::new(20, 500);
+    let mut backoff = JitteredBackoff::new(20, 500);
     loop {
         let failure = match commit_once(&client, &transaction, &mut slot, deadline).await {
             CommitAttempt::Finished(result) => return result,
             CommitAttempt::NotApplied(failure) => failure,
         };
-        let again = failure.is_transient() && backoff.waits + 1 < ATTEMPTS_MAX;
+        let again = failure.is_transient() && backoff.waits() + 1 < ATTEMPTS_MAX;
         if !again || !backoff.wait_before(deadline).await {
             return Err(failure.into_error());
         }

@@ -5,13 +5,13 @@
 //!
 //! The keys below `/rhumb/outcomes/` are outcome slots used for that purpose. Ranges and change streams hide them.
 
-mod backoff;
 mod change_assembler;
 mod cluster_client;
 mod commit;
 mod connect;
 mod convert;
 mod event_queue;
+mod jittered_backoff;
 mod members;
 mod open_watch;
 mod options;

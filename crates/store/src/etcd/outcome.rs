@@ -18,9 +18,9 @@
 use etcd_client::{GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse, TxnResponse};
 use tokio::time::Instant;
 
-use super::backoff::Backoff;
 use super::cluster_client::ClusterClient;
 use super::convert::{EtcdFailure, from_etcd, header_revision};
+use super::jittered_backoff::JitteredBackoff;
 use super::outcome_slots::AcquiredOutcomeSlot;
 use crate::{Result, Revision};
 
@@ -42,7 +42,7 @@ pub(super) async fn fence(
 ) -> TransactionOutcome {
     let deadline = Instant::now() + client.settle_timeout;
     let fence = format!("{marker}-fenced");
-    let mut backoff = Backoff::new(20, 500);
+    let mut backoff = JitteredBackoff::new(20, 500);
     loop {
         match try_fence(client, slot, marker, &fence, deadline).await {
             Ok(outcome) => return confirm_slot(slot, outcome),

@@ -13,9 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::OUTCOMES_PREFIX;
-use super::backoff::{Backoff, random};
 use super::cluster_client::ClusterClient;
 use super::convert::{EtcdFailure, header_revision, to_etcd};
+use super::jittered_backoff::{JitteredBackoff, random};
 use crate::{Error, Result, Revision};
 
 /// The maximum number of in-flight transactions. Others wait for a slot.
@@ -102,7 +102,7 @@ impl OutcomeSlotPool {
         client: &ClusterClient,
         deadline: Instant,
     ) -> Result<OutcomeSlot, EtcdFailure> {
-        let mut backoff = Backoff::new(20, 500);
+        let mut backoff = JitteredBackoff::new(20, 500);
         loop {
             let number = self.slots_created.fetch_add(1, Ordering::Relaxed);
             let key = format!("{}{number}", self.prefix());
@@ -121,7 +121,7 @@ impl OutcomeSlotPool {
                 }
                 Err(failure) => failure,
             };
-            let again = failure.is_transient() && backoff.waits + 1 < ATTEMPTS_MAX;
+            let again = failure.is_transient() && backoff.waits() + 1 < ATTEMPTS_MAX;
             if !again || !backoff.wait_before(deadline).await {
                 return Err(failure);
             }

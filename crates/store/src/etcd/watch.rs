@@ -13,11 +13,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::backoff::Backoff;
 use super::change_assembler::ChangeAssembler;
 use super::cluster_client::ClusterClient;
 use super::convert::{self, EtcdFailure, EtcdFailureKind, from_etcd, header_revision};
 use super::event_queue::{EventQueueReceiver, EventQueueSender, event_queue};
+use super::jittered_backoff::JitteredBackoff;
 use super::members::EtcdMember;
 use super::open_watch::cancellation;
 use super::read;
@@ -41,7 +41,7 @@ pub(super) async fn changes(
 ) -> Result<Box<dyn ChangeStream>> {
     check_prefix(prefix)?;
     let deadline = client.deadline();
-    let mut backoff = Backoff::new(50, 1000);
+    let mut backoff = JitteredBackoff::new(50, 1000);
     let (events, received) = event_queue();
     let (target, targets) = watch::channel(Revision::ZERO);
     let mut follower = WatchDriver {
@@ -262,7 +262,7 @@ impl WatchDriver {
                 );
             }
         }
-        let mut backoff = Backoff::new(50, 2000);
+        let mut backoff = JitteredBackoff::new(50, 2000);
         loop {
             let opened = self.open().await;
             let prefix = self.prefix.as_str();

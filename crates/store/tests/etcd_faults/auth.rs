@@ -11,8 +11,8 @@ use rhumb_store::etcd::{
 use rhumb_store::{Revision, Store};
 use tempfile::TempDir;
 
-use crate::etcd_server::EtcdServer;
 use crate::{connect, error_text, next_set, put};
+use rhumb_etcd_harness::EtcdServer;
 
 /// PEM files of a CA with server and client certificates, and of a second CA.
 pub(crate) struct TestCertificates {

@@ -8,8 +8,8 @@ use rhumb_store::etcd::{EtcdOptions, EtcdStore};
 use rhumb_store::{ExpectedRevision, Revision, Store, Transaction};
 
 use crate::crash::IncrementLoad;
-use crate::etcd_server::EtcdServer;
 use crate::{connect, error_text, eventually, get, put};
+use rhumb_etcd_harness::EtcdServer;
 
 /// The time of one attempt on a member that does not respond, resolving its outcome, and a second attempt, with some
 /// slack for a busy machine.

@@ -12,8 +12,8 @@ use rhumb_store::{
 
 use tokio::task::JoinHandle;
 
-use crate::etcd_server::EtcdServer;
 use crate::{connect, eventually, get, next_set};
+use rhumb_etcd_harness::EtcdServer;
 
 const COUNTERS: usize = 3;
 const WRITERS: usize = 8;

@@ -8,9 +8,9 @@ use rhumb_store::{Error, ExpectedRevision, Result, Revision, Store, Transaction}
 use tokio::task::JoinHandle;
 
 use crate::auth::{TestCertificates, with_tls};
-use crate::etcd_server::EtcdServer;
 use crate::proxy::TcpFaultProxy;
 use crate::{connect, eventually, get, next_set, put};
+use rhumb_etcd_harness::EtcdServer;
 
 /// A store behind a fault-injecting proxy, and a direct one to observe the true state.
 pub(crate) struct ProxiedStoreFixture {

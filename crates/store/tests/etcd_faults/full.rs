@@ -5,8 +5,8 @@ use std::sync::Arc;
 use etcd_client::{AlarmAction, AlarmOptions, AlarmType, Client};
 use rhumb_store::{Error, ExpectedRevision, OPERATIONS_MAX, Store, Transaction};
 
-use crate::etcd_server::EtcdServer;
 use crate::{connect, eventually, get, put};
+use rhumb_etcd_harness::EtcdServer;
 
 /// The transaction that exceeds the quota is applied, although etcd responds with an error.
 #[tokio::test(flavor = "multi_thread")]

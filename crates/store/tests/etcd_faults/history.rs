@@ -8,10 +8,10 @@ use rhumb_store::{
     Transaction,
 };
 
-use crate::etcd_server::EtcdServer;
 use crate::proxy::TcpFaultProxy;
 use crate::streams::next_error;
 use crate::{CONDITION_TIMEOUT, connect, get, put};
+use rhumb_etcd_harness::EtcdServer;
 
 /// A stream has a position even before it has delivered any change.
 #[tokio::test(flavor = "multi_thread")]

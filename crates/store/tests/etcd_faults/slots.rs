@@ -7,8 +7,8 @@ use rhumb_store::etcd::{EtcdOptions, EtcdStore};
 use rhumb_store::{Error, ExpectedRevision, Revision, Store, Transaction};
 
 use crate::cut::ProxiedStoreFixture;
-use crate::etcd_server::EtcdServer;
 use crate::{connect, eventually, get, put};
+use rhumb_etcd_harness::EtcdServer;
 
 const SLOTS: &str = "/rhumb/outcomes/";
 

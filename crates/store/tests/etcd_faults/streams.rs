@@ -9,9 +9,9 @@ use rhumb_store::{
     Store, Transaction,
 };
 
-use crate::etcd_server::EtcdServer;
 use crate::proxy::TcpFaultProxy;
 use crate::{CONDITION_TIMEOUT, connect, get, next_set, put};
+use rhumb_etcd_harness::EtcdServer;
 
 pub(crate) async fn next_error(stream: &mut dyn ChangeStream) -> Error {
     let next = tokio::time::timeout(CONDITION_TIMEOUT, stream.next()).await;

@@ -7,8 +7,8 @@ use etcd_client::{Client, ConnectOptions, Permission, PermissionType};
 use rhumb_store::{Error, Revision, Store};
 
 use crate::auth::{enable_auth, with_user};
-use crate::etcd_server::EtcdServer;
 use crate::{get, next_set, put};
+use rhumb_etcd_harness::EtcdServer;
 
 async fn root(server: &EtcdServer) -> Client {
     let options = ConnectOptions::new().with_user("root", "secret");

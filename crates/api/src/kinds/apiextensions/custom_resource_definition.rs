@@ -4,11 +4,11 @@
 use std::collections::HashSet;
 
 use rhumb_meta::field::{Error, ErrorList};
+use rhumb_meta::go_url::GoUrl;
 use rhumb_meta::validation;
 use serde_json::{Value, json};
 
 use super::versions;
-use crate::validation_helpers::url::GoUrl;
 use crate::validation_helpers::{checks, webhook};
 use crate::{
     FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,

@@ -14,7 +14,7 @@ const START: Timestamp = Timestamp::from_unix(1_800_000_000, 0);
 struct EventTtlHarness {
     server: TestServer,
     cache: ResourceCache,
-    watcher: CacheWatcher,
+    watcher: RestartingWatcher,
     expiry: EventExpiryQueue,
     _directory: TempDir,
 }
@@ -38,7 +38,7 @@ impl EventTtlHarness {
             .cache
             .clone();
         let request = WatchRequest::everything(WatchStart::InitialList);
-        let mut watcher = cache.watch(request).expect("open watch");
+        let mut watcher = cache.watch_with_restarts(request);
         let mut expiry = EventExpiryQueue {
             ttl: TTL,
             deadlines: BTreeMap::new(),
@@ -80,7 +80,8 @@ impl EventTtlHarness {
     ) -> Vec<(EventKind, String)> {
         let mut events = Vec::new();
         while events.len() < count {
-            if let WatchMessage::Event(event) = self.watcher.next().await.expect("watch message") {
+            let message = self.watcher.next().await;
+            if let RestartingWatchMessage::Event(event) = message.expect("watch message") {
                 self.expiry.record_write(&event, now);
                 events.push((event.kind(), event.entry().key().name().to_owned()));
             }

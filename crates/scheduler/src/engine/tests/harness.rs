@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::cycle::Profile;
 use crate::engine::{
-    DefaultPreemptionArgs, NominationUpdate, ProfileSettings, SchedulerCore, SchedulerCoreSettings,
-    SchedulerEvent, SchedulingOutcome,
+    DefaultPreemptionArgs, Event, Namespace, NominationUpdate, ProfileSettings, SchedulerCore,
+    SchedulerCoreSettings, SchedulerEvent, SchedulingOutcome,
 };
 use crate::model::{DisruptionBudget, Labels, Node, Pod};
 use crate::plugins::testing;
@@ -61,22 +61,25 @@ impl SchedulerHarness {
         parts["status"] =
             json!({"allocatable": {"cpu": cpu.to_string(), "memory": "64Gi", "pods": "110"}});
         let node: Node = testing::node_with(name, parts);
-        self.apply(SchedulerEvent::NodeApplied(Box::new(node)));
+        self.apply(SchedulerEvent::Node(Event::Applied(Box::new(node))));
     }
 
     pub(super) fn set_pod(&mut self, pod: Pod) {
-        self.apply(SchedulerEvent::PodApplied(Box::new(pod)));
+        self.apply(SchedulerEvent::Pod(Event::Applied(Box::new(pod))));
     }
 
     pub(super) fn delete_pod(&mut self, pod: &str) {
         let uid = format!("default/{pod}").into();
-        self.apply(SchedulerEvent::PodDeleted { uid });
+        self.apply(SchedulerEvent::Pod(Event::Deleted(uid)));
     }
 
     pub(super) fn set_namespace(&mut self, name: &str, labels: &[(&str, &str)]) {
         let labels: Labels = labels.iter().copied().collect();
         let name = name.into();
-        self.apply(SchedulerEvent::NamespaceApplied { name, labels });
+        self.apply(SchedulerEvent::Namespace(Event::Applied(Namespace {
+            name,
+            labels,
+        })));
     }
 
     pub(super) fn set_budget(&mut self, name: &str, app: &str, allowed: i32) {
@@ -86,7 +89,9 @@ impl SchedulerHarness {
             "status": {"disruptionsAllowed": allowed},
         });
         let budget = DisruptionBudget::from_json(budget.to_string().as_bytes()).unwrap();
-        self.apply(SchedulerEvent::DisruptionBudgetApplied(Box::new(budget)));
+        self.apply(SchedulerEvent::DisruptionBudget(Event::Applied(Box::new(
+            budget,
+        ))));
     }
 
     /// Takes all outcomes that are due now, formatted as one line each.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::harness::{SchedulerHarness, pod, pod_in};
-use crate::engine::{PendingPodCounts, SchedulerEvent, SchedulingOutcome};
+use crate::engine::{Event, PendingPodCounts, SchedulerEvent, SchedulingOutcome};
 
 /// A node with a pod that has anti-affinity to pods in the namespaces of a team.
 fn harness_with_anti_affinity() -> SchedulerHarness {
@@ -29,9 +29,9 @@ fn harness_with_anti_affinity() -> SchedulerHarness {
 }
 
 fn sync_namespaces(run: &mut SchedulerHarness) {
-    run.apply(SchedulerEvent::NamespacesReplaced(HashSet::from([
+    run.apply(SchedulerEvent::Namespace(Event::Replaced(HashSet::from([
         "default".into(),
-    ])));
+    ]))));
 }
 
 fn add_pod_in_unknown_namespace(run: &mut SchedulerHarness) {

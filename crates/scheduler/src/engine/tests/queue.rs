@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::harness::{SchedulerHarness, labelled_pod, pod};
-use crate::engine::{PendingPodCounts, SchedulerEvent};
+use crate::engine::{Event, PendingPodCounts, SchedulerEvent};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -88,7 +88,7 @@ fn pods_removed_from_the_queue_are_not_attempted() {
     run.set_pod(pod("bound", 1, json!({"nodeName": "n"})));
     let kept = ["terminating", "bound", "stays"];
     let uids = kept.iter().map(|name| format!("default/{name}").into());
-    run.apply(SchedulerEvent::PodsReplaced(uids.collect()));
+    run.apply(SchedulerEvent::Pod(Event::Replaced(uids.collect())));
     assert_eq!(run.run_until_idle(), ["stays → n"]);
 }
 
@@ -109,11 +109,13 @@ fn nodes_and_namespaces_missing_from_a_list_are_removed() {
     run.set_node("a", 8);
     run.set_node("b", 8);
     run.set_namespace("x", &[]);
-    run.apply(SchedulerEvent::NodesReplaced(HashSet::from(["b".into()])));
+    run.apply(SchedulerEvent::Node(Event::Replaced(HashSet::from([
+        "b".into()
+    ]))));
     run.set_namespace("default", &[]);
-    run.apply(SchedulerEvent::NamespacesReplaced(HashSet::from([
+    run.apply(SchedulerEvent::Namespace(Event::Replaced(HashSet::from([
         "default".into(),
-    ])));
+    ]))));
     run.set_pod(pod("p", 1, json!({})));
     assert_eq!(run.run_until_idle(), ["p → b"]);
     let known: Vec<&str> = run.engine.cluster().namespace_names().collect();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::harness::{SchedulerHarness, labelled_pod, pod, pod_in};
+use crate::engine::{Event, SchedulerEvent};
 
 type HarnessStep = fn(&mut SchedulerHarness);
 
@@ -242,9 +243,7 @@ const WAKEUP_CASES: &[WakeupCase] = &[
         },
         irrelevant: &[|run| run.set_namespace("default", &[("team", "x"), ("color", "red")])],
         relevant: |run| {
-            run.apply(crate::engine::SchedulerEvent::NamespaceDeleted {
-                name: "default".into(),
-            });
+            run.apply(SchedulerEvent::Namespace(Event::Deleted("default".into())));
         },
     },
     WakeupCase {
@@ -320,7 +319,7 @@ const WAKEUP_CASES: &[WakeupCase] = &[
             run.set_pod(pod("p", 1, required_anti_affinity(app_selector("x"))));
         },
         irrelevant: &[],
-        relevant: |run| run.apply(crate::engine::SchedulerEvent::NodeDeleted { name: "n".into() }),
+        relevant: |run| run.apply(SchedulerEvent::Node(Event::Deleted("n".into()))),
     },
     WakeupCase {
         name: "the requests of the pending pod decrease",

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::harness::{SchedulerHarness, pod_in};
 use crate::cluster::{ClusterState, DomainCounts, PodId, TopologyDomainId};
 use crate::cycle::{NodeSearch, ScheduleResult, SplitMix64Rng};
-use crate::engine::{DefaultPreemptionArgs, SchedulerEvent, SchedulingOutcome};
+use crate::engine::{DefaultPreemptionArgs, Event, SchedulerEvent, SchedulingOutcome};
 use crate::model::Pod;
 use crate::preemption::{PodPriorityCounts, PreemptionEvaluator, PreemptionResult};
 
@@ -224,7 +224,7 @@ impl RandomSchedulingSimulation {
             let known = self.pods.remove(&name).unwrap();
             self.binding.retain(|(pod, _)| *pod != name);
             let uid = format!("{}/{name}", known.namespace).into();
-            self.harness.apply(SchedulerEvent::PodDeleted { uid });
+            self.harness.apply(SchedulerEvent::Pod(Event::Deleted(uid)));
         }
     }
 
@@ -254,7 +254,8 @@ impl RandomSchedulingSimulation {
 
     fn remove_node(&mut self) {
         let name = format!("n{}", self.below(5)).into();
-        self.harness.apply(SchedulerEvent::NodeDeleted { name });
+        self.harness
+            .apply(SchedulerEvent::Node(Event::Deleted(name)));
     }
 
     fn set_namespace(&mut self) {

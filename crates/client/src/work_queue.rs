@@ -1,5 +1,6 @@
-//! Rate-limited work queue, as client-go's `workqueue`: a key is queued at most once, is processed by one worker at a
-//! time, and is retried with exponential backoff when processing fails.
+//! Rate-limited queue of keys to process, as client-go's `workqueue`: a key is queued at most once, is processed by one
+//! worker at a time, and is retried with exponential backoff when processing fails. Entry point:
+//! [`WorkQueue::run_workers`].
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::hash_map::Entry;
@@ -10,20 +11,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use rhumb_meta::Backoff;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::Error;
 
-/// Backoff after the first failure; doubles up to the maximum.
-const RETRY_FIRST: Duration = Duration::from_millis(5);
-const RETRY_LAST: Duration = Duration::from_secs(60);
+/// Backoff of a key that failed.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(60));
+/// The first failures of a key are usually write conflicts, which need no attention.
+const QUIET_FAILURES_MAX: u32 = 3;
 /// Caps delays so that adding them to an `Instant` cannot overflow.
 const PAUSE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Whether a successfully processed key is queued again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Requeue {
+pub enum Requeue {
     /// Only when it is added again.
     No,
     /// Queue it again after this delay.
@@ -32,7 +35,7 @@ pub(crate) enum Requeue {
 
 /// Queue of keys to process. Clones share the same queue.
 #[derive(Debug)]
-pub(crate) struct WorkQueue<K>(Arc<WorkQueueInner<K>>);
+pub struct WorkQueue<K>(Arc<WorkQueueInner<K>>);
 
 impl<K> Clone for WorkQueue<K> {
     fn clone(&self) -> Self {
@@ -50,7 +53,7 @@ struct WorkQueueInner<K> {
 struct WorkQueueState<K> {
     ready: VecDeque<K>,
     stages: HashMap<K, KeyState>,
-    failures: HashMap<K, u32>,
+    failures: HashMap<K, Backoff>,
     /// Delayed keys, by due time and then by insertion order.
     later: BTreeMap<(Instant, u64), K>,
     /// The entry of each delayed key in the map above; a key has at most one.
@@ -66,8 +69,8 @@ enum KeyState {
     WorkingAndDirty,
 }
 
-impl<K: Clone + Debug + Eq + Hash> WorkQueue<K> {
-    pub(crate) fn new() -> Self {
+impl<K> Default for WorkQueue<K> {
+    fn default() -> Self {
         WorkQueue(Arc::new(WorkQueueInner {
             state: Mutex::new(WorkQueueState {
                 ready: VecDeque::new(),
@@ -80,21 +83,27 @@ impl<K: Clone + Debug + Eq + Hash> WorkQueue<K> {
             added: Notify::new(),
         }))
     }
+}
+
+impl<K: Clone + Debug + Eq + Hash> WorkQueue<K> {
+    pub fn new() -> Self {
+        WorkQueue::default()
+    }
 
     /// Queues the key; no effect if it is queued already.
-    pub(crate) fn add(&self, key: K) {
+    pub fn add(&self, key: K) {
         self.lock().add(key);
         self.0.added.notify_one();
     }
 
     /// Queues the key after a delay.
-    pub(crate) fn add_after(&self, key: K, pause: Duration) {
+    pub fn add_after(&self, key: K, pause: Duration) {
         self.lock().add_at(key, after(pause));
         self.0.added.notify_one();
     }
 
     /// Processes keys with at most `workers` concurrent handlers, until dropped.
-    pub(crate) async fn run_workers<F, W>(&self, workers: usize, mut handle: F) -> Result<(), Error>
+    pub async fn run_workers<F, W>(&self, workers: usize, mut handle: F) -> Result<(), Error>
     where
         F: FnMut(K) -> W,
         W: Future<Output = Result<Requeue, Error>>,
@@ -135,16 +144,14 @@ impl<K: Clone + Debug + Eq + Hash> WorkQueue<K> {
                 }
             }
             Err(error) => {
-                let failures = state.failures.entry(key.clone()).or_default();
-                let pause = RETRY_FIRST.saturating_mul(1 << (*failures).min(20));
-                *failures += 1;
-                // The first failures are usually write conflicts, which need no attention.
-                if *failures > 3 {
+                let backoff = state.failures.entry(key.clone()).or_insert(RETRY);
+                let pause = backoff.next_delay();
+                if backoff.failures() > QUIET_FAILURES_MAX {
                     tracing::warn!(?key, %error, "failed to process key; retrying with backoff");
                 } else {
                     tracing::debug!(?key, %error, "failed to process key; retrying soon");
                 }
-                Some(pause.min(RETRY_LAST))
+                Some(pause)
             }
         };
         if is_dirty {
