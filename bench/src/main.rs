@@ -14,6 +14,7 @@ mod namespace_deletion;
 mod netpol;
 mod pods;
 mod quota;
+mod recorded;
 mod scheduler;
 mod servers;
 mod stats;
