@@ -160,7 +160,7 @@ async fn serve(flags: UpFlags) -> Result<()> {
     }
     end(&api).await;
     server.await.context("the server task panicked")?;
-    say("stopped");
+    print_line("stopped");
     Ok(())
 }
 
@@ -211,7 +211,7 @@ fn server_names(
 
 /// Ends watches; other requests complete.
 async fn end(api: &ServerState) {
-    say("stopping: waiting for requests in progress");
+    print_line("stopping: waiting for requests in progress");
     api.shutting_down.store(true, Ordering::Relaxed);
     api.cache_manager.close().await;
 }
@@ -286,7 +286,7 @@ fn say_ready(
     };
     let shown: PathBuf = kubeconfig.to_owned();
     let nodes = nodes.map_or_else(String::new, |nodes| format!("  nodes   {nodes}\n"));
-    say(&format!(
+    print_line(&format!(
         "{bold}rhumb {}{plain} · Kubernetes v1.36 · {url}\n  data    {} ({store})\n  use it  export KUBECONFIG={}\n{nodes}{bold}ready{plain} in {} ms",
         env!("CARGO_PKG_VERSION"),
         directory.display(),
@@ -296,7 +296,7 @@ fn say_ready(
 }
 
 /// Prints a line to standard output. Errors, such as a closed pipe, are ignored.
-fn say(text: &str) {
+fn print_line(text: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{text}");
     let _ = out.flush();
