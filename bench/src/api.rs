@@ -5,12 +5,17 @@
 mod load;
 mod report;
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
 
 use crate::host_info;
+use crate::recorded;
 use crate::servers::{self, BenchServer, ServerProgram};
+use crate::table::OutputFormat;
 use load::ApiLoadGenerator;
-use report::ApiResultsForObjectCount;
+use report::{ApiResultsForObjectCount, ApiRound};
 
 #[derive(clap::Args)]
 pub(crate) struct ApiBenchArguments {
@@ -28,24 +33,45 @@ pub(crate) struct ApiBenchArguments {
     /// Largest number of objects for kube-apiserver.
     #[arg(long, default_value_t = 10_000)]
     peer_objects: usize,
+    /// Output format.
+    #[arg(short, long, default_value = "table")]
+    output: OutputFormat,
+    /// Write a chart of time and CPU time per request to this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+    /// Draw the results in this file, the output of an earlier run with --output json, instead of measuring.
+    #[arg(long, requires = "plot")]
+    recorded: Option<PathBuf>,
 }
 
 pub(crate) async fn run(arguments: ApiBenchArguments) -> Result<()> {
+    if let Some(file) = &arguments.recorded {
+        return write_chart(&arguments, &recorded::read_rounds(file)?);
+    }
     ensure!(
         !arguments.objects.is_empty(),
         "--objects must list at least one number"
     );
-    println!("{}\n", host_info::describe());
     let rhumb = arguments.servers.rhumb()?;
     let columns = measure(&arguments, &rhumb, usize::MAX).await?;
-    report::print(&rhumb, &columns);
-    let Some(peer) = arguments.servers.peer() else {
-        return Ok(());
-    };
-    let peers = measure(&arguments, &peer, arguments.peer_objects).await?;
-    report::print(&peer, &peers);
-    report::compare(&columns, &peers);
-    Ok(())
+    let mut measured = vec![(rhumb, columns)];
+    if let Some(peer) = arguments.servers.peer() {
+        let peers = measure(&arguments, &peer, arguments.peer_objects).await?;
+        measured.push((peer, peers));
+    }
+    let rounds = report::rounds(&measured);
+    match arguments.output {
+        OutputFormat::Table => report::print_tables(&measured),
+        OutputFormat::Json => {
+            let report = json!({"machine": host_info::describe(), "rounds": rounds});
+            println!("{report:#}");
+        }
+    }
+    write_chart(&arguments, &rounds)
+}
+
+fn write_chart(arguments: &ApiBenchArguments, rounds: &[ApiRound]) -> Result<()> {
+    recorded::write_chart(arguments.plot.as_deref(), || report::plot(rounds))
 }
 
 /// Results for each number of objects.
@@ -105,4 +131,14 @@ async fn column(
     let again = server.start_again().await?;
     column.next_start = Some(again.ready_in);
     Ok(column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chart_shows_the_recorded_results() {
+        recorded::assert_chart_is_current("api", |rounds: &[ApiRound]| report::plot(rounds));
+    }
 }

@@ -14,6 +14,7 @@ mod namespace_deletion;
 mod netpol;
 mod pods;
 mod quota;
+mod recorded;
 mod scheduler;
 mod servers;
 mod stats;
@@ -77,7 +78,7 @@ impl BenchCommand {
     }
 }
 
-async fn told_to_stop() -> Result<()> {
+async fn termination_signal() -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {
@@ -92,7 +93,7 @@ async fn main() -> ExitCode {
     // On a signal the benchmark's future is dropped, which stops the servers that it started.
     let result = tokio::select! {
         result = bench.run() => result,
-        result = told_to_stop() => result,
+        result = termination_signal() => result,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

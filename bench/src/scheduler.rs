@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::recorded;
 use crate::servers;
 use crate::table::OutputFormat;
 use report::WorkloadResult;
@@ -50,9 +51,12 @@ pub(crate) struct SchedulerBenchArguments {
     /// Output format.
     #[arg(short, long, default_value = "table")]
     output: OutputFormat,
-    /// Draw pods per second into this SVG file.
+    /// Write a chart of pods per second to this SVG file.
     #[arg(long)]
     plot: Option<PathBuf>,
+    /// Draw the results in this file, the output of an earlier run with --output json, instead of measuring.
+    #[arg(long, requires = "plot")]
+    recorded: Option<PathBuf>,
     /// Additional flags for rhumb's scheduler, separated by spaces.
     #[arg(
         long,
@@ -103,7 +107,7 @@ impl fmt::Display for SchedulerUnderTest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self.kind {
             SchedulerCombination::Rhumb => "rhumb",
-            SchedulerCombination::Upstream => "upstream",
+            SchedulerCombination::Upstream => "kube-scheduler",
             SchedulerCombination::KubeSchedulerOnRhumb => "kube-scheduler on rhumb",
             SchedulerCombination::RhumbOnKubeApiserver => "rhumb on kube-apiserver",
         })
@@ -198,6 +202,10 @@ impl SchedulerBenchArguments {
 
 pub(crate) async fn run(arguments: SchedulerBenchArguments) -> Result<()> {
     arguments.check()?;
+    if let Some(file) = &arguments.recorded {
+        let rounds: Vec<SchedulerRound> = recorded::read_rounds(file)?;
+        return write_chart(&arguments, &rounds.iter().collect::<Vec<_>>());
+    }
     let contestants = arguments.contestants()?;
     let mut all = Vec::new();
     for workload in arguments.workloads()? {
@@ -206,12 +214,9 @@ pub(crate) async fn run(arguments: SchedulerBenchArguments) -> Result<()> {
         all.push(WorkloadResult { workload, rounds });
     }
     report::print(&arguments, &all);
-    if let Some(file) = &arguments.plot {
-        std::fs::write(file, report::plot(&all))
-            .with_context(|| format!("cannot write {}", file.display()))?;
-    }
-    let mut rounds = all.iter().flat_map(|measured| &measured.rounds);
-    match rounds.find(|round| round.problems > 0) {
+    let rounds: Vec<&SchedulerRound> = all.iter().flat_map(|measured| &measured.rounds).collect();
+    write_chart(&arguments, &rounds)?;
+    match rounds.iter().find(|round| round.problems > 0) {
         Some(round) => bail!(
             "{} of {}: {}",
             round.case,
@@ -220,6 +225,10 @@ pub(crate) async fn run(arguments: SchedulerBenchArguments) -> Result<()> {
         ),
         None => Ok(()),
     }
+}
+
+fn write_chart(arguments: &SchedulerBenchArguments, rounds: &[&SchedulerRound]) -> Result<()> {
+    recorded::write_chart(arguments.plot.as_deref(), || report::plot(rounds))
 }
 
 /// Runs all cases of a workload on all schedulers. Repeats alternate between the cases, so that background load affects
@@ -274,4 +283,16 @@ fn median(mut rounds: Vec<SchedulerRound>) -> Option<SchedulerRound> {
     rounds.sort_by(|one, other| one.pods_per_second.total_cmp(&other.pods_per_second));
     let middle = rounds.len() / 2;
     (!rounds.is_empty()).then(|| rounds.swap_remove(middle))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chart_shows_the_recorded_results() {
+        recorded::assert_chart_is_current("scheduler", |rounds: &[SchedulerRound]| {
+            report::plot(&rounds.iter().collect::<Vec<_>>())
+        });
+    }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Latency percentiles in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Percentiles {
     pub(crate) p50_ms: f64,
     pub(crate) p90_ms: f64,

@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::client::{HttpVersion, ServerEndpoint};
 use crate::host_info;
 use crate::line_chart;
+use crate::recorded;
 use crate::servers::{self, AlreadyRunningServer, ServerProgram};
 use crate::table::OutputFormat;
 pub(crate) use event::BodyLineReader;
@@ -61,6 +62,9 @@ pub(crate) struct WatchBenchArguments {
     /// Write a chart of CPU time and lag by number of watchers to this SVG file.
     #[arg(long)]
     plot: Option<PathBuf>,
+    /// Draw the results in this file, the output of an earlier run with --output json, instead of measuring.
+    #[arg(long, requires = "plot")]
+    recorded: Option<PathBuf>,
     /// Measure only this server.
     #[arg(long)]
     only: Option<ServerFilter>,
@@ -136,6 +140,10 @@ impl WatchBenchArguments {
 }
 
 pub(crate) async fn run(arguments: WatchBenchArguments) -> Result<()> {
+    if let Some(file) = &arguments.recorded {
+        let rounds: Vec<WatchRound> = recorded::read_rounds(file)?;
+        return write_chart(&arguments, &rounds);
+    }
     ensure!(arguments.rate > 0.0, "--rate must be greater than 0");
     ensure!(
         !arguments.watchers.contains(&0),
@@ -159,12 +167,27 @@ pub(crate) async fn run(arguments: WatchBenchArguments) -> Result<()> {
         }
     }
     report::print(&arguments, &rounds);
-    if let Some(file) = &arguments.plot {
-        fs::write(file, line_chart::render(&report::panels(&rounds)))
-            .with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    write_chart(&arguments, &rounds)?;
     match rounds.iter().find(|round| round.is_wrong()) {
         Some(round) => bail!("{round}: {}", round.problems.join("; ")),
         None => Ok(()),
+    }
+}
+
+fn write_chart(arguments: &WatchBenchArguments, rounds: &[WatchRound]) -> Result<()> {
+    recorded::write_chart(arguments.plot.as_deref(), || {
+        line_chart::render(&report::panels(rounds))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chart_shows_the_recorded_results() {
+        recorded::assert_chart_is_current("watch", |rounds: &[WatchRound]| {
+            line_chart::render(&report::panels(rounds))
+        });
     }
 }

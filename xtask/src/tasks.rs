@@ -27,6 +27,13 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
 }
 
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
+    if is_recorded(arguments) {
+        let mut bench = cargo();
+        bench
+            .args(["run", "--package", "rhumb-bench", "--"])
+            .args(arguments);
+        return step("bench", &mut bench);
+    }
     let environment = external_programs::for_tests()?;
     let load = arguments.first().map_or("", String::as_str);
     let drives_servers = [
@@ -71,6 +78,12 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
         .envs(environment)
         .envs(peers);
     step("bench", &mut bench)
+}
+
+/// Whether the benchmark only draws a chart of earlier results, so that an unoptimised build is enough.
+fn is_recorded(arguments: &[String]) -> bool {
+    let mut options = arguments.iter();
+    options.any(|it| it == "--recorded" || it.starts_with("--recorded="))
 }
 
 /// Whether the benchmark measures servers other than rhumb.

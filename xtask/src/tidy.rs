@@ -1,8 +1,10 @@
-//! Checks beyond the compiler's: crate dependencies match ARCHITECTURE.md, files are small, no leftover markers.
+//! Checks beyond the compiler's: crate dependencies match ARCHITECTURE.md, documents name existing files and tests, files are
+//! small, no leftover markers.
 
 mod architecture;
 mod dependencies;
 mod files;
+mod named_tests;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,6 +19,7 @@ pub(crate) fn run() -> Result<()> {
     let mut findings = files::check(&files)?;
     findings.extend(dependencies::check()?);
     findings.extend(architecture::check(&files)?);
+    findings.extend(named_tests::check(&files)?);
     for finding in &findings {
         println!("    {finding}");
     }

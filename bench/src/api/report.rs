@@ -1,9 +1,27 @@
-//! Prints the results of the API benchmark as Markdown tables.
+//! Prints the results of the API benchmark as tables, JSON or a chart.
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::load::ApiLoadResult;
+use crate::bar_chart::{self, BarChart, BarGroup};
+use crate::host_info;
+use crate::line_chart::short;
 use crate::servers::ServerProgram;
+
+/// Results of a server, one for each number of objects.
+pub(super) type ApiServerResults = (ServerProgram, Vec<ApiResultsForObjectCount>);
+
+/// Cost of one operation on one server with one number of objects; of lists per object.
+#[derive(Serialize, Deserialize)]
+pub(super) struct ApiRound {
+    server: String,
+    objects: usize,
+    operation: String,
+    time_us: Option<f64>,
+    cpu_us: Option<f64>,
+}
 
 /// Results for one number of objects.
 pub(super) struct ApiResultsForObjectCount {
@@ -43,6 +61,14 @@ impl ApiResultsForObjectCount {
         found.map(|(_, figure)| *figure)
     }
 
+    /// Number of units that the cost of an operation is divided by.
+    fn share(&self, operation: &str) -> f64 {
+        match is_list(operation) {
+            true => self.objects as f64,
+            false => 1.0,
+        }
+    }
+
     /// Target for the memory of an object: 1.5 times its JSON plus 1 KiB.
     fn bytes_wanted(&self) -> Option<f64> {
         self.json_bytes.map(|json| json as f64 * 1.5 + 1024.0)
@@ -69,7 +95,86 @@ fn row(name: &str, unit: &str, values: impl Iterator<Item = Option<f64>>, digits
     println!("| {name} | {unit} | {} |", cells.join(" | "));
 }
 
-pub(super) fn print(program: &ServerProgram, columns: &[ApiResultsForObjectCount]) {
+pub(super) fn rounds(measured: &[ApiServerResults]) -> Vec<ApiRound> {
+    let mut rounds = Vec::new();
+    for (program, columns) in measured {
+        for column in columns {
+            rounds.extend(column.figures.iter().map(|(operation, figure)| {
+                let share = column.share(operation);
+                ApiRound {
+                    server: program.to_string(),
+                    objects: column.objects,
+                    operation: operation.clone(),
+                    time_us: Some(time_us(*figure) / share),
+                    cpu_us: Some(cpu_us(*figure) / share),
+                }
+            }));
+        }
+    }
+    rounds
+}
+
+/// Bar chart of time and CPU time by operation, for the largest number of objects that all servers have.
+pub(super) fn plot(rounds: &[ApiRound]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for round in rounds {
+        if !names.contains(&&*round.server) {
+            names.push(&round.server);
+        }
+    }
+    let largest = names.iter().filter_map(|name| {
+        let rounds = rounds.iter().filter(|round| round.server == *name);
+        rounds.map(|round| round.objects).max()
+    });
+    let objects = largest.min().unwrap_or(0);
+    let rounds = || rounds.iter().filter(|round| round.objects == objects);
+    let first = names.first().copied().unwrap_or("");
+    let group = |operation: &str, what: &str, cost: fn(&ApiRound) -> Option<f64>| {
+        let unit = if is_list(operation) {
+            ", per object"
+        } else {
+            ""
+        };
+        let value = |name: &&str| {
+            let mut rounds = rounds();
+            let found = rounds.find(|it| it.server == *name && it.operation == operation);
+            found.and_then(cost)
+        };
+        let values: Vec<Option<f64>> = names.iter().map(value).collect();
+        let group = BarGroup {
+            label: format!("{what}: {operation}{unit}"),
+            values,
+        };
+        group.values.iter().any(Option::is_some).then_some(group)
+    };
+    let operations = || {
+        rounds()
+            .filter(|it| it.server == first)
+            .map(|it| &*it.operation)
+    };
+    let cpu = operations().filter_map(|operation| group(operation, "CPU", |it| it.cpu_us));
+    let time = operations().filter_map(|operation| group(operation, "time", |it| it.time_us));
+    bar_chart::render(&BarChart {
+        title: format!(
+            "Server CPU time and elapsed time per request, {} objects, µs",
+            short(objects as f64)
+        ),
+        groups: cpu.chain(time).collect(),
+        names: names.iter().map(ToString::to_string).collect(),
+    })
+}
+
+pub(super) fn print_tables(measured: &[ApiServerResults]) {
+    println!("{}\n", host_info::describe());
+    for (program, columns) in measured {
+        print(program, columns);
+    }
+    if let [(_, ours), (_, peers)] = measured {
+        compare(ours, peers);
+    }
+}
+
+fn print(program: &ServerProgram, columns: &[ApiResultsForObjectCount]) {
     println!("### {program}\n");
     let sizes: Vec<String> = columns
         .iter()
@@ -79,14 +184,10 @@ pub(super) fn print(program: &ServerProgram, columns: &[ApiResultsForObjectCount
     println!("|---|---|{}", "---:|".repeat(columns.len()));
     let Some(first) = columns.first() else { return };
     for (name, _) in &first.figures {
-        let share = |column: &ApiResultsForObjectCount| match is_list(name) {
-            true => column.objects as f64,
-            false => 1.0,
-        };
         let of = |value: fn(ApiLoadResult) -> f64| {
             columns
                 .iter()
-                .map(move |column| Some(value(column.figure(name)?) / share(column)))
+                .map(move |column| Some(value(column.figure(name)?) / column.share(name)))
         };
         let (time, cpu) = match is_list(name) {
             true => ("µs an object", "µs CPU an object"),
@@ -131,7 +232,7 @@ pub(super) fn print(program: &ServerProgram, columns: &[ApiResultsForObjectCount
 }
 
 /// Prints kube-apiserver's cost relative to rhumb, for the largest common number of objects.
-pub(super) fn compare(ours: &[ApiResultsForObjectCount], peers: &[ApiResultsForObjectCount]) {
+fn compare(ours: &[ApiResultsForObjectCount], peers: &[ApiResultsForObjectCount]) {
     let both = ours.iter().rev().find_map(|ours| {
         let peer = peers.iter().find(|peer| peer.objects == ours.objects)?;
         Some((ours, peer))

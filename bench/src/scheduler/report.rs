@@ -121,7 +121,7 @@ pub(super) fn print(arguments: &SchedulerBenchArguments, all: &[WorkloadResult])
         arguments.limit_seconds
     );
     println!("{}", rounds_table(&rounds));
-    println!("{}", comparison_table(all));
+    println!("{}", comparison_table(all, &contestants(&rounds)));
     if !verdicts.is_empty() {
         println!("{}", verdicts_table(&verdicts));
     }
@@ -174,8 +174,7 @@ fn rounds_table(rounds: &[&SchedulerRound]) -> String {
 }
 
 /// Pods per second of each case and scheduler.
-fn comparison_table(all: &[WorkloadResult]) -> String {
-    let names = contestants(all);
+fn comparison_table(all: &[WorkloadResult], names: &[&str]) -> String {
     let mut header = vec!["case"];
     header.extend(names.iter().copied());
     header.extend(["rhumb over upstream", "floor of upstream's CI"]);
@@ -183,7 +182,7 @@ fn comparison_table(all: &[WorkloadResult]) -> String {
     for measured in all {
         for case in measured.cases() {
             let mut cells = vec![case.to_owned()];
-            let rates = rates(measured, case, &names);
+            let rates = rates(measured, case, names);
             cells.extend(rates.into_iter().map(|rate| {
                 rate.map_or("–".into(), |(rate, is_finished)| {
                     let mark = if is_finished { "" } else { " (not finished)" };
@@ -204,9 +203,9 @@ fn comparison_table(all: &[WorkloadResult]) -> String {
 }
 
 /// Names of the schedulers, in the order of measurement.
-fn contestants(all: &[WorkloadResult]) -> Vec<&str> {
+fn contestants<'a>(rounds: &[&'a SchedulerRound]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
-    for round in all.iter().flat_map(|measured| &measured.rounds) {
+    for round in rounds {
         if !names.contains(&&*round.contestant) {
             names.push(&round.contestant);
         }
@@ -239,17 +238,18 @@ fn verdicts_table(verdicts: &[TargetResult]) -> String {
 }
 
 /// Bar chart of pods per second for all cases and schedulers.
-pub(super) fn plot(all: &[WorkloadResult]) -> String {
-    let names = contestants(all);
-    let groups = all.iter().flat_map(|measured| {
-        let cases = measured.cases().into_iter();
-        cases.map(|case| BarGroup {
-            label: case.to_owned(),
-            values: rates(measured, case, &names)
-                .into_iter()
-                .map(|rate| rate.map(|(rate, _)| rate))
-                .collect(),
-        })
+pub(super) fn plot(rounds: &[&SchedulerRound]) -> String {
+    let names = contestants(rounds);
+    let mut cases: Vec<&str> = rounds.iter().map(|round| &*round.case).collect();
+    cases.dedup();
+    let rate = |case: &str, name: &str| {
+        let mut rounds = rounds.iter();
+        let round = rounds.find(|round| round.case == case && round.contestant == name)?;
+        Some(round.pods_per_second)
+    };
+    let groups = cases.iter().map(|case| BarGroup {
+        label: (*case).to_owned(),
+        values: names.iter().map(|name| rate(case, name)).collect(),
     });
     bar_chart::render(&BarChart {
         title: "Pods bound per second".into(),

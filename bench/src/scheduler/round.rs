@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use bytes::Bytes;
 use http::Method;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -32,7 +32,8 @@ const QUIET: Duration = Duration::from_secs(2);
 const PROBLEMS_SHOWN: usize = 3;
 
 /// Result of one case with one scheduler.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct SchedulerRound {
     pub(super) case: String,
     pub(super) contestant: String,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use http::Method;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use super::event::WatchEventType;
@@ -115,7 +115,8 @@ pub(super) fn sent_per_second(created: &[CreatedPod]) -> f64 {
 }
 
 /// Delivery of the events for created pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct DeliveryStats {
     pub(super) delivered: usize,
     pub(super) missed: usize,

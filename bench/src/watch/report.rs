@@ -300,11 +300,11 @@ pub(super) fn panels(rounds: &[WatchRound]) -> Vec<PlotPanel> {
     };
     vec![
         panel(
-            "CPU time for each pod created and delivered, µs",
-            lines(|round| Some(round.hardest().cpu_us_per_change)),
+            "Server CPU time per delivered event, µs",
+            lines(|round| round.hardest().cpu_us_per_event()),
         ),
         panel(
-            "p99 of the time until its watcher knows, ms",
+            "p99 latency from create to event, ms",
             lines(|round| Some(round.hardest().deliveries.as_ref()?.lag.p99_ms)),
         ),
     ]

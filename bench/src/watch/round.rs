@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use http::Method;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::WatchBenchArguments;
 use super::churn;
@@ -32,7 +32,8 @@ const PROBLEMS_MAX: usize = 10;
 /// A rate above any server's: only the number of writers limits the load.
 const AS_MANY_AS_IT_TAKES: f64 = 1e6;
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default)]
 pub(super) struct WatchRound {
     pub(super) server: String,
     pub(super) is_peer: bool,
@@ -48,7 +49,8 @@ pub(super) struct WatchRound {
 }
 
 /// Result of a load.
-#[derive(Serialize, Default)]
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default)]
 pub(super) struct WatchLoadResult {
     /// Pods created or, with churn, writes made.
     pub(super) changes: usize,
@@ -65,6 +67,11 @@ pub(super) struct WatchLoadResult {
 }
 
 impl WatchLoadResult {
+    /// Each pod is delivered to one watcher, so this is the cost of the create and of its delivery.
+    pub(super) fn cpu_us_per_event(&self) -> Option<f64> {
+        (self.events > 0).then(|| self.cpu_us_per_change * self.changes as f64 / self.events as f64)
+    }
+
     fn spent(&mut self, before: RoundCpuTimes, after: RoundCpuTimes) {
         let per_change = |before: Duration, after: Duration| {
             after.saturating_sub(before).as_secs_f64() * 1e6 / self.changes as f64

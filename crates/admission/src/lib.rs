@@ -17,15 +17,15 @@
     )
 )]
 
-mod conditions;
 mod configuration;
-mod criteria;
-#[cfg(test)]
-mod criteria_oracle;
-pub mod critical;
-mod exclusion;
+pub mod critical_resources;
+mod exclusion_rule;
 pub mod explain;
 mod match_attributes;
+mod match_conditions;
+mod match_criteria;
+#[cfg(test)]
+mod match_criteria_oracle;
 mod policy;
 pub mod review;
 mod rule;
@@ -33,13 +33,13 @@ mod rule;
 mod tests;
 mod webhook;
 
-pub use conditions::{MatchConditions, MatchConditionsEvaluation, MatchConditionsResult};
 pub use configuration::{PluginConfigSource, plugin_configuration};
-pub use criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
-pub use exclusion::ExclusionRule;
+pub use exclusion_rule::ExclusionRule;
 pub use match_attributes::{
     MatchAttributes, ObjectLabels, Operation, ResourceAndKind, SelectorLabels,
 };
+pub use match_conditions::{MatchConditions, MatchConditionsEvaluation, MatchConditionsResult};
+pub use match_criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
 pub use policy::{
     CommonPolicySpec, EvaluatedMutation, MutatingPolicy, ParamKind, ParamRef, ParamSelection,
     PolicyAuditAnnotation, PolicyBinding, PolicyDecision, PolicyType, PolicyValidationResult,

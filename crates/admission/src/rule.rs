@@ -23,7 +23,7 @@ enum RuleScope {
 
 /// What an absent list in a rule means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AbsentListMeaning {
+pub(crate) enum OmittedListMeaning {
     Everything,
     Nothing,
 }
@@ -43,7 +43,7 @@ pub struct RuleWithOperations {
 
 impl RuleWithOperations {
     /// Parses a rule. Values of another JSON type count as absent.
-    pub(crate) fn from_json(rule: &Value, absent: AbsentListMeaning) -> RuleWithOperations {
+    pub(crate) fn from_json(rule: &Value, absent: OmittedListMeaning) -> RuleWithOperations {
         RuleWithOperations {
             operations: parse_operations(&rule["operations"], absent),
             groups: WildcardSet::from_json(&rule["apiGroups"], absent),
@@ -112,9 +112,9 @@ impl RuleWithOperations {
 }
 
 impl WildcardSet {
-    fn from_json(list: &Value, absent: AbsentListMeaning) -> WildcardSet {
+    fn from_json(list: &Value, absent: OmittedListMeaning) -> WildcardSet {
         let words: Box<[Box<str>]> = strings(list).map(Into::into).collect();
-        let is_all = words.is_empty() && absent == AbsentListMeaning::Everything;
+        let is_all = words.is_empty() && absent == OmittedListMeaning::Everything;
         if is_all || words.iter().any(|word| &**word == "*") {
             WildcardSet::Any
         } else {
@@ -137,9 +137,9 @@ impl WildcardSet {
     }
 }
 
-fn parse_operations(list: &Value, absent: AbsentListMeaning) -> u8 {
+fn parse_operations(list: &Value, absent: OmittedListMeaning) -> u8 {
     const ALL: u8 = 0b1111;
-    if absent == AbsentListMeaning::Everything && strings(list).next().is_none() {
+    if absent == OmittedListMeaning::Everything && strings(list).next().is_none() {
         return ALL;
     }
     strings(list).fold(0, |known, name| match name {
@@ -149,7 +149,7 @@ fn parse_operations(list: &Value, absent: AbsentListMeaning) -> u8 {
 }
 
 /// Without a subresource, only the resource itself matches; `*` means all resources but no subresources.
-fn parse_resources(list: &Value, absent: AbsentListMeaning) -> Box<[(WildcardSet, WildcardSet)]> {
+fn parse_resources(list: &Value, absent: OmittedListMeaning) -> Box<[(WildcardSet, WildcardSet)]> {
     let patterns: Box<[(WildcardSet, WildcardSet)]> = strings(list)
         .map(|pattern| {
             let (resource, subresource) = pattern.split_once('/').unwrap_or((pattern, ""));
@@ -159,7 +159,7 @@ fn parse_resources(list: &Value, absent: AbsentListMeaning) -> Box<[(WildcardSet
             )
         })
         .collect();
-    if patterns.is_empty() && absent == AbsentListMeaning::Everything {
+    if patterns.is_empty() && absent == OmittedListMeaning::Everything {
         return [(WildcardSet::Any, WildcardSet::single(""))].into();
     }
     patterns

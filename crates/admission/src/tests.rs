@@ -8,10 +8,10 @@ use rhumb_meta::{GroupVersionKind, GroupVersionResource};
 use serde_json::{Value, json};
 
 use crate::Object;
-use crate::criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
 use crate::match_attributes::{
     MatchAttributes, ObjectLabels, Operation, ResourceAndKind, SelectorLabels,
 };
+use crate::match_criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
 use crate::review::{AdmissionRequest, ReviewVersion, UserInfo};
 use crate::webhook::{
     FailurePolicy, ServiceReference, SideEffects, WebhookAddress, parse_webhooks,

@@ -10,8 +10,8 @@ use rhumb_expressions::Environment;
 use serde_json::Value;
 
 use crate::Object;
-use crate::conditions::MatchConditions;
-use crate::criteria::{CriteriaParseOptions, MatchCriteria};
+use crate::match_conditions::MatchConditions;
+use crate::match_criteria::{CriteriaParseOptions, MatchCriteria};
 use crate::review::ReviewVersion;
 
 const DEFAULT_TIMEOUT_SECONDS: u64 = 10;

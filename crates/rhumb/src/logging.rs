@@ -32,7 +32,7 @@ pub(crate) struct LoggingFlags {
 enum LoggingFormat {
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 

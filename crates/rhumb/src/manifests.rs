@@ -24,12 +24,13 @@ pub(crate) fn read(path: &Path) -> Result<Vec<(String, UnstructuredObject)>> {
     let documents = split(&text);
     let count = documents.len();
     for (number, document) in documents.into_iter().enumerate() {
-        let place = match count {
+        let location = match count {
             1 => shown.clone(),
             _ => format!("{shown}, document {}", number + 1),
         };
-        let value = rhumb_schema::read_yaml(document.as_bytes()).with_context(|| place.clone())?;
-        add(value, place, &mut objects)?;
+        let value =
+            rhumb_schema::read_yaml(document.as_bytes()).with_context(|| location.clone())?;
+        add(value, location, &mut objects)?;
     }
     Ok(objects)
 }
@@ -68,28 +69,28 @@ fn read_text(path: &Path) -> Result<String> {
 /// Adds an object, or all items of a list. Empty documents are skipped.
 fn add(
     document: Value,
-    place: String,
+    location: String,
     objects: &mut Vec<(String, UnstructuredObject)>,
 ) -> Result<()> {
     let mut object = match document {
         Value::Null => return Ok(()),
         Value::Object(object) => object,
-        _ => bail!("{place}: not an object with apiVersion and kind"),
+        _ => bail!("{location}: not an object with apiVersion and kind"),
     };
     if let Some(missing) = missing_type(&object) {
-        bail!("{place}: {missing}");
+        bail!("{location}: {missing}");
     }
     let kind = object.get("kind").and_then(Value::as_str);
     let kind = kind.unwrap_or_default();
     if !kind.ends_with("List") || !object.contains_key("items") {
-        objects.push((place, object));
+        objects.push((location, object));
         return Ok(());
     }
     // The items of a typed list, such as PodList, may omit apiVersion and kind.
     let item_kind = kind.strip_suffix("List").unwrap_or_default().to_owned();
     let api_version = object.get("apiVersion").cloned().unwrap_or_default();
     let Some(Value::Array(items)) = object.remove("items") else {
-        bail!("{place}: items is not a list");
+        bail!("{location}: items is not a list");
     };
     for (number, mut item) in items.into_iter().enumerate() {
         if let (Value::Object(item), false) = (&mut item, item_kind.is_empty()) {
@@ -98,13 +99,13 @@ fn add(
             item.entry("apiVersion")
                 .or_insert_with(|| api_version.clone());
         }
-        let place = format!("{place}, item {}", number + 1);
+        let location = format!("{location}, item {}", number + 1);
         match item {
             Value::Object(item) => match missing_type(&item) {
-                Some(missing) => bail!("{place}: {missing}"),
-                None => objects.push((place, item)),
+                Some(missing) => bail!("{location}: {missing}"),
+                None => objects.push((location, item)),
             },
-            _ => bail!("{place}: not an object with apiVersion and kind"),
+            _ => bail!("{location}: not an object with apiVersion and kind"),
         }
     }
     Ok(())

@@ -80,26 +80,26 @@ pub(crate) async fn serve(listener: TcpListener, component: impl MonitoredCompon
 fn answer<B>(request: &Request<B>, component: &impl MonitoredComponent) -> Response<Full<Bytes>> {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     match request.uri().path() {
-        _ if !is_read => say(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),
+        _ if !is_read => text_response(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),
         "/metrics" => match component.metrics() {
             Some(text) => {
-                let mut response = say(StatusCode::OK, text);
+                let mut response = text_response(StatusCode::OK, text);
                 let headers = response.headers_mut();
                 headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(OPENMETRICS));
                 response
             }
-            None => say(StatusCode::INTERNAL_SERVER_ERROR, String::new()),
+            None => text_response(StatusCode::INTERNAL_SERVER_ERROR, String::new()),
         },
         "/readyz" => match component.unready() {
-            Some(reason) => say(StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
-            None => say(StatusCode::OK, "ok".to_owned()),
+            Some(reason) => text_response(StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
+            None => text_response(StatusCode::OK, "ok".to_owned()),
         },
-        "/healthz" | "/livez" => say(StatusCode::OK, "ok".to_owned()),
-        _ => say(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+        "/healthz" | "/livez" => text_response(StatusCode::OK, "ok".to_owned()),
+        _ => text_response(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
     }
 }
 
-fn say(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+fn text_response(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;
     response

@@ -13,15 +13,15 @@ pub(crate) enum StoreCommand {
     /// Back up all objects to a new file.
     Backup {
         #[command(flatten)]
-        place: StoreFlags,
+        flags: StoreFlags,
         /// The file to write; it must not exist.
-        #[arg(long)]
+        #[arg(long, value_name = "FILE")]
         to: PathBuf,
     },
     /// Delete an object whose stored value is damaged, so that the rest can be backed up.
     DropDamaged {
         #[command(flatten)]
-        place: StoreFlags,
+        flags: StoreFlags,
         /// The key, as printed by `rhumb store check`.
         #[arg(long)]
         key: String,
@@ -32,9 +32,9 @@ pub(crate) enum StoreCommand {
     /// already seen: all clients list again.
     Restore {
         #[command(flatten)]
-        place: StoreFlags,
+        flags: StoreFlags,
         /// The backup to read.
-        #[arg(long)]
+        #[arg(long, value_name = "FILE")]
         from: PathBuf,
     },
 }
@@ -42,7 +42,7 @@ pub(crate) enum StoreCommand {
 #[derive(clap::Args)]
 pub(crate) struct StoreFlags {
     /// The directory of the store.
-    #[arg(long)]
+    #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
     /// Output format.
     #[arg(short, long, value_enum, default_value = "text")]
@@ -57,23 +57,23 @@ enum StoreOutputFormat {
 
 pub(crate) fn run(command: StoreCommand) -> Result<ExitCode> {
     let (output, verb, report) = match command {
-        StoreCommand::Check(place) => {
-            let report = embedded::check_store(&place.data_dir)?;
-            (place.output, "checked", report)
+        StoreCommand::Check(flags) => {
+            let report = embedded::check_store(&flags.data_dir)?;
+            (flags.output, "checked", report)
         }
-        StoreCommand::Backup { place, to } => {
-            let report = embedded::backup_offline(&place.data_dir, &to)?;
-            (place.output, "saved", report)
+        StoreCommand::Backup { flags, to } => {
+            let report = embedded::backup_offline(&flags.data_dir, &to)?;
+            (flags.output, "saved", report)
         }
-        StoreCommand::DropDamaged { place, key } => {
+        StoreCommand::DropDamaged { flags, key } => {
             let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-            runtime.block_on(embedded::delete_damaged_entry(&place.data_dir, &key))?;
-            let report = embedded::check_store(&place.data_dir)?;
-            (place.output, "dropped it and checked", report)
+            runtime.block_on(embedded::delete_damaged_entry(&flags.data_dir, &key))?;
+            let report = embedded::check_store(&flags.data_dir)?;
+            (flags.output, "dropped it and checked", report)
         }
-        StoreCommand::Restore { place, from } => {
-            let report = embedded::restore(&from, &place.data_dir)?;
-            (place.output, "restored", report)
+        StoreCommand::Restore { flags, from } => {
+            let report = embedded::restore(&from, &flags.data_dir)?;
+            (flags.output, "restored", report)
         }
     };
     match output {

@@ -127,7 +127,7 @@ impl NodeIdentity {
 /// of deleted pods.
 #[derive(Debug, Default)]
 pub(crate) struct PodIpAllocator {
-    taken: Vec<bool>,
+    reserved: Vec<bool>,
     next: u32,
 }
 
@@ -137,27 +137,29 @@ impl PodIpAllocator {
         let slot = (0..PODS_MAX)
             .map(|step| (self.next + step) % PODS_MAX)
             .find(|slot| !self.is_taken(*slot))?;
-        self.hold(slot);
+        self.reserve(slot);
         self.next = (slot + 1) % PODS_MAX;
         Some(slot)
     }
 
-    pub(crate) fn hold(&mut self, slot: u32) {
+    pub(crate) fn reserve(&mut self, slot: u32) {
         let slot = slot as usize;
-        if self.taken.len() <= slot {
-            self.taken.resize(slot + 1, false);
+        if self.reserved.len() <= slot {
+            self.reserved.resize(slot + 1, false);
         }
-        self.taken[slot] = true;
+        self.reserved[slot] = true;
     }
 
     pub(crate) fn release(&mut self, slot: u32) {
-        if let Some(taken) = self.taken.get_mut(slot as usize) {
-            *taken = false;
+        if let Some(reserved) = self.reserved.get_mut(slot as usize) {
+            *reserved = false;
         }
     }
 
     fn is_taken(&self, slot: u32) -> bool {
-        self.taken.get(slot as usize).is_some_and(|taken| *taken)
+        self.reserved
+            .get(slot as usize)
+            .is_some_and(|reserved| *reserved)
     }
 }
 
@@ -196,9 +198,9 @@ mod tests {
     #[test]
     fn slots_are_unique_and_used_again_late() {
         let mut slots = PodIpAllocator::default();
-        slots.hold(1);
-        let taken: Vec<_> = (0..3).map(|_| slots.take()).collect();
-        assert_eq!(taken, [Some(0), Some(2), Some(3)]);
+        slots.reserve(1);
+        let reserved: Vec<_> = (0..3).map(|_| slots.take()).collect();
+        assert_eq!(reserved, [Some(0), Some(2), Some(3)]);
         slots.release(0);
         assert_eq!(slots.take(), Some(4));
         for _ in 0..PODS_MAX - 4 {

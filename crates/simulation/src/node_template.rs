@@ -125,7 +125,7 @@ pub(crate) fn read(text: &str, nodes: Option<usize>) -> Result<Vec<NodePool>, Co
         })?;
         pools.push((count, template));
     }
-    share(pools, nodes).map_err(ConfigFileError::whole)
+    distribute_nodes(pools, nodes).map_err(ConfigFileError::whole)
 }
 
 /// The parse error without its source snippet and position, which the caller adds.
@@ -150,20 +150,20 @@ fn check(template: &NodeTemplate) -> Result<Option<usize>, String> {
     let metadata = &template.metadata;
     if !metadata.name.is_empty() {
         let problem = dns1123_label(&metadata.name).into_iter().next();
-        fits("metadata.name", problem)?;
+        check_field("metadata.name", problem)?;
         if metadata.name.len() > NAME_BYTES_MAX {
             let reason = format!("must be no more than {NAME_BYTES_MAX} bytes");
-            fits("metadata.name", Some(reason))?;
+            check_field("metadata.name", Some(reason))?;
         }
     }
     for (key, value) in &metadata.labels {
         let field = format!("metadata.labels[{key}]");
-        fits(&field, qualified_name(key).into_iter().next())?;
-        fits(&field, label_value(value).into_iter().next())?;
+        check_field(&field, qualified_name(key).into_iter().next())?;
+        check_field(&field, label_value(value).into_iter().next())?;
     }
     for key in metadata.annotations.keys() {
         let problem = qualified_name(&key.to_lowercase()).into_iter().next();
-        fits(&format!("metadata.annotations[{key}]"), problem)?;
+        check_field(&format!("metadata.annotations[{key}]"), problem)?;
     }
     for (number, taint) in template.spec.taints.iter().enumerate() {
         check_taint(&format!("spec.taints[{number}]"), taint)?;
@@ -185,7 +185,7 @@ fn check(template: &NodeTemplate) -> Result<Option<usize>, String> {
     }
 }
 
-fn fits(field: &str, problem: Option<impl std::fmt::Display>) -> Result<(), String> {
+fn check_field(field: &str, problem: Option<impl std::fmt::Display>) -> Result<(), String> {
     match problem {
         None => Ok(()),
         Some(problem) => Err(format!("{field}: {problem}")),
@@ -194,16 +194,16 @@ fn fits(field: &str, problem: Option<impl std::fmt::Display>) -> Result<(), Stri
 
 fn check_taint(field: &str, taint: &TemplateTaint) -> Result<(), String> {
     let problem = qualified_name(&taint.key).into_iter().next();
-    fits(&format!("{field}.key"), problem)?;
+    check_field(&format!("{field}.key"), problem)?;
     let problem = label_value(&taint.value).into_iter().next();
-    fits(&format!("{field}.value"), problem)?;
+    check_field(&format!("{field}.value"), problem)?;
     let is_known = TAINT_EFFECTS.contains(&taint.effect.as_str());
     let problem = (!is_known).then(|| format!("must be one of {}", TAINT_EFFECTS.join(", ")));
-    fits(&format!("{field}.effect"), problem)
+    check_field(&format!("{field}.effect"), problem)
 }
 
 fn check_amount(field: &str, name: &str, text: &str) -> Result<(), String> {
-    fits(field, qualified_name(name).into_iter().next())?;
+    check_field(field, qualified_name(name).into_iter().next())?;
     let problem = match Quantity::parse(text) {
         Err(problem) => Some(problem.to_string()),
         Ok(_) if text.starts_with('-') => Some("must be greater than or equal to 0".to_owned()),
@@ -213,11 +213,11 @@ fn check_amount(field: &str, name: &str, text: &str) -> Result<(), String> {
         },
         Ok(_) => None,
     };
-    fits(field, problem)
+    check_field(field, problem)
 }
 
 /// Gives the remaining nodes to the template without a count; there can be only one such template.
-fn share(
+fn distribute_nodes(
     templates: Vec<(Option<usize>, NodeTemplate)>,
     nodes: Option<usize>,
 ) -> Result<Vec<NodePool>, String> {

@@ -162,7 +162,7 @@ mod tests {
     /// A fake system resolver that resolves all names but `unknown`, slowly, and counts its queries.
     #[derive(Default)]
     struct FakeSystemResolver {
-        asked: AtomicUsize,
+        lookups_started: AtomicUsize,
         at_once: AtomicUsize,
         most_at_once: AtomicUsize,
     }
@@ -170,13 +170,14 @@ mod tests {
     impl FakeSystemResolver {
         fn lookups() -> (Arc<FakeSystemResolver>, HostResolver) {
             let system = Arc::new(FakeSystemResolver::default());
-            let asked = system.clone();
-            let lookups = HostResolver::new(move |name| Box::pin(asked.clone().answer(name)));
+            let lookups_started = system.clone();
+            let lookups =
+                HostResolver::new(move |name| Box::pin(lookups_started.clone().answer(name)));
             (system, lookups)
         }
 
         async fn answer(self: Arc<Self>, name: String) -> io::Result<Vec<SocketAddr>> {
-            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.lookups_started.fetch_add(1, Ordering::Relaxed);
             let at_once = self.at_once.fetch_add(1, Ordering::Relaxed) + 1;
             self.most_at_once.fetch_max(at_once, Ordering::Relaxed);
             sleep(QUERY_DURATION).await;
@@ -187,8 +188,8 @@ mod tests {
             }
         }
 
-        fn asked(&self) -> usize {
-            self.asked.load(Ordering::Relaxed)
+        fn lookup_count(&self) -> usize {
+            self.lookups_started.load(Ordering::Relaxed)
         }
     }
 
@@ -199,7 +200,7 @@ mod tests {
             let expect = vec![expect.parse().unwrap()];
             assert_eq!(lookups.lookup(host, 443).await, Ok(expect));
         }
-        assert_eq!(system.asked(), 0);
+        assert_eq!(system.lookup_count(), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -209,7 +210,7 @@ mod tests {
         for (found, port) in found.into_iter().zip(1..) {
             assert_eq!(found, Ok(vec![SocketAddr::from(([192, 0, 2, 1], port))]));
         }
-        assert_eq!(system.asked(), 1);
+        assert_eq!(system.lookup_count(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -218,10 +219,10 @@ mod tests {
         lookups.lookup("a", 1).await.unwrap();
         sleep(CACHE_TTL / 2).await;
         lookups.lookup("a", 1).await.unwrap();
-        assert_eq!(system.asked(), 1);
+        assert_eq!(system.lookup_count(), 1);
         sleep(CACHE_TTL).await;
         lookups.lookup("a", 1).await.unwrap();
-        assert_eq!(system.asked(), 2);
+        assert_eq!(system.lookup_count(), 2);
     }
 
     #[tokio::test(start_paused = true)]
@@ -229,10 +230,10 @@ mod tests {
         let (system, lookups) = FakeSystemResolver::lookups();
         let both = join_all([lookups.lookup("unknown", 1), lookups.lookup("unknown", 2)]).await;
         assert_eq!(both, [Err(HostLookupError), Err(HostLookupError)]);
-        assert_eq!(system.asked(), 1);
+        assert_eq!(system.lookup_count(), 1);
         sleep(Duration::from_millis(1)).await;
         assert_eq!(lookups.lookup("unknown", 1).await, Err(HostLookupError));
-        assert_eq!(system.asked(), 2);
+        assert_eq!(system.lookup_count(), 2);
     }
 
     #[tokio::test(start_paused = true)]
@@ -245,7 +246,7 @@ mod tests {
             let waiting = join_all(names.iter().map(|name| lookups.lookup(name, 1)));
             assert!(timeout(QUERY_DURATION / 10, waiting).await.is_err());
         }
-        assert_eq!(system.asked(), MAX_CONCURRENT_LOOKUPS);
+        assert_eq!(system.lookup_count(), MAX_CONCURRENT_LOOKUPS);
         join_all(names.iter().map(|name| lookups.lookup(name, 1))).await;
         assert_eq!(
             system.most_at_once.load(Ordering::Relaxed),
@@ -256,7 +257,7 @@ mod tests {
     #[test]
     fn lookup_cancelled_with_its_runtime_is_repeated() {
         let (system, lookups) = FakeSystemResolver::lookups();
-        for asked in 1..=2 {
+        for lookups_started in 1..=2 {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_time()
                 .build()
@@ -264,7 +265,7 @@ mod tests {
             let hasty = async { timeout(Duration::from_millis(1), lookups.lookup("a", 1)).await };
             assert!(runtime.block_on(hasty).is_err());
             drop(runtime);
-            assert_eq!(system.asked(), asked);
+            assert_eq!(system.lookup_count(), lookups_started);
         }
     }
 }

@@ -16,9 +16,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::Object;
-use crate::conditions::{MatchConditions, MatchConditionsResult};
-use crate::criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
 use crate::match_attributes::{MatchAttributes, ObjectLabels, ResourceAndKind, SelectorLabels};
+use crate::match_conditions::{MatchConditions, MatchConditionsResult};
+use crate::match_criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
 use crate::policy::{CommonPolicySpec, PolicyType};
 use crate::review::{AdmissionRequest, UserInfo};
 use crate::webhook::{FailurePolicy, SideEffects, Webhook, WebhookType, parse_webhooks};

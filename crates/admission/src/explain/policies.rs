@@ -7,7 +7,7 @@ use super::{
     ParticipantVerdict, VerdictWithNote, failure_policy_name, name_of,
 };
 use crate::Object;
-use crate::criteria::CriteriaParseOptions;
+use crate::match_criteria::CriteriaParseOptions;
 use crate::policy::{
     CommonPolicySpec, MutatingPolicy, ParamRef, ParamSelection, PolicyBinding, PolicyType,
     ValidatingPolicy,

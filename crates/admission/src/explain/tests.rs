@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{AdmissionParticipant, AdmissionRegistrations, ExplainedWrite, explain};
 use crate::Object;
-use crate::criteria::CriteriaParseOptions;
 use crate::match_attributes::{MatchAttributes, Operation, ResourceAndKind};
+use crate::match_criteria::CriteriaParseOptions;
 use crate::review::UserInfo;
 
 fn object(value: Value) -> Object {

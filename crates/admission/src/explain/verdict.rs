@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::conditions::MatchConditionsResult;
+use crate::match_conditions::MatchConditionsResult;
 
 /// Whose criteria decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::array_items;
 use crate::Object;
-use crate::conditions::str_or_empty;
+use crate::match_conditions::str_or_empty;
 
 /// Maximum number of kinds to check against, as upstream.
 const MAX_CHECKED_KINDS: usize = 10;

@@ -13,9 +13,9 @@ use rhumb_meta::labels::Selector;
 use serde_json::Value;
 
 use crate::Object;
-use crate::conditions::{MatchConditions, str_or_empty};
-use crate::criteria::{CriteriaParseOptions, MatchCriteria};
-use crate::exclusion::parse_selector;
+use crate::exclusion_rule::parse_selector;
+use crate::match_conditions::{MatchConditions, str_or_empty};
+use crate::match_criteria::{CriteriaParseOptions, MatchCriteria};
 use crate::webhook::{FailurePolicy, parse_failure_policy};
 
 pub use check::{SchemaResolver, expression_warnings};

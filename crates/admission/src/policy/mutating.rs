@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::{CommonPolicySpec, array_items, compile};
 use crate::Object;
-use crate::conditions::{
+use crate::match_conditions::{
     ExpressionFailure, MatchConditionsEvaluation, evaluate_expression, str_or_empty,
 };
-use crate::criteria::CriteriaParseOptions;
+use crate::match_criteria::CriteriaParseOptions;
 
 /// A compiled MutatingAdmissionPolicy.
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use super::{CommonPolicySpec, array_items, compile};
 use crate::Object;
-use crate::conditions::{
+use crate::match_conditions::{
     ExpressionFailure, MatchConditionsResult, evaluate_expression, str_or_empty,
 };
-use crate::criteria::CriteriaParseOptions;
+use crate::match_criteria::CriteriaParseOptions;
 use crate::webhook::FailurePolicy;
 
 /// A compiled ValidatingAdmissionPolicy.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rhumb_admission::critical::{
+use rhumb_admission::critical_resources::{
     ClusterInventory, ClusterNamespace, CriticalResources, WritableResource,
 };
 use rhumb_admission::{CriteriaParseOptions, WebhookType, parse_webhooks};

@@ -40,7 +40,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rhumb_admission::critical::CriticalResources;
+use rhumb_admission::critical_resources::CriticalResources;
 pub use rhumb_admission::{Operation, PluginConfigSource};
 use rhumb_api::JsonObject;
 use rhumb_meta::Status;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rhumb_admission::WebhookType;
-use rhumb_admission::critical::CriticalResources;
+use rhumb_admission::critical_resources::CriticalResources;
 use rhumb_quota::LimitedResource;
 
 use super::certificates::{

@@ -60,10 +60,10 @@ fn check_role(policy: &RbacPolicy, write: &RbacWrite<'_>) -> Result<(), Status> 
         return Ok(());
     }
     let role = read::<StoredRole>(write.object)?;
-    confirm_held(policy, write, &role.rules)?;
+    confirm_no_escalation(policy, write, &role.rules)?;
     let old = write.old.map(read::<StoredRole>).transpose()?;
     let aggregates = role.has_selectors() || old.is_some_and(|old| old.has_selectors());
-    if aggregates && confirm_held(policy, write, &full_authority()).is_err() {
+    if aggregates && confirm_no_escalation(policy, write, &full_authority()).is_err() {
         let message = "must have cluster-admin privileges to use the aggregationRule";
         return Err(refuse(write, message));
     }
@@ -92,7 +92,7 @@ fn check_binding(policy: &RbacPolicy, write: &RbacWrite<'_>) -> Result<(), Statu
     let rules = policy
         .rules_of_reference(&role, write.namespace)
         .ok_or_else(|| missing_role(write.kind, &role))?;
-    confirm_held(policy, write, &rules)
+    confirm_no_escalation(policy, write, &rules)
 }
 
 /// The 404 for a missing role. As upstream, it names the resource of the binding, not that of the role.
@@ -100,7 +100,7 @@ fn missing_role(kind: RbacKind, role: &RoleRef) -> Status {
     Status::not_found(&GroupResource::new(GROUP, kind.resource()), &role.name)
 }
 
-fn confirm_held(
+fn confirm_no_escalation(
     policy: &RbacPolicy,
     write: &RbacWrite<'_>,
     rules: &[PolicyRule],

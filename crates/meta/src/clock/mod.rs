@@ -55,11 +55,11 @@ impl Clock for SystemClock {
 /// A clock for tests that only changes when it is advanced or set.
 #[derive(Debug, Default)]
 pub struct ManualClock {
-    readings: Mutex<ManualClockReadings>,
+    readings: Mutex<ManualClockTimes>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct ManualClockReadings {
+struct ManualClockTimes {
     wall: Timestamp,
     monotonic: Duration,
 }
@@ -67,7 +67,7 @@ struct ManualClockReadings {
 impl ManualClock {
     pub fn new(wall: Timestamp) -> Self {
         ManualClock {
-            readings: Mutex::new(ManualClockReadings {
+            readings: Mutex::new(ManualClockTimes {
                 wall,
                 monotonic: Duration::ZERO,
             }),
@@ -87,7 +87,7 @@ impl ManualClock {
     }
 
     /// Ignores lock poisoning: the state consists of plain values and is always consistent.
-    fn readings(&self) -> MutexGuard<'_, ManualClockReadings> {
+    fn readings(&self) -> MutexGuard<'_, ManualClockTimes> {
         self.readings.lock()
     }
 }

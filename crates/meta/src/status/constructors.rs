@@ -46,13 +46,14 @@ impl Status {
 
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} {} not found", quote(name));
-        Self::failure(404, StatusReason::NOT_FOUND, message).with_details(about(resource, name))
+        Self::failure(404, StatusReason::NOT_FOUND, message)
+            .with_details(details_of(resource, name))
     }
 
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} {} already exists", quote(name));
         Self::failure(409, StatusReason::ALREADY_EXISTS, message)
-            .with_details(about(resource, name))
+            .with_details(details_of(resource, name))
     }
 
     /// No unique name was found for `generateName`; the client may retry.
@@ -67,7 +68,7 @@ impl Status {
         );
         let details = StatusDetails {
             retry_after_seconds,
-            ..about(resource, name)
+            ..details_of(resource, name)
         };
         Self::failure(409, StatusReason::ALREADY_EXISTS, message).with_details(details)
     }
@@ -77,7 +78,7 @@ impl Status {
             "Operation cannot be fulfilled on {resource} {}: {error}",
             quote(name)
         );
-        Self::failure(409, StatusReason::CONFLICT, message).with_details(about(resource, name))
+        Self::failure(409, StatusReason::CONFLICT, message).with_details(details_of(resource, name))
     }
 
     /// Server-side apply conflicts with fields of other managers; each is a cause.
@@ -130,7 +131,8 @@ impl Status {
         } else {
             format!("{resource} {} is forbidden: {error}", quote(name))
         };
-        Self::failure(403, StatusReason::FORBIDDEN, message).with_details(about(resource, name))
+        Self::failure(403, StatusReason::FORBIDDEN, message)
+            .with_details(details_of(resource, name))
     }
 
     pub fn method_not_supported(resource: &GroupResource, action: &str) -> Self {
@@ -140,7 +142,7 @@ impl Status {
             quote(&kind)
         );
         Self::failure(405, StatusReason::METHOD_NOT_ALLOWED, message)
-            .with_details(about(resource, ""))
+            .with_details(details_of(resource, ""))
     }
 
     /// The server supports no media type of the `Accept` header.
@@ -188,7 +190,7 @@ impl Status {
         );
         let details = StatusDetails {
             retry_after_seconds,
-            ..about(resource, operation)
+            ..details_of(resource, operation)
         };
         Self::failure(500, StatusReason::SERVER_TIMEOUT, message).with_details(details)
     }
@@ -245,7 +247,7 @@ impl Status {
     }
 }
 
-fn about(resource: &GroupResource, name: &str) -> StatusDetails {
+fn details_of(resource: &GroupResource, name: &str) -> StatusDetails {
     StatusDetails {
         name: name.to_owned(),
         group: resource.group.to_string(),

@@ -154,7 +154,7 @@ impl AdmissionExplainCommand {
         let mut groups = self.groups.clone();
         groups.push("system:authenticated".to_owned());
         let write = ExplainedWrite {
-            attributes: subject.facts(),
+            attributes: subject.match_attributes(),
             object: subject.object(),
             old_object: subject.old(),
             namespace: cluster.namespace.as_ref(),

@@ -42,7 +42,7 @@ impl ExplainedRequest {
         }
     }
 
-    fn shown(&self) -> String {
+    fn description(&self) -> String {
         let mut text = format!("{} {}", self.operation.as_str(), self.resource);
         if !self.subresource.is_empty() {
             text.push_str(&format!("/{}", self.subresource));
@@ -86,7 +86,7 @@ impl AdmissionExplanation {
     }
 
     pub(super) fn table(&self) -> String {
-        let mut text = format!("{}\n", self.request.shown());
+        let mut text = format!("{}\n", self.request.description());
         if !self.participants.is_empty() {
             text.push('\n');
             text.push_str(&aligned(&self.rows()));

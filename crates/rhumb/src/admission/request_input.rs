@@ -19,7 +19,7 @@ use crate::manifests::{self, UnstructuredObject};
 #[derive(Debug)]
 pub(super) struct AdmissionRequestInput {
     operation: Operation,
-    asked: EquivalentResources,
+    resolved: EquivalentResources,
     subresource: String,
     name: String,
     namespace: String,
@@ -29,7 +29,7 @@ pub(super) struct AdmissionRequestInput {
 
 /// The resource that an object is sent to, and whether it is namespaced.
 struct ResolvedResource {
-    asked: EquivalentResources,
+    resolved: EquivalentResources,
     is_namespaced: bool,
 }
 
@@ -42,7 +42,7 @@ impl AdmissionRequestInput {
         let (gvk, known) = match find(&object, flags).map_err(ExplainFailure::Input)? {
             (gvk, Some(known)) => (gvk, known),
             (gvk, None) => {
-                let known = elsewhere(&gvk, flags, source).await?;
+                let known = resolve_unknown_kind(&gvk, flags, source).await?;
                 (gvk, known)
             }
         };
@@ -75,7 +75,7 @@ impl AdmissionRequestInput {
         };
         Ok(AdmissionRequestInput {
             operation,
-            asked: known.asked,
+            resolved: known.resolved,
             subresource: flags.subresource.clone(),
             object: prepared(object, gvk)?,
             name,
@@ -84,11 +84,11 @@ impl AdmissionRequestInput {
         })
     }
 
-    pub(super) fn facts(&self) -> MatchAttributes<'_> {
+    pub(super) fn match_attributes(&self) -> MatchAttributes<'_> {
         MatchAttributes {
             operation: self.operation,
-            requested: &self.asked.names,
-            equivalents: &self.asked.equivalents,
+            requested: &self.resolved.names,
+            equivalents: &self.resolved.equivalents,
             subresource: &self.subresource,
             name: &self.name,
             namespace: &self.namespace,
@@ -97,7 +97,7 @@ impl AdmissionRequestInput {
 
     /// The namespace whose labels are matched; empty for cluster-scoped objects and for writes of a namespace itself.
     pub(super) fn namespace(&self) -> &str {
-        match self.facts().is_namespace_write() {
+        match self.match_attributes().is_namespace_write() {
             true => "",
             false => &self.namespace,
         }
@@ -127,7 +127,7 @@ fn namespace(
     own: &str,
     name: &str,
 ) -> Result<String> {
-    let resource = &known.asked.names.resource;
+    let resource = &known.resolved.names.resource;
     if resource.group.is_empty() && resource.resource == "namespaces" {
         return Ok(name.to_owned());
     }
@@ -208,28 +208,28 @@ fn find(
         let Some(at) = subresource_index(kind, &flags.subresource) else {
             continue;
         };
-        let asked = versions.into_iter().filter_map(|mut asked| {
-            let is_there = at < asked.len();
-            is_there.then(|| asked.swap_remove(at))
+        let resolved = versions.into_iter().filter_map(|mut resolved| {
+            let is_there = at < resolved.len();
+            is_there.then(|| resolved.swap_remove(at))
         });
         found.extend(
-            asked
-                .filter(|asked| asked.names.kind == gvk)
-                .map(|asked| (kind, asked)),
+            resolved
+                .filter(|resolved| resolved.names.kind == gvk)
+                .map(|resolved| (kind, resolved)),
         );
     }
     if let Some(resource) = &flags.resource {
-        found.retain(|(kind, _)| *resource == shown(kind));
+        found.retain(|(kind, _)| *resource == resource_text(kind));
     }
-    if let [(kind, asked)] = &found[..] {
+    if let [(kind, resolved)] = &found[..] {
         let known = ResolvedResource {
             is_namespaced: kind.is_namespaced(),
-            asked: asked.clone(),
+            resolved: resolved.clone(),
         };
         return Ok((gvk, Some(known)));
     }
     if !found.is_empty() {
-        let names: Vec<String> = found.iter().map(|(kind, _)| shown(kind)).collect();
+        let names: Vec<String> = found.iter().map(|(kind, _)| resource_text(kind)).collect();
         bail!(
             "a {} may be sent to several resources; choose one with --resource: {}",
             gvk.kind,
@@ -239,12 +239,16 @@ fn find(
     let is_built_in = |kind: &&Kind| kind.group == gvk.group && kind.name == gvk.kind;
     match kinds.iter().find(is_built_in) {
         None => Ok((gvk, None)),
-        Some(kind) => Err(misfit(kind, &gvk, flags)),
+        Some(kind) => Err(kind_mismatch_error(kind, &gvk, flags)),
     }
 }
 
 /// The error for a built-in kind that does not fit the version, resource or subresource of the request.
-fn misfit(kind: &Kind, gvk: &GroupVersionKind, flags: &AdmissionExplainCommand) -> anyhow::Error {
+fn kind_mismatch_error(
+    kind: &Kind,
+    gvk: &GroupVersionKind,
+    flags: &AdmissionExplainCommand,
+) -> anyhow::Error {
     let versions: Vec<&str> = kind.versions.iter().map(|it| &*it.version).collect();
     if !versions.contains(&&*gvk.version) {
         let versions = versions.join(", ");
@@ -255,11 +259,15 @@ fn misfit(kind: &Kind, gvk: &GroupVersionKind, flags: &AdmissionExplainCommand) 
         );
     }
     let subresource = &flags.subresource;
-    if let Some(resource) = flags.resource.as_ref().filter(|it| **it != shown(kind)) {
+    if let Some(resource) = flags
+        .resource
+        .as_ref()
+        .filter(|it| **it != resource_text(kind))
+    {
         return anyhow!(
             "a {} is not sent to --resource {resource}, but to {}",
             kind.name,
-            shown(kind)
+            resource_text(kind)
         );
     }
     let all: Vec<&str> = kind.subresources.iter().map(|it| it.name).collect();
@@ -279,7 +287,7 @@ fn misfit(kind: &Kind, gvk: &GroupVersionKind, flags: &AdmissionExplainCommand) 
     }
 }
 
-fn shown(kind: &Kind) -> String {
+fn resource_text(kind: &Kind) -> String {
     match &*kind.group {
         "" => kind.plural.to_string(),
         group => format!("{}.{group}", kind.plural),
@@ -287,7 +295,7 @@ fn shown(kind: &Kind) -> String {
 }
 
 /// Resolves a kind that is not built in, from `--resource` or from the server's discovery.
-async fn elsewhere(
+async fn resolve_unknown_kind(
     gvk: &GroupVersionKind,
     flags: &AdmissionExplainCommand,
     source: &ConfigurationSource<'_>,
@@ -316,7 +324,7 @@ async fn elsewhere(
         }
     };
     Ok(ResolvedResource {
-        asked: EquivalentResources {
+        resolved: EquivalentResources {
             names: ResourceAndKind {
                 resource: GroupVersionResource::new(gvk.group.clone(), gvk.version.clone(), plural),
                 kind: gvk.clone(),

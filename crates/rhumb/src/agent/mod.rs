@@ -171,7 +171,7 @@ async fn clean_up(command: AgentCommand) -> Result<()> {
 
 async fn forget(command: &AgentCommand, node: &str) -> Result<bool> {
     let (connect, _) = clients::over_https(command.kubeconfig.as_deref(), false).await?;
-    Ok(rhumb_agent::delete_node_report(connect.own(), node).await?)
+    Ok(rhumb_agent::delete_node_report(connect.authenticated(), node).await?)
 }
 
 impl AgentCommand {

@@ -27,10 +27,10 @@ const TOKEN_USED_MAX: Duration = Duration::from_secs(45 * 60);
 
 #[derive(Debug)]
 pub(crate) struct HttpsClientFactory {
-    own: OpaqueClient,
+    authenticated: OpaqueClient,
     config: Config,
     /// A client without credentials, if each controller uses its own service account.
-    bare: Option<OpaqueClient>,
+    anonymous: Option<OpaqueClient>,
 }
 
 /// Implements Debug, which `Client` does not.
@@ -69,13 +69,13 @@ pub(crate) async fn connect(
     config.default_retry = false;
     let ca = config.root_cert.as_ref().map(|chain| pem(chain));
     let client = |config| Client::try_from(config).context("invalid kubeconfig");
-    let mut bare = config.clone();
-    bare.auth_info = AuthInfo::default();
+    let mut anonymous = config.clone();
+    anonymous.auth_info = AuthInfo::default();
     let connect = HttpsClientFactory {
-        own: OpaqueClient(client(config.clone())?),
+        authenticated: OpaqueClient(client(config.clone())?),
         config,
-        bare: service_accounts
-            .then(|| client(bare).map(OpaqueClient))
+        anonymous: service_accounts
+            .then(|| client(anonymous).map(OpaqueClient))
             .transpose()?,
     };
     Ok((connect, ca))
@@ -103,8 +103,8 @@ impl HttpsClientFactory {
     }
 
     /// A client with the credentials of the kubeconfig, with the transport of kube-rs.
-    pub(crate) fn own(&self) -> Client {
-        self.own.0.clone()
+    pub(crate) fn authenticated(&self) -> Client {
+        self.authenticated.0.clone()
     }
 
     /// The URL of the server.
@@ -115,30 +115,31 @@ impl HttpsClientFactory {
 
 impl ClientFactory for HttpsClientFactory {
     fn client(&self, account: Option<&'static str>) -> Client {
-        let (Some(OpaqueClient(bare)), Some(account)) = (self.bare.clone(), account) else {
-            return self.own();
+        let (Some(OpaqueClient(anonymous)), Some(account)) = (self.anonymous.clone(), account)
+        else {
+            return self.authenticated();
         };
         let token = Arc::new(Mutex::new(ServiceAccountTokenSource {
-            client: self.own.0.clone(),
+            client: self.authenticated.0.clone(),
             account,
             current: None,
         }));
         let transport = tower::service_fn(move |request: http::Request<Body>| {
-            let (bare, token) = (bare.clone(), token.clone());
-            async move { send(&bare, &token, request).await }
+            let (anonymous, token) = (anonymous.clone(), token.clone());
+            async move { send(&anonymous, &token, request).await }
         });
         Client::new(transport, "default")
     }
 }
 
 async fn send(
-    bare: &Client,
+    anonymous: &Client,
     token: &Mutex<ServiceAccountTokenSource>,
     mut request: http::Request<Body>,
 ) -> Result<http::Response<Body>> {
     let value = token.lock().await.header().await?;
     request.headers_mut().insert(AUTHORIZATION, value.clone());
-    let response = bare.send(request).await?;
+    let response = anonymous.send(request).await?;
     if response.status() == StatusCode::UNAUTHORIZED {
         token.lock().await.refused(&value);
     }
@@ -241,8 +242,8 @@ mod tests {
         let (client, made) = server();
         let https = HttpsClientFactory {
             config: Config::new("https://localhost".parse().unwrap()),
-            own: OpaqueClient(client.clone()),
-            bare: Some(OpaqueClient(client)),
+            authenticated: OpaqueClient(client.clone()),
+            anonymous: Some(OpaqueClient(client)),
         };
         let accounts: Api<ServiceAccount> = Api::namespaced(https.client(Some("robot")), "a");
         let refused = accounts.get("robot").await;
@@ -289,8 +290,8 @@ mod tests {
         std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
         let (https, _) = connect(Some(file.path()), true).await.unwrap();
         let clients = [
-            https.own(),
-            https.bare.clone().unwrap().0,
+            https.authenticated(),
+            https.anonymous.clone().unwrap().0,
             https.multiplexed().unwrap(),
         ];
         for client in clients {

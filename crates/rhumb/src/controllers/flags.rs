@@ -76,26 +76,26 @@ impl ControllerFlags {
                 bail!("--leader-elect-resource-{flag} {value:?}: {problem}");
             }
         }
-        let is_wanted = |controller: &&Controller| self.wants(controller.name);
+        let is_wanted = |controller: &&Controller| self.enables(controller.name);
         Ok(CONTROLLERS.iter().filter(is_wanted).collect())
     }
 
     /// Whether the server writes type checking results to the status of ValidatingAdmissionPolicies.
     pub(crate) fn wants_policy_status(&self) -> bool {
-        self.wants(POLICY_STATUS)
+        self.enables(POLICY_STATUS)
     }
 
     /// Whether the server writes the status of ResourceQuotas.
     pub(crate) fn wants_quota_status(&self) -> bool {
-        self.wants(QUOTA_STATUS)
+        self.enables(QUOTA_STATUS)
     }
 
     /// Whether all controllers are enabled by default.
-    pub(crate) fn wants_all(&self) -> bool {
+    pub(crate) fn enables_all(&self) -> bool {
         self.controllers.iter().any(|entry| entry == "*")
     }
 
-    fn wants(&self, name: &str) -> bool {
+    fn enables(&self, name: &str) -> bool {
         let has = |text: &str| self.controllers.iter().any(|entry| entry == text);
         has(name) || (has("*") && !has(&format!("-{name}")))
     }

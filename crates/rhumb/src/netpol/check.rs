@@ -59,7 +59,7 @@ pub(super) fn run(command: &NetpolCheckCommand) -> Result<ExitCode> {
             why_no_pair(&cluster, &question)
         )
     })?;
-    let verdict = without_stand_ins(verdict, &question, &cluster);
+    let verdict = without_placeholders(verdict, &question, &cluster);
     let answer = CheckResult {
         cluster: &cluster,
         question: &question,
@@ -84,7 +84,7 @@ fn why_no_pair(cluster: &NetpolCluster, question: &ConnectionQuery) -> String {
         ConnectionEndpoint::Address(_) => None,
     });
     let taken = pods.flat_map(|pod| {
-        let taken = cluster.taken(pod).into_iter();
+        let taken = cluster.reassigned_addresses(pod).into_iter();
         taken.map(move |(address, owner)| {
             format!("{owner} has the address {address} of {pod} by now")
         })
@@ -97,19 +97,19 @@ fn why_no_pair(cluster: &NetpolCluster, question: &ConnectionQuery) -> String {
 }
 
 /// Replaces placeholder addresses by pod names in the reasons.
-fn without_stand_ins(
+fn without_placeholders(
     mut verdict: ConnectionVerdict,
     question: &ConnectionQuery,
     cluster: &NetpolCluster,
 ) -> ConnectionVerdict {
     for pair in &mut verdict.pairs {
-        for (opinion, address, end) in [
+        for (direction_verdict, address, end) in [
             (&mut pair.ingress, pair.from, &question.from),
             (&mut pair.egress, pair.to, &question.to),
         ] {
             if let (DirectionVerdict::Denied { policies }, ConnectionEndpoint::Pod(name)) =
-                (opinion, end)
-                && cluster.stand_ins.contains(&address)
+                (direction_verdict, end)
+                && cluster.placeholders.contains(&address)
             {
                 let made_up = format!("{address} (pod {name})");
                 for rule in policies.iter_mut().flat_map(|policy| &mut policy.rules) {
@@ -129,12 +129,12 @@ struct CheckResult<'a> {
 }
 
 /// The address pair that decides a connection: the first allowed one, or the first.
-pub(super) fn best(pairs: &[AddressPairVerdict]) -> Option<&AddressPairVerdict> {
+pub(super) fn deciding_pair(pairs: &[AddressPairVerdict]) -> Option<&AddressPairVerdict> {
     let allowed = pairs.iter().find(|pair| pair.is_allowed());
     allowed.or(pairs.first())
 }
 
-pub(super) fn word(is_allowed: bool) -> &'static str {
+pub(super) fn verdict_word(is_allowed: bool) -> &'static str {
     if is_allowed { "allowed" } else { "denied" }
 }
 
@@ -179,13 +179,13 @@ impl CheckResult<'_> {
     fn summary(&self) -> String {
         let all = self.pairs.iter().all(AddressPairVerdict::is_allowed);
         if all || !self.is_allowed() {
-            return word(all).to_owned();
+            return verdict_word(all).to_owned();
         }
         let over = |pair: &AddressPairVerdict| if pair.to.is_ipv4() { "IPv4" } else { "IPv6" };
         let parts = self
             .pairs
             .iter()
-            .map(|pair| format!("{} over {}", word(pair.is_allowed()), over(pair)));
+            .map(|pair| format!("{} over {}", verdict_word(pair.is_allowed()), over(pair)));
         parts.collect::<Vec<_>>().join(", ")
     }
 
@@ -206,28 +206,30 @@ impl CheckResult<'_> {
 
     /// The addresses of a pair; `None` if both were given by the user or are placeholders.
     fn addresses(&self, pair: &AddressPairVerdict) -> Option<String> {
-        let asked = |end: &ConnectionEndpoint| matches!(end, ConnectionEndpoint::Address(_));
-        if asked(&self.question.from) && asked(&self.question.to) {
+        let queried = |end: &ConnectionEndpoint| matches!(end, ConnectionEndpoint::Address(_));
+        if queried(&self.question.from) && queried(&self.question.to) {
             return None;
         }
-        let shown = |address: IpAddr| match self.known(address) {
+        let shown = |address: IpAddr| match self.unless_placeholder(address) {
             Some(address) => address.to_string(),
             None => "(no address yet)".to_owned(),
         };
-        if self.known(pair.from).is_none() && self.known(pair.to).is_none() {
+        if self.unless_placeholder(pair.from).is_none()
+            && self.unless_placeholder(pair.to).is_none()
+        {
             return None;
         }
         Some(format!("{} → {}", shown(pair.from), shown(pair.to)))
     }
 
-    fn known(&self, address: IpAddr) -> Option<IpAddr> {
-        (!self.cluster.stand_ins.contains(&address)).then_some(address)
+    fn unless_placeholder(&self, address: IpAddr) -> Option<IpAddr> {
+        (!self.cluster.placeholders.contains(&address)).then_some(address)
     }
 
     fn json(&self) -> CheckReport<'_> {
-        let best = best(self.pairs);
-        let by = |opinion: fn(&AddressPairVerdict) -> &DirectionVerdict| {
-            word(best.is_some_and(|pair| opinion(pair).is_allowed()))
+        let best = deciding_pair(self.pairs);
+        let by = |direction_verdict: fn(&AddressPairVerdict) -> &DirectionVerdict| {
+            verdict_word(best.is_some_and(|pair| direction_verdict(pair).is_allowed()))
         };
         let pair = |pair| AddressPairReport::new(self, pair);
         CheckReport {
@@ -237,7 +239,7 @@ impl CheckResult<'_> {
             protocol: self.question.protocol,
             ingress: by(|pair| &pair.ingress),
             egress: by(|pair| &pair.egress),
-            combined: word(self.is_allowed()),
+            combined: verdict_word(self.is_allowed()),
             pairs: self.pairs.iter().map(pair).collect(),
         }
     }
@@ -269,28 +271,28 @@ struct AddressPairReport<'a> {
 struct DirectionReport<'a> {
     verdict: &'static str,
     #[serde(flatten)]
-    opinion: &'a DirectionVerdict,
+    direction_verdict: &'a DirectionVerdict,
 }
 
 impl<'a> AddressPairReport<'a> {
     fn new(answer: &CheckResult<'_>, pair: &'a AddressPairVerdict) -> AddressPairReport<'a> {
-        let opinion = |opinion: &'a DirectionVerdict| DirectionReport {
-            verdict: word(opinion.is_allowed()),
-            opinion,
+        let direction_verdict = |direction_verdict: &'a DirectionVerdict| DirectionReport {
+            verdict: verdict_word(direction_verdict.is_allowed()),
+            direction_verdict,
         };
         AddressPairReport {
-            from: answer.known(pair.from),
-            to: answer.known(pair.to),
-            ingress: opinion(&pair.ingress),
-            egress: opinion(&pair.egress),
-            combined: word(pair.is_allowed()),
+            from: answer.unless_placeholder(pair.from),
+            to: answer.unless_placeholder(pair.to),
+            ingress: direction_verdict(&pair.ingress),
+            egress: direction_verdict(&pair.egress),
+            combined: verdict_word(pair.is_allowed()),
         }
     }
 }
 
 fn rows(pair: &AddressPairVerdict) -> Vec<[String; 4]> {
     let mut rows = vec![["DIRECTION", "VERDICT", "POLICY", "WHY"].map(str::to_owned)];
-    for (direction, opinion) in [
+    for (direction, direction_verdict) in [
         (Direction::Egress, &pair.egress),
         (Direction::Ingress, &pair.ingress),
     ] {
@@ -298,8 +300,8 @@ fn rows(pair: &AddressPairVerdict) -> Vec<[String; 4]> {
             Direction::Egress => "egress",
             Direction::Ingress => "ingress",
         };
-        let mut labels = [name, word(opinion.is_allowed())];
-        for [policy, why] in reasons(direction, opinion) {
+        let mut labels = [name, verdict_word(direction_verdict.is_allowed())];
+        for [policy, why] in reasons(direction, direction_verdict) {
             let [name, verdict] = std::mem::take(&mut labels).map(str::to_owned);
             rows.push([name, verdict, policy, why]);
         }
@@ -308,12 +310,12 @@ fn rows(pair: &AddressPairVerdict) -> Vec<[String; 4]> {
 }
 
 /// One line for each policy or rule: policy name and reason.
-fn reasons(direction: Direction, opinion: &DirectionVerdict) -> Vec<[String; 2]> {
+fn reasons(direction: Direction, direction_verdict: &DirectionVerdict) -> Vec<[String; 2]> {
     let alone = |why: &str| vec![["-".to_owned(), why.to_owned()]];
-    match opinion {
+    match direction_verdict {
         DirectionVerdict::NoPod => alone(match direction {
-            Direction::Egress => "it does not come from a pod that policies are about",
-            Direction::Ingress => "it does not go to a pod that policies are about",
+            Direction::Egress => "the source is not a pod that policies can select",
+            Direction::Ingress => "the destination is not a pod that policies can select",
         }),
         DirectionVerdict::NotIsolated => alone("no policy isolates the pod in this direction"),
         DirectionVerdict::Itself => alone("a pod may always reach itself"),

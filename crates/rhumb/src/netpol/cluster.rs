@@ -64,7 +64,7 @@ pub(super) struct NetpolCluster {
     pub(super) finished: BTreeSet<NamespacedName>,
     pub(super) policies: BTreeMap<NamespacedName, NetworkPolicySpec>,
     /// Placeholder addresses of pods that have none.
-    pub(super) stand_ins: BTreeSet<IpAddr>,
+    pub(super) placeholders: BTreeSet<IpAddr>,
     pub(super) notes: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ impl NetpolCluster {
             pods: BTreeMap::new(),
             finished: BTreeSet::new(),
             policies: BTreeMap::new(),
-            stand_ins: BTreeSet::new(),
+            placeholders: BTreeSet::new(),
             notes: objects.notes,
         };
         for namespace in objects.namespaces {
@@ -104,15 +104,15 @@ impl NetpolCluster {
                 false => drop(self.pods.insert(name, pod)),
             }
         }
-        let lacking = placeholder_addresses::give(&mut self.pods);
-        self.stand_ins.extend(lacking.values().flatten());
+        let lacking = placeholder_addresses::assign(&mut self.pods);
+        self.placeholders.extend(lacking.values().flatten());
         if !lacking.is_empty() && self.policies.values().any(has_block) {
             let names = lacking.keys().map(NamespacedName::to_string);
             self.notes.push(format!(
                 "{} no address yet, so that rules by address (ipBlock) say nothing reliable about {}: {}",
                 counted(lacking.len(), "pod has", "pods have"),
                 if lacking.len() == 1 { "it" } else { "them" },
-                few(names)
+                first_names(names)
             ));
         }
         for pod in self.pods.values() {
@@ -121,7 +121,10 @@ impl NetpolCluster {
     }
 
     /// The addresses of a pod that now belong to another pod, with that pod.
-    pub(super) fn taken(&self, name: &NamespacedName) -> Vec<(IpAddr, &NamespacedName)> {
+    pub(super) fn reassigned_addresses(
+        &self,
+        name: &NamespacedName,
+    ) -> Vec<(IpAddr, &NamespacedName)> {
         let pod = self.pods.get(name).filter(|pod| !is_on_host(pod));
         let addresses = pod.into_iter().flat_map(addresses);
         let owned =
@@ -234,7 +237,7 @@ pub(super) fn counted(count: usize, one: &str, several: &str) -> String {
 }
 
 /// The first few names, and how many more there are.
-pub(super) fn few(names: impl ExactSizeIterator<Item = String>) -> String {
+pub(super) fn first_names(names: impl ExactSizeIterator<Item = String>) -> String {
     const SHOWN_MAX: usize = 5;
     let more = names.len().saturating_sub(SHOWN_MAX);
     let mut shown = names.take(SHOWN_MAX).collect::<Vec<_>>().join(", ");

@@ -8,7 +8,7 @@ use rhumb_netpol::verdict::{ConnectionEndpoint, ConnectionQuery};
 use rhumb_netpol::{NamespacedName, Pod, Protocol};
 
 use super::cluster::{
-    DeclaredPort, NetpolCluster, addresses, declared_ports, few, protocol, protocol_name,
+    DeclaredPort, NetpolCluster, addresses, declared_ports, first_names, protocol, protocol_name,
 };
 
 /// The source of a connection.
@@ -185,7 +185,7 @@ fn check_is_there(cluster: &NetpolCluster, end: &ConnectionEndpoint) -> Result<(
     );
     bail!(
         "there is no pod {name}; in that namespace there is {}",
-        few(siblings.into_iter())
+        first_names(siblings.into_iter())
     );
 }
 
@@ -240,7 +240,7 @@ fn listed(declared: &[DeclaredPort]) -> String {
         Some(name) => format!("{name} ({})", shown_port(port)),
         None => shown_port(port),
     };
-    format!("it declares {}", few(declared.iter().map(named)))
+    format!("it declares {}", first_names(declared.iter().map(named)))
 }
 
 fn shown_port(port: &DeclaredPort) -> String {

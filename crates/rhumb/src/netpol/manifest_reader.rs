@@ -35,17 +35,17 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<NetpolObjects> {
         strict: StrictDecoder::new(),
         validation: NetworkPolicyValidator::new()?,
         objects: NetpolObjects::default(),
-        seen: BTreeMap::new(),
-        others: BTreeMap::new(),
+        read_objects: BTreeMap::new(),
+        ignored_kinds: BTreeMap::new(),
     };
     for path in expanded(paths)? {
-        for (place, object) in manifests::read(&path)? {
-            reader.add(&place, object)?;
+        for (location, object) in manifests::read(&path)? {
+            reader.add(&location, object)?;
         }
     }
     let makers: BTreeSet<&str> = POD_TEMPLATE_KINDS.into();
     let is_maker = |(kind, _): &(&String, &usize)| makers.contains(kind.as_str());
-    let (makers, others): (Vec<_>, Vec<_>) = reader.others.iter().partition(is_maker);
+    let (makers, others): (Vec<_>, Vec<_>) = reader.ignored_kinds.iter().partition(is_maker);
     let notes = &mut reader.objects.notes;
     if !makers.is_empty() {
         notes.push(format!(
@@ -105,45 +105,48 @@ struct NetpolManifestReader {
     validation: NetworkPolicyValidator,
     objects: NetpolObjects,
     /// Objects read so far with their location, to detect duplicates.
-    seen: BTreeMap<(&'static str, NamespacedName), (String, UnstructuredObject)>,
+    read_objects: BTreeMap<(&'static str, NamespacedName), (String, UnstructuredObject)>,
     /// Number of objects of each kind that is not read.
-    others: BTreeMap<String, usize>,
+    ignored_kinds: BTreeMap<String, usize>,
 }
 
 impl NetpolManifestReader {
-    fn add(&mut self, place: &str, object: UnstructuredObject) -> Result<()> {
+    fn add(&mut self, location: &str, object: UnstructuredObject) -> Result<()> {
         let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
         let kind = match (text("apiVersion"), text("kind")) {
             POD => POD.1,
             NAMESPACE => NAMESPACE.1,
             POLICY => POLICY.1,
             (version, kind) => {
-                *self.others.entry(other(version, kind)).or_default() += 1;
+                *self
+                    .ignored_kinds
+                    .entry(kind_text(version, kind))
+                    .or_default() += 1;
                 return Ok(());
             }
         };
         let mut object = self
             .strict
             .decode(object)
-            .with_context(|| place.to_owned())?;
+            .with_context(|| location.to_owned())?;
         let name = place_in_namespace(&mut object, kind != NAMESPACE.1);
         let shown = match &*name.namespace {
             "" => format!("{} {}", kind.to_lowercase(), name.name),
             _ => format!("{} {name}", kind.to_lowercase()),
         };
         if name.name.is_empty() {
-            bail!("{place}: this {kind} has no metadata.name");
+            bail!("{location}: this {kind} has no metadata.name");
         }
-        if let Some((before, same)) = self.seen.get(&(kind, name.clone())) {
+        if let Some((before, same)) = self.read_objects.get(&(kind, name.clone())) {
             if *same == object {
                 return Ok(());
             }
-            bail!("{place}: there is another {shown} in {before}");
+            bail!("{location}: there is another {shown} in {before}");
         }
-        let kept = (place.to_owned(), object.clone());
-        self.seen.insert((kind, name), kept);
+        let kept = (location.to_owned(), object.clone());
+        self.read_objects.insert((kind, name), kept);
         self.keep(kind, object)
-            .with_context(|| format!("{place}: {shown}"))
+            .with_context(|| format!("{location}: {shown}"))
     }
 
     fn keep(&mut self, kind: &str, object: UnstructuredObject) -> Result<()> {
@@ -161,7 +164,7 @@ impl NetpolManifestReader {
 }
 
 /// The name in a note: `Deployment` for built-in kinds, `IPPool.crd.projectcalico.org/v1` for custom resources.
-fn other(api_version: &str, kind: &str) -> String {
+fn kind_text(api_version: &str, kind: &str) -> String {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     match group.contains('.') && kind != "Ingress" {
         true => format!("{kind}.{api_version}"),

@@ -64,7 +64,7 @@ impl ObjectSourceFlags {
                 .await
                 .context("no input; pass files with -f, or a server with --kubeconfig")?;
             let what = || format!("server {}", connect.server());
-            NetpolObjects::of_server(&connect.own())
+            NetpolObjects::of_server(&connect.authenticated())
                 .await
                 .with_context(what)
         })

@@ -13,7 +13,7 @@ const FIRST_V4: Ipv4Addr = Ipv4Addr::new(240, 0, 0, 1);
 const FIRST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 
 /// Assigns placeholders to pods without addresses, of each family that other pods have. Returns them by pod.
-pub(super) fn give(
+pub(super) fn assign(
     pods: &mut BTreeMap<NamespacedName, Pod>,
 ) -> BTreeMap<NamespacedName, Vec<IpAddr>> {
     let taken: BTreeSet<IpAddr> = pods.values().flat_map(addresses).collect();

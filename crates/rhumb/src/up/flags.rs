@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use rhumb_admission::critical::CriticalResources;
+use rhumb_admission::critical_resources::CriticalResources;
 use rhumb_apiserver::ServerState;
 use rhumb_apiserver::admission::{self, LimitedResource, PluginConfigSource};
 use rhumb_apiserver::audit::{self, AuditLog, AuditPolicy};
@@ -143,7 +143,7 @@ impl UpFlags {
     /// A user who selects single controllers does not want the scheduler either, unless `--scheduler` is set.
     pub(super) fn wants_scheduler(&self) -> bool {
         self.scheduler
-            .unwrap_or_else(|| self.controllers.wants_all())
+            .unwrap_or_else(|| self.controllers.enables_all())
     }
 
     pub(super) fn indexes(&self) -> Result<ListIndexConfig> {

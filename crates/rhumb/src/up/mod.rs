@@ -159,7 +159,7 @@ async fn serve(flags: UpFlags) -> Result<()> {
     }
     end(&api).await;
     server.await.context("the server task panicked")?;
-    say("stopped");
+    print_line("stopped");
     Ok(())
 }
 
@@ -210,7 +210,7 @@ fn server_names(
 
 /// Ends watches; other requests complete.
 async fn end(api: &ServerState) {
-    say("stopping: waiting for requests in progress");
+    print_line("stopping: waiting for requests in progress");
     api.registry.shut_down().await;
 }
 
@@ -284,7 +284,7 @@ fn say_ready(
     };
     let shown: PathBuf = kubeconfig.to_owned();
     let nodes = nodes.map_or_else(String::new, |nodes| format!("  nodes   {nodes}\n"));
-    say(&format!(
+    print_line(&format!(
         "{bold}rhumb {}{plain} · Kubernetes v1.36 · {url}\n  data    {} ({store})\n  use it  export KUBECONFIG={}\n{nodes}{bold}ready{plain} in {} ms",
         env!("CARGO_PKG_VERSION"),
         directory.display(),
@@ -294,7 +294,7 @@ fn say_ready(
 }
 
 /// Prints a line to standard output. Errors, such as a closed pipe, are ignored.
-fn say(text: &str) {
+fn print_line(text: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{text}");
     let _ = out.flush();

@@ -20,7 +20,7 @@ impl MatchingWebhooks {
         MatchingWebhooks { cluster }
     }
 
-    async fn see(&self, method: Method, path: &str, body: Value) -> Vec<String> {
+    async fn called_webhooks(&self, method: Method, path: &str, body: Value) -> Vec<String> {
         self.cluster.webhook.clear_received();
         let response = self.cluster.send(method, path, &body).await;
         assert!(response.code.is_success(), "{path}: {}", response.text());
@@ -83,7 +83,9 @@ async fn rules_match_groups_versions_resources_and_operations() {
     ])
     .await;
     assert_eq!(
-        audience.see(Method::POST, DEPLOYMENTS, deployment()).await,
+        audience
+            .called_webhooks(Method::POST, DEPLOYMENTS, deployment())
+            .await,
         [
             "/all",
             "/all-main",
@@ -95,32 +97,32 @@ async fn rules_match_groups_versions_resources_and_operations() {
     let scale = json!({"metadata": {"name": "d", "namespace": "default"}, "spec": {"replicas": 2}});
     assert_eq!(
         audience
-            .see(Method::PUT, &format!("{DEPLOYMENTS}/d/scale"), scale)
+            .called_webhooks(Method::PUT, &format!("{DEPLOYMENTS}/d/scale"), scale)
             .await,
         ["/all", "/of-deployments", "/scales"]
     );
     let status = audience.cluster.get(&format!("{DEPLOYMENTS}/d")).await;
     assert_eq!(
         audience
-            .see(Method::PUT, &format!("{DEPLOYMENTS}/d/status"), status)
+            .called_webhooks(Method::PUT, &format!("{DEPLOYMENTS}/d/status"), status)
             .await,
         ["/all", "/of-deployments", "/status"]
     );
     assert_eq!(
         audience
-            .see(Method::POST, CONFIG_MAPS, config_map("c"))
+            .called_webhooks(Method::POST, CONFIG_MAPS, config_map("c"))
             .await,
         ["/all", "/all-main", "/core"]
     );
     assert_eq!(
         audience
-            .see(Method::DELETE, &format!("{DEPLOYMENTS}/d"), Value::Null)
+            .called_webhooks(Method::DELETE, &format!("{DEPLOYMENTS}/d"), Value::Null)
             .await,
         ["/all", "/all-main", "/deletes", "/of-deployments"]
     );
     assert!(
         audience
-            .see(Method::GET, CONFIG_MAPS, Value::Null)
+            .called_webhooks(Method::GET, CONFIG_MAPS, Value::Null)
             .await
             .is_empty()
     );
@@ -141,20 +143,20 @@ async fn rules_match_the_scope() {
     .await;
     assert_eq!(
         audience
-            .see(Method::POST, CONFIG_MAPS, config_map("c"))
+            .called_webhooks(Method::POST, CONFIG_MAPS, config_map("c"))
             .await,
         ["/any", "/namespaced"]
     );
     let class = json!({"metadata": {"name": "x"}, "value": 1});
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
     assert_eq!(
-        audience.see(Method::POST, classes, class).await,
+        audience.called_webhooks(Method::POST, classes, class).await,
         ["/any", "/cluster"]
     );
     // A namespace is cluster-scoped.
     let namespace = json!({"metadata": {"name": "n"}});
     let seen = audience
-        .see(Method::POST, "/api/v1/namespaces", namespace)
+        .called_webhooks(Method::POST, "/api/v1/namespaces", namespace)
         .await;
     assert!(seen.contains(&"/cluster".to_owned()), "{seen:?}");
 }
@@ -184,26 +186,26 @@ async fn namespace_selector_matches_labels_and_name() {
     let path = "/api/v1/namespaces";
     assert_eq!(
         audience
-            .see(Method::POST, path, namespace("one", "a"))
+            .called_webhooks(Method::POST, path, namespace("one", "a"))
             .await,
         ["/labelled", "/named"]
     );
     assert_eq!(
         audience
-            .see(Method::POST, path, namespace("two", "b"))
+            .called_webhooks(Method::POST, path, namespace("two", "b"))
             .await,
         ["/not-named"]
     );
     let maps = |namespace: &str| format!("/api/v1/namespaces/{namespace}/configmaps");
     assert_eq!(
         audience
-            .see(Method::POST, &maps("one"), config_map("c"))
+            .called_webhooks(Method::POST, &maps("one"), config_map("c"))
             .await,
         ["/labelled", "/named"]
     );
     assert_eq!(
         audience
-            .see(Method::POST, &maps("two"), config_map("c"))
+            .called_webhooks(Method::POST, &maps("two"), config_map("c"))
             .await,
         ["/not-named"]
     );
@@ -211,17 +213,17 @@ async fn namespace_selector_matches_labels_and_name() {
     let class = json!({"metadata": {"name": "x"}, "value": 1});
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
     assert_eq!(
-        audience.see(Method::POST, classes, class).await,
+        audience.called_webhooks(Method::POST, classes, class).await,
         ["/labelled", "/named", "/not-named"]
     );
     // Label changes apply as soon as they are stored.
     let label = json!({"metadata": {"name": "two", "labels": {"team": "a"}}});
     audience
-        .see(Method::PUT, "/api/v1/namespaces/two", label)
+        .called_webhooks(Method::PUT, "/api/v1/namespaces/two", label)
         .await;
     assert_eq!(
         audience
-            .see(Method::POST, &maps("two"), config_map("d"))
+            .called_webhooks(Method::POST, &maps("two"), config_map("d"))
             .await,
         ["/labelled", "/not-named"]
     );
@@ -256,7 +258,7 @@ async fn object_selector_matches_old_or_new_labels() {
         (Method::PUT, &path, colored("red"), vec!["/red"]),
         (Method::DELETE, &path, Value::Null, vec!["/red"]),
     ] {
-        assert_eq!(audience.see(method, path, body).await, expect);
+        assert_eq!(audience.called_webhooks(method, path, body).await, expect);
     }
 }
 

@@ -42,7 +42,7 @@ fn texts(answer: &RawResponse) -> Vec<String> {
 }
 
 /// Creates a configuration and returns the warnings.
-async fn tried(client: &Client, more: &str) -> Vec<String> {
+async fn warnings_of_create(client: &Client, more: &str) -> Vec<String> {
     let path = format!("{WEBHOOKS}?dryRun=All");
     let body = configuration(more);
     let answer = send(client, Method::POST, &path, YAML, body).await;
@@ -96,7 +96,7 @@ async fn webhooks_on_critical_resources_cause_warnings_until_excluded() {
 async fn tried_after_removal(client: &Client, own: &str, more: &str) -> Vec<String> {
     let deleted = send(client, Method::DELETE, own, JSON, String::new()).await;
     assert_eq!(deleted.code, 200, "{deleted:?}");
-    tried(client, more).await
+    warnings_of_create(client, more).await
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn harmless_webhooks_cause_no_warnings() {
     let server = TestServer::start();
     let client = server.client().await;
     let names = "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kube-node-lease]}";
-    let told = tried(
+    let told = warnings_of_create(
         &client,
         &format!("namespaceSelector: {{matchExpressions: [{names}]}}"),
     )
@@ -120,7 +120,7 @@ async fn harmless_webhooks_cause_no_warnings() {
         "excludeResourceRules: [{resources: ['*/*'], scope: Cluster}, {resources: ['*/*'], scope: Namespaced}]",
     ];
     for more in silent {
-        assert_eq!(tried(&client, more).await, [""; 0], "{more}");
+        assert_eq!(warnings_of_create(&client, more).await, [""; 0], "{more}");
     }
     let example = include_str!("../../../../examples/admission/webhook.yaml");
     let path = format!("{WEBHOOKS}?dryRun=All");
@@ -136,7 +136,7 @@ async fn harmless_webhooks_cause_no_warnings() {
 async fn exclusion_rules_are_not_suggested_while_the_gate_is_off() {
     let server = TestServer::start_with(&[FEW_CONTROLLERS, OFF]);
     let client = server.client().await;
-    let told = tried(
+    let told = warnings_of_create(
         &client,
         "excludeResourceRules: [{resources: ['*/*'], scope: Cluster}]",
     )
@@ -164,14 +164,14 @@ rules:
     let flag = format!("--critical-resources-file={}", file.display());
     let server = TestServer::start_with(&[FEW_CONTROLLERS, &flag]);
     let client = server.client().await;
-    let told = tried(&client, "").await;
+    let told = warnings_of_create(&client, "").await;
     let rule = r#"[{"apiGroups":[""],"resources":["secrets"],"namespaces":["vault"]}]"#;
     let expect = format!(
         "webhook \"nosy.example.com\" {DEPENDS}: the vault; to leave them out, add excludeResourceRules: {rule}"
     );
     assert_eq!(told, [expect]);
     let excluded = format!("excludeResourceRules: {rule}");
-    assert_eq!(tried(&client, &excluded).await, [""; 0]);
+    assert_eq!(warnings_of_create(&client, &excluded).await, [""; 0]);
 }
 
 #[tokio::test]

@@ -108,7 +108,7 @@ async fn put(client: &Client, path: &str, object: &Value) -> RawResponse {
     send(client, Method::PUT, path, JSON, object.to_string()).await
 }
 
-fn told(texts: &[&str]) -> Vec<String> {
+fn warning_headers(texts: &[&str]) -> Vec<String> {
     let texts = texts.iter().map(|text| format!("299 - \"{text}\""));
     texts.collect()
 }
@@ -120,7 +120,7 @@ async fn example_of_the_proposal_is_accepted() {
     for validation in ["Strict", "Warn", "Ignore"] {
         let path = format!("{WEBHOOKS}?dryRun=All&fieldValidation={validation}");
         let made = send(&client, Method::POST, &path, YAML, SAMPLE.to_owned()).await;
-        let expect = told(&[
+        let expect = warning_headers(&[
             "webhooks[0].excludeResourceRules[0].Namespaces: stored as namespaces",
             "webhooks[0].excludeResourceRules[0].objectNames: stored as resourceNames",
         ]);
@@ -138,7 +138,7 @@ async fn example_of_the_proposal_is_accepted() {
     let path = format!("{WEBHOOKS}/test");
     let patched = send(&client, Method::PATCH, &path, STRATEGIC, patch).await;
     let expect = "webhooks[0].exclusionRules: stored as excludeResourceRules";
-    assert_eq!(patched.spellings(), told(&[expect]));
+    assert_eq!(patched.spellings(), warning_headers(&[expect]));
     assert_eq!(patched.body["webhooks"][0]["timeoutSeconds"], 5);
     assert_eq!(patched.webhook_rules(), nodes, "the list as a whole");
 }
@@ -149,7 +149,7 @@ async fn aliases_are_stored_under_the_field_name() {
     let client = server.client().await;
     let made = create(&client, POLICIES, &policy(&json!([rule()]))).await;
     let of_policy = "spec.matchConstraints.exclusionRules: stored as excludeResourceRules";
-    assert_eq!(made.spellings(), told(&[of_policy]));
+    assert_eq!(made.spellings(), warning_headers(&[of_policy]));
     assert_eq!(made.policy_rules(), json!([rule()]));
 
     let path = format!("{POLICIES}/test?fieldValidation=Strict");
@@ -158,7 +158,7 @@ async fn aliases_are_stored_under_the_field_name() {
     for media in [MERGE, STRATEGIC] {
         let patched = send(&client, Method::PATCH, &path, media, merge.clone()).await;
         let expect = "spec.matchConstraints.excludeRules: stored as excludeResourceRules";
-        assert_eq!(patched.spellings(), told(&[expect]), "{media}");
+        assert_eq!(patched.spellings(), warning_headers(&[expect]), "{media}");
         assert_eq!(patched.policy_rules(), pods, "{media}");
     }
     let name = json!({"op": "add", "path": "/spec/matchConstraints/exclusionRules/0/objectNames", "value": ["a"]});
@@ -166,13 +166,13 @@ async fn aliases_are_stored_under_the_field_name() {
     let patched = send(&client, Method::PATCH, &path, OPERATIONS, operations).await;
     let inner =
         "spec.matchConstraints.excludeResourceRules[0].objectNames: stored as resourceNames";
-    assert_eq!(patched.spellings(), told(&[of_policy, inner]));
+    assert_eq!(patched.spellings(), warning_headers(&[of_policy, inner]));
     let named = json!([{"resources": ["pods"], "scope": "*", "resourceNames": ["a"]}]);
     assert_eq!(patched.policy_rules(), named);
     let remove = json!({"spec": {"matchConstraints": {"exclusionRules": null}}}).to_string();
     let patched = send(&client, Method::PATCH, &path, MERGE, remove).await;
     let removed = "spec.matchConstraints.exclusionRules: removes excludeResourceRules";
-    assert_eq!(patched.spellings(), told(&[removed]));
+    assert_eq!(patched.spellings(), warning_headers(&[removed]));
     assert_eq!(patched.policy_rules(), Value::Null);
 }
 

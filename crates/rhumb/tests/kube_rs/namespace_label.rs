@@ -62,7 +62,7 @@ async fn name_label_cannot_be_removed_or_changed() {
         api.delete("a", &DeleteParams::default())
             .await
             .expect("a deletion");
-        gone(&api, "a").await;
+        wait_until_deleted(&api, "a").await;
     }
     let generated = object(json!({"metadata": {"generateName": "gen-", "labels": {LABEL: "z"}}}));
     let generated = create(&api, generated).await;
@@ -116,7 +116,7 @@ async fn finalize(client: &Client, namespace: &Namespace) -> Namespace {
     client.request(request).await.expect("an answer")
 }
 
-async fn gone(api: &Api<Namespace>, name: &str) {
+async fn wait_until_deleted(api: &Api<Namespace>, name: &str) {
     let mut left = true;
     while left {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;

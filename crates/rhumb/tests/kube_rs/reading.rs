@@ -11,7 +11,7 @@ use crate::make::{code, config_map, labelled, pod, refusal, value_of};
 use crate::program::NO_CONTROLLERS;
 use crate::support::TestServer;
 
-async fn made(client: &Client, count: usize) -> Api<ConfigMap> {
+async fn create_config_maps(client: &Client, count: usize) -> Api<ConfigMap> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     for index in 0..count {
         let map = labelled(
@@ -35,7 +35,7 @@ async fn names(api: &Api<ConfigMap>, params: &ListParams) -> Vec<String> {
 async fn label_and_field_selectors_filter_lists() {
     let server = TestServer::start();
     let client = server.client_for_pods().await;
-    let maps = made(&client, 4).await;
+    let maps = create_config_maps(&client, 4).await;
     let by_labels = |selector: &str| ListParams::default().labels(selector);
     for (selector, picked) in [
         ("parity=even", vec!["map-00", "map-02"]),
@@ -90,7 +90,7 @@ async fn label_and_field_selectors_filter_lists() {
 async fn pages_are_of_one_resource_version() {
     let server = TestServer::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
-    let maps = made(&client, 10).await;
+    let maps = create_config_maps(&client, 10).await;
     let mut params = ListParams::default().labels("parity").limit(4);
     let first = maps.list(&params).await.expect("a page");
     maps.delete("map-05", &Default::default())
@@ -125,7 +125,7 @@ async fn pages_are_of_one_resource_version() {
 async fn remaining_item_count_is_exact() {
     let server = TestServer::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
-    made(&client, 10).await;
+    create_config_maps(&client, 10).await;
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
     let page = maps
         .list(&ListParams::default().limit(4))
@@ -144,7 +144,7 @@ async fn remaining_item_count_is_exact() {
 async fn list_at_an_exact_resource_version() {
     let server = TestServer::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
-    let maps = made(&client, 3).await;
+    let maps = create_config_maps(&client, 3).await;
     let then = maps
         .list(&ListParams::default())
         .await
@@ -172,7 +172,7 @@ async fn list_at_an_exact_resource_version() {
 #[tokio::test]
 async fn future_resource_version_times_out_with_retry_hint() {
     let server = TestServer::start_with(&[NO_CONTROLLERS]);
-    let maps = made(&server.client().await, 1).await;
+    let maps = create_config_maps(&server.client().await, 1).await;
     let begun = Instant::now();
     let future = "9000000000";
     let (one, all) = (GetParams::at(future), ListParams::default().at(future));
@@ -198,7 +198,7 @@ async fn expired_continue_token_has_an_inconsistent_replacement() {
     const CHANGES: usize = 80;
     let server = TestServer::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
-    let maps = made(&client, 4).await;
+    let maps = create_config_maps(&client, 4).await;
     let page = maps
         .list(&ListParams::default().limit(2))
         .await

@@ -115,7 +115,7 @@ fn allowing_rule_is_named_with_peer_and_port() {
          \n\
          8.8.8.8 → 10.0.1.2\n\
          DIRECTION  VERDICT  POLICY  WHY\n\
-         egress     allowed  -       it does not come from a pod that policies are about\n\
+         egress     allowed  -       the source is not a pod that policies can select\n\
          ingress    allowed  -       no policy isolates the pod in this direction\n"
     );
 }

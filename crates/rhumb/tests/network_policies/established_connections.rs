@@ -23,7 +23,7 @@ async fn open_connections(
 
 /// Once the policy is programmed, denied connections are silent in both directions, other connections are not
 /// affected, and new ones succeed after the policy is deleted.
-async fn cut(
+async fn check_connections_are_cut(
     cluster: &NetpolTestCluster,
     spec: &str,
     forbidden: &[(&str, &str)],
@@ -52,14 +52,14 @@ async fn cut(
 async fn cut_both_ways(cluster: &mut NetpolTestCluster) {
     cluster.create_pods().await;
     cluster.start_agents().await;
-    cut(
+    check_connections_are_cut(
         cluster,
         "{podSelector: {matchLabels: {pod: a}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: blue}}}]}]}",
         &[("x/b", "x/a"), ("x/c", "x/a")],
         &[("y/a", "x/a"), ("x/b", "x/c")],
     )
     .await;
-    cut(
+    check_connections_are_cut(
         cluster,
         "{podSelector: {matchLabels: {pod: c}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {pod: b}}}]}]}",
         &[("x/c", "y/b"), ("x/c", "z/b")],

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The numbers of the received messages.
 type ReceivedMessages = Arc<Mutex<BTreeSet<u8>>>;
 
-fn shown(netns: &NetworkNamespace, words: &[&str]) -> String {
+fn ip_command(netns: &NetworkNamespace, words: &[&str]) -> String {
     let output = netns.inside(|| Command::new("ip").args(words).output());
     String::from_utf8_lossy(&output.expect("ip runs").stdout).into_owned()
 }
@@ -34,7 +34,7 @@ fn shown(netns: &NetworkNamespace, words: &[&str]) -> String {
 async fn link_local(netns: &NetworkNamespace) -> Ipv6Addr {
     poll_until("an address of the link", async || {
         let words = ["-6", "-o", "addr", "show", "dev", "eth0", "scope", "link"];
-        let text = shown(netns, &words);
+        let text = ip_command(netns, &words);
         let is_sure = !text.contains("tentative");
         let mut words = text.split_whitespace().skip_while(|word| *word != "inet6");
         let (address, _) = words.nth(1).filter(|_| is_sure)?.split_once('/')?;
@@ -44,7 +44,7 @@ async fn link_local(netns: &NetworkNamespace) -> Ipv6Addr {
 }
 
 fn index_of_eth0(netns: &NetworkNamespace) -> u32 {
-    let text = shown(netns, &["-o", "link", "show", "eth0"]);
+    let text = ip_command(netns, &["-o", "link", "show", "eth0"]);
     let number = text.split(':').next().and_then(|it| it.parse().ok());
     number.expect("an index")
 }

@@ -30,8 +30,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub(crate) struct LongLivedConnection {
     what: String,
-    said: Arc<AtomicU32>,
-    heard: Arc<AtomicU32>,
+    sent: Arc<AtomicU32>,
+    received: Arc<AtomicU32>,
     lost: Arc<AtomicU32>,
 }
 
@@ -39,8 +39,8 @@ impl LongLivedConnection {
     fn new(what: &str, from: &NetworkNamespace, to: &NetworkNamespace) -> LongLivedConnection {
         LongLivedConnection {
             what: format!("{what} from {} to {}", from.name, to.name),
-            said: Arc::default(),
-            heard: Arc::default(),
+            sent: Arc::default(),
+            received: Arc::default(),
             lost: Arc::default(),
         }
     }
@@ -60,15 +60,15 @@ impl LongLivedConnection {
             read_name(&mut stream).await?;
             let _ = begun.send(());
             for number in 1.. {
-                own.said.store(number, Ordering::SeqCst);
+                own.sent.store(number, Ordering::SeqCst);
                 stream.write_u32(number).await?;
                 let echoed = stream.read_u32().await?;
-                own.heard.store(echoed, Ordering::SeqCst);
+                own.received.store(echoed, Ordering::SeqCst);
                 sleep(PAUSE).await;
             }
             Ok::<(), std::io::Error>(())
         });
-        connection.begun(begins).await
+        connection.wait_until_connected(begins).await
     }
 
     /// The same with datagrams, counting lost ones.
@@ -86,18 +86,18 @@ impl LongLivedConnection {
             socket.connect((target, 80)).await?;
             let _ = begun.send(());
             for number in 1.. {
-                own.said.store(number, Ordering::SeqCst);
+                own.sent.store(number, Ordering::SeqCst);
                 socket.send(b"anything").await?;
-                while hear(&socket, LOST).await.is_none() {
+                while receive(&socket, LOST).await.is_none() {
                     own.lost.fetch_add(1, Ordering::SeqCst);
                     socket.send(b"anything").await?;
                 }
-                own.heard.store(number, Ordering::SeqCst);
+                own.received.store(number, Ordering::SeqCst);
                 sleep(PAUSE).await;
             }
             Ok::<(), std::io::Error>(())
         });
-        connection.begun(begins).await
+        connection.wait_until_connected(begins).await
     }
 
     /// Datagrams from the peer, after a single request.
@@ -117,7 +117,7 @@ impl LongLivedConnection {
             let mut tick = interval(PAUSE);
             for number in 1_u32.. {
                 tick.tick().await;
-                own.said.store(number, Ordering::SeqCst);
+                own.sent.store(number, Ordering::SeqCst);
                 let _ = server.send_to(&number.to_be_bytes(), asking).await;
             }
             Ok::<(), std::io::Error>(())
@@ -128,47 +128,47 @@ impl LongLivedConnection {
             let socket = UdpSocket::bind((source, 0)).await?;
             socket.connect(at).await?;
             socket.send(b"go").await?;
-            while hear(&socket, AGAIN).await.is_none() {
+            while receive(&socket, AGAIN).await.is_none() {
                 socket.send(b"go").await?;
             }
             let _ = begun.send(());
             let mut number = [0; 4];
             while socket.recv(&mut number).await.is_ok() {
-                own.heard
+                own.received
                     .store(u32::from_be_bytes(number), Ordering::SeqCst);
             }
             Ok::<(), std::io::Error>(())
         });
-        connection.begun(begins).await
+        connection.wait_until_connected(begins).await
     }
 
-    async fn begun(self, begins: oneshot::Receiver<()>) -> LongLivedConnection {
+    async fn wait_until_connected(self, begins: oneshot::Receiver<()>) -> LongLivedConnection {
         let begun = timeout(PATIENCE, begins).await;
         assert!(matches!(begun, Ok(Ok(()))), "{}: no connection", self.what);
-        self.goes_on().await;
+        self.wait_for_traffic().await;
         self
     }
 
     /// Waits until a number arrives that was sent after this call.
-    pub(crate) async fn goes_on(&self) {
-        let said = self.said.load(Ordering::SeqCst);
+    pub(crate) async fn wait_for_traffic(&self) {
+        let sent = self.sent.load(Ordering::SeqCst);
         poll_until(&format!("that {} goes on", self.what), async || {
-            (self.heard.load(Ordering::SeqCst) > said).then_some(())
+            (self.received.load(Ordering::SeqCst) > sent).then_some(())
         })
         .await;
     }
 
     /// Fails if a number arrives that was sent after this call.
     pub(crate) async fn is_cut(&self) {
-        let said = self.said.load(Ordering::SeqCst);
+        let sent = self.sent.load(Ordering::SeqCst);
         sleep(SILENCE).await;
-        let heard = self.heard.load(Ordering::SeqCst);
-        assert!(heard <= said, "{} is not cut", self.what);
+        let received = self.received.load(Ordering::SeqCst);
+        assert!(received <= sent, "{} is not cut", self.what);
     }
 }
 
 /// The length of the next datagram, if it arrives in time.
-async fn hear(socket: &UdpSocket, timeout_after: Duration) -> Option<usize> {
+async fn receive(socket: &UdpSocket, timeout_after: Duration) -> Option<usize> {
     let mut buffer = [0; 256];
     timeout(timeout_after, socket.recv(&mut buffer))
         .await
@@ -178,7 +178,12 @@ async fn hear(socket: &UdpSocket, timeout_after: Duration) -> Option<usize> {
 
 /// Fails also if too many packets were lost.
 pub(crate) async fn all_go_on(open_connections: &[LongLivedConnection]) {
-    join_all(open_connections.iter().map(LongLivedConnection::goes_on)).await;
+    join_all(
+        open_connections
+            .iter()
+            .map(LongLivedConnection::wait_for_traffic),
+    )
+    .await;
     let lost = |connection: &LongLivedConnection| connection.lost.load(Ordering::SeqCst);
     let lost: u32 = open_connections.iter().map(lost).sum();
     assert!(lost <= LOST_MAX, "{lost} datagrams were lost");

@@ -148,6 +148,6 @@ pub(crate) fn feed(program: &str, arguments: &[&str], input: &str) {
         .expect("the program reads on");
     drop(pipe);
     let output = process.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program}: {said}\n{input}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program}: {stderr}\n{input}");
 }

@@ -104,8 +104,8 @@ fn check_samples(
             namespaces[from].address(is_v4),
             namespaces[to].address(is_v4),
         );
-        let said = expected.allows(from, to, parse_port(port));
-        assert_eq!(said, is_open, "{}: {sample}", row.what);
+        let stderr = expected.allows(from, to, parse_port(port));
+        assert_eq!(stderr, is_open, "{}: {sample}", row.what);
     }
 }
 

@@ -71,8 +71,8 @@ fn problem_of(step: &[&str]) -> Option<String> {
     match output {
         Ok(output) if output.status.success() => None,
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Some(format!("{text}: {}", said.trim()))
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            Some(format!("{text}: {}", stderr.trim()))
         }
         Err(error) => Some(format!("{text}: {error}")),
     }

@@ -51,8 +51,8 @@ async fn wait(cluster: &NetpolTestCluster, round: usize) {
         .args(arguments.split(' '))
         .output()
         .expect("kubectl runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "kubectl {arguments}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "kubectl {arguments}: {stderr}");
 }
 
 fn has_kubectl() -> bool {

@@ -67,10 +67,10 @@ fn cleanup_removes_all_rules() {
 }
 
 fn check_refusal(output: &Output, words: &[&str]) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "it went on: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "it went on: {stderr}");
     for word in words {
-        assert!(said.contains(word), "{word:?} is not in: {said}");
+        assert!(stderr.contains(word), "{word:?} is not in: {stderr}");
     }
 }
 

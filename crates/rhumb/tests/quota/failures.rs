@@ -20,17 +20,17 @@ use crate::webhook::{WebhookServer, allow, deny};
 use rhumb_etcd_harness::EtcdServer;
 
 /// A namespace with a quota for this many pods.
-async fn ns(server: &TestServer, namespace: &str, room: usize) -> QuotaNamespace {
+async fn ns(server: &TestServer, namespace: &str, pods_max: usize) -> QuotaNamespace {
     let ns = QuotaNamespace::make(&server.client().await, namespace).await;
-    let spec = json!({"hard": {"pods": room.to_string()}});
+    let spec = json!({"hard": {"pods": pods_max.to_string()}});
     ns.make_quota("q", spec).await;
     ns
 }
 
 /// Checks that exactly this many more pods can be created.
-async fn check_room(ns: &QuotaNamespace, room: usize) {
+async fn check_remaining(ns: &QuotaNamespace, expected: usize) {
     let creates = create_concurrently(std::slice::from_ref(ns), pods_of_round(0)).await;
-    assert_eq!(creates.created.len(), room);
+    assert_eq!(creates.created.len(), expected);
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn already_exists_consumes_no_quota() {
         assert_eq!(code(result), (409, "AlreadyExists".to_owned()));
     }
     assert_eq!(ns.used("q").await, json!({"pods": "1"}));
-    check_room(&ns, 2).await;
+    check_remaining(&ns, 2).await;
 }
 
 /// Validation runs before the quota is checked.
@@ -63,7 +63,7 @@ async fn invalid_objects_consume_no_quota() {
         assert_eq!(code(invalid.await), (422, "Invalid".to_owned()));
     }
     assert_eq!(ns.used("q").await, json!({"pods": "0"}));
-    check_room(&ns, 1).await;
+    check_remaining(&ns, 1).await;
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn dry_run_is_checked_but_consumes_no_quota() {
         pods.create(&dry, &pod).await.expect("there is room");
     }
     assert_eq!(ns.used("q").await, json!({"pods": "0"}));
-    check_room(&ns, 2).await;
+    check_remaining(&ns, 2).await;
     let denial = forbidden(pods.create(&dry, &object(pod("late"))).await);
     assert_eq!(
         denial,
@@ -206,7 +206,7 @@ async fn policy_denials_consume_no_quota() {
         assert!(is_denied(&message), "{message}");
     }
     assert_eq!(ns.used("q").await, json!({"pods": "0"}));
-    check_room(&ns, 3).await;
+    check_remaining(&ns, 3).await;
 }
 
 /// Clients disconnect at random times during a create, some with a name that exists already. Created pods are counted,

@@ -52,7 +52,7 @@ pub(crate) fn pod(name: &str, app: &str, more: Value) -> Pod {
 }
 
 /// Anti-affinity to pods of the same app on a node.
-pub(crate) fn apart(app: &str) -> Value {
+pub(crate) fn anti_affinity_to_app(app: &str) -> Value {
     json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchLabels": {"app": app}},
@@ -92,7 +92,7 @@ pub(crate) async fn placed(pods: &Api<Pod>, name: &str) -> String {
 }
 
 /// The message of the pod's unschedulable condition.
-pub(crate) fn why(pod: &Pod) -> Option<(String, String)> {
+pub(crate) fn unschedulable_condition(pod: &Pod) -> Option<(String, String)> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let condition = conditions.iter().find(|one| one.type_ == "PodScheduled")?;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -100,7 +100,7 @@ pub(crate) fn why(pod: &Pod) -> Option<(String, String)> {
 }
 
 /// The nodes of all pods of an app. Checks that no two share a node, so that no constraint was violated.
-pub(crate) async fn all_apart(pods: &Api<Pod>, app: &str) -> BTreeMap<String, String> {
+pub(crate) async fn check_anti_affinity(pods: &Api<Pod>, app: &str) -> BTreeMap<String, String> {
     let params = ListParams::default().labels(&format!("app={app}"));
     let list = pods.list(&params).await.expect("a list");
     let mut nodes = BTreeSet::new();

@@ -9,7 +9,10 @@ use kube::api::ListParams;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::cluster::{all_apart, apart, make_node, make_pod, placed, pod, why};
+use crate::cluster::{
+    anti_affinity_to_app, check_anti_affinity, make_node, make_pod, placed, pod,
+    unschedulable_condition,
+};
 use crate::program::{FEW_CONTROLLERS, NO_CONTROLLERS, poll_until};
 use crate::support::TestServer;
 
@@ -18,15 +21,21 @@ async fn pods_are_scheduled_or_have_a_reason() {
     let server = TestServer::start_with(&[FEW_CONTROLLERS, "--scheduler"]);
     let client = server.client_for_pods().await;
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
-    make_pod(&pods, &pod("a", "x", apart("x"))).await;
-    let said = poll_until("a reason", async || why(&pods.get("a").await.ok()?)).await;
+    make_pod(&pods, &pod("a", "x", anti_affinity_to_app("x"))).await;
+    let said = poll_until("a reason", async || {
+        unschedulable_condition(&pods.get("a").await.ok()?)
+    })
+    .await;
     assert_eq!(said.0, "Unschedulable");
     assert_eq!(said.1, "no nodes available to schedule pods");
     make_node(&client, "n1", "4").await;
     assert_eq!(placed(&pods, "a").await, "n1");
 
-    make_pod(&pods, &pod("b", "x", apart("x"))).await;
-    let said = poll_until("a reason", async || why(&pods.get("b").await.ok()?)).await;
+    make_pod(&pods, &pod("b", "x", anti_affinity_to_app("x"))).await;
+    let said = poll_until("a reason", async || {
+        unschedulable_condition(&pods.get("b").await.ok()?)
+    })
+    .await;
     assert!(
         said.1.starts_with(
             "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
@@ -36,11 +45,14 @@ async fn pods_are_scheduled_or_have_a_reason() {
     );
     make_node(&client, "n2", "4").await;
     assert_eq!(placed(&pods, "b").await, "n2");
-    assert_eq!(all_apart(&pods, "x").await.len(), 2);
+    assert_eq!(check_anti_affinity(&pods, "x").await.len(), 2);
 
     let gated = pod("c", "y", json!({"schedulingGates": [{"name": "wait"}]}));
     make_pod(&pods, &gated).await;
-    let said = poll_until("a reason", async || why(&pods.get("c").await.ok()?)).await;
+    let said = poll_until("a reason", async || {
+        unschedulable_condition(&pods.get("c").await.ok()?)
+    })
+    .await;
     assert_eq!(said.0, "SchedulingGated");
 
     let events: Api<Event> = Api::default_namespaced(client.clone());
@@ -103,17 +115,17 @@ async fn scheduling_continues_after_the_server_is_killed() {
         make_node(&client, &format!("n{node}"), "4").await;
     }
     for name in ["a0", "a1", "a2", "a3"] {
-        make_pod(&pods, &pod(name, "x", apart("x"))).await;
+        make_pod(&pods, &pod(name, "x", anti_affinity_to_app("x"))).await;
     }
     server.kill();
     server.start_again();
     let client = server.client_for_pods().await;
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     for name in ["a4", "a5", "a6", "a7"] {
-        make_pod(&pods, &pod(name, "x", apart("x"))).await;
+        make_pod(&pods, &pod(name, "x", anti_affinity_to_app("x"))).await;
     }
     poll_until("all placed", async || {
-        (all_apart(&pods, "x").await.len() == 8).then_some(())
+        (check_anti_affinity(&pods, "x").await.len() == 8).then_some(())
     })
     .await;
     server.stop();

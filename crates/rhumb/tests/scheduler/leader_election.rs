@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::cluster::{all_apart, apart, make_node, make_pod, placed, pod};
+use crate::cluster::{anti_affinity_to_app, check_anti_affinity, make_node, make_pod, placed, pod};
 use crate::program::{FEW_CONTROLLERS, poll_until};
 use crate::support::TestServer;
 
@@ -119,13 +119,17 @@ profiles:
 
     async fn make_pods(&self, from: usize, to: usize) {
         for index in from..to {
-            make_pod(&self.pods, &pod(&format!("p{index}"), "x", apart("x"))).await;
+            make_pod(
+                &self.pods,
+                &pod(&format!("p{index}"), "x", anti_affinity_to_app("x")),
+            )
+            .await;
         }
     }
 
     async fn all_placed(&self, count: usize) {
         poll_until("all placed", async || {
-            (all_apart(&self.pods, "x").await.len() == count).then_some(())
+            (check_anti_affinity(&self.pods, "x").await.len() == count).then_some(())
         })
         .await;
     }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, Config};
 use serde_json::json;
 
-use crate::cluster::{apart, make_node, make_pod, placed, pod};
+use crate::cluster::{anti_affinity_to_app, make_node, make_pod, placed, pod};
 use crate::leader_election::SchedulerProcess;
 use crate::program::{FEW_CONTROLLERS, poll_until};
 use crate::support::TestServer;
@@ -36,9 +36,9 @@ async fn metrics_and_health_are_served() {
 
     make_node(&client, "n1", "4").await;
     let pods: Api<Pod> = Api::default_namespaced(client);
-    make_pod(&pods, &pod("a", "x", apart("x"))).await;
+    make_pod(&pods, &pod("a", "x", anti_affinity_to_app("x"))).await;
     assert_eq!(placed(&pods, "a").await, "n1");
-    make_pod(&pods, &pod("b", "x", apart("x"))).await;
+    make_pod(&pods, &pod("b", "x", anti_affinity_to_app("x"))).await;
     let gates = json!({"schedulingGates": [{"name": "wait"}]});
     make_pod(&pods, &pod("c", "y", gates)).await;
 

@@ -11,7 +11,8 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::cluster::{
-    about_team, make_namespace, make_node, make_node_in, make_pod, node_of, on, placed, pod, why,
+    about_team, make_namespace, make_node, make_node_in, make_pod, node_of, on, placed, pod,
+    unschedulable_condition,
 };
 use crate::make::object;
 use crate::program::{FEW_CONTROLLERS, poll_until};
@@ -39,7 +40,10 @@ async fn namespace_selector_follows_namespace_labels() {
         ("far", "1 node(s) didn't match pod anti-affinity rules."),
         ("near", "1 node(s) didn't match pod affinity rules."),
     ] {
-        let (_, message) = poll_until("a reason", async || why(&pods.get(name).await.ok()?)).await;
+        let (_, message) = poll_until("a reason", async || {
+            unschedulable_condition(&pods.get(name).await.ok()?)
+        })
+        .await;
         let says = format!("0/1 nodes are available: {says}");
         assert!(message.starts_with(&says), "{message}");
     }

@@ -7,7 +7,7 @@ use crate::program::kubeconfig;
 use crate::support::TestServer;
 
 /// Starts a server that must fail, and checks its error.
-fn fails(directory: &Path, flags: &[&str], says: &[&str]) {
+fn check_start_fails(directory: &Path, flags: &[&str], expected: &[&str]) {
     let output = Command::new(env!("CARGO_BIN_EXE_rhumb"))
         .args(["up", "--data-dir"])
         .arg(directory)
@@ -16,7 +16,7 @@ fn fails(directory: &Path, flags: &[&str], says: &[&str]) {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "{flags:?} starts");
-    for part in says {
+    for part in expected {
         assert!(
             text.contains(part),
             "{flags:?}: {part:?} is not in {text:?}"
@@ -46,44 +46,44 @@ fn invalid_flags_and_files_are_reported() {
         .unwrap()
         .to_owned();
     let port = "--secure-port=0";
-    fails(&data, &[port, "--no-such-flag"], &["--no-such-flag"]);
-    fails(
+    check_start_fails(&data, &[port, "--no-such-flag"], &["--no-such-flag"]);
+    check_start_fails(
         &data,
         &[port, "--request-timeout", "soon"],
         &["soon", "30s"],
     );
-    fails(
+    check_start_fails(
         &data,
         &[port, "--feature-gates", "NoSuchGate=true"],
         &["NoSuchGate"],
     );
-    fails(
+    check_start_fails(
         &data,
         &[port, "--token-auth-file", &tokens],
         &["tokens.csv"],
     );
-    fails(
+    check_start_fails(
         &data,
         &[port, "--token-auth-file", &missing],
         &["no/such/file"],
     );
-    fails(
+    check_start_fails(
         &data,
         &[port, "--audit-log-path", &missing],
         &["no/such/file", "--audit-log-path"],
     );
-    fails(
+    check_start_fails(
         &data,
         &[port, "--bind-address", "192.0.2.1"],
         &["192.0.2.1", "--bind-address"],
     );
     let policy = ["--audit-log-path", "-", "--audit-policy-file", &plain];
-    fails(
+    check_start_fails(
         &data,
         &[&[port], &policy[..]].concat(),
         &["audit policy", "plain"],
     );
-    fails(Path::new(&plain), &[port], &["plain"]);
+    check_start_fails(Path::new(&plain), &[port], &["plain"]);
 }
 
 #[test]
@@ -122,13 +122,13 @@ fn invalid_critical_resources_file_is_reported() {
             "kind must be CriticalResources of admission.rhumb/v1, not Policy of audit.k8s.io/v1",
         ),
     ];
-    for (text, says) in table {
+    for (text, expected) in table {
         std::fs::write(&path, text.replace("HEAD", head)).unwrap();
         let flag = format!("--critical-resources-file={}", path.display());
-        let says = ["the critical resources", "critical.yaml", says];
-        fails(&data, &["--secure-port=0", &flag], &says);
+        let expected = ["the critical resources", "critical.yaml", expected];
+        check_start_fails(&data, &["--secure-port=0", &flag], &expected);
     }
-    fails(
+    check_start_fails(
         &data,
         &["--secure-port=0", "--critical-resources-file=/no/such/file"],
         &["the critical resources", "/no/such/file"],
@@ -150,10 +150,10 @@ fn invalid_admission_configuration_is_reported() {
         "HEAD- name: ResourceQuota\n  configuration:\n    {}",
         quota.replace('\n', "\n    ")
     );
-    let says = |text: &str, says: &[&str]| {
+    let expected = |text: &str, expected: &[&str]| {
         let path = write("admission.yaml", &text.replace("HEAD", head));
         let flag = format!("--admission-control-config-file={}", path.display());
-        fails(&data, &["--secure-port=0", &flag], says);
+        check_start_fails(&data, &["--secure-port=0", &flag], expected);
     };
     let table = [
         ("", "the file is empty"),
@@ -194,14 +194,14 @@ fn invalid_admission_configuration_is_reported() {
     ];
     for (text, reason) in table {
         let text = text.replace("INLINE", &inline);
-        says(
+        expected(
             &text,
             &["the admission configuration", "admission.yaml: ", reason],
         );
     }
     // Relative paths are resolved against the file that contains them.
     let other = "HEAD- name: ResourceQuota\n  path: quota.yaml";
-    says(
+    expected(
         other,
         &[
             "the configuration of ResourceQuota",
@@ -212,14 +212,14 @@ fn invalid_admission_configuration_is_reported() {
         "quota.yaml",
         &format!("{quota}limitedResources:\n- resource: pods/status\n"),
     );
-    says(
+    expected(
         other,
         &[
             "the configuration of ResourceQuota",
             "quota.yaml: line 4, column 13: resource: \"pods/status\" is not a plural resource name",
         ],
     );
-    fails(
+    check_start_fails(
         &data,
         &[
             "--secure-port=0",
@@ -264,7 +264,7 @@ fn broken_certificate_is_reported() {
         }
     }
     assert!(broken > 0, "there are certificates");
-    fails(&data, &["--secure-port=0"], &[".crt"]);
+    check_start_fails(&data, &["--secure-port=0"], &[".crt"]);
 }
 
 fn walk(directory: &Path) -> Vec<std::path::PathBuf> {
@@ -292,10 +292,10 @@ fn second_server_fails_without_affecting_the_first() {
     let server = TestServer::start(&[]);
     let port = format!("--secure-port={}", server.address.port());
     let other = tempfile::tempdir().unwrap();
-    fails(other.path(), &[&port], &["in use", "--secure-port"]);
+    check_start_fails(other.path(), &[&port], &["in use", "--secure-port"]);
     let data = server.directory.path().join("data");
     let before = std::fs::read_to_string(kubeconfig(server.directory.path())).unwrap();
-    fails(&data, &["--secure-port=0"], &["in use"]);
+    check_start_fails(&data, &["--secure-port=0"], &["in use"]);
     let after = std::fs::read_to_string(kubeconfig(server.directory.path())).unwrap();
     assert_eq!(before, after, "the kubeconfig is of the server that runs");
 }

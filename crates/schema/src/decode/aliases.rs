@@ -29,12 +29,12 @@ fn set_twice_error(path: OptionalPath<'_>, alias: &str, field: &Field) -> String
 
 /// The fields of one object that were sent under an alias.
 #[derive(Default)]
-pub(super) struct SentAliases<'t> {
+pub(super) struct UsedAliases<'t> {
     /// Field name and alias.
     sent: Vec<(&'t str, String)>,
 }
 
-impl<'t> SentAliases<'t> {
+impl<'t> UsedAliases<'t> {
     /// Rejects a field that is set twice if one of the two names is an alias, because the intended value is ambiguous.
     pub(super) fn check(
         &mut self,

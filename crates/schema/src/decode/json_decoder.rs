@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use rhumb_meta::gotext;
 use serde_json::Value;
 
-use super::aliases::{self, SentAliases};
+use super::aliases::{self, UsedAliases};
 use super::decoded_field_set::DecodedFieldSet;
 use super::path::{self, DecodePath, DecodePathElement, OptionalPath};
 use super::scalars::zero;
@@ -190,7 +190,7 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
         self.reader.open(b'{')?;
         let mut first = true;
         let mut decoded_fields = DecodedFieldSet::default();
-        let mut sent_aliases = SentAliases::default();
+        let mut sent_aliases = UsedAliases::default();
         let is_prefilled = !object.is_empty();
         while let Some(name) = self.reader.key(&mut first)? {
             let position_by_name = object_type.position(&name);

@@ -60,7 +60,7 @@ fn skip_whitespace(bytes: &[u8], mut offset: usize) -> Result<usize, MalformedJs
 
 /// End of the object or list that starts at `offset`.
 fn nested_end(bytes: &[u8], mut offset: usize) -> Result<usize, MalformedJson> {
-    let mut nesting = Nesting::default();
+    let mut nesting = BracketStack::default();
     loop {
         // A value starts here.
         offset = skip_whitespace(bytes, offset)?;
@@ -159,7 +159,7 @@ fn scalar_end(bytes: &[u8], offset: usize) -> Result<usize, MalformedJson> {
 
 /// Stack of open brackets, one bit each.
 #[derive(Debug, Default)]
-struct Nesting {
+struct BracketStack {
     depth: usize,
     /// The innermost brackets, the last one in the lowest bit; 1 for an object, 0 for a list.
     inner: u64,
@@ -167,7 +167,7 @@ struct Nesting {
     outer: Vec<u64>,
 }
 
-impl Nesting {
+impl BracketStack {
     fn enter(&mut self, object: bool) -> Result<(), MalformedJson> {
         if self.depth == MAX_DEPTH {
             return Err(MalformedJson);

@@ -89,7 +89,7 @@ enum RequestResult {
     Node(NodeWork, Result<NodeRegistration, Error>),
     Removed(SurplusNode, Result<(), Error>),
     Pod(PodUid, Result<(), Error>),
-    Told,
+    EventCreated,
 }
 
 /// Work queues and timers shared by nodes and pods.
@@ -129,7 +129,7 @@ pub async fn run(client: Client, fleet: Fleet, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = keep(client.clone(), fleet.clone()) => {}
+            () = run_until_failure(client.clone(), fleet.clone()) => {}
         }
         tracing::error!("simulation engine failed; restarting in 1s");
         sleep(RESTART_DELAY).await;
@@ -137,7 +137,7 @@ pub async fn run(client: Client, fleet: Fleet, stop: CancellationToken) {
 }
 
 /// Returns only on an unexpected failure: a request task panicked or a watch ended.
-async fn keep(client: Client, fleet: Fleet) {
+async fn run_until_failure(client: Client, fleet: Fleet) {
     let nodes: Api<partial_objects::Node> = Api::all(client.clone());
     let pods: Api<partial_objects::Pod> = Api::all(client.clone());
     let of_nodes = Config::default().labels(&format!("{SIMULATED}=true"));
@@ -145,7 +145,7 @@ async fn keep(client: Client, fleet: Fleet) {
     let mut engine = SimulationEngine {
         nodes: SimulatedNodes::new(fleet),
         pods: SimulatedPods::default(),
-        desk: WorkQueues::new(client),
+        queues: WorkQueues::new(client),
         jobs: JoinSet::new(),
         node_jobs: 0,
         pod_jobs: 0,
@@ -153,13 +153,13 @@ async fn keep(client: Client, fleet: Fleet) {
     };
     let nodes = pin!(watch_events(nodes, of_nodes));
     let pods = pin!(watch_events(pods, of_pods));
-    engine.keep(nodes, pods).await;
+    engine.run(nodes, pods).await;
 }
 
 struct SimulationEngine {
     nodes: SimulatedNodes,
     pods: SimulatedPods,
-    desk: WorkQueues,
+    queues: WorkQueues,
     jobs: JoinSet<RequestResult>,
     node_jobs: usize,
     pod_jobs: usize,
@@ -167,39 +167,40 @@ struct SimulationEngine {
 }
 
 impl SimulationEngine {
-    async fn keep(
+    async fn run(
         &mut self,
         mut nodes: impl Stream<Item = Event<partial_objects::Node>> + Unpin,
         mut pods: impl Stream<Item = Event<partial_objects::Pod>> + Unpin,
     ) {
         loop {
             self.begin_jobs();
-            let next = self.desk.timers.next();
+            let next = self.queues.timers.next();
             let far = Instant::now() + Duration::from_secs(3600);
             tokio::select! {
                 Some(done) = self.jobs.join_next() => {
                     // The task panicked: it is unknown what it was for, so restart the engine.
                     let Ok(done) = done else { return };
-                    self.done(done);
+                    self.on_request_done(done);
                 }
-                () = sleep_until(next.unwrap_or(far)) => self.due(),
-                Some(event) = nodes.next() => self.nodes.note(event, &mut self.desk),
+                () = sleep_until(next.unwrap_or(far)) => self.enqueue_due_work(),
+                Some(event) = nodes.next() => self.nodes.note(event, &mut self.queues),
                 Some(event) = pods.next() => {
-                    self.pods.note(event, &mut self.nodes, &mut self.desk);
+                    self.pods.note(event, &mut self.nodes, &mut self.queues);
                 }
                 else => return,
             }
         }
     }
 
-    fn due(&mut self) {
+    fn enqueue_due_work(&mut self) {
         let now = Instant::now();
-        while let Some(due) = self.desk.timers.take(now) {
+        while let Some(due) = self.queues.timers.take(now) {
             match due {
-                DelayedWork::Node(work) => self.desk.node_work.push_back(work),
-                DelayedWork::Surplus(node) => self.desk.surplus.push_back(node),
+                DelayedWork::Node(work) => self.queues.node_work.push_back(work),
+                DelayedWork::Surplus(node) => self.queues.surplus.push_back(node),
                 DelayedWork::Pod(uid, at) => {
-                    self.pods.due(&uid, at, &mut self.nodes, &mut self.desk);
+                    self.pods
+                        .on_timer(&uid, at, &mut self.nodes, &mut self.queues);
                 }
             }
         }
@@ -207,9 +208,9 @@ impl SimulationEngine {
 
     fn begin_jobs(&mut self) {
         while self.node_jobs < NODE_JOBS_MAX
-            && let Some(node) = self.desk.surplus.pop_front()
+            && let Some(node) = self.queues.surplus.pop_front()
         {
-            let server = self.desk.server.clone();
+            let server = self.queues.server.clone();
             self.node_jobs += 1;
             self.jobs.spawn(async move {
                 let removed = simulated_nodes::remove(&server, &node).await;
@@ -217,54 +218,55 @@ impl SimulationEngine {
             });
         }
         while self.node_jobs < NODE_JOBS_MAX
-            && let Some(work) = self.desk.node_work.pop_front()
+            && let Some(work) = self.queues.node_work.pop_front()
         {
-            if let Some(job) = self.nodes.job(work, &self.desk.server) {
+            if let Some(job) = self.nodes.job(work, &self.queues.server) {
                 self.node_jobs += 1;
                 self.jobs
                     .spawn(async move { RequestResult::Node(work, job.await) });
             }
         }
         while self.pod_jobs < POD_JOBS_MAX
-            && let Some(uid) = self.desk.pod_work.pop_front()
+            && let Some(uid) = self.queues.pod_work.pop_front()
         {
-            if let Some(job) = self.pods.job(&uid, &mut self.nodes, &mut self.desk) {
+            if let Some(job) = self.pods.job(&uid, &mut self.nodes, &mut self.queues) {
                 self.pod_jobs += 1;
                 self.jobs
                     .spawn(async move { RequestResult::Pod(uid, job.await) });
             }
         }
         while self.event_jobs < EVENT_JOBS_MAX
-            && let Some(note) = self.desk.events.pop_front()
+            && let Some(event) = self.queues.events.pop_front()
         {
-            let server = self.desk.server.clone();
+            let server = self.queues.server.clone();
             self.event_jobs += 1;
             self.jobs.spawn(async move {
-                note.tell(&server).await;
-                RequestResult::Told
+                event.create(&server).await;
+                RequestResult::EventCreated
             });
         }
     }
 
-    fn done(&mut self, done: RequestResult) {
-        match done {
+    fn on_request_done(&mut self, result: RequestResult) {
+        match result {
             RequestResult::Node(work, result) => {
                 self.node_jobs -= 1;
-                let held = self.nodes.done(work, result, &mut self.desk);
-                self.pods.resume(held, &mut self.nodes, &mut self.desk);
+                let waiting_pods = self.nodes.on_task_done(work, result, &mut self.queues);
+                self.pods
+                    .resume(waiting_pods, &mut self.nodes, &mut self.queues);
             }
             RequestResult::Removed(node, result) => {
                 self.node_jobs -= 1;
                 if let Err(error) = result {
-                    self.desk.remove_later(node, &error);
+                    self.queues.remove_later(node, &error);
                 }
             }
             RequestResult::Pod(uid, result) => {
                 self.pod_jobs -= 1;
                 self.pods
-                    .done(&uid, result, &mut self.nodes, &mut self.desk);
+                    .on_status_patched(&uid, result, &mut self.nodes, &mut self.queues);
             }
-            RequestResult::Told => self.event_jobs -= 1,
+            RequestResult::EventCreated => self.event_jobs -= 1,
         }
     }
 }

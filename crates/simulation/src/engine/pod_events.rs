@@ -45,7 +45,7 @@ impl InvalidAnnotationEvent {
     }
 
     /// Creates the event; failures are only logged.
-    pub(super) async fn tell(&self, server: &ApiClient) {
+    pub(super) async fn create(&self, server: &ApiClient) {
         match server.create_event(&self.event()).await {
             Err(error) if !error.is_conflict() => {
                 tracing::debug!(%error, "failed to create event; dropping it");

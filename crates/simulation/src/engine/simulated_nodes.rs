@@ -31,7 +31,7 @@ pub(super) enum NodeTask {
     Renew,
     Report,
     /// An extra status report, because another client changed its conditions.
-    Contradict,
+    CorrectStatus,
 }
 
 /// Registration of a simulated node after a successful task.
@@ -65,13 +65,13 @@ struct SimulatedNode {
     is_known: bool,
     has_lease: bool,
     /// Types of the conditions that the server has with a wrong status.
-    wrong: Vec<&'static str>,
-    is_contradicting: bool,
+    wrong_conditions: Vec<&'static str>,
+    is_correction_queued: bool,
     epoch: u32,
     failures: u32,
     slots: PodIpAllocator,
     /// Pods that wait for its registration.
-    held: BTreeSet<PodUid>,
+    waiting_pods: BTreeSet<PodUid>,
 }
 
 pub(super) struct SimulatedNodes {
@@ -114,16 +114,16 @@ impl SimulatedNodes {
     }
 
     /// Remembers a pod until the node is registered.
-    pub(super) fn hold(&mut self, node: usize, pod: &PodUid) {
+    pub(super) fn add_waiting_pod(&mut self, node: usize, pod: &PodUid) {
         if let Some(node) = self.nodes.get_mut(node) {
-            node.held.insert(pod.clone());
+            node.waiting_pods.insert(pod.clone());
         }
     }
 
     /// Forgets a pod that waited for the node.
     pub(super) fn let_go(&mut self, node: usize, pod: &str) {
         if let Some(node) = self.nodes.get_mut(node) {
-            node.held.remove(pod);
+            node.waiting_pods.remove(pod);
         }
     }
 
@@ -180,19 +180,19 @@ impl SimulatedNodes {
         node.is_known = true;
         match node.state {
             NodeState::Registered if node.uid == uid => {
-                node.wrong = node_objects::wrong_conditions(&seen.status.conditions);
-                if !node.wrong.is_empty() && !node.is_contradicting {
-                    node.is_contradicting = true;
+                node.wrong_conditions = node_objects::wrong_conditions(&seen.status.conditions);
+                if !node.wrong_conditions.is_empty() && !node.is_correction_queued {
+                    node.is_correction_queued = true;
                     queues
                         .node_work
-                        .push_back(node.work(index, NodeTask::Contradict));
+                        .push_back(node.new_work(index, NodeTask::CorrectStatus));
                 }
             }
             NodeState::Registered | NodeState::Absent if has_begun => {
                 node.state = NodeState::Unregistered;
                 queues
                     .node_work
-                    .push_back(node.work(index, NodeTask::Register));
+                    .push_back(node.new_work(index, NodeTask::Register));
             }
             _ => {}
         }
@@ -201,7 +201,7 @@ impl SimulatedNodes {
     fn is_deleted(&mut self, node: usize, uid: String) {
         if let Some(node) = self.nodes.get_mut(node) {
             if node.uid == uid {
-                node.is_gone();
+                node.on_deleted();
             }
             node.is_known = false;
             node.deleted = Some(uid);
@@ -214,13 +214,13 @@ impl SimulatedNodes {
             let missing = self.nodes.iter_mut();
             missing
                 .filter(|node| !listed.contains(&node.identity.name))
-                .for_each(SimulatedNode::is_gone);
+                .for_each(SimulatedNode::on_deleted);
             return;
         }
         self.has_begun = true;
         queues.surplus.extend(self.surplus.drain(..));
         let all = self.nodes.iter().zip(0..);
-        let all = all.map(|(node, index)| node.work(index, NodeTask::Register));
+        let all = all.map(|(node, index)| node.new_work(index, NodeTask::Register));
         queues.node_work.extend(all);
     }
 
@@ -248,9 +248,9 @@ impl SimulatedNodes {
                     Ok(NodeRegistration::Unchanged)
                 })
             }
-            NodeTask::Report | NodeTask::Contradict => {
-                node.is_contradicting = false;
-                let conditions = node_objects::conditions(&node.wrong, Timestamp::now());
+            NodeTask::Report | NodeTask::CorrectStatus => {
+                node.is_correction_queued = false;
+                let conditions = node_objects::conditions(&node.wrong_conditions, Timestamp::now());
                 let status = serde_json::json!({"conditions": conditions});
                 Box::pin(async move {
                     server.patch_node_status(&name, status).await?;
@@ -261,7 +261,7 @@ impl SimulatedNodes {
     }
 
     /// Handles the result of a task and schedules the next; returns the pods that waited for the registration.
-    pub(super) fn done(
+    pub(super) fn on_task_done(
         &mut self,
         work: NodeWork,
         result: Result<NodeRegistration, Error>,
@@ -281,9 +281,9 @@ impl SimulatedNodes {
             // The watch may have missed the deletion if it was restarting.
             Err(error)
                 if error.is_not_found()
-                    && matches!(task, NodeTask::Report | NodeTask::Contradict) =>
+                    && matches!(task, NodeTask::Report | NodeTask::CorrectStatus) =>
             {
-                node.is_gone();
+                node.on_deleted();
             }
             Err(error) => {
                 node.failures = node.failures.saturating_add(1);
@@ -296,7 +296,7 @@ impl SimulatedNodes {
             }
             Ok(NodeRegistration::Registered(uid)) if node.deleted.as_ref() == Some(&uid) => {
                 node.state = NodeState::Registered;
-                node.is_gone();
+                node.on_deleted();
             }
             Ok(NodeRegistration::Registered(uid)) => {
                 node.failures = 0;
@@ -304,12 +304,12 @@ impl SimulatedNodes {
                 node.state = NodeState::Registered;
                 node.epoch = node.epoch.wrapping_add(1);
                 node.has_lease = false;
-                node.is_contradicting = false;
-                let report = node.work(work.node, NodeTask::Report);
+                node.is_correction_queued = false;
+                let report = node.new_work(work.node, NodeTask::Report);
                 plan(report, node.share_of(STATUS_REPORT_INTERVAL));
                 queues
                     .node_work
-                    .push_back(node.work(work.node, NodeTask::Renew));
+                    .push_back(node.new_work(work.node, NodeTask::Renew));
                 self.registered += 1;
                 if self.registered == self.nodes.len() {
                     let took = self.started_at.elapsed();
@@ -317,8 +317,8 @@ impl SimulatedNodes {
                     tracing::info!(nodes, ?took, "all simulated nodes are registered");
                 }
                 let node = self.nodes.get_mut(work.node);
-                let held = node.map(|node| std::mem::take(&mut node.held));
-                return held.into_iter().flatten().collect();
+                let waiting_pods = node.map(|node| std::mem::take(&mut node.waiting_pods));
+                return waiting_pods.into_iter().flatten().collect();
             }
             Ok(NodeRegistration::NameTaken) => {
                 let name = &node.identity.name;
@@ -332,7 +332,7 @@ impl SimulatedNodes {
                 node.failures = 0;
                 match task {
                     NodeTask::Register => {}
-                    NodeTask::Contradict => node.is_heard(),
+                    NodeTask::CorrectStatus => node.on_conditions_corrected(),
                     // Stagger the first renewals, and thereby all later ones.
                     NodeTask::Renew if !node.has_lease => {
                         node.has_lease = true;
@@ -340,7 +340,7 @@ impl SimulatedNodes {
                     }
                     NodeTask::Renew => plan(work, LEASE_RENEW_INTERVAL),
                     NodeTask::Report => {
-                        node.is_heard();
+                        node.on_conditions_corrected();
                         plan(work, STATUS_REPORT_INTERVAL);
                     }
                 }
@@ -359,16 +359,16 @@ impl SimulatedNode {
             deleted: None,
             is_known: false,
             has_lease: false,
-            wrong: Vec::new(),
-            is_contradicting: false,
+            wrong_conditions: Vec::new(),
+            is_correction_queued: false,
             epoch: 0,
             failures: 0,
             slots: PodIpAllocator::default(),
-            held: BTreeSet::new(),
+            waiting_pods: BTreeSet::new(),
         }
     }
 
-    fn work(&self, node: usize, task: NodeTask) -> NodeWork {
+    fn new_work(&self, node: usize, task: NodeTask) -> NodeWork {
         NodeWork {
             node,
             task,
@@ -377,7 +377,7 @@ impl SimulatedNode {
     }
 
     /// The node was deleted from the API server.
-    fn is_gone(&mut self) {
+    fn on_deleted(&mut self) {
         if self.state == NodeState::Registered {
             self.is_known = false;
             tracing::info!(
@@ -389,9 +389,9 @@ impl SimulatedNode {
     }
 
     /// The server has the right conditions now, unless another correction is queued.
-    fn is_heard(&mut self) {
-        if !self.is_contradicting {
-            self.wrong.clear();
+    fn on_conditions_corrected(&mut self) {
+        if !self.is_correction_queued {
+            self.wrong_conditions.clear();
         }
     }
 

@@ -36,7 +36,7 @@ struct SimulatedPod {
     due: Option<Timestamp>,
     is_queued: bool,
     /// It waits for the registration of its node.
-    is_held: bool,
+    is_waiting_for_node: bool,
     /// The resourceVersion that the request in flight is based on.
     writing: Option<String>,
     /// The resourceVersion that was handled completely; the next step needs a newer one.
@@ -119,7 +119,7 @@ impl SimulatedPods {
                     slot: None,
                     due: None,
                     is_queued: false,
-                    is_held: false,
+                    is_waiting_for_node: false,
                     writing: None,
                     acted_on: None,
                     problems: Vec::new(),
@@ -132,14 +132,14 @@ impl SimulatedPods {
         if slot.is_some() && pod.slot != slot {
             pod.move_to(slot, nodes);
         }
-        pod.tell(problems, queues);
+        pod.queue_problem_events(problems, queues);
         self.consider(&uid, nodes, queues);
         Some(uid)
     }
 
     fn forget(&mut self, uid: &str, nodes: &mut SimulatedNodes) {
         if let Some(mut pod) = self.pods.remove(uid) {
-            if pod.is_held {
+            if pod.is_waiting_for_node {
                 nodes.let_go(pod.node, uid);
             }
             pod.move_to(None, nodes);
@@ -149,16 +149,16 @@ impl SimulatedPods {
     /// Continues with pods whose node has registered.
     pub(super) fn resume(
         &mut self,
-        held: Vec<PodUid>,
+        waiting_pods: Vec<PodUid>,
         nodes: &mut SimulatedNodes,
         queues: &mut WorkQueues,
     ) {
-        for uid in &held {
+        for uid in &waiting_pods {
             if let Some(pod) = self.pods.get_mut(uid) {
-                pod.is_held = false;
+                pod.is_waiting_for_node = false;
             }
         }
-        self.consider_all(held, nodes, queues);
+        self.consider_all(waiting_pods, nodes, queues);
     }
 
     fn consider_all(
@@ -177,18 +177,18 @@ impl SimulatedPods {
         let Some(pod) = self.pods.get_mut(uid) else {
             return;
         };
-        let is_busy = pod.is_queued || pod.is_held || pod.writing.is_some();
+        let is_busy = pod.is_queued || pod.is_waiting_for_node || pod.writing.is_some();
         if is_busy || !self.has_begun || pod.acted_on.as_ref() == Some(&pod.facts.version) {
             return;
         }
         if !nodes.is_there(pod.node) {
-            pod.is_held = true;
-            return nodes.hold(pod.node, uid);
+            pod.is_waiting_for_node = true;
+            return nodes.add_waiting_pod(pod.node, uid);
         }
         let now = Timestamp::now();
         match next(&pod.facts, &pod.sight, now) {
             PodAction::Rest => pod.due = None,
-            PodAction::Wait(due) => pod.wait(uid, due, now, queues),
+            PodAction::Wait(due) => pod.schedule_at(uid, due, now, queues),
             PodAction::Write(_) | PodAction::Delete => {
                 pod.is_queued = true;
                 queues.pod_work.push_back(uid.clone());
@@ -196,7 +196,7 @@ impl SimulatedPods {
         }
     }
 
-    pub(super) fn due(
+    pub(super) fn on_timer(
         &mut self,
         uid: &PodUid,
         at: Timestamp,
@@ -251,7 +251,7 @@ impl SimulatedPods {
         }))
     }
 
-    pub(super) fn done(
+    pub(super) fn on_status_patched(
         &mut self,
         uid: &PodUid,
         result: Result<(), Error>,
@@ -273,7 +273,7 @@ impl SimulatedPods {
                 pod.acted_on = version;
                 let now = Timestamp::now();
                 let at = now.checked_add(HEARD_OF_MAX).unwrap_or(Timestamp::MAX);
-                pod.wait(uid, at, now, queues);
+                pod.schedule_at(uid, at, now, queues);
                 self.consider(uid, nodes, queues);
             }
             Err(error) => pod.fail(&error.to_string(), uid, queues),
@@ -282,7 +282,13 @@ impl SimulatedPods {
 }
 
 impl SimulatedPod {
-    fn wait(&mut self, uid: &PodUid, due: Timestamp, now: Timestamp, queues: &mut WorkQueues) {
+    fn schedule_at(
+        &mut self,
+        uid: &PodUid,
+        due: Timestamp,
+        now: Timestamp,
+        queues: &mut WorkQueues,
+    ) {
         if self.due != Some(due) {
             self.due = Some(due);
             let left = Duration::try_from(due.duration_since(now)).unwrap_or_default();
@@ -305,7 +311,7 @@ impl SimulatedPod {
         let now = Timestamp::now();
         let at = now.checked_add(pause(self.failures));
         self.acted_on = Some(self.facts.version.clone());
-        self.wait(uid, at.unwrap_or(Timestamp::MAX), now, queues);
+        self.schedule_at(uid, at.unwrap_or(Timestamp::MAX), now, queues);
     }
 
     /// Allocates an address if the pod needs one. False if there is none left.
@@ -324,14 +330,14 @@ impl SimulatedPod {
                 slots.release(before);
             }
             if let Some(slot) = slot {
-                slots.hold(slot);
+                slots.reserve(slot);
             }
             self.slot = slot;
         }
     }
 
     /// Queues an event for each new problem.
-    fn tell(&mut self, problems: Vec<String>, queues: &mut WorkQueues) {
+    fn queue_problem_events(&mut self, problems: Vec<String>, queues: &mut WorkQueues) {
         for problem in &problems {
             if !self.problems.contains(problem) && queues.events.len() < EVENTS_MAX {
                 queues

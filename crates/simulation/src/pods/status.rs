@@ -280,7 +280,7 @@ fn condition(
     let status = if why_not.is_none() { "True" } else { "False" };
     let before = pod.condition(type_).filter(|own| own.status == status);
     let since = before.and_then(|own| own.last_transition_time.as_ref());
-    let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let optional_text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     // Null removes the previous reason and message in the merge.
     json!({
         "type": type_,
@@ -288,8 +288,8 @@ fn condition(
         "observedGeneration": pod.generation,
         "lastProbeTime": null,
         "lastTransitionTime": time(since.map_or(now, |time| time.0)),
-        "reason": why_not.and_then(|(reason, _)| said(reason)),
-        "message": why_not.and_then(|(_, message)| said(message)),
+        "reason": why_not.and_then(|(reason, _)| optional_text(reason)),
+        "message": why_not.and_then(|(_, message)| optional_text(message)),
     })
 }
 

@@ -12,7 +12,7 @@ pub(crate) fn at(second: i64) -> Timestamp {
 }
 
 /// The time in the format of objects.
-pub(crate) fn said(second: i64) -> String {
+pub(crate) fn time_text(second: i64) -> String {
     time(at(second))
 }
 
@@ -36,24 +36,24 @@ pub(crate) fn pod(restart_policy: &str, annotations: &[(&str, &str)]) -> Value {
     })
 }
 
-pub(crate) fn facts(pod: &Value) -> ObservedPod {
+pub(crate) fn observed_pod(pod: &Value) -> ObservedPod {
     let (facts, problems) = ObservedPod::read(serde_json::from_value(pod.clone()).unwrap());
     assert_eq!(problems, Vec::<String>::new());
     facts
 }
 
 /// An observation by a process that has just started.
-pub(crate) fn seen(facts: &ObservedPod, now: i64) -> StageObservation {
+pub(crate) fn stage_observation(facts: &ObservedPod, now: i64) -> StageObservation {
     StageObservation::new(facts.stage(), at(now))
 }
 
 /// The stored pod after a transition.
-pub(crate) fn changed(pod: &Value, change: PodTransition, now: i64) -> Value {
+pub(crate) fn after_transition(pod: &Value, change: PodTransition, now: i64) -> Value {
     let addresses = PodAddresses {
         host: [172, 16, 0, 1].into(),
         pod: [10, 16, 0, 2].into(),
     };
-    let patch = patch(&facts(pod), change, addresses, at(now));
+    let patch = patch(&observed_pod(pod), change, addresses, at(now));
     let mut pod = pod.clone();
     for (field, value) in patch["status"].as_object().unwrap() {
         pod["status"][field] = value.clone();

@@ -50,7 +50,9 @@ fn edge(reach: &ReachabilityMatrix<'_>, from: &PodGroup, to: &PodGroup) -> Strin
         PairReachability::Partly => ", style=dashed, color=\"#bf8700\"",
     };
     let allowed = answers(reach, from, to).filter(|(_, answer)| answer.is_allowed());
-    let ports: Vec<String> = allowed.map(|(asked, _)| asked.port.to_string()).collect();
+    let ports: Vec<String> = allowed
+        .map(|(queried, _)| queried.port.to_string())
+        .collect();
     let label = match ports.len() {
         ..=PORTS_SHOWN_MAX => ports.join("\n"),
         count => format!("{count} ports"),

@@ -17,7 +17,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 pub(super) struct PodEquivalenceClass {
     /// Indexes of pods.
     pub(super) members: Vec<usize>,
-    pub(super) asked: Vec<QueriedPort>,
+    pub(super) queried: Vec<QueriedPort>,
     has_v4: bool,
     has_v6: bool,
 }
@@ -77,7 +77,7 @@ pub(super) fn find(
     let mut members: Vec<Vec<usize>> = classes.into_values().collect();
     members.sort();
     let mut place: Option<NamespaceWithLabels<'_>> = None;
-    let mut asked = |position: usize| {
+    let mut queried = |position: usize| {
         let (name, pod) = pods.get(position)?;
         let place = match place.take() {
             Some(same) if same.name == name.namespace => place.insert(same),
@@ -89,7 +89,7 @@ pub(super) fn find(
         let first = *members.first()?;
         let (_, pod) = pods.get(first)?;
         Some(PodEquivalenceClass {
-            asked: asked(first)?,
+            queried: queried(first)?,
             has_v4: addresses(pod).any(|address| address.is_ipv4()),
             has_v6: addresses(pod).any(|address| address.is_ipv6()),
             members,

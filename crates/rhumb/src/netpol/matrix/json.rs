@@ -7,7 +7,7 @@ use rhumb_netpol::{NamespacedName, Protocol};
 use serde::{Serialize, Serializer};
 
 use super::reachability::ReachabilityMatrix;
-use crate::netpol::check::word;
+use crate::netpol::check::verdict_word;
 
 /// Limit of rows, since more would fill disks.
 const ROWS_MAX: usize = 100_000_000;
@@ -31,7 +31,7 @@ fn as_text<S: Serializer>(name: &NamespacedName, serializer: S) -> Result<S::Ok,
 
 pub(super) fn check_size(reach: &ReachabilityMatrix<'_>) -> Result<()> {
     let pods = reach.pods.len();
-    let ports: usize = (0..pods).map(|pod| reach.asked(pod).len()).sum();
+    let ports: usize = (0..pods).map(|pod| reach.queried_ports(pod).len()).sum();
     let rows = pods.saturating_mul(ports);
     ensure!(
         rows <= ROWS_MAX,
@@ -46,18 +46,18 @@ pub(super) fn write(reach: &ReachabilityMatrix<'_>, out: &mut impl Write) -> io:
     let mut before = "[\n";
     for (at, from) in reach.pods.iter().enumerate() {
         for (other, to) in reach.pods.iter().enumerate() {
-            let asked = reach.asked(other).iter();
-            for (asked, answer) in asked.zip(reach.answers(at, other)) {
+            let queried = reach.queried_ports(other).iter();
+            for (queried, answer) in queried.zip(reach.answers(at, other)) {
                 out.write_all(before.as_bytes())?;
                 before = ",\n";
                 let row = MatrixRow {
                     from,
                     to,
-                    port: asked.port.port,
-                    protocol: asked.port.protocol,
-                    ingress: word(answer.ingress),
-                    egress: word(answer.egress),
-                    combined: word(answer.is_allowed()),
+                    port: queried.port.port,
+                    protocol: queried.port.protocol,
+                    ingress: verdict_word(answer.ingress),
+                    egress: verdict_word(answer.egress),
+                    combined: verdict_word(answer.is_allowed()),
                 };
                 serde_json::to_writer(&mut *out, &row)?;
             }

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 
-use super::cluster::{NetpolCluster, counted, few};
+use super::cluster::{NetpolCluster, counted, first_names};
 use super::endpoints::PortAndProtocol;
 use super::note;
 use pod_groups::PodGroups;
@@ -105,7 +105,7 @@ fn check_is_something(cluster: &NetpolCluster, namespaces: &[String]) -> Result<
             known.dedup();
             bail!(
                 "there is no pod in the namespace {namespace:?}; there are some in {}",
-                few(known.into_iter())
+                first_names(known.into_iter())
             );
         }
     }

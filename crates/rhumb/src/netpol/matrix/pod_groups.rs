@@ -83,8 +83,8 @@ pub(super) fn answers<'r>(
     to: &PodGroup,
 ) -> impl Iterator<Item = (&'r QueriedPort, &'r PortVerdict)> + Clone {
     let (one, other) = examples(from, to);
-    let asked = reach.asked(other).iter();
-    asked.zip(reach.answers(one, other))
+    let queried = reach.queried_ports(other).iter();
+    queried.zip(reach.answers(one, other))
 }
 
 /// Decided by the ports that the pod declares or the user gave; by all ports if there are none of these.
@@ -98,11 +98,11 @@ pub(super) fn state(
         return PairReachability::Itself;
     }
     let answers = answers(reach, from, to);
-    let has_own = answers.clone().any(|(asked, _)| asked.is_own);
+    let has_own = answers.clone().any(|(queried, _)| queried.is_own);
     let (mut asked_count, mut allowed_count, mut is_any_allowed) = (0, 0, false);
-    for (asked, answer) in answers {
+    for (queried, answer) in answers {
         is_any_allowed |= answer.is_allowed();
-        if asked.is_own || !has_own {
+        if queried.is_own || !has_own {
             asked_count += 1;
             allowed_count += usize::from(answer.is_allowed());
         }
@@ -110,7 +110,7 @@ pub(super) fn state(
     match (asked_count, allowed_count) {
         (0, _) if reach.shares_family(one, other) => PairReachability::Taken,
         (0, _) => PairReachability::Unrelated,
-        (asked, allowed) if asked == allowed => PairReachability::Allowed,
+        (queried, allowed) if queried == allowed => PairReachability::Allowed,
         (_, 0) if !is_any_allowed => PairReachability::Denied,
         _ => PairReachability::Partly,
     }
@@ -148,7 +148,7 @@ fn are_alike(reach: &ReachabilityMatrix<'_>, one: usize, other: usize) -> bool {
         let pod = members.first().and_then(|pod| reach.pods.get(*pod));
         pod.map(|name| &*name.namespace)
     };
-    if namespace(&a.members) != namespace(&b.members) || a.asked != b.asked {
+    if namespace(&a.members) != namespace(&b.members) || a.queried != b.queried {
         return false;
     }
     let across = reach.between(one, other);

@@ -30,7 +30,7 @@ pub(super) struct QueriedPort {
 /// The ports named by policies, with the pods that they may apply to.
 pub(super) struct PolicyPortIndex<'c> {
     policies: Vec<PolicyPorts<'c>>,
-    asked: &'c [PortAndProtocol],
+    queried: &'c [PortAndProtocol],
 }
 
 struct PolicyPorts<'c> {
@@ -53,7 +53,7 @@ enum EgressPeer {
 impl<'c> PolicyPortIndex<'c> {
     pub(super) fn new(
         cluster: &'c NetpolCluster,
-        asked: &'c [PortAndProtocol],
+        queried: &'c [PortAndProtocol],
     ) -> PolicyPortIndex<'c> {
         let policies = cluster.policies.iter().map(|(name, spec)| PolicyPorts {
             namespace: &name.namespace,
@@ -66,7 +66,7 @@ impl<'c> PolicyPortIndex<'c> {
             policy.egress.retain(|(_, ports)| !ports.is_empty());
         }
         policies.retain(|policy| !(policy.ingress.is_empty() && policy.egress.is_empty()));
-        PolicyPortIndex { policies, asked }
+        PolicyPortIndex { policies, queried }
     }
 
     /// The ports to evaluate for a pod, in ascending order.
@@ -74,7 +74,7 @@ impl<'c> PolicyPortIndex<'c> {
         &self,
         name: &NamespacedName,
         pod: &Pod,
-        place: &NamespaceWithLabels<'_>,
+        namespace: &NamespaceWithLabels<'_>,
     ) -> Vec<QueriedPort> {
         let mut found: BTreeMap<PortAndProtocol, bool> = BTreeMap::new();
         for port in declared_ports(pod) {
@@ -84,8 +84,12 @@ impl<'c> PolicyPortIndex<'c> {
             };
             found.insert(port, true);
         }
-        found.extend(self.asked.iter().map(|port| (*port, true)));
-        let subject = CandidatePod { name, pod, place };
+        found.extend(self.queried.iter().map(|port| (*port, true)));
+        let subject = CandidatePod {
+            name,
+            pod,
+            namespace,
+        };
         for policy in &self.policies {
             for port in policy.about(&subject) {
                 found.entry(port).or_insert(false);
@@ -94,10 +98,10 @@ impl<'c> PolicyPortIndex<'c> {
         if found.is_empty() {
             found.insert(DEFAULT_PORT, true);
         }
-        let asked = found
+        let queried = found
             .into_iter()
             .map(|(port, is_own)| QueriedPort { port, is_own });
-        asked.collect()
+        queried.collect()
     }
 }
 
@@ -105,7 +109,7 @@ impl<'c> PolicyPortIndex<'c> {
 struct CandidatePod<'p> {
     name: &'p NamespacedName,
     pod: &'p Pod,
-    place: &'p NamespaceWithLabels<'p>,
+    namespace: &'p NamespaceWithLabels<'p>,
 }
 
 impl CandidatePod<'_> {
@@ -136,7 +140,7 @@ impl EgressPeer {
             EgressPeer::Block(block) => addresses(subject.pod).any(|it| block.contains(single(it))),
             EgressPeer::Pods { namespaces, pods } => {
                 let is_there = match namespaces {
-                    Some(namespaces) => namespaces.matches(&subject.place.namespace_labels),
+                    Some(namespaces) => namespaces.matches(&subject.namespace.namespace_labels),
                     None => subject.name.namespace == own,
                 };
                 is_there && pods.matches(subject.labels())

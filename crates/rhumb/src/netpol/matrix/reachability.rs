@@ -8,8 +8,8 @@ use rhumb_netpol::{NamespacedName, Pod};
 
 use super::equivalence_classes::{self, PodEquivalenceClass};
 use super::queried_ports::QueriedPort;
-use crate::netpol::check::best;
-use crate::netpol::cluster::{NetpolCluster, counted, few};
+use crate::netpol::check::deciding_pair;
+use crate::netpol::cluster::{NetpolCluster, counted, first_names};
 use crate::netpol::endpoints::PortAndProtocol;
 
 /// Limit of evaluations: more would take minutes.
@@ -57,7 +57,7 @@ impl<'c> ReachabilityMatrix<'c> {
         let pods = cluster.pods.iter().filter(|(name, _)| is_shown(name));
         let pods: Vec<(&NamespacedName, &Pod)> = pods.collect();
         let classes = equivalence_classes::find(cluster, &pods, ports);
-        let ports: usize = classes.iter().map(|class| class.asked.len()).sum();
+        let ports: usize = classes.iter().map(|class| class.queried.len()).sum();
         let questions = ports.saturating_mul(classes.len());
         ensure!(
             questions <= QUESTIONS_MAX,
@@ -85,16 +85,16 @@ impl<'c> ReachabilityMatrix<'c> {
             differing: 0,
         };
         let taken = reach.pods.iter().flat_map(|pod| {
-            let taken = cluster.taken(pod).into_iter();
+            let taken = cluster.reassigned_addresses(pod).into_iter();
             taken.map(move |(address, owner)| format!("{pod} ({owner} has {address})"))
         });
         reach.taken = taken.collect();
-        reach.judge(cluster);
+        reach.evaluate(cluster);
         Ok(reach)
     }
 
-    fn judge(&mut self, cluster: &NetpolCluster) {
-        let mut judging = MatrixEvaluator {
+    fn evaluate(&mut self, cluster: &NetpolCluster) {
+        let mut evaluator = MatrixEvaluator {
             cluster,
             lists: BTreeMap::from([(Vec::new(), 0)]),
             differing: 0,
@@ -107,27 +107,27 @@ impl<'c> ReachabilityMatrix<'c> {
                     false => pod(to.members.first()),
                     true => pod(to.members.get(1)),
                 };
-                let found = judging.answers(one, other, &to.asked);
+                let found = evaluator.answers(one, other, &to.queried);
                 if other.is_some() && found == 0 && !from.shares_family(to) {
                     self.unrelated += from.members.len() * to.members.len();
                 }
                 self.between.push(found);
             }
-            self.itself.push(judging.answers(one, one, &from.asked));
+            self.itself.push(evaluator.answers(one, one, &from.queried));
         }
-        self.differing = judging.differing;
-        let mut lists: Vec<(Vec<PortVerdict>, usize)> = judging.lists.into_iter().collect();
+        self.differing = evaluator.differing;
+        let mut lists: Vec<(Vec<PortVerdict>, usize)> = evaluator.lists.into_iter().collect();
         lists.sort_by_key(|(_, number)| *number);
         self.lists = lists.into_iter().map(|(list, _)| list).collect();
     }
 
     /// The ports that are evaluated for a pod as destination.
-    pub(super) fn asked(&self, pod: usize) -> &[QueriedPort] {
+    pub(super) fn queried_ports(&self, pod: usize) -> &[QueriedPort] {
         let class = self
             .class_of
             .get(pod)
             .and_then(|class| self.classes.get(*class));
-        class.map_or(&[], |class| &class.asked)
+        class.map_or(&[], |class| &class.queried)
     }
 
     /// Whether two pods have a common address family according to their status.
@@ -174,7 +174,7 @@ impl<'c> ReachabilityMatrix<'c> {
                     "address is not of the pod that claims it, as another has it",
                     "addresses are not of the pods that claim them, as others have them"
                 ),
-                few(self.taken.iter().cloned())
+                first_names(self.taken.iter().cloned())
             ));
         }
         if self.unrelated > 0 {
@@ -199,7 +199,7 @@ impl MatrixEvaluator<'_> {
         &mut self,
         from: Option<&NamespacedName>,
         to: Option<&NamespacedName>,
-        asked: &[QueriedPort],
+        queried: &[QueriedPort],
     ) -> usize {
         let (Some(from), Some(to)) = (from, to) else {
             return 0;
@@ -210,8 +210,8 @@ impl MatrixEvaluator<'_> {
             protocol: rhumb_netpol::Protocol::Tcp,
             port: 0,
         };
-        let mut answers = Vec::with_capacity(asked.len());
-        for QueriedPort { port, .. } in asked {
+        let mut answers = Vec::with_capacity(queried.len());
+        for QueriedPort { port, .. } in queried {
             (question.port, question.protocol) = (port.port, port.protocol);
             answers.extend(self.answer(&question));
         }
@@ -221,7 +221,7 @@ impl MatrixEvaluator<'_> {
 
     fn answer(&mut self, question: &ConnectionQuery) -> Option<PortVerdict> {
         let verdict = self.cluster.engine.evaluate(question)?;
-        let pair = best(&verdict.pairs)?;
+        let pair = deciding_pair(&verdict.pairs)?;
         let is_allowed = pair.is_allowed();
         let differ = verdict.pairs.iter().any(|it| it.is_allowed() != is_allowed);
         self.differing += usize::from(differ);

@@ -96,10 +96,10 @@ fn lines(reach: &ReachabilityMatrix<'_>, groups: &PodGroups) -> Vec<[String; 3]>
     let mut rows = vec![["TO", "PORT", "FROM"].map(str::to_owned)];
     for to in &groups.list {
         let mut name = to.full_name();
-        let asked = reach.asked(to.first());
-        let has_own = asked.iter().any(|asked| asked.is_own);
-        for (at, QueriedPort { port, is_own }) in asked.iter().enumerate() {
-            let from = from_whom(reach, groups, to, at);
+        let queried = reach.queried_ports(to.first());
+        let has_own = queried.iter().any(|queried| queried.is_own);
+        for (at, QueriedPort { port, is_own }) in queried.iter().enumerate() {
+            let from = allowed_sources(reach, groups, to, at);
             if from == NOBODY && has_own && !is_own {
                 continue;
             }
@@ -118,7 +118,7 @@ const NOBODY: &str = "nobody";
 const EVERYONE: &str = "everyone";
 
 /// The allowed sources of a port, or the denied ones if that list is much shorter.
-fn from_whom(
+fn allowed_sources(
     reach: &ReachabilityMatrix<'_>,
     groups: &PodGroups,
     to: &PodGroup,

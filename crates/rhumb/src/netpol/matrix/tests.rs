@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::pod_groups::PodGroups;
 use super::reachability::{PortVerdict, ReachabilityMatrix};
-use crate::netpol::check::best;
+use crate::netpol::check::deciding_pair;
 use crate::netpol::cluster::{NetpolCluster, NetpolObjects};
 use crate::netpol::endpoints::PortAndProtocol;
 
@@ -125,7 +125,7 @@ fn cluster(seed: u64) -> NetpolCluster {
     })
 }
 
-fn asked_by_itself(
+fn verdict_of_single_query(
     cluster: &NetpolCluster,
     from: &ConnectionEndpoint,
     to: &ConnectionEndpoint,
@@ -138,7 +138,7 @@ fn asked_by_itself(
         port: port.port,
     };
     let verdict = cluster.engine.evaluate(&question)?;
-    let pair = best(&verdict.pairs)?;
+    let pair = deciding_pair(&verdict.pairs)?;
     Some(PortVerdict {
         ingress: pair.ingress.is_allowed(),
         egress: pair.egress.is_allowed(),
@@ -155,9 +155,10 @@ fn pods_of_one_equivalence_class_have_equal_verdicts() {
         for (row, from) in reach.pods.iter().enumerate() {
             for (column, to) in reach.pods.iter().enumerate() {
                 let ends = [from, to].map(|name| ConnectionEndpoint::Pod((*name).clone()));
-                let asked = reach.asked(column).iter();
-                let want = asked
-                    .filter_map(|asked| asked_by_itself(&cluster, &ends[0], &ends[1], asked.port));
+                let queried = reach.queried_ports(column).iter();
+                let want = queried.filter_map(|queried| {
+                    verdict_of_single_query(&cluster, &ends[0], &ends[1], queried.port)
+                });
                 let want: Vec<PortVerdict> = want.collect();
                 assert_eq!(reach.answers(row, column), want, "seed {seed}: {from} {to}");
             }

@@ -85,7 +85,8 @@ impl SchedulerExplainCommand {
         note(&notes);
         let (connect, _) = clients::over_https(self.kubeconfig.as_deref(), false).await?;
         let namespace_selectors = gates.enabled(Feature::PodAffinityNamespaceSelector);
-        let (mut cluster, notes) = cluster::read(&connect.own(), namespace_selectors).await?;
+        let (mut cluster, notes) =
+            cluster::read(&connect.authenticated(), namespace_selectors).await?;
         note(&notes);
         let pod = self.find(&cluster)?;
         for node in &self.nodes {

@@ -14,7 +14,10 @@ const BEST_NODES_SHOWN: usize = 5;
 pub(super) fn table(explanation: &PodSchedulingExplanation, nodes: &[String], all: bool) -> String {
     let mut text = headline(explanation);
     if let Some(rejection) = &explanation.everywhere {
-        text.push_str(&format!("no node is feasible: {}\n", shown(rejection)));
+        text.push_str(&format!(
+            "no node is feasible: {}\n",
+            rejection_text(rejection)
+        ));
         return text;
     }
     let asked = |answer: &&NodeExplanation| nodes.is_empty() || nodes.contains(&answer.name);
@@ -24,7 +27,7 @@ pub(super) fn table(explanation: &PodSchedulingExplanation, nodes: &[String], al
     }
     text.push('\n');
     if !nodes.is_empty() || all || answers.len() <= EACH_MAX {
-        text.push_str(&each(&answers));
+        text.push_str(&node_table(&answers));
     } else {
         text.push_str(&grouped(&answers));
     }
@@ -50,14 +53,14 @@ fn headline(explanation: &PodSchedulingExplanation) -> String {
     )
 }
 
-fn each(answers: &[&NodeExplanation]) -> String {
+fn node_table(answers: &[&NodeExplanation]) -> String {
     let mut rows = vec![["NODE", "FITS", "SCORE", "WHY"].map(str::to_owned)];
     for answer in answers {
         let fits = if answer.fits { "yes" } else { "no" };
         let score = answer
             .score
             .map_or_else(|| "-".to_owned(), |score| score.to_string());
-        let mut lines = why(answer).into_iter();
+        let mut lines = reason_lines(answer).into_iter();
         let first = lines.next().unwrap_or_default();
         rows.push([answer.name.clone(), fits.to_owned(), score, first]);
         for line in lines {
@@ -68,9 +71,9 @@ fn each(answers: &[&NodeExplanation]) -> String {
 }
 
 /// One line for each reason to reject the node; for a feasible node, the scores of the plugins.
-fn why(answer: &NodeExplanation) -> Vec<String> {
+fn reason_lines(answer: &NodeExplanation) -> Vec<String> {
     if !answer.fits {
-        let mut lines: Vec<String> = answer.rejections.iter().map(shown).collect();
+        let mut lines: Vec<String> = answer.rejections.iter().map(rejection_text).collect();
         if !answer.reserved_for.is_empty() {
             lines.push(kept_for(answer));
         }
@@ -121,13 +124,13 @@ fn grouped(answers: &[&NodeExplanation]) -> String {
     if !fitting.is_empty() {
         fitting.truncate(BEST_NODES_SHOWN);
         text.push_str("\nthe best of those that fit:\n");
-        text.push_str(&each(&fitting));
+        text.push_str(&node_table(&fitting));
     }
     text.push_str("\n(--node NAME shows one, --all shows all, -o json has everything)\n");
     text
 }
 
-fn shown(rejection: &RejectionReason) -> String {
+fn rejection_text(rejection: &RejectionReason) -> String {
     match &rejection.detail {
         Some(detail) => format!("{}: {detail}", without_detail(rejection)),
         None => without_detail(rejection),

@@ -19,7 +19,7 @@ fn silent() -> Client {
 }
 
 /// A node that is about to register, and its registration task.
-fn beginning(client: Client) -> (SimulatedNodes, WorkQueues, NodeWork) {
+fn new_simulation(client: Client) -> (SimulatedNodes, WorkQueues, NodeWork) {
     let mut nodes = SimulatedNodes::new(Fleet::new(1).expect("a fleet"));
     let mut queues = WorkQueues::new(client);
     nodes.note(Event::InitDone, &mut queues);
@@ -30,8 +30,8 @@ fn beginning(client: Client) -> (SimulatedNodes, WorkQueues, NodeWork) {
 
 /// A registered node with empty queues.
 fn registered(client: Client) -> (SimulatedNodes, WorkQueues) {
-    let (mut nodes, mut queues, work) = beginning(client);
-    nodes.done(
+    let (mut nodes, mut queues, work) = new_simulation(client);
+    nodes.on_task_done(
         work,
         Ok(NodeRegistration::Registered("u1".to_owned())),
         &mut queues,
@@ -57,9 +57,9 @@ fn pod(uid: &str) -> partial_objects::Pod {
 #[tokio::test]
 async fn node_deleted_before_its_creation_is_acknowledged_is_removed() {
     for (deleted, made, is_there) in [("u1", "u1", false), ("u0", "u1", true)] {
-        let (mut nodes, mut queues, work) = beginning(silent());
+        let (mut nodes, mut queues, work) = new_simulation(silent());
         nodes.note(Event::Delete(node(deleted)), &mut queues);
-        nodes.done(
+        nodes.on_task_done(
             work,
             Ok(NodeRegistration::Registered(made.to_owned())),
             &mut queues,
@@ -69,7 +69,7 @@ async fn node_deleted_before_its_creation_is_acknowledged_is_removed() {
         nodes.note(Event::Apply(node("u2")), &mut queues);
         let again = queues.node_work.pop_back().expect("work");
         assert_eq!(again.task, NodeTask::Register);
-        nodes.done(
+        nodes.on_task_done(
             again,
             Ok(NodeRegistration::Registered("u2".to_owned())),
             &mut queues,
@@ -82,24 +82,28 @@ async fn node_deleted_before_its_creation_is_acknowledged_is_removed() {
 async fn node_unknown_to_the_server_is_removed() {
     let client = recording_fake_client(|_, _, _| status_response(404)).0;
     let (mut nodes, mut queues) = registered(client);
-    let report = nodes.nodes[0].work(0, NodeTask::Report);
+    let report = nodes.nodes[0].new_work(0, NodeTask::Report);
     let result = nodes.job(report, &queues.server).expect("a job").await;
-    nodes.done(report, result, &mut queues);
+    nodes.on_task_done(report, result, &mut queues);
     assert!(!nodes.is_there(0));
 }
 
 #[tokio::test]
 async fn deleted_pods_do_not_wait_for_their_node() {
-    let (mut nodes, mut queues, _) = beginning(silent());
+    let (mut nodes, mut queues, _) = new_simulation(silent());
     let mut pods = SimulatedPods::default();
     pods.note(Event::InitDone, &mut nodes, &mut queues);
     for uid in ["a", "b"] {
         pods.note(Event::Apply(pod(uid)), &mut nodes, &mut queues);
     }
-    assert_eq!(nodes.nodes[0].held.len(), 2);
+    assert_eq!(nodes.nodes[0].waiting_pods.len(), 2);
     pods.note(Event::Delete(pod("a")), &mut nodes, &mut queues);
-    let held: Vec<&str> = nodes.nodes[0].held.iter().map(|uid| &**uid).collect();
-    assert_eq!(held, ["b"]);
+    let waiting_pods: Vec<&str> = nodes.nodes[0]
+        .waiting_pods
+        .iter()
+        .map(|uid| &**uid)
+        .collect();
+    assert_eq!(waiting_pods, ["b"]);
 }
 
 #[tokio::test]
@@ -118,10 +122,10 @@ async fn failed_readiness_correction_is_retried() {
     let (mut nodes, mut queues) = registered(client);
     nodes.note(Event::Apply(node("u1")), &mut queues);
     let work = queues.node_work.pop_front().expect("work");
-    assert_eq!(work.task, NodeTask::Contradict);
+    assert_eq!(work.task, NodeTask::CorrectStatus);
     for _ in 0..3 {
         let result = nodes.job(work, &queues.server).expect("a job").await;
-        nodes.done(work, result, &mut queues);
+        nodes.on_task_done(work, result, &mut queues);
     }
     let changes = |body: &Value| !body["status"]["conditions"][0]["lastTransitionTime"].is_null();
     let changes: Vec<bool> = bodies.lock().unwrap().iter().map(changes).collect();

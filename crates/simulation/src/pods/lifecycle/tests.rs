@@ -1,6 +1,8 @@
 use serde_json::{Value, json};
 
-use super::super::testing::{at, changed, facts, pod, said, seen};
+use super::super::testing::{
+    after_transition, at, observed_pod, pod, stage_observation, time_text,
+};
 use super::*;
 
 const START: PodAction = PodAction::Write(PodTransition::Start { restarts: 0 });
@@ -8,12 +10,16 @@ const START: PodAction = PodAction::Write(PodTransition::Start { restarts: 0 });
 /// Checks the next action for a pod that is observed for the first time.
 #[track_caller]
 fn check(pod: &Value, now: i64, step: PodAction) {
-    let facts = facts(pod);
-    assert_eq!(next(&facts, &seen(&facts, now), at(now)), step, "{pod}");
+    let facts = observed_pod(pod);
+    assert_eq!(
+        next(&facts, &stage_observation(&facts, now), at(now)),
+        step,
+        "{pod}"
+    );
 }
 
 fn started(policy: &str, annotations: &[(&str, &str)], now: i64) -> Value {
-    changed(
+    after_transition(
         &pod(policy, annotations),
         PodTransition::Start { restarts: 0 },
         now,
@@ -21,7 +27,7 @@ fn started(policy: &str, annotations: &[(&str, &str)], now: i64) -> Value {
 }
 
 fn deleted(mut pod: Value, now: i64, grace: i64) -> Value {
-    pod["metadata"]["deletionTimestamp"] = json!(said(now + grace));
+    pod["metadata"]["deletionTimestamp"] = json!(time_text(now + grace));
     pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
     pod
 }
@@ -31,7 +37,7 @@ fn pod_starts_immediately_or_after_its_delay() {
     check(&pod("Always", &[]), 100, START);
     let slow = pod("Always", &[("start-after", "5s")]);
     check(&slow, 100, PodAction::Write(PodTransition::Accept));
-    let accepted = changed(&slow, PodTransition::Accept, 100);
+    let accepted = after_transition(&slow, PodTransition::Accept, 100);
     check(&accepted, 104, PodAction::Wait(at(105)));
     check(&accepted, 105, START);
     check(&accepted, 1000, START);
@@ -43,7 +49,7 @@ fn pod_becomes_ready_immediately_later_or_never() {
     let later = started("Always", &[("ready-after", "5s")], 100);
     check(&later, 104, PodAction::Wait(at(105)));
     check(&later, 105, PodAction::Write(PodTransition::Ready));
-    let ready = changed(&later, PodTransition::Ready, 105);
+    let ready = after_transition(&later, PodTransition::Ready, 105);
     check(&ready, 106, PodAction::Rest);
     let never = started("Always", &[("never-ready", "true")], 100);
     check(&never, 500, PodAction::Rest);
@@ -53,7 +59,7 @@ fn pod_becomes_ready_immediately_later_or_never() {
 fn readiness_gates_and_foreign_conditions_are_respected() {
     let mut gated = pod("Always", &[]);
     gated["spec"]["readinessGates"] = json!([{"conditionType": "example.com/ok"}]);
-    let mut gated = changed(&gated, PodTransition::Start { restarts: 0 }, 100);
+    let mut gated = after_transition(&gated, PodTransition::Start { restarts: 0 }, 100);
     check(&gated, 110, PodAction::Rest);
     let conditions = gated["status"]["conditions"].as_array_mut().unwrap();
     conditions.push(json!({"type": "example.com/ok", "status": "True"}));
@@ -83,7 +89,7 @@ fn pod_terminates_after_its_run_time() {
         check(&running, 110, step.clone());
         check(&running, 900, step.clone());
     }
-    let finished = changed(
+    let finished = after_transition(
         &started("Never", &[("run-for", "10s")], 100),
         PodTransition::Finish(TerminationCause::Exit),
         110,
@@ -116,7 +122,7 @@ fn restart_backoff_grows() {
         assert_eq!(got.as_secs(), back_off_seconds, "{restarts}");
     }
     let annotations = [("run-for", "5s"), ("exit-code", "1")];
-    let again = changed(
+    let again = after_transition(
         &started("Always", &annotations, 100),
         PodTransition::Start { restarts: 1 },
         105,
@@ -126,7 +132,7 @@ fn restart_backoff_grows() {
         110,
         PodAction::Write(PodTransition::BackOff { restarts: 1 }),
     );
-    let waiting = changed(&again, PodTransition::BackOff { restarts: 1 }, 110);
+    let waiting = after_transition(&again, PodTransition::BackOff { restarts: 1 }, 110);
     check(&waiting, 113, PodAction::Wait(at(120)));
     check(
         &waiting,
@@ -145,7 +151,7 @@ fn active_deadline_terminates_the_pod() {
     let resting = with_deadline(started("Always", &[], 100));
     check(&resting, 110, PodAction::Wait(at(120)));
     check(&resting, 120, over.clone());
-    let slow = with_deadline(changed(
+    let slow = with_deadline(after_transition(
         &pod("Always", &[("start-after", "1h")]),
         PodTransition::Accept,
         100,
@@ -184,7 +190,7 @@ fn deleted_pod_stops_within_its_grace_period() {
 
 #[test]
 fn stopped_pod_is_deleted_once() {
-    let stopped = changed(
+    let stopped = after_transition(
         &deleted(started("Always", &[], 100), 200, 30),
         PodTransition::Finish(TerminationCause::Stop),
         200,
@@ -197,7 +203,7 @@ fn stopped_pod_is_deleted_once() {
 
 #[test]
 fn observed_times_are_more_precise_than_status_times() {
-    let facts = facts(&started("Never", &[("run-for", "10s")], 100));
+    let facts = observed_pod(&started("Never", &[("run-for", "10s")], 100));
     let seen_at =
         |ms: i64| StageObservation::new(facts.stage(), Timestamp::from_millisecond(ms).unwrap());
     for (seen_ms, due_ms) in [

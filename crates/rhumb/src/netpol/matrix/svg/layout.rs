@@ -91,7 +91,7 @@ impl SvgLayout {
             top: HEAD + longest * upwards / 100 + 12,
             width: 0,
             legend_top: 0,
-            gaps: gaps(groups),
+            gaps: namespace_boundaries(groups),
         };
         let last = count.saturating_sub(1);
         let names_end = lengths
@@ -119,7 +119,7 @@ impl SvgLayout {
 }
 
 /// For each group, the number of namespace boundaries before it.
-fn gaps(groups: &PodGroups) -> Vec<usize> {
+fn namespace_boundaries(groups: &PodGroups) -> Vec<usize> {
     let mut changes = 0;
     let mut before: Option<&str> = None;
     let gaps = groups.list.iter().map(|group| {

@@ -4,7 +4,7 @@ use super::super::pod_groups::{PairReachability, PodGroups, state};
 use super::super::reachability::ReachabilityMatrix;
 use super::layout::{MARGIN, SvgLayout};
 use super::svg_text::text_width;
-use super::{sign, tile};
+use super::{rectangle, sign};
 
 const LINE: usize = 36;
 const SIZE: usize = 13;
@@ -48,7 +48,7 @@ pub(super) fn draw(
         let (text_x, text_y) = (x + tile_width + 8, y + layout.cell_height / 2 + 5);
         svg.push_str(&format!(
             "<g class=\"legend\">{}<text x=\"{text_x}\" y=\"{text_y}\" font-size=\"{SIZE}\">{what}</text></g>\n",
-            tile(layout, (x, y, tile_width), state, sample)
+            rectangle(layout, (x, y, tile_width), state, sample)
         ));
         x += width + 12;
     }

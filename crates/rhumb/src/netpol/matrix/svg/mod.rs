@@ -97,13 +97,13 @@ fn cell(
         (true, PairReachability::Itself) => "self".to_owned(),
         _ => sign(state).to_owned(),
     };
-    let tip = tip(reach, from, to, state);
+    let tip = tooltip(reach, from, to, state);
     let position = (layout.x(column), layout.y(row), layout.cell_width);
     format!(
         "<g class=\"cell {}\"><title>{}</title>{}</g>\n",
         look(state).2,
         escaped(&tip),
-        tile(layout, position, state, &text)
+        rectangle(layout, position, state, &text)
     )
 }
 
@@ -119,7 +119,7 @@ fn sign(state: PairReachability) -> &'static str {
 }
 
 /// A rectangle in the color of a state, with a short text.
-fn tile(
+fn rectangle(
     layout: &SvgLayout,
     (x, y, width): (usize, usize, usize),
     state: PairReachability,
@@ -141,7 +141,7 @@ fn tile(
 }
 
 /// The tooltip of a cell: all ports with their verdicts.
-fn tip(
+fn tooltip(
     reach: &ReachabilityMatrix<'_>,
     from: &PodGroup,
     to: &PodGroup,
@@ -156,8 +156,8 @@ fn tip(
         }
         _ => {
             let (mut allowed, mut denied) = (Vec::new(), Vec::new());
-            for (asked, answer) in answers(reach, from, to) {
-                let port = asked.port;
+            for (queried, answer) in answers(reach, from, to) {
+                let port = queried.port;
                 match (answer.egress, answer.ingress) {
                     (true, true) => allowed.push(port.to_string()),
                     (false, true) => denied.push(format!("{port} (egress)")),

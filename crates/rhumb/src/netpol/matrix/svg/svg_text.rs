@@ -50,13 +50,13 @@ pub(super) fn ports_in_short(
     let answers = answers(reach, from, to);
     let has_own = answers
         .clone()
-        .any(|(asked, answer)| asked.is_own && answer.is_allowed());
+        .any(|(queried, answer)| queried.is_own && answer.is_allowed());
     let allowed =
-        answers.filter(|(asked, answer)| answer.is_allowed() && (asked.is_own || !has_own));
+        answers.filter(|(queried, answer)| answer.is_allowed() && (queried.is_own || !has_own));
     let ports: Vec<String> = allowed
-        .map(|(asked, _)| match asked.port.protocol {
-            Protocol::Tcp => asked.port.port.to_string(),
-            _ => asked.port.to_string(),
+        .map(|(queried, _)| match queried.port.protocol {
+            Protocol::Tcp => queried.port.port.to_string(),
+            _ => queried.port.to_string(),
         })
         .collect();
     let all = ports.join(" ");

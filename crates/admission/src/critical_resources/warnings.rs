@@ -1,6 +1,6 @@
 //! Formats the warnings for webhook configurations that intercept writes to critical resources.
 
-use super::file::CriticalRuleEntry;
+use super::config_file::CriticalRuleEntry;
 use super::{
     ClusterInventory, CriticalResources, CriticalRule, ProbeBudget, RuleCoverage, intercepted_rules,
 };

@@ -7,8 +7,8 @@ use rhumb_meta::labels::{LabelSelector, Labels};
 use rhumb_meta::{GroupVersionKind, GroupVersionResource, Status};
 use serde_json::{Value, json};
 
-use crate::criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
 use crate::match_attributes::{MatchAttributes, Operation, ResourceAndKind, SelectorLabels};
+use crate::match_criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
 
 /// The number of random requests.
 const CASES: usize = 60_000;

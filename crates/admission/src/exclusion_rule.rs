@@ -5,7 +5,7 @@ use rhumb_meta::labels::{LabelSelector, Selector};
 use serde_json::Value;
 
 use crate::match_attributes::{MatchAttributes, SelectorLabels};
-use crate::rule::{AbsentListMeaning, RuleWithOperations};
+use crate::rule::{OmittedListMeaning, RuleWithOperations};
 
 /// An exclusion rule. An absent list of groups, versions, operations, resources, names or namespaces means all.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ impl ExclusionRule {
     pub(crate) fn from_json(rule: &Value) -> ExclusionRule {
         let selector = rule.get("namespaceSelector").filter(|it| !it.is_null());
         ExclusionRule {
-            rule: RuleWithOperations::from_json(rule, AbsentListMeaning::Everything),
+            rule: RuleWithOperations::from_json(rule, OmittedListMeaning::Everything),
             namespaces: rule["namespaces"]
                 .as_array()
                 .into_iter()

@@ -1,6 +1,6 @@
 //! The built-in list of critical resources: what every cluster depends on.
 
-use super::file::CriticalRuleEntry;
+use super::config_file::CriticalRuleEntry;
 use super::{CriticalResources, CriticalRule};
 
 struct BuiltInRule {

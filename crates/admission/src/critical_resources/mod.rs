@@ -6,11 +6,11 @@
 //! [`MatchCriteria`](crate::MatchCriteria) on probe writes to critical resources, so rules, exclusion rules and
 //! selectors mean the same as for real writes. `warnings.rs` formats the findings. There is no upstream counterpart.
 
-mod advice;
 mod built_in;
-mod file;
+mod config_file;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ use std::ops::ControlFlow;
 
 use rhumb_meta::labels::Labels;
 
-use crate::conditions::{MatchConditions, MatchConditionsResult};
-use crate::criteria::MatchOutcome;
-use crate::exclusion::ExclusionRule;
+use crate::exclusion_rule::ExclusionRule;
 use crate::explain::ExplainedWrite;
 use crate::match_attributes::{
     MatchAttributes, Operation, ResourceAndKind, SelectorLabels, is_namespaces_resource,
 };
+use crate::match_conditions::{MatchConditions, MatchConditionsResult};
+use crate::match_criteria::MatchOutcome;
 use crate::review::UserInfo;
 use crate::webhook::Webhook;
 

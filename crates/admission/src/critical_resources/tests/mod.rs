@@ -9,8 +9,8 @@ use rhumb_meta::{GroupVersionKind, GroupVersionResource};
 use serde_json::{Value, json};
 
 use super::{ClusterInventory, ClusterNamespace, CriticalResources, WritableResource};
-use crate::criteria::CriteriaParseOptions;
 use crate::match_attributes::{Operation, ResourceAndKind};
+use crate::match_criteria::CriteriaParseOptions;
 use crate::webhook::{Webhook, parse_webhooks};
 
 const WRITES: [Operation; 3] = [Operation::Create, Operation::Update, Operation::Delete];
@@ -403,8 +403,9 @@ fn configured_rules_are_matched_against_webhooks() {
 fn suggested_rules_remove_the_warning() {
     let critical = CriticalResources::default();
     let fixture = TestCluster::new();
-    let advice = |list: Value| critical.warnings(&webhooks(list, true), &fixture.inventory(), true);
-    let texts = advice(json!([webhook(json!({}))]));
+    let warnings_for =
+        |list: Value| critical.warnings(&webhooks(list, true), &fixture.inventory(), true);
+    let texts = warnings_for(json!([webhook(json!({}))]));
     assert_eq!(texts.len(), 1);
     let (problem, rules) = texts[0]
         .split_once("add excludeResourceRules: ")
@@ -418,9 +419,9 @@ fn suggested_rules_remove_the_warning() {
     let rules: Value = serde_json::from_str(rules).expect("valid JSON");
     assert_eq!(rules.as_array().map(Vec::len), Some(6));
     let mended = webhook(json!({"excludeResourceRules": rules}));
-    assert_eq!(advice(json!([mended])), [""; 0]);
+    assert_eq!(warnings_for(json!([mended])), [""; 0]);
     assert_eq!(
-        advice(json!([webhook(json!({"failurePolicy": "Ignore"}))])),
+        warnings_for(json!([webhook(json!({"failurePolicy": "Ignore"}))])),
         [""; 0]
     );
 }

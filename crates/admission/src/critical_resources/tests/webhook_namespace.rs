@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{CriticalResources, TestCluster, rules, webhook, webhooks};
 
-fn advice(changes: Value) -> Vec<String> {
+fn warnings_for(changes: Value) -> Vec<String> {
     let mut hook = webhook(json!({"rules": rules("", "CREATE", "pods")}));
     hook["clientConfig"] = json!({"service": {"namespace": "shop", "name": "s"}});
     for (field, value) in changes.as_object().expect("a JSON object") {
@@ -19,7 +19,7 @@ fn advice(changes: Value) -> Vec<String> {
 fn webhooks_blocking_their_own_pods_are_reported() {
     let system = json!({"resources": ["pods", "pods/binding", "pods/status"], "namespaces": ["kube-system"]});
     let own = r#"{"apiGroups":["","discovery.k8s.io"],"resources":["pods","pods/binding","pods/status","serviceaccounts/token","endpointslices"],"namespaces":["shop"]}"#;
-    let texts = advice(json!({"excludeResourceRules": [system]}));
+    let texts = warnings_for(json!({"excludeResourceRules": [system]}));
     assert_eq!(
         texts,
         [format!(
@@ -29,12 +29,12 @@ fn webhooks_blocking_their_own_pods_are_reported() {
     let own: Value = serde_json::from_str(own).expect("a valid rule");
     let nothing: [String; 0] = [];
     assert_eq!(
-        advice(json!({"excludeResourceRules": [system, own]})),
+        warnings_for(json!({"excludeResourceRules": [system, own]})),
         nothing
     );
-    assert_eq!(advice(json!({"failurePolicy": "Ignore"})), nothing);
+    assert_eq!(warnings_for(json!({"failurePolicy": "Ignore"})), nothing);
     // A webhook outside of the cluster needs no such rule.
     let elsewhere =
         json!({"clientConfig": {"url": "https://x.example"}, "excludeResourceRules": [system]});
-    assert_eq!(advice(elsewhere), nothing);
+    assert_eq!(warnings_for(elsewhere), nothing);
 }

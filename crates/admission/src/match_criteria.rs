@@ -5,9 +5,9 @@ use rhumb_meta::labels::Selector;
 use rhumb_meta::{GroupVersionResource, Status};
 use serde_json::Value;
 
-use crate::exclusion::{ExclusionRule, parse_selector};
+use crate::exclusion_rule::{ExclusionRule, parse_selector};
 use crate::match_attributes::{MatchAttributes, ResourceAndKind, SelectorLabels};
-use crate::rule::{AbsentListMeaning, RuleWithOperations};
+use crate::rule::{OmittedListMeaning, RuleWithOperations};
 
 /// Feature gates that affect parsing.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +77,7 @@ impl MatchCriteria {
         MatchCriteria {
             rules: items(rules)
                 .iter()
-                .map(|rule| RuleWithOperations::from_json(rule, AbsentListMeaning::Nothing))
+                .map(|rule| RuleWithOperations::from_json(rule, OmittedListMeaning::Nothing))
                 .collect(),
             matches_all_resources: false,
             exclusions: items(&matching["excludeResourceRules"])

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{TestCluster, rules, webhook, webhooks};
-use crate::critical::{CriticalResources, ProbeBudget};
+use crate::critical_resources::{CriticalResources, ProbeBudget};
 
 #[test]
 fn warnings_for_long_lists_are_short() {

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CriticalResources, CriticalRule};
-use crate::exclusion::{ExclusionRule, parse_selector};
+use crate::exclusion_rule::{ExclusionRule, parse_selector};
 
 const API_VERSION: &str = "admission.rhumb/v1";
 const KIND: &str = "CriticalResources";
