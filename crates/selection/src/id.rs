@@ -5,6 +5,9 @@ use std::hash::Hash;
 
 /// A small integer that identifies one value of a [`Slots`](crate::Slots). Declared with [`ids!`](crate::ids).
 pub trait Id: Copy + Debug + Eq + Ord + Hash {
+    /// The id of index 0.
+    const FIRST: Self;
+
     fn from_index(index: usize) -> Self;
     fn index(self) -> usize;
 }
@@ -18,6 +21,8 @@ macro_rules! ids {
         $visibility struct $name(u32);
 
         impl $crate::Id for $name {
+            const FIRST: Self = $name(0);
+
             #[inline]
             fn from_index(index: usize) -> Self {
                 // Cannot overflow: so many values do not fit into memory.

@@ -113,10 +113,8 @@ impl<I: Copy + Eq + Hash> PostingIndex<I> {
         let all = key.filter(|_| label.values().is_none());
         let all = all.and_then(|key| self.values_by_key.get(key));
         let values = listed.chain(all.into_iter().flatten());
-        values.filter_map(move |value| {
-            let partition = PartitionKey::new(&());
-            self.postings.get(partition, Term::Label(key?, value))
-        })
+        let partition = PartitionKey::new::<()>(());
+        values.filter_map(move |value| self.postings.get(&partition, Term::Label(key?, value)))
     }
 
     pub fn is_empty(&self) -> bool {

@@ -63,6 +63,11 @@ impl<'s> RequiredLabel<'s> {
         self.values.map_or(usize::MAX - 1, <[_]>::len)
     }
 
+    /// The number of terms of [`RequiredLabel::for_each_term`].
+    pub fn term_count(&self) -> usize {
+        self.values().map_or(1, Iterator::count)
+    }
+
     /// Calls `act` with each term of which a matching object has one: the label with each value, or its key.
     pub fn for_each_term(&self, interner: &mut Interner, mut act: impl FnMut(Term<'_>)) {
         let key = interner.intern(self.key);

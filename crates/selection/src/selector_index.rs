@@ -4,13 +4,15 @@
 //! values of one required label. An object looks up all of its terms. The cost is a few lookups per label, however many
 //! selectors there are.
 
+use std::borrow::Borrow;
 use std::hash::Hash;
 use std::iter;
 
 use rhumb_meta::labels::Selector;
 
+use crate::term::{self, Term};
 use crate::term_map::{PartitionKey, TermMap};
-use crate::{Interner, RequiredLabel, Term};
+use crate::{Interner, RequiredLabel};
 
 /// A requirement with more values is indexed by its key, so that one selector cannot occupy thousands of buckets.
 const VALUES_MAX: usize = 64;
@@ -106,13 +108,13 @@ impl<P: Clone + Eq + Hash, I: Copy + Eq> SelectorIndex<P, I> {
     /// The selectors of a partition that may match an object with these terms. If the terms are distinct and those of
     /// one object, each selector is returned once.
     #[inline]
-    pub fn candidates<'a>(
-        &'a self,
-        partition: &'a P,
-        terms: impl Iterator<Item = Term<'a>>,
+    pub fn candidates<'t>(
+        &self,
+        partition: impl Borrow<P>,
+        terms: impl Iterator<Item = Term<'t>>,
     ) -> impl Iterator<Item = Candidate<I>> {
-        let key = PartitionKey::new(partition);
-        let buckets = terms.filter_map(move |term| self.buckets.get(key, term));
+        let key = PartitionKey::new::<P>(partition);
+        let buckets = terms.filter_map(move |term| self.buckets.get(&key, term));
         buckets
             .flat_map(|bucket| iter::once(&bucket.first).chain(&bucket.others))
             .copied()
@@ -120,15 +122,26 @@ impl<P: Clone + Eq + Hash, I: Copy + Eq> SelectorIndex<P, I> {
 
     /// The number of selectors under a term.
     pub fn bucket_len(&self, partition: &P, term: Term<'_>) -> usize {
-        let bucket = self.buckets.get(PartitionKey::new(partition), term);
+        let bucket = self.buckets.get(&PartitionKey::new::<P>(partition), term);
         bucket.map_or(0, |bucket| 1 + bucket.others.len())
     }
 
-    /// Whether any selector is under a term of the same kind (for [`Term::Field`]: of the same field), in any
-    /// partition. If not, the caller need not resolve such terms.
+    /// Whether any selector is under a name, in any partition. If not, the caller need not look up names.
     #[inline]
-    pub fn uses_kind_of(&self, term: Term<'_>) -> bool {
-        self.buckets.has_kind(term.kind())
+    pub fn has_names(&self) -> bool {
+        self.buckets.has_kind(term::NAME)
+    }
+
+    /// Whether any selector is under a label or a label key, in any partition.
+    #[inline]
+    pub fn has_labels(&self) -> bool {
+        self.buckets.has_kind(term::LABEL) || self.buckets.has_kind(term::KEY)
+    }
+
+    /// Whether any selector is under a value of this field, in any partition.
+    #[inline]
+    pub fn has_field(&self, index: u16) -> bool {
+        self.buckets.has_kind(term::FIELDS + usize::from(index))
     }
 
     pub fn is_empty(&self) -> bool {

@@ -2,6 +2,13 @@
 
 use crate::interner::{InternedLabel, ResolvedLabel, Symbol};
 
+/// The kinds of terms; from [`FIELDS`] on, one for each selectable field.
+const ANY: usize = 0;
+pub(crate) const NAME: usize = 1;
+pub(crate) const LABEL: usize = 2;
+pub(crate) const KEY: usize = 3;
+pub(crate) const FIELDS: usize = 4;
+
 /// A property that an object has, and that a selector may require. Terms refer to strings of one
 /// [`Interner`](crate::Interner).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +46,11 @@ impl<'t> Term<'t> {
     #[inline]
     pub(crate) fn kind(self) -> usize {
         match self {
-            Term::Any => 0,
-            Term::Name(_) => 1,
-            Term::Label(..) => 2,
-            Term::Key(_) => 3,
-            Term::Field(index, _) => 4 + usize::from(index),
+            Term::Any => ANY,
+            Term::Name(_) => NAME,
+            Term::Label(..) => LABEL,
+            Term::Key(_) => KEY,
+            Term::Field(index, _) => FIELDS + usize::from(index),
         }
     }
 

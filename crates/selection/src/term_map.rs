@@ -1,5 +1,6 @@
 //! A hash map keyed by partition and term. Lookups compare pointers and do not touch reference counts.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -25,26 +26,21 @@ struct TermEntry<P, V> {
     value: V,
 }
 
-/// A partition with its hash, which is computed once for all terms of a lookup.
+/// A partition, owned or borrowed, with its hash, which is computed once for all terms of a lookup.
 #[derive(Debug)]
-pub(crate) struct PartitionKey<'p, P> {
-    partition: &'p P,
+pub(crate) struct PartitionKey<Q> {
+    partition: Q,
     hasher: IdHasher,
 }
 
-impl<P> Clone for PartitionKey<'_, P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P> Copy for PartitionKey<'_, P> {}
-
-impl<'p, P: Hash> PartitionKey<'p, P> {
+impl<Q> PartitionKey<Q> {
     #[inline]
-    pub(crate) fn new(partition: &'p P) -> Self {
+    pub(crate) fn new<P: Hash>(partition: Q) -> Self
+    where
+        Q: Borrow<P>,
+    {
         let mut hasher = IdHasher::default();
-        partition.hash(&mut hasher);
+        partition.borrow().hash(&mut hasher);
         PartitionKey { partition, hasher }
     }
 
@@ -59,14 +55,14 @@ impl<'p, P: Hash> PartitionKey<'p, P> {
 }
 
 #[inline]
-fn addresses<S: std::borrow::Borrow<Symbol>>(symbols: &[Option<S>; 2]) -> [usize; 2] {
+fn addresses<S: Borrow<Symbol>>(symbols: &[Option<S>; 2]) -> [usize; 2] {
     let address = |symbol: &Option<S>| symbol.as_ref().map_or(0, |text| text.borrow().address());
     [address(&symbols[0]), address(&symbols[1])]
 }
 
 impl<P: Eq + Hash, V> TermEntry<P, V> {
     fn hash(&self) -> u64 {
-        PartitionKey::new(&self.partition).hash(self.kind as usize, addresses(&self.symbols))
+        PartitionKey::new::<P>(&self.partition).hash(self.kind as usize, addresses(&self.symbols))
     }
 
     #[inline]
@@ -79,14 +75,14 @@ impl<P: Eq + Hash, V> TermEntry<P, V> {
 
 impl<P: Clone + Eq + Hash, V> TermMap<P, V> {
     #[inline]
-    pub(crate) fn get(&self, key: PartitionKey<'_, P>, term: Term<'_>) -> Option<&V> {
+    pub(crate) fn get<Q: Borrow<P>>(&self, key: &PartitionKey<Q>, term: Term<'_>) -> Option<&V> {
         let kind = term.kind();
         if !self.has_kind(kind) {
             return None;
         }
         let addresses = addresses(&term.symbols());
         let entry = self.entries.find(key.hash(kind, addresses), |entry| {
-            entry.has_key(key.partition, kind, addresses)
+            entry.has_key(key.partition.borrow(), kind, addresses)
         });
         entry.map(|entry| &entry.value)
     }
@@ -109,7 +105,7 @@ impl<P: Clone + Eq + Hash, V> TermMap<P, V> {
     ) {
         let (kind, symbols) = (term.kind(), term.symbols());
         let addresses = addresses(&symbols);
-        let hash = PartitionKey::new(partition).hash(kind, addresses);
+        let hash = PartitionKey::new::<P>(partition).hash(kind, addresses);
         let has_key = |entry: &TermEntry<P, V>| entry.has_key(partition, kind, addresses);
         match self.entries.entry(hash, has_key, TermEntry::hash) {
             Entry::Occupied(mut entry) => update(&mut entry.get_mut().value),
@@ -137,7 +133,7 @@ impl<P: Clone + Eq + Hash, V> TermMap<P, V> {
     ) {
         let kind = term.kind();
         let addresses = addresses(&term.symbols());
-        let hash = PartitionKey::new(partition).hash(kind, addresses);
+        let hash = PartitionKey::new::<P>(partition).hash(kind, addresses);
         let has_key = |entry: &TermEntry<P, V>| entry.has_key(partition, kind, addresses);
         if let Ok(mut entry) = self.entries.find_entry(hash, has_key)
             && update(&mut entry.get_mut().value)
