@@ -78,26 +78,30 @@ impl<I: Copy + Eq + Hash> PostingIndex<I> {
         let Some(required) = required_labels(selector, usize::MAX - 1) else {
             return Some(Vec::new());
         };
-        let mut shortest: Option<(usize, RequiredLabel<'_>)> = None;
+        // The shortest posting lists so far, and those of the label that is examined.
+        let (mut shortest, mut lists) = (Vec::new(), Vec::new());
+        let mut count = limit;
         for label in required {
-            let bound = shortest.map_or(limit, |(count, _)| count);
-            let mut count = 0;
-            // A count that reaches the bound is of no use, so the rest of it is not needed.
+            lists.clear();
+            let mut length = 0;
             for ids in self.postings_of(label, interner) {
-                count += ids.len();
-                if count >= bound {
+                length += ids.len();
+                // A length that reaches the least count is of no use, so the other lists are not needed.
+                if length >= count {
                     break;
                 }
+                lists.push(ids);
             }
-            if count < bound {
-                shortest = Some((count, label));
+            if length < count {
+                count = length;
+                std::mem::swap(&mut shortest, &mut lists);
             }
         }
-        let (count, label) = shortest?;
+        if count == limit {
+            return None;
+        }
         let mut found = Vec::with_capacity(count);
-        for ids in self.postings_of(label, interner) {
-            found.extend(ids.iter());
-        }
+        shortest.iter().for_each(|ids| ids.append_to(&mut found));
         Some(found)
     }
 

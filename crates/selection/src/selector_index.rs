@@ -12,7 +12,7 @@ use rhumb_meta::labels::Selector;
 
 use crate::term::{self, Term};
 use crate::term_map::{PartitionKey, TermMap};
-use crate::{Interner, RequiredLabel};
+use crate::{InternedLabel, Interner, RequiredLabel};
 
 /// A requirement with more values is indexed by its key, so that one selector cannot occupy thousands of buckets.
 const VALUES_MAX: usize = 64;
@@ -117,6 +117,33 @@ impl<P: Clone + Eq + Hash, I: Copy + Eq> SelectorIndex<P, I> {
         let buckets = terms.filter_map(move |term| self.buckets.get(&key, term));
         buckets
             .flat_map(|bucket| iter::once(&bucket.first).chain(&bucket.others))
+            .copied()
+    }
+
+    /// As [`SelectorIndex::candidates`], for the terms of an object that only has labels.
+    #[inline]
+    pub fn candidates_for_labels<'a>(
+        &'a self,
+        partition: impl Borrow<P> + Copy + 'a,
+        labels: &'a [InternedLabel],
+    ) -> impl Iterator<Item = Candidate<I>> + 'a {
+        let (buckets, partition) = (&self.buckets, PartitionKey::new::<P>(partition));
+        let by_label = labels
+            .iter()
+            .filter_map(move |(key, value)| buckets.get(&partition, Term::Label(key, value)));
+        // Few selectors require a key only. Without any, there is no second lookup per label.
+        let keyed = if buckets.has_kind(term::KEY) {
+            labels
+        } else {
+            &[]
+        };
+        let by_key = keyed
+            .iter()
+            .filter_map(move |(key, _)| buckets.get(&partition, Term::Key(key)));
+        let all = by_label
+            .chain(by_key)
+            .chain(buckets.get(&partition, Term::Any));
+        all.flat_map(|bucket| iter::once(&bucket.first).chain(&bucket.others))
             .copied()
     }
 

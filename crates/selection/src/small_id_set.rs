@@ -58,6 +58,15 @@ impl<I: Copy + Eq + Hash> SmallIdSet<I> {
         }
     }
 
+    /// Appends all members to `ids`, in unspecified order. Faster than [`SmallIdSet::iter`].
+    pub fn append_to(&self, ids: &mut Vec<I>) {
+        match self {
+            SmallIdSet::Empty => {}
+            SmallIdSet::One(one) => ids.push(*one),
+            SmallIdSet::Many(many) => ids.extend(many.iter().copied()),
+        }
+    }
+
     /// In unspecified order.
     pub fn iter(&self) -> impl Iterator<Item = I> {
         let (one, many) = match self {

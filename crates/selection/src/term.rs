@@ -1,6 +1,6 @@
 //! Terms: properties of an object under which selectors and objects are indexed.
 
-use crate::interner::{InternedLabel, ResolvedLabel, Symbol};
+use crate::interner::{ResolvedLabel, Symbol};
 
 /// The kinds of terms; from [`FIELDS`] on, one for each selectable field.
 const ANY: usize = 0;
@@ -25,15 +25,6 @@ pub enum Term<'t> {
 }
 
 impl<'t> Term<'t> {
-    /// The terms of an object with these labels.
-    #[inline]
-    pub fn of_labels(labels: &'t [InternedLabel]) -> impl Iterator<Item = Term<'t>> {
-        labels
-            .iter()
-            .flat_map(|(key, value)| [Term::Label(key, value), Term::Key(key)])
-            .chain([Term::Any])
-    }
-
     /// The terms of one resolved label.
     #[inline]
     pub fn of_resolved(label: ResolvedLabel<'t>) -> impl Iterator<Item = Term<'t>> {

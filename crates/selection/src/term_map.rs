@@ -13,21 +13,19 @@ use crate::interner::Symbol;
 
 /// Values by partition and term.
 pub(crate) struct TermMap<P, V> {
-    entries: HashTable<TermEntry<P, V>>,
-    /// The number of entries of each kind of term. Lookups of kinds without entries end here.
-    entries_by_kind: Vec<usize>,
+    /// One table per kind of term, so that lookups of rare kinds stay in a small table.
+    tables: Vec<HashTable<TermEntry<P, V>>>,
 }
 
 /// Owns the strings of its term, so that their addresses stay unique.
 struct TermEntry<P, V> {
     partition: P,
-    kind: u32,
     symbols: [Option<Symbol>; 2],
     value: V,
 }
 
 /// A partition, owned or borrowed, with its hash, which is computed once for all terms of a lookup.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct PartitionKey<Q> {
     partition: Q,
     hasher: IdHasher,
@@ -45,10 +43,9 @@ impl<Q> PartitionKey<Q> {
     }
 
     #[inline]
-    fn hash(&self, kind: usize, addresses: [usize; 2]) -> u64 {
+    fn hash(&self, addresses: [usize; 2]) -> u64 {
         let mut hasher = self.hasher;
-        // Kinds are so few that they fit into the bits that the alignment of the strings leaves.
-        hasher.write_usize(addresses[0] ^ kind);
+        hasher.write_usize(addresses[0]);
         hasher.write_usize(addresses[1]);
         hasher.finish()
     }
@@ -62,27 +59,25 @@ fn addresses<S: Borrow<Symbol>>(symbols: &[Option<S>; 2]) -> [usize; 2] {
 
 impl<P: Eq + Hash, V> TermEntry<P, V> {
     fn hash(&self) -> u64 {
-        PartitionKey::new::<P>(&self.partition).hash(self.kind as usize, addresses(&self.symbols))
+        PartitionKey::new::<P>(&self.partition).hash(addresses(&self.symbols))
     }
 
     #[inline]
-    fn has_key(&self, partition: &P, kind: usize, term_addresses: [usize; 2]) -> bool {
-        addresses(&self.symbols) == term_addresses
-            && self.kind as usize == kind
-            && self.partition == *partition
+    fn has_key(&self, partition: &P, term_addresses: [usize; 2]) -> bool {
+        addresses(&self.symbols) == term_addresses && self.partition == *partition
     }
 }
 
 impl<P: Clone + Eq + Hash, V> TermMap<P, V> {
     #[inline]
     pub(crate) fn get<Q: Borrow<P>>(&self, key: &PartitionKey<Q>, term: Term<'_>) -> Option<&V> {
-        let kind = term.kind();
-        if !self.has_kind(kind) {
+        let table = self.tables.get(term.kind())?;
+        if table.is_empty() {
             return None;
         }
         let addresses = addresses(&term.symbols());
-        let entry = self.entries.find(key.hash(kind, addresses), |entry| {
-            entry.has_key(key.partition.borrow(), kind, addresses)
+        let entry = table.find(key.hash(addresses), |entry| {
+            entry.has_key(key.partition.borrow(), addresses)
         });
         entry.map(|entry| &entry.value)
     }
@@ -90,9 +85,7 @@ impl<P: Clone + Eq + Hash, V> TermMap<P, V> {
     /// Whether there is any entry of this kind of term.
     #[inline]
     pub(crate) fn has_kind(&self, kind: usize) -> bool {
-        self.entries_by_kind
-            .get(kind)
-            .is_some_and(|count| *count > 0)
+        self.tables.get(kind).is_some_and(|table| !table.is_empty())
     }
 
     /// Calls `update` with the value of a term, or inserts a new value.
@@ -104,22 +97,20 @@ impl<P: Clone + Eq + Hash, V> TermMap<P, V> {
         new: impl FnOnce() -> V,
     ) {
         let (kind, symbols) = (term.kind(), term.symbols());
+        if self.tables.len() <= kind {
+            self.tables.resize_with(kind + 1, HashTable::new);
+        }
         let addresses = addresses(&symbols);
-        let hash = PartitionKey::new::<P>(partition).hash(kind, addresses);
-        let has_key = |entry: &TermEntry<P, V>| entry.has_key(partition, kind, addresses);
-        match self.entries.entry(hash, has_key, TermEntry::hash) {
+        let hash = PartitionKey::new::<P>(partition).hash(addresses);
+        let has_key = |entry: &TermEntry<P, V>| entry.has_key(partition, addresses);
+        match self.tables[kind].entry(hash, has_key, TermEntry::hash) {
             Entry::Occupied(mut entry) => update(&mut entry.get_mut().value),
             Entry::Vacant(free) => {
                 free.insert(TermEntry {
                     partition: partition.clone(),
-                    kind: u32::try_from(kind).unwrap_or(u32::MAX),
                     symbols: symbols.map(Option::<&Symbol>::cloned),
                     value: new(),
                 });
-                if self.entries_by_kind.len() <= kind {
-                    self.entries_by_kind.resize(kind + 1, 0);
-                }
-                self.entries_by_kind[kind] += 1;
             }
         }
     }
@@ -131,43 +122,39 @@ impl<P: Clone + Eq + Hash, V> TermMap<P, V> {
         term: Term<'_>,
         update: impl FnOnce(&mut V) -> bool,
     ) {
-        let kind = term.kind();
+        let Some(table) = self.tables.get_mut(term.kind()) else {
+            return;
+        };
         let addresses = addresses(&term.symbols());
-        let hash = PartitionKey::new::<P>(partition).hash(kind, addresses);
-        let has_key = |entry: &TermEntry<P, V>| entry.has_key(partition, kind, addresses);
-        if let Ok(mut entry) = self.entries.find_entry(hash, has_key)
+        let hash = PartitionKey::new::<P>(partition).hash(addresses);
+        let has_key = |entry: &TermEntry<P, V>| entry.has_key(partition, addresses);
+        if let Ok(mut entry) = table.find_entry(hash, has_key)
             && update(&mut entry.get_mut().value)
         {
             entry.remove();
-            self.entries_by_kind[kind] -= 1;
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.tables.iter().all(HashTable::is_empty)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[Option<Symbol>; 2], &V)> {
-        self.entries
-            .iter()
-            .map(|entry| (&entry.symbols, &entry.value))
+        let entries = self.tables.iter().flatten();
+        entries.map(|entry| (&entry.symbols, &entry.value))
     }
 }
 
 impl<P, V> Default for TermMap<P, V> {
     fn default() -> Self {
-        TermMap {
-            entries: HashTable::new(),
-            entries_by_kind: Vec::new(),
-        }
+        TermMap { tables: Vec::new() }
     }
 }
 
 impl<P: fmt::Debug, V: fmt::Debug> fmt::Debug for TermMap<P, V> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let entries = self.entries.iter();
-        let entries =
-            entries.map(|entry| ((&entry.partition, entry.kind, &entry.symbols), &entry.value));
+        let entries = self.tables.iter().flatten();
+        let entries = entries.map(|entry| ((&entry.partition, &entry.symbols), &entry.value));
         formatter.debug_map().entries(entries).finish()
     }
 }

@@ -69,7 +69,7 @@ fn found(
     partition: u8,
     labels: &[InternedLabel],
 ) -> Vec<(usize, bool)> {
-    let candidates = index.candidates(&partition, Term::of_labels(labels));
+    let candidates = index.candidates_for_labels(&partition, labels);
     let mut found: Vec<_> = candidates.map(|found| (found.id, found.is_exact)).collect();
     found.sort_unstable();
     found

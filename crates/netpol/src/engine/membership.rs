@@ -1,7 +1,7 @@
 //! Keeps the members of pod selections up to date as pods, namespaces and policies change.
 
 use rhumb_meta::labels::Selector;
-use rhumb_selection::{Symbol, Term};
+use rhumb_selection::Symbol;
 
 use super::PolicyEngine;
 use super::changed_policies::MembershipTransition;
@@ -205,10 +205,8 @@ impl PolicyEngine {
         let scopes = std::iter::once(NamespaceScope::Named(pod.namespace)).chain(selected);
         let selections = &self.cluster.selections;
         let labels = &pod.attributes.labels;
-        let candidates = scopes.flat_map(|scope| {
-            let terms = Term::of_labels(labels);
-            selections.index.candidates(scope, terms)
-        });
+        let candidates =
+            scopes.flat_map(|scope| selections.index.candidates_for_labels(scope, labels));
         // Candidates already match by namespace. Loading a selection is the dominant cost (cache misses), so it is only
         // done if the index alone cannot decide.
         let is_everywhere = self.node_ruleset.name.is_none() || self.is_local(id);

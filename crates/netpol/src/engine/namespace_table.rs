@@ -2,8 +2,7 @@
 
 use rhumb_meta::labels::Selector;
 use rhumb_selection::{
-    IdSet, InternedLabel, Interner, PostingIndex, SelectorIndex, Slots, SmallIdSet, Term,
-    UntrustedKeyMap,
+    IdSet, InternedLabel, Interner, PostingIndex, SelectorIndex, Slots, SmallIdSet, UntrustedKeyMap,
 };
 
 use super::ids::{NamespaceId, NamespaceSelectorId, PodId};
@@ -130,7 +129,7 @@ impl NamespaceTable {
 
     fn update_matching_selectors(&mut self, id: NamespaceId) -> bool {
         let labels = &self.all[id].labels;
-        let candidates = self.index.candidates((), Term::of_labels(labels));
+        let candidates = self.index.candidates_for_labels((), labels);
         let matching = candidates.filter(|candidate| {
             let selector = || &self.selectors[candidate.id].selector;
             candidate.is_exact || selector().matches(&**labels)
