@@ -16,6 +16,7 @@ mod pods;
 mod quota;
 mod recorded;
 mod scheduler;
+mod selection;
 mod servers;
 mod stats;
 mod store;
@@ -48,6 +49,8 @@ enum BenchCommand {
     Quota(quota::QuotaBenchArguments),
     /// Pods bound per second and correctness of their placement, compared with kube-scheduler.
     Scheduler(scheduler::SchedulerBenchArguments),
+    /// Cost of the indexes of selectors and of labels, with the selectors and objects of their users.
+    Selection(selection::SelectionBenchArguments),
     /// Watchers of pods, each on its own connection, compared with kube-apiserver.
     Watch(watch::WatchBenchArguments),
     /// Write throughput of the embedded store and of an etcd server, both with fsync.
@@ -70,6 +73,7 @@ impl BenchCommand {
             BenchCommand::Netpol(arguments) => netpol::run(arguments).await,
             BenchCommand::Quota(arguments) => quota::run(arguments).await,
             BenchCommand::Scheduler(arguments) => scheduler::run(arguments).await,
+            BenchCommand::Selection(arguments) => selection::run(arguments).await,
             BenchCommand::Watch(arguments) => watch::run(arguments).await,
             BenchCommand::Store(arguments) => store::run(arguments).await,
             BenchCommand::Open(arguments) => store_open::run(arguments).await,

@@ -23,7 +23,8 @@ use crate::snapshot::CacheContents;
 use crate::stats::{self, CacheCounters, HistogramSnapshot, IndexUsage};
 use crate::string_interner::StringInterner;
 use crate::watch::{
-    CacheWatcher, WatchEnd, WatchFilter, WatchQueue, WatchRequest, WatchStart, WatcherIndex,
+    CacheWatcher, WatchEnd, WatchFilter, WatchQueue, WatchRequest, WatchStart, WatcherId,
+    WatcherIndex,
 };
 use crate::watch_state::WatchState;
 use crate::{
@@ -391,7 +392,7 @@ impl CacheInner {
         Some(changes)
     }
 
-    pub(crate) fn unregister_watcher(&self, id: usize) {
+    pub(crate) fn unregister_watcher(&self, id: WatcherId) {
         self.watch_state().watchers.unregister(id);
     }
 

@@ -6,7 +6,6 @@
 
 mod filter;
 mod trigger;
-mod trigger_buckets;
 mod watcher;
 mod watcher_index;
 
@@ -21,7 +20,7 @@ use crate::{CacheEntry, EventKind};
 pub(crate) use filter::WatchFilter;
 pub(crate) use watcher::WatchQueue;
 pub use watcher::{CacheWatcher, WatchNotifier};
-pub(crate) use watcher_index::{PendingEvent, WatcherIndex};
+pub(crate) use watcher_index::{PendingEvent, WatcherId, WatcherIndex};
 
 /// What to watch, and from where.
 #[derive(Debug, Clone)]

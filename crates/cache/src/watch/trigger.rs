@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use rhumb_meta::fields::Operator;
+use rhumb_selection::{Interner, SelectorIndex, Symbol, Term, required_labels};
 
+use super::watcher_index::WatcherId;
 use super::{WatchFilter, WatchScope};
 
 /// A label requirement with more values than this is indexed by its key alone.
@@ -17,7 +19,7 @@ pub(super) enum WatchTrigger {
     Never,
     Name(Box<str>),
     /// A selectable field, by its index, with this value.
-    Field(usize, Box<str>),
+    Field(u16, Box<str>),
     /// A label with one of these values.
     Label(Box<str>, Box<[Box<str>]>),
     LabelKey(Box<str>),
@@ -37,6 +39,51 @@ impl WatchTrigger {
             WatchTrigger::Always => 1024,
         }
     }
+
+    /// Calls `act` with each term under which a watcher with this trigger is indexed.
+    pub(super) fn for_each_term(&self, interner: &mut Interner, mut act: impl FnMut(Term<'_>)) {
+        match self {
+            WatchTrigger::Never => {}
+            WatchTrigger::Name(name) => act(Term::Name(&interner.intern(name))),
+            WatchTrigger::Field(index, value) => {
+                act(Term::Field(*index, &interner.intern(value)));
+            }
+            WatchTrigger::Label(key, values) => {
+                let key = interner.intern(key);
+                for value in values {
+                    act(Term::Label(&key, &interner.intern(value)));
+                }
+            }
+            WatchTrigger::LabelKey(key) => act(Term::Key(&interner.intern(key))),
+            WatchTrigger::Always => act(Term::Any),
+        }
+    }
+
+    /// Number of watchers that are indexed under the trigger.
+    fn watchers_in(
+        &self,
+        index: &SelectorIndex<Option<Symbol>, WatcherId>,
+        namespace: &Option<Symbol>,
+        interner: &Interner,
+    ) -> usize {
+        // A text that is not interned is no trigger of any watcher.
+        let count =
+            |term: Option<Term<'_>>| term.map_or(0, |term| index.bucket_len(namespace, term));
+        match self {
+            WatchTrigger::Never => 0,
+            WatchTrigger::Name(name) => count(interner.get(name).map(Term::Name)),
+            WatchTrigger::Field(index, value) => {
+                count(interner.get(value).map(|value| Term::Field(*index, value)))
+            }
+            WatchTrigger::Label(key, values) => {
+                let key = interner.get(key);
+                let term = |value: &str| Some(Term::Label(key?, interner.get(value)?));
+                values.iter().map(|value| count(term(value))).sum()
+            }
+            WatchTrigger::LabelKey(key) => count(interner.get(key).map(Term::Key)),
+            WatchTrigger::Always => count(Some(Term::Any)),
+        }
+    }
 }
 
 /// The trigger that a watcher is indexed by, within one namespace or in all.
@@ -48,11 +95,30 @@ pub(super) struct TriggerPlacement {
 }
 
 impl TriggerPlacement {
+    /// Number of watchers that have the same placement, or one of the same values.
+    pub(super) fn watchers_in(
+        &self,
+        index: &SelectorIndex<Option<Symbol>, WatcherId>,
+        interner: &Interner,
+    ) -> usize {
+        let namespace = match &self.namespace {
+            None => None,
+            Some(name) => match interner.get(name) {
+                None => return 0,
+                known => known.cloned(),
+            },
+        };
+        self.trigger.watchers_in(index, &namespace, interner)
+    }
+
     /// The name under which watchers are counted in metrics.
     pub(super) fn index_name<'a>(&'a self, field_names: &'a [Arc<str>]) -> &'a str {
         match &self.trigger {
             WatchTrigger::Name(_) => "metadata.name",
-            WatchTrigger::Field(index, _) => field_names.get(*index).map_or("", |name| name),
+            WatchTrigger::Field(index, _) => {
+                let name = field_names.get(usize::from(*index));
+                name.map_or("", |name| name)
+            }
             WatchTrigger::Label(key, _) | WatchTrigger::LabelKey(key) => key,
             WatchTrigger::Always if self.namespace.is_some() => "metadata.namespace",
             WatchTrigger::Always | WatchTrigger::Never => "",
@@ -71,8 +137,8 @@ pub(super) fn candidate_placements(
         trigger,
         namespace: namespace.map(Into::into),
     };
-    let (Some(fields), Some(labels)) = (filter.fields.requirements(), filter.labels.requirements())
-    else {
+    let labels = required_labels(&filter.labels, LABEL_VALUES_MAX);
+    let (Some(fields), Some(labels)) = (filter.fields.requirements(), labels) else {
         return vec![placement(WatchTrigger::Never)];
     };
     let mut placements = vec![placement(WatchTrigger::Always)];
@@ -84,6 +150,7 @@ pub(super) fn candidate_placements(
         let index = field_names
             .iter()
             .position(|name| **name == *requirement.field());
+        let index = index.and_then(|index| u16::try_from(index).ok());
         if let (Some(index), Operator::Equals) = (index, requirement.operator()) {
             placements.push(placement(WatchTrigger::Field(
                 index,
@@ -91,13 +158,11 @@ pub(super) fn candidate_placements(
             )));
         }
     }
-    for requirement in labels.iter().filter(|label| label.needs_label()) {
-        let key = requirement.key().into();
-        let mut values = requirement.exact_values().unwrap_or_default().to_vec();
-        values.dedup();
-        placements.push(placement(match values.len() {
-            1..=LABEL_VALUES_MAX => WatchTrigger::Label(key, values.into()),
-            _ => WatchTrigger::LabelKey(key),
+    for label in labels {
+        let key = label.key().into();
+        placements.push(placement(match label.values() {
+            Some(values) => WatchTrigger::Label(key, values.map(Into::into).collect()),
+            None => WatchTrigger::LabelKey(key),
         }));
     }
     placements

@@ -7,12 +7,13 @@
 //! the old or the new object meets. The cost is a few lookups per label of the object, independent of the number of
 //! watchers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use rhumb_selection::{Interner, SelectorIndex, Slots, Symbol, Term};
 
 use super::WatchQueue;
 use super::trigger::{TriggerPlacement, WatchTrigger, candidate_placements};
-use super::trigger_buckets::TriggerBuckets;
 use crate::EventKind;
 use crate::object_change::ObjectChange;
 
@@ -22,8 +23,10 @@ const INDEX_NAMES_MAX: usize = 128;
 /// The name under which all further watchers are counted. It is not a valid label or field name.
 const OTHER_INDEX_NAMES: &str = "(others)";
 
-/// Index of a watcher in [`WatcherIndex`]; reused after the watcher ends.
-pub(crate) type WatcherId = usize;
+rhumb_selection::ids! {
+    /// Identifies a watcher in [`WatcherIndex`]; reused after the watcher ends.
+    pub(crate) WatcherId,
+}
 
 /// An event to be pushed into the queue of a watcher.
 pub(crate) type PendingEvent = (WatcherId, Arc<ObjectChange>, EventKind);
@@ -35,10 +38,11 @@ pub(crate) struct WatcherIndex {
     field_names: Arc<[Arc<str>]>,
     /// Whether labels and fields are used as triggers, or only names and namespaces.
     use_triggers: bool,
-    watchers: Vec<Option<RegisteredWatcher>>,
-    free_ids: Vec<WatcherId>,
-    all_namespaces: TriggerBuckets,
-    by_namespace: HashMap<Box<str>, TriggerBuckets>,
+    watchers: Slots<WatcherId, RegisteredWatcher>,
+    /// The texts of all triggers and their namespaces. Those of objects are only looked up.
+    interner: Interner,
+    /// The watchers of each namespace, and under `None` those of all namespaces.
+    by_trigger: SelectorIndex<Option<Symbol>, WatcherId>,
     /// Number of watchers by the name of their trigger.
     counts_by_index_name: BTreeMap<Box<str>, usize>,
 }
@@ -60,16 +64,15 @@ impl WatcherIndex {
         WatcherIndex {
             field_names: field_names.into(),
             use_triggers,
-            watchers: Vec::new(),
-            free_ids: Vec::new(),
-            all_namespaces: TriggerBuckets::default(),
-            by_namespace: HashMap::new(),
+            watchers: Slots::default(),
+            interner: Interner::default(),
+            by_trigger: SelectorIndex::default(),
             counts_by_index_name: BTreeMap::new(),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.watchers.len() - self.free_ids.len()
+        self.watchers.len()
     }
 
     /// Number of watchers by label, field, `metadata.name` or `metadata.namespace`; unindexed ones under the empty
@@ -79,55 +82,59 @@ impl WatcherIndex {
     }
 
     pub(crate) fn queues(&self) -> impl Iterator<Item = &Arc<WatchQueue>> {
-        self.watchers.iter().flatten().map(|watcher| &watcher.queue)
+        self.watchers.iter().map(|(_, watcher)| &watcher.queue)
     }
 
     pub(crate) fn queue(&self, id: WatcherId) -> Option<&Arc<WatchQueue>> {
-        self.watchers
-            .get(id)?
-            .as_ref()
-            .map(|watcher| &watcher.queue)
+        self.watchers.get(id).map(|watcher| &watcher.queue)
     }
 
     pub(crate) fn register(&mut self, queue: Arc<WatchQueue>) -> WatcherId {
-        let id = self.free_ids.pop().unwrap_or(self.watchers.len());
         let placements = candidate_placements(&queue.filter, &self.field_names, self.use_triggers);
         let choice = self.choose_placement(&placements);
-        let mut by_name = false;
+        let mut has_own_count = false;
         if let Some(placement) = placements.get(choice) {
             let name = placement.index_name(&self.field_names);
-            by_name = self.counts_by_index_name.contains_key(name)
+            has_own_count = self.counts_by_index_name.contains_key(name)
                 || self.counts_by_index_name.len() < INDEX_NAMES_MAX;
-            let name = if by_name { name } else { OTHER_INDEX_NAMES };
-            *self.counts_by_index_name.entry(name.into()).or_default() += 1;
-            let buckets = match &placement.namespace {
-                None => &mut self.all_namespaces,
-                Some(namespace) => self.by_namespace.entry(namespace.clone()).or_default(),
+            let name = if has_own_count {
+                name
+            } else {
+                OTHER_INDEX_NAMES
             };
-            buckets.for_each_bucket(&placement.trigger, |bucket| bucket.push(id));
+            *self.counts_by_index_name.entry(name.into()).or_default() += 1;
         }
-        let watcher = Some(RegisteredWatcher {
+        let id = self.watchers.insert(RegisteredWatcher {
             queue,
             placement: choice,
-            has_own_count: by_name,
+            has_own_count,
             last_visited_by: None,
         });
-        match self.watchers.get_mut(id) {
-            Some(free) => *free = watcher,
-            None => self.watchers.push(watcher),
+        if let Some(TriggerPlacement { trigger, namespace }) = placements.get(choice) {
+            let interner = &mut self.interner;
+            let namespace = namespace.as_ref().map(|name| interner.intern(name));
+            let by_trigger = &mut self.by_trigger;
+            trigger.for_each_term(interner, |term| {
+                by_trigger.insert(&namespace, term, id, false);
+            });
         }
         id
     }
 
     pub(crate) fn unregister(&mut self, id: WatcherId) {
-        let Some(watcher) = self.watchers.get_mut(id).and_then(Option::take) else {
+        let Some(watcher) = self.watchers.remove(id) else {
             return;
         };
-        self.free_ids.push(id);
         let placements =
             candidate_placements(&watcher.queue.filter, &self.field_names, self.use_triggers);
         if let Some(placement) = placements.get(watcher.placement) {
-            self.remove_from_buckets(placement, id);
+            let interner = &mut self.interner;
+            let namespace = placement.namespace.as_ref();
+            let namespace = namespace.map(|name| interner.intern(name));
+            let (trigger, by_trigger) = (&placement.trigger, &mut self.by_trigger);
+            trigger.for_each_term(interner, |term| {
+                by_trigger.remove(&namespace, term, id);
+            });
             let field_names = Arc::clone(&self.field_names);
             let name = placement.index_name(&field_names);
             self.decrement_count(if watcher.has_own_count {
@@ -136,22 +143,8 @@ impl WatcherIndex {
                 OTHER_INDEX_NAMES
             });
         }
-        if self.free_ids.len() == self.watchers.len() {
-            (self.watchers, self.free_ids) = (Vec::new(), Vec::new());
-        }
-    }
-
-    fn remove_from_buckets(&mut self, placement: &TriggerPlacement, id: WatcherId) {
-        match &placement.namespace {
-            None => self.all_namespaces.remove(&placement.trigger, id),
-            Some(namespace) => {
-                if let Some(buckets) = self.by_namespace.get_mut(namespace) {
-                    buckets.remove(&placement.trigger, id);
-                    if buckets.is_empty() {
-                        self.by_namespace.remove(namespace);
-                    }
-                }
-            }
+        if self.watchers.is_empty() {
+            (self.watchers, self.interner) = (Slots::default(), Interner::default());
         }
     }
 
@@ -171,30 +164,24 @@ impl WatcherIndex {
         change: &Arc<ObjectChange>,
         found: &mut Vec<PendingEvent>,
     ) -> usize {
-        let WatcherIndex {
-            watchers: seats,
-            field_names,
-            ..
-        } = self;
+        let terms = terms_of_change(change, &self.field_names, &self.by_trigger, &self.interner);
+        let namespace = change.key.namespace();
+        let namespace = namespace.and_then(|name| self.interner.get(name)).cloned();
         let mut evaluated = 0;
-        let mut visit = |bucket: &[WatcherId]| {
-            for &id in bucket {
-                let Some(watcher) = seats.get_mut(id).and_then(Option::as_mut) else {
+        for partition in [Some(None), namespace.map(Some)].into_iter().flatten() {
+            let candidates = self.by_trigger.candidates(partition, terms.iter().copied());
+            for id in candidates.map(|candidate| candidate.id) {
+                let Some(watcher) = self.watchers.get_mut(id) else {
                     continue;
                 };
                 if watcher.last_visited_by.replace(change.sequence) == Some(change.sequence) {
                     continue;
                 }
                 evaluated += 1;
-                if let Some(kind) = watcher.queue.filter.classify(change, field_names) {
+                if let Some(kind) = watcher.queue.filter.classify(change, &self.field_names) {
                     found.push((id, Arc::clone(change), kind));
                 }
             }
-        };
-        self.all_namespaces.visit_matching(change, &mut visit);
-        let namespace = change.key.namespace();
-        if let Some(buckets) = namespace.and_then(|namespace| self.by_namespace.get(namespace)) {
-            buckets.visit_matching(change, &mut visit);
         }
         evaluated
     }
@@ -202,12 +189,8 @@ impl WatcherIndex {
     /// The placement with the lowest expected number of changes times watchers in the bucket.
     fn choose_placement(&self, placements: &[TriggerPlacement]) -> usize {
         let cost = |placement: &TriggerPlacement| {
-            let buckets = match &placement.namespace {
-                None => Some(&self.all_namespaces),
-                Some(namespace) => self.by_namespace.get(namespace),
-            };
-            let bucket_len = buckets.map_or(0, |buckets| buckets.bucket_len(&placement.trigger));
-            bucket_len
+            let sharing = placement.watchers_in(&self.by_trigger, &self.interner);
+            sharing
                 .saturating_add(1)
                 .saturating_mul(placement.trigger.cost())
         };
@@ -218,6 +201,40 @@ impl WatcherIndex {
         });
         best.map_or(0, |(index, _)| index)
     }
+}
+
+/// The triggers that the old or the new object has, as far as any watcher uses their kind. A term may occur twice.
+fn terms_of_change<'i>(
+    change: &ObjectChange,
+    field_names: &[Arc<str>],
+    by_trigger: &SelectorIndex<Option<Symbol>, WatcherId>,
+    interner: &'i Interner,
+) -> Vec<Term<'i>> {
+    // Enough for most objects without growing.
+    let mut terms = Vec::with_capacity(16);
+    terms.push(Term::Any);
+    if by_trigger.has_names() {
+        terms.extend(interner.get(change.key.name()).map(Term::Name));
+    }
+    let (old, new) = (change.old.as_deref(), change.new.entry().map(|new| &**new));
+    let old_fields = old.filter(|old| new.is_none_or(|new| old.fields != new.fields));
+    for entry in old_fields.into_iter().chain(new) {
+        for (index, _) in (0..).zip(field_names) {
+            if by_trigger.has_field(index) {
+                let value = interner.get(entry.field(usize::from(index)));
+                terms.extend(value.map(|value| Term::Field(index, value)));
+            }
+        }
+    }
+    let old_labels = old.filter(|old| new.is_none_or(|new| old.labels != new.labels));
+    for entry in old_labels.into_iter().chain(new) {
+        if by_trigger.has_labels() {
+            let labels = entry.labels().iter();
+            let resolved = interner.resolve_labels(labels.map(|(key, value)| (key, value)));
+            terms.extend(resolved.flat_map(Term::of_resolved));
+        }
+    }
+    terms
 }
 
 #[cfg(test)]
@@ -336,7 +353,11 @@ mod tests {
             register(&mut index, filter(WatchScope::All, &selector, ""));
         }
         let team = label("team", &["a"]);
-        let bucket_len = index.all_namespaces.bucket_len(&team);
+        let team = TriggerPlacement {
+            trigger: team,
+            namespace: None,
+        };
+        let bucket_len = team.watchers_in(&index.by_trigger, &index.interner);
         assert!(bucket_len <= 1, "{bucket_len} watchers share a bucket");
     }
 
@@ -369,7 +390,7 @@ mod tests {
         assert_eq!(counts, expect.map(|(name, count)| (name.into(), count)));
         ids.into_iter().for_each(|id| index.unregister(id));
         assert!(index.counts_by_index_name().is_empty());
-        assert!(index.all_namespaces.is_empty() && index.by_namespace.is_empty());
+        assert!(index.by_trigger.is_empty() && index.interner.is_empty());
         assert_eq!(index.len(), 0);
     }
 

@@ -3,10 +3,10 @@
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
-use super::chunked_slab::PodId;
-use super::hashing::{IdMap, UntrustedKeyMap};
+use rhumb_selection::{IdMap, Symbol, UntrustedKeyMap};
+
+use super::ids::PodId;
 use super::pod_table::{PodAttributes, PodTable};
-use super::string_interner::InternedStr;
 
 /// The pods that claim each address. The owner is determined by the pods' attributes alone, not by the order of events.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl AddressOwners {
 /// The addresses of each node, collected from the status of its pods, with the number of pods that report each.
 #[derive(Debug, Default)]
 pub(crate) struct NodeAddresses {
-    by_name: IdMap<InternedStr, UntrustedKeyMap<IpAddr, usize>>,
+    by_name: IdMap<Symbol, UntrustedKeyMap<IpAddr, usize>>,
 }
 
 impl NodeAddresses {

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
 
-use super::chunked_slab::{PolicyId, SelectionId};
-use super::hashing::IdSet;
+use rhumb_selection::IdSet;
+
+use super::ids::{PolicyId, SelectionId};
 use super::policy_cluster_state::PolicyClusterState;
 use crate::NamespacedName;
 

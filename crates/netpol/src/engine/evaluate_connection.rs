@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::chunked_slab::PodId;
+use super::ids::PodId;
 use super::policy_cluster_state::PolicyClusterState;
 use super::policy_table::{CompiledPeer, CompiledPort, CompiledRule, PolicyTableEntry};
 use crate::verdict::{

@@ -1,13 +1,13 @@
 //! Keeps the members of pod selections up to date as pods, namespaces and policies change.
 
 use rhumb_meta::labels::Selector;
+use rhumb_selection::Symbol;
 
 use super::PolicyEngine;
 use super::changed_policies::MembershipTransition;
-use super::chunked_slab::{NamespaceId, PodId, PolicyId, SelectionId};
+use super::ids::{NamespaceId, PodId, PolicyId, SelectionId};
 use super::pod_counts_by_node::PodCountsByNode;
 use super::pod_selections::{NamespaceScope, PodSelection};
-use super::string_interner::InternedStr;
 
 /// The namespaces of a pod selection, as given by a policy.
 pub(super) enum NamespaceScopeSpec<'a> {
@@ -79,8 +79,9 @@ impl PolicyEngine {
     /// Drops selections that have no users, after a delta has been taken.
     pub(super) fn drop_unused_selections(&mut self) {
         for id in std::mem::take(&mut self.node_ruleset.unused_selections) {
-            let selection = &self.cluster.selections[id];
-            if selection.is_tracked && selection.active_users == 0 {
+            // A selection that was unused, used and unused again is listed twice.
+            let selection = self.cluster.selections.get(id);
+            if selection.is_some_and(|it| it.is_tracked && it.active_users == 0) {
                 self.stop_tracking_members(id);
                 self.drop_if_unused(id);
             }
@@ -90,9 +91,10 @@ impl PolicyEngine {
     fn drop_if_unused(&mut self, id: SelectionId) {
         let selection = &self.cluster.selections[id];
         if selection.references == 0 && !selection.is_tracked {
-            let selection = self.cluster.selections.remove(id);
+            let scope = selection.key.namespaces;
+            self.cluster.selections.remove(id);
             self.changed_policies.forget_selection(id);
-            self.release_namespace_scope(selection.key.namespaces);
+            self.release_namespace_scope(scope);
         }
     }
 
@@ -103,7 +105,8 @@ impl PolicyEngine {
         if let NamespaceScope::Matching(selector) = scope {
             cluster.namespaces.use_selector(selector, texts);
         }
-        cluster.selections.index.insert(scope, &pods, id, texts);
+        let index = &mut cluster.selections.index;
+        index.insert_selector(&scope, &pods, id, texts);
         for pod in self.candidate_pods(&self.cluster.selections[id]) {
             if self.is_member(&self.cluster.selections[id], pod) {
                 self.add_selection_to_pod(id, pod);
@@ -118,7 +121,7 @@ impl PolicyEngine {
         let members = std::mem::take(&mut selection.members);
         let (scope, pods) = (selection.key.namespaces, selection.pods.clone());
         let index = &mut self.cluster.selections.index;
-        index.remove(scope, &pods, id, &mut self.interner);
+        index.remove_selector(&scope, &pods, id, &mut self.interner);
         for pod in members.iter() {
             let selections = &mut self.cluster.pods[pod].selections;
             if let Ok(at) = selections.binary_search(&id) {
@@ -202,7 +205,8 @@ impl PolicyEngine {
         let scopes = std::iter::once(NamespaceScope::Named(pod.namespace)).chain(selected);
         let selections = &self.cluster.selections;
         let labels = &pod.attributes.labels;
-        let candidates = scopes.flat_map(|scope| selections.index.candidates(scope, labels));
+        let candidates =
+            scopes.flat_map(|scope| selections.index.candidates_for_labels(scope, labels));
         // Candidates already match by namespace. Loading a selection is the dominant cost (cache misses), so it is only
         // done if the index alone cannot decide.
         let is_everywhere = self.node_ruleset.name.is_none() || self.is_local(id);
@@ -262,7 +266,7 @@ impl PolicyEngine {
     }
 
     /// Moves the pod's counts to another node.
-    pub(super) fn move_member_counts(&mut self, pod: PodId, node: &Option<InternedStr>) {
+    pub(super) fn move_member_counts(&mut self, pod: PodId, node: &Option<Symbol>) {
         let pod = &self.cluster.pods[pod];
         for selection in &pod.selections {
             let Some(pod_counts) = &mut self.cluster.selections[*selection].pod_counts else {

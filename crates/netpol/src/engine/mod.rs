@@ -8,10 +8,9 @@
 
 mod address_owners;
 mod changed_policies;
-mod chunked_slab;
 mod compile_policy;
 mod evaluate_connection;
-mod hashing;
+mod ids;
 mod membership;
 mod name_index;
 mod namespace_table;
@@ -22,18 +21,16 @@ mod pod_selections;
 mod pod_table;
 mod policy_cluster_state;
 mod policy_table;
-mod selector_index;
-mod small_id_set;
-mod string_interner;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+
+use rhumb_selection::Interner;
 
 use self::changed_policies::ChangedPolicies;
 use self::node_ruleset::NodeRulesetTracker;
 use self::pod_counts_by_node::PodCountsByNode;
 use self::policy_cluster_state::PolicyClusterState;
-use self::string_interner::StringInterner;
 use crate::policy_summary::PolicySummary;
 use crate::ruleset::{NodeRuleset, RulesetDelta};
 use crate::verdict::{ConnectionQuery, ConnectionVerdict};
@@ -73,7 +70,7 @@ impl PluginCapabilities {
 #[derive(Debug)]
 pub struct PolicyEngine {
     capabilities: PluginCapabilities,
-    interner: StringInterner,
+    interner: Interner,
     cluster: PolicyClusterState,
     node_ruleset: NodeRulesetTracker,
     changed_policies: ChangedPolicies,
@@ -81,7 +78,7 @@ pub struct PolicyEngine {
 
 impl PolicyEngine {
     pub fn new(scope: EngineScope, capabilities: PluginCapabilities) -> PolicyEngine {
-        let mut interner = StringInterner::default();
+        let mut interner = Interner::default();
         let name = match scope {
             EngineScope::Cluster => None,
             EngineScope::Node(name) => Some(interner.intern(&name)),

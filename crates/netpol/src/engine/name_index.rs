@@ -2,7 +2,8 @@
 
 use std::hash::BuildHasher;
 
-use super::hashing::{IdMap, UntrustedKeyHasherBuilder};
+use rhumb_selection::{IdMap, UntrustedKeyHasherBuilder};
+
 use crate::NamespacedName;
 
 /// Maps hashes of names to ids. The names are stored in the records only, and are not rehashed when the map grows.

@@ -1,12 +1,11 @@
 //! Namespaces, and the namespaces that each namespace selector matches.
 
 use rhumb_meta::labels::Selector;
+use rhumb_selection::{
+    IdSet, InternedLabel, Interner, PostingIndex, SelectorIndex, Slots, SmallIdSet, UntrustedKeyMap,
+};
 
-use super::chunked_slab::{ChunkedSlab, NamespaceId, NamespaceSelectorId, PodId};
-use super::hashing::{IdSet, UntrustedKeyMap};
-use super::selector_index::{LabelPostings, SelectorIndex};
-use super::small_id_set::SmallIdSet;
-use super::string_interner::{InternedLabel, StringInterner};
+use super::ids::{NamespaceId, NamespaceSelectorId, PodId};
 use crate::objects::Labels;
 
 /// Every namespace has this label with its name, whatever its object contains.
@@ -38,10 +37,10 @@ pub(crate) struct TrackedNamespaceSelector {
 #[derive(Debug, Default)]
 pub(crate) struct NamespaceTable {
     by_name: UntrustedKeyMap<Box<str>, NamespaceId>,
-    all: ChunkedSlab<NamespaceId, NamespaceRecord>,
-    postings: LabelPostings<NamespaceId>,
+    all: Slots<NamespaceId, NamespaceRecord>,
+    postings: PostingIndex<NamespaceId>,
     by_selector: UntrustedKeyMap<Selector, NamespaceSelectorId>,
-    selectors: ChunkedSlab<NamespaceSelectorId, TrackedNamespaceSelector>,
+    selectors: Slots<NamespaceSelectorId, TrackedNamespaceSelector>,
     /// The tracked selectors.
     index: SelectorIndex<(), NamespaceSelectorId>,
 }
@@ -57,7 +56,7 @@ impl NamespaceTable {
     }
 
     /// Adds a reference to a namespace, which need not exist.
-    pub(crate) fn acquire(&mut self, name: &str, texts: &mut StringInterner) -> NamespaceId {
+    pub(crate) fn acquire(&mut self, name: &str, texts: &mut Interner) -> NamespaceId {
         let id = self.find_or_insert(name, texts);
         self.all[id].references += 1;
         id
@@ -68,7 +67,7 @@ impl NamespaceTable {
         self.drop_if_unused(id);
     }
 
-    fn find_or_insert(&mut self, name: &str, texts: &mut StringInterner) -> NamespaceId {
+    fn find_or_insert(&mut self, name: &str, texts: &mut Interner) -> NamespaceId {
         if let Some(id) = self.find(name) {
             return id;
         }
@@ -86,7 +85,9 @@ impl NamespaceTable {
         if namespace.exists || namespace.references > 0 {
             return;
         }
-        let namespace = self.all.remove(id);
+        let Some(namespace) = self.all.remove(id) else {
+            return;
+        };
         self.by_name.remove(&namespace.name);
         self.postings.remove(&namespace.labels, id);
         for selector in namespace.selectors {
@@ -95,14 +96,14 @@ impl NamespaceTable {
     }
 
     /// Adds or updates a namespace. Returns whether the matching selectors changed.
-    pub(crate) fn set(&mut self, name: &str, labels: &Labels, texts: &mut StringInterner) -> bool {
+    pub(crate) fn set(&mut self, name: &str, labels: &Labels, texts: &mut Interner) -> bool {
         let id = self.find_or_insert(name, texts);
         self.all[id].exists = true;
         self.set_labels(id, labels, texts)
     }
 
     /// Deletes a namespace. Returns whether the matching selectors changed.
-    pub(crate) fn remove(&mut self, name: &str, texts: &mut StringInterner) -> bool {
+    pub(crate) fn remove(&mut self, name: &str, texts: &mut Interner) -> bool {
         let Some(id) = self.find(name) else {
             return false;
         };
@@ -112,7 +113,7 @@ impl NamespaceTable {
         is_changed
     }
 
-    fn set_labels(&mut self, id: NamespaceId, labels: &Labels, texts: &mut StringInterner) -> bool {
+    fn set_labels(&mut self, id: NamespaceId, labels: &Labels, texts: &mut Interner) -> bool {
         let others = labels.iter().filter(|(key, _)| *key != NAME_LABEL);
         let mut labels = texts.intern_labels(others).into_vec();
         labels.push((texts.intern(NAME_LABEL), texts.intern(&self.all[id].name)));
@@ -128,7 +129,7 @@ impl NamespaceTable {
 
     fn update_matching_selectors(&mut self, id: NamespaceId) -> bool {
         let labels = &self.all[id].labels;
-        let candidates = self.index.candidates((), labels);
+        let candidates = self.index.candidates_for_labels((), labels);
         let matching = candidates.filter(|candidate| {
             let selector = || &self.selectors[candidate.id].selector;
             candidate.is_exact || selector().matches(&**labels)
@@ -168,19 +169,19 @@ impl NamespaceTable {
         let selector = &mut self.selectors[id];
         selector.references -= 1;
         if selector.references == 0 {
-            let selector = self.selectors.remove(id);
-            self.by_selector.remove(&selector.selector);
+            let held = self.selectors.remove(id);
+            held.map(|held| self.by_selector.remove(&held.selector));
         }
     }
 
     /// Adds a user of the selector's namespaces; the first one starts tracking them.
-    pub(crate) fn use_selector(&mut self, id: NamespaceSelectorId, texts: &mut StringInterner) {
+    pub(crate) fn use_selector(&mut self, id: NamespaceSelectorId, texts: &mut Interner) {
         self.selectors[id].active_users += 1;
         if self.selectors[id].active_users > 1 {
             return;
         }
         let selector = self.selectors[id].selector.clone();
-        self.index.insert((), &selector, id, texts);
+        self.index.insert_selector(&(), &selector, id, texts);
         for namespace in self.matching_namespaces(&selector, texts) {
             let selectors = &mut self.all[namespace].selectors;
             if let Err(at) = selectors.binary_search(&id) {
@@ -190,23 +191,19 @@ impl NamespaceTable {
         }
     }
 
-    pub(crate) fn stop_using_selector(
-        &mut self,
-        id: NamespaceSelectorId,
-        texts: &mut StringInterner,
-    ) {
+    pub(crate) fn stop_using_selector(&mut self, id: NamespaceSelectorId, texts: &mut Interner) {
         self.selectors[id].active_users -= 1;
         if self.selectors[id].active_users > 0 {
             return;
         }
         let selector = self.selectors[id].selector.clone();
-        self.index.remove((), &selector, id, texts);
+        self.index.remove_selector(&(), &selector, id, texts);
         for namespace in std::mem::take(&mut self.selectors[id].namespaces) {
             self.all[namespace].selectors.retain(|other| *other != id);
         }
     }
 
-    fn matching_namespaces(&self, selector: &Selector, texts: &StringInterner) -> Vec<NamespaceId> {
+    fn matching_namespaces(&self, selector: &Selector, texts: &Interner) -> Vec<NamespaceId> {
         let by_labels = self
             .postings
             .candidates(selector, texts, self.by_name.len());

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use kube::api::ObjectMeta;
 
 use super::PolicyEngine;
-use super::chunked_slab::{PodId, PolicyId, SelectionId};
+use super::ids::{PodId, PolicyId, SelectionId};
 use super::pod_table::{self, PodAttributes};
 use super::policy_table::CompiledPolicy;
 use crate::objects::Labels;
@@ -77,8 +77,9 @@ impl PolicyEngine {
         for selection in std::mem::take(&mut self.cluster.pods[id].selections) {
             self.remove_member(selection, id);
         }
-        let pod = self.cluster.pods.remove(id);
-        self.cluster.namespaces.release(pod.namespace);
+        let namespace = self.cluster.pods[id].namespace;
+        self.cluster.pods.remove(id);
+        self.cluster.namespaces.release(namespace);
         self.update_stale_policy_activity();
     }
 
@@ -187,7 +188,9 @@ impl PolicyEngine {
             return;
         };
         self.unlink_selections(id);
-        let policy = self.cluster.policies.remove(id);
+        let Some(policy) = self.cluster.policies.remove(id) else {
+            return;
+        };
         if self.node_ruleset.name.is_none() {
             self.changed_policies.mark_removed(id, policy.name);
         }

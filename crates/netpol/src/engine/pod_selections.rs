@@ -1,14 +1,10 @@
 //! Pod selections: the sets of pods that policies have as targets or as peers. Equal selections are shared.
 
 use rhumb_meta::labels::Selector;
+use rhumb_selection::{IdMap, SelectorIndex, Slots, SmallIdSet, UntrustedKeyMap};
 
-use super::chunked_slab::{
-    ChunkedSlab, NamespaceId, NamespaceSelectorId, PodId, PolicyId, SelectionId, SelectorId,
-};
-use super::hashing::{IdMap, UntrustedKeyMap};
+use super::ids::{NamespaceId, NamespaceSelectorId, PodId, PolicyId, SelectionId, SelectorId};
 use super::pod_counts_by_node::PodCountsByNode;
-use super::selector_index::SelectorIndex;
-use super::small_id_set::SmallIdSet;
 
 /// The namespaces of a selection: one by name, or those that a namespace selector matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,7 +48,7 @@ pub(crate) struct PodSelection {
 #[derive(Debug, Default)]
 pub(crate) struct PodSelectionTable {
     by_key: IdMap<PodSelectionKey, SelectionId>,
-    all: ChunkedSlab<SelectionId, PodSelection>,
+    all: Slots<SelectionId, PodSelection>,
     selectors: PodSelectorInterner,
     /// The selections whose members are tracked.
     pub(crate) index: SelectorIndex<NamespaceScope, SelectionId>,
@@ -86,17 +82,22 @@ impl PodSelectionTable {
         (id, true)
     }
 
+    /// `None` if the selection has been dropped.
+    pub(crate) fn get(&self, id: SelectionId) -> Option<&PodSelection> {
+        self.all.get(id)
+    }
+
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         let has_none = self.by_key.is_empty() && self.selectors.by_selector.is_empty();
         has_none && self.index.is_empty()
     }
 
-    pub(crate) fn remove(&mut self, id: SelectionId) -> PodSelection {
-        let selection = self.all.remove(id);
+    pub(crate) fn remove(&mut self, id: SelectionId) -> Option<PodSelection> {
+        let selection = self.all.remove(id)?;
         self.by_key.remove(&selection.key);
         self.selectors.release(selection.key.pods);
-        selection
+        Some(selection)
     }
 }
 
@@ -105,7 +106,7 @@ impl PodSelectionTable {
 #[derive(Debug, Default)]
 struct PodSelectorInterner {
     by_selector: UntrustedKeyMap<Selector, SelectorId>,
-    all: ChunkedSlab<SelectorId, InternedPodSelector>,
+    all: Slots<SelectorId, InternedPodSelector>,
 }
 
 #[derive(Debug, Default)]
@@ -133,7 +134,7 @@ impl PodSelectorInterner {
         self.all[id].references -= 1;
         if self.all[id].references == 0 {
             let held = self.all.remove(id);
-            self.by_selector.remove(&held.selector);
+            held.map(|held| self.by_selector.remove(&held.selector));
         }
     }
 }

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rhumb_api::ip_addresses;
+use rhumb_selection::{InternedLabel, Interner, PostingIndex, Slots, Symbol};
 
-use super::chunked_slab::{ChunkedSlab, NamespaceId, PodId, SelectionId};
+use super::ids::{NamespaceId, PodId, SelectionId};
 use super::name_index::NameIndex;
-use super::selector_index::LabelPostings;
-use super::string_interner::{InternedLabel, InternedStr, StringInterner};
 use crate::objects;
 use crate::{NamespacedName, Protocol};
 
@@ -26,7 +25,7 @@ pub(crate) struct PodRecord {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PodAttributes {
     pub(crate) claim_priority: AddressClaimPriority,
-    pub(crate) node: Option<InternedStr>,
+    pub(crate) node: Option<Symbol>,
     /// Policies treat such a pod as its node.
     pub(crate) is_host_network: bool,
     pub(crate) labels: Box<[InternedLabel]>,
@@ -47,13 +46,13 @@ pub(crate) struct AddressClaimPriority {
 
 #[derive(Debug, PartialEq, Eq)]
 struct NamedPort {
-    name: InternedStr,
+    name: Symbol,
     protocol: Protocol,
     number: u16,
 }
 
 impl PodAttributes {
-    pub(crate) fn from_pod(pod: &objects::Pod, texts: &mut StringInterner) -> PodAttributes {
+    pub(crate) fn from_pod(pod: &objects::Pod, texts: &mut Interner) -> PodAttributes {
         let (metadata, spec, status) = (&pod.metadata, &pod.spec, &pod.status);
         let node = spec.node_name.as_deref().filter(|name| !name.is_empty());
         let mut addresses = parse_addresses(status.pod_ips.iter().flatten());
@@ -79,7 +78,7 @@ impl PodAttributes {
     }
 
     /// Resolves a named port.
-    pub(crate) fn named_port(&self, name: &InternedStr, protocol: Protocol) -> Option<u16> {
+    pub(crate) fn named_port(&self, name: &Symbol, protocol: Protocol) -> Option<u16> {
         let mut ports = self.ports.iter();
         let port = ports.find(|port| port.protocol == protocol && port.name == *name)?;
         Some(port.number)
@@ -96,7 +95,7 @@ fn parse_addresses<'a>(written: impl Iterator<Item = &'a objects::StatusIp>) -> 
     addresses
 }
 
-fn parse_named_ports(spec: &objects::PodSpec, texts: &mut StringInterner) -> Box<[NamedPort]> {
+fn parse_named_ports(spec: &objects::PodSpec, texts: &mut Interner) -> Box<[NamedPort]> {
     let sidecars = spec.init_containers.iter().flatten();
     let sidecars =
         sidecars.filter(|container| container.restart_policy.as_deref() == Some("Always"));
@@ -116,7 +115,7 @@ fn parse_named_ports(spec: &objects::PodSpec, texts: &mut StringInterner) -> Box
 }
 
 impl NamedPort {
-    fn parse(port: &objects::ContainerPort, texts: &mut StringInterner) -> Option<NamedPort> {
+    fn parse(port: &objects::ContainerPort, texts: &mut Interner) -> Option<NamedPort> {
         let name = port.name.as_deref().filter(|name| !name.is_empty())?;
         Some(NamedPort {
             name: texts.intern(name),
@@ -138,9 +137,9 @@ pub(crate) fn is_finished(pod: &objects::Pod) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct PodTable {
     names: NameIndex<PodId>,
-    all: ChunkedSlab<PodId, PodRecord>,
+    all: Slots<PodId, PodRecord>,
     /// The pods that are not in the host network, by label.
-    pub(crate) postings: LabelPostings<PodId>,
+    pub(crate) postings: PostingIndex<PodId>,
 }
 
 impl PodTable {
@@ -168,10 +167,10 @@ impl PodTable {
         id
     }
 
-    pub(crate) fn remove(&mut self, id: PodId) -> PodRecord {
-        let pod = self.all.remove(id);
+    pub(crate) fn remove(&mut self, id: PodId) -> Option<PodRecord> {
+        let pod = self.all.remove(id)?;
         self.names.remove(&pod.name, id);
-        pod
+        Some(pod)
     }
 
     /// Adds the pod to the label index.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::address_owners::{AddressOwners, NodeAddresses};
-use super::chunked_slab::{PodId, PolicyId};
+use super::ids::{PodId, PolicyId};
 use super::namespace_table::NamespaceTable;
 use super::pod_selections::{NamespaceScope, PodSelection, PodSelectionTable};
 use super::pod_table::PodTable;

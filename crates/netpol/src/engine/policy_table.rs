@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::chunked_slab::{ChunkedSlab, PolicyId, SelectionId};
+use rhumb_selection::{Slots, Symbol};
+
+use super::ids::{PolicyId, SelectionId};
 use super::name_index::NameIndex;
-use super::string_interner::InternedStr;
 use crate::ip_ranges::IpRanges;
 use crate::lint::LintWarning;
 use crate::{Direction, NamespacedName, Protocol};
@@ -56,7 +57,7 @@ pub(crate) enum CompiledPort {
     All(Protocol),
     /// First and last port, inclusive.
     Range(Protocol, u16, u16),
-    Named(Protocol, InternedStr),
+    Named(Protocol, Symbol),
 }
 
 impl CompiledPolicy {
@@ -105,7 +106,7 @@ impl CompiledPolicy {
 #[derive(Debug, Default)]
 pub(crate) struct PolicyTable {
     names: NameIndex<PolicyId>,
-    all: ChunkedSlab<PolicyId, PolicyTableEntry>,
+    all: Slots<PolicyId, PolicyTableEntry>,
 }
 
 impl PolicyTable {
@@ -127,10 +128,10 @@ impl PolicyTable {
         id
     }
 
-    pub(crate) fn remove(&mut self, id: PolicyId) -> PolicyTableEntry {
-        let policy = self.all.remove(id);
+    pub(crate) fn remove(&mut self, id: PolicyId) -> Option<PolicyTableEntry> {
+        let policy = self.all.remove(id)?;
         self.names.remove(&policy.name, id);
-        policy
+        Some(policy)
     }
 }
 

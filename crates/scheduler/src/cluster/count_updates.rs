@@ -42,8 +42,10 @@ impl ClusterState {
     /// Recomputes which matchers match a pod and updates the counts by the difference.
     pub(super) fn rematch_pod(&mut self, id: PodId) {
         let slot = &self.pods.slots[id];
-        let labels = self.namespaces.labels(&slot.pod.key.namespace);
-        let after = self.matchers.matching(&slot.pod, labels);
+        let labels = self.interner.intern_labels(slot.pod.labels.iter());
+        let namespace_labels = self.namespaces.labels(&slot.pod.key.namespace);
+        let matchers = &self.matchers;
+        let after = matchers.matching(&slot.pod, &labels, namespace_labels, &self.interner);
         let before = std::mem::replace(&mut self.pods.slots[id].matched_by, after.clone());
         for matcher in &before {
             if after.binary_search(matcher).is_err() {
@@ -185,7 +187,7 @@ impl ClusterState {
 
     /// Acquires a matcher. A new one is added to `matched_by` of every pod that it matches.
     pub(super) fn acquire_matcher(&mut self, rule: MatcherRule) -> PodMatcherId {
-        let (id, is_new) = self.matchers.acquire(rule);
+        let (id, is_new) = self.matchers.acquire(rule, &mut self.interner);
         if is_new {
             for pod in self.matching_pods(id) {
                 let matched_by = &mut self.pods.slots[pod].matched_by;
@@ -200,7 +202,7 @@ impl ClusterState {
     fn matching_pods(&self, id: PodMatcherId) -> Vec<PodId> {
         let rule = &self.matchers.get(id).rule;
         let mut pods = match self.matchers.indexed_member(rule) {
-            Some(matcher) => self.pods.candidates(matcher),
+            Some(matcher) => self.pods.candidates(matcher, &self.interner),
             None => Vec::new(),
         };
         pods.retain(|pod| self.matches(id, &self.pods.slots[*pod].pod));
@@ -236,7 +238,7 @@ impl ClusterState {
         for pod in self.matching_pods(id) {
             self.pods.slots[pod].matched_by.retain(|known| *known != id);
         }
-        if let Some(MatcherRule::All(members)) = self.matchers.remove(id) {
+        if let Some(MatcherRule::All(members)) = self.matchers.remove(id, &mut self.interner) {
             for member in members {
                 self.release_matcher(member);
             }

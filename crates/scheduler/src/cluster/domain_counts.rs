@@ -1,6 +1,8 @@
 //! Counts per topology domain.
 
-use super::ids::{IdMap, TopologyDomainId};
+use rhumb_selection::IdMap;
+
+use super::ids::TopologyDomainId;
 
 /// A count (or sum of weights) per topology domain. Sparse: domains with zero have no entry, since most terms occur in
 /// few domains.

@@ -13,7 +13,6 @@ mod namespaces;
 mod nodes;
 mod pod_matchers;
 mod pods;
-mod slab;
 mod spread_owners;
 mod term_counts;
 #[cfg(test)]
@@ -23,10 +22,10 @@ mod topologies;
 use std::sync::Arc;
 
 pub use domain_counts::DomainCounts;
-pub use ids::{
-    IdMap, IdSet, NodeId, PodId, PodMatcherId, SlabKey, TermId, TopologyDomainId, TopologyId,
-};
+pub use ids::{NodeId, PodId, PodMatcherId, TermId, TopologyDomainId, TopologyId};
 pub use nodes::{NodeAllocatable, NodeBitSet, NodeInfo, NodeTable};
+pub use rhumb_selection::{Id, IdMap};
+
 pub use pods::{PodInfo, PodTable, PodTermIds};
 pub use term_counts::TermCounts;
 pub use topologies::NodeTopology;
@@ -34,6 +33,7 @@ pub use topologies::NodeTopology;
 use crate::model::{Labels, Node, Pod};
 use namespaces::NamespaceLabels;
 use pod_matchers::PodMatcherIndex;
+use rhumb_selection::Interner;
 use spread_owners::SpreadOwners;
 use term_counts::TermTable;
 use topologies::TopologyTable;
@@ -41,6 +41,8 @@ use topologies::TopologyTable;
 /// The state that filter and score plugins read.
 #[derive(Debug)]
 pub struct ClusterState {
+    /// The labels of all pods, and what the indexes of selectors require.
+    interner: Interner,
     nodes: NodeTable,
     pods: PodTable,
     namespaces: NamespaceLabels,
@@ -78,6 +80,7 @@ pub struct RemovedPod {
 impl Default for ClusterState {
     fn default() -> Self {
         ClusterState {
+            interner: Interner::default(),
             nodes: NodeTable::default(),
             pods: PodTable::default(),
             namespaces: NamespaceLabels::default(),
@@ -259,15 +262,18 @@ impl ClusterState {
 /// Adding, updating and removing pods.
 impl ClusterState {
     fn add_pod(&mut self, pod: Arc<Pod>) -> PodId {
-        let labels = self.namespaces.labels(&pod.key.namespace);
-        let matched_by = self.matchers.matching(&pod, labels);
-        let id = self.pods.insert(PodInfo {
+        let labels = self.interner.intern_labels(pod.labels.iter());
+        let namespace_labels = self.namespaces.labels(&pod.key.namespace);
+        let matchers = &self.matchers;
+        let matched_by = matchers.matching(&pod, &labels, namespace_labels, &self.interner);
+        let info = PodInfo {
             pod: pod.clone(),
             node_id: None,
             is_assumed: false,
             matched_by,
             terms: PodTermIds::default(),
-        });
+        };
+        let id = self.pods.insert(info, &labels);
         self.pods.slots[id].terms = self.acquire_terms(&pod);
         let node_id = pod
             .node_name
@@ -293,7 +299,7 @@ impl ClusterState {
             return PodUpsertResult::Unchanged(id);
         }
         self.assign(id, None);
-        self.pods.replace(id, pod.clone());
+        self.pods.replace(id, pod.clone(), &mut self.interner);
         if before.labels != pod.labels || before.is_terminating != pod.is_terminating {
             self.rematch_pod(id);
         }
@@ -316,7 +322,7 @@ impl ClusterState {
     fn delete_pod(&mut self, id: PodId) -> Option<RemovedPod> {
         let node_id = self.pods.get(id)?.node_id;
         self.reassign(id, None);
-        let slot = self.pods.remove(id)?;
+        let slot = self.pods.remove(id, &mut self.interner)?;
         self.release_terms(&slot.terms);
         Some(RemovedPod {
             id,

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::ids::{NodeId, PodId, SlabKey};
-use super::slab::TypedSlab;
+use rhumb_selection::{Id, Slots};
+
+use super::ids::{NodeId, PodId};
 use crate::model::{Node, Pod, Resources};
 
 /// A node with the pods assigned to it and the sums of their requests.
@@ -113,7 +114,7 @@ impl NodeInfo {
 /// All nodes, by name and in the order in which the search visits them.
 #[derive(Debug, Default)]
 pub struct NodeTable {
-    slots: TypedSlab<NodeId, NodeInfo>,
+    slots: Slots<NodeId, NodeInfo>,
     by_name: HashMap<Box<str>, NodeId>,
     /// How many nodes have each label.
     label_keys: HashMap<Box<str>, usize>,
@@ -161,7 +162,7 @@ impl NodeTable {
 
     /// One more than the largest node id.
     pub fn id_bound(&self) -> usize {
-        self.slots.key_bound()
+        self.slots.bound()
     }
 
     /// Incremented whenever a node object changes.

@@ -4,10 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rhumb_meta::labels::Requirement;
+use rhumb_selection::{InternedLabel, Interner, RequiredLabel, SelectorIndex, Slots, Symbol, Term};
 
 use super::ids::{PodMatcherId, TermId};
-use super::slab::TypedSlab;
 use crate::model::{Labels, Pod, PodMatcher, TermNamespaces};
 
 /// The condition that a matcher entry evaluates.
@@ -31,40 +30,16 @@ pub(super) struct MatcherEntry {
 /// a lookup does not depend on the number of matchers.
 #[derive(Debug, Default)]
 pub(super) struct PodMatcherIndex {
-    slots: TypedSlab<PodMatcherId, MatcherEntry>,
+    slots: Slots<PodMatcherId, MatcherEntry>,
     by_rule: HashMap<MatcherRule, PodMatcherId>,
-    /// Matchers that require a label, by the text of a [`MatcherIndexKey`].
-    by_index_key: HashMap<Box<str>, Vec<PodMatcherId>>,
-    /// Matchers that require no label, or would need too many index keys. Evaluated for every pod.
-    unindexed: Vec<PodMatcherId>,
+    /// Partitioned by namespace. Matchers without a fixed list of namespaces, or with too many, are under `None`.
+    by_term: SelectorIndex<Option<Symbol>, PodMatcherId>,
     /// Matchers with a namespace selector.
     namespace_selecting: Vec<PodMatcherId>,
-    /// Buffer for the text of an index key, reused between lookups.
-    scratch: String,
 }
 
-/// A key of the index: the namespace, if the matcher has a fixed list of them; the label key; and the label value, if
-/// the matcher requires specific values.
-#[derive(Debug, Clone, Copy)]
-struct MatcherIndexKey<'a> {
-    namespace: Option<&'a str>,
-    key: &'a str,
-    value: Option<&'a str>,
-}
-
-impl MatcherIndexKey<'_> {
-    /// Writes the key as text. Names and labels contain no control characters, so NUL is an unambiguous separator.
-    fn write(&self, text: &mut String) {
-        text.clear();
-        if let Some(namespace) = self.namespace {
-            text.push_str(namespace);
-        }
-        for part in std::iter::once(self.key).chain(self.value) {
-            text.push('\0');
-            text.push_str(part);
-        }
-    }
-}
+/// The maximum number of places of one matcher in the index: namespaces times label values.
+const PLACES_MAX: usize = 64;
 
 impl PodMatcherIndex {
     pub(super) fn get(&self, id: PodMatcherId) -> &MatcherEntry {
@@ -76,7 +51,11 @@ impl PodMatcherIndex {
     }
 
     /// The matcher with this rule, and whether it is new. Must be paired with [`PodMatcherIndex::release`].
-    pub(super) fn acquire(&mut self, rule: MatcherRule) -> (PodMatcherId, bool) {
+    pub(super) fn acquire(
+        &mut self,
+        rule: MatcherRule,
+        interner: &mut Interner,
+    ) -> (PodMatcherId, bool) {
         if let Some(known) = self.by_rule.get(&rule) {
             self.slots[*known].references += 1;
             return (*known, false);
@@ -91,13 +70,10 @@ impl PodMatcherIndex {
             references: 1,
             terms: Vec::new(),
         });
-        let keys = self.index_keys(&rule);
-        if keys.is_empty() {
-            self.unindexed.push(id);
-        }
-        for key in keys {
-            self.by_index_key.entry(key).or_default().push(id);
-        }
+        let indexed = self.indexed_member(&rule).cloned();
+        for_each_place(indexed.as_deref(), interner, |namespace, term| {
+            self.by_term.insert(namespace, term, id, false);
+        });
         if self.selects_namespaces(&rule) {
             self.namespace_selecting.push(id);
         }
@@ -119,51 +95,39 @@ impl PodMatcherIndex {
     }
 
     /// Removes a matcher without references. The caller must release the members of a conjunction.
-    pub(super) fn remove(&mut self, id: PodMatcherId) -> Option<MatcherRule> {
+    pub(super) fn remove(
+        &mut self,
+        id: PodMatcherId,
+        interner: &mut Interner,
+    ) -> Option<MatcherRule> {
         let rule = self.slots.get(id)?.rule.clone();
-        let keys = self.index_keys(&rule);
-        if keys.is_empty() {
-            self.unindexed.retain(|known| *known != id);
-        }
-        for key in keys {
-            if let Some(found) = self.by_index_key.get_mut(&key) {
-                found.retain(|known| *known != id);
-                if found.is_empty() {
-                    self.by_index_key.remove(&key);
-                }
-            }
-        }
+        let indexed = self.indexed_member(&rule).cloned();
+        for_each_place(indexed.as_deref(), interner, |namespace, term| {
+            self.by_term.remove(namespace, term, id);
+        });
         self.namespace_selecting.retain(|known| *known != id);
         self.by_rule.remove(&rule);
         self.slots.remove(id);
         Some(rule)
     }
 
-    /// All matchers that match a pod, sorted by id.
-    pub(super) fn matching(&mut self, pod: &Pod, namespace_labels: &Labels) -> Vec<PodMatcherId> {
-        let mut text = std::mem::take(&mut self.scratch);
-        let mut matching: Vec<PodMatcherId> = Vec::new();
-        let mut add_matching = |candidates: &[PodMatcherId]| {
-            let candidates = candidates.iter().copied();
+    /// All matchers that match a pod, sorted by id. `labels` are those of the pod.
+    pub(super) fn matching(
+        &self,
+        pod: &Pod,
+        labels: &[InternedLabel],
+        namespace_labels: &Labels,
+        interner: &Interner,
+    ) -> Vec<PodMatcherId> {
+        // `None` finds the matchers of all namespaces.
+        let own_namespace = interner.get(&pod.key.namespace).cloned();
+        let own_namespace = own_namespace.is_some().then_some(&own_namespace);
+        let mut matching = Vec::new();
+        for partition in [Some(&None), own_namespace].into_iter().flatten() {
+            let candidates = self.by_term.candidates_for_labels(partition, labels);
+            let candidates = candidates.map(|candidate| candidate.id);
             matching.extend(candidates.filter(|id| self.matches(*id, pod, namespace_labels)));
-        };
-        add_matching(&self.unindexed);
-        for (key, value) in pod.labels.iter() {
-            for namespace in [None, Some(&*pod.key.namespace)] {
-                for value in [None, Some(value)] {
-                    let index_key = MatcherIndexKey {
-                        namespace,
-                        key,
-                        value,
-                    };
-                    index_key.write(&mut text);
-                    if let Some(candidates) = self.by_index_key.get(&*text) {
-                        add_matching(candidates);
-                    }
-                }
-            }
         }
-        self.scratch = text;
         matching.sort_unstable();
         matching
     }
@@ -204,7 +168,7 @@ impl PodMatcherIndex {
                 let leading =
                     leading.filter_map(|id| self.indexed_member(&self.slots.get(*id)?.rule));
                 leading.min_by_key(|matcher| {
-                    RequiredLabel::of(matcher).map_or(usize::MAX, |label| label.value_count())
+                    required_label(matcher).map_or(usize::MAX, |label| label.value_count())
                 })
             }
         }
@@ -228,70 +192,34 @@ impl PodMatcherIndex {
         self.term_namespaces(rule)
             .any(|rule| rule.fixed_names().is_none())
     }
-
-    /// The index keys of a rule: each value of one required label, in each fixed namespace. Empty if the rule requires
-    /// no label, or if there would be too many keys.
-    fn index_keys(&self, rule: &MatcherRule) -> Vec<Box<str>> {
-        const KEYS_MAX: usize = 64;
-        let Some(matcher) = self.indexed_member(rule) else {
-            return Vec::new();
-        };
-        let Some(RequiredLabel { key, values }) = RequiredLabel::of(matcher) else {
-            return Vec::new();
-        };
-        let values: Vec<Option<&str>> = match values {
-            Some(values) => values.iter().map(|value| Some(&**value)).collect(),
-            None => vec![None],
-        };
-        let namespaces: Vec<Option<&str>> = match matcher.namespaces.fixed_names() {
-            Some(names) => names.iter().map(|name| Some(&**name)).collect(),
-            None => vec![None],
-        };
-        if namespaces.len() * values.len() > KEYS_MAX {
-            return Vec::new();
-        }
-        let mut text = String::new();
-        let mut keys = Vec::with_capacity(namespaces.len() * values.len());
-        for namespace in namespaces {
-            for value in values.iter().copied() {
-                let index_key = MatcherIndexKey {
-                    namespace,
-                    key,
-                    value,
-                };
-                index_key.write(&mut text);
-                keys.push(Box::from(&*text));
-            }
-        }
-        keys.sort();
-        keys.dedup();
-        keys
-    }
 }
 
-/// A label that a pod must have to match.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RequiredLabel<'p> {
-    pub(super) key: &'p str,
-    /// The allowed values; `None` allows any.
-    pub(super) values: Option<&'p [Box<str>]>,
+/// The label by which a matcher is indexed.
+fn required_label(matcher: &PodMatcher) -> Option<RequiredLabel<'_>> {
+    RequiredLabel::most_selective(&matcher.selector, PLACES_MAX)
 }
 
-impl<'p> RequiredLabel<'p> {
-    /// The required label with the fewest allowed values.
-    pub(super) fn of(matcher: &'p PodMatcher) -> Option<RequiredLabel<'p>> {
-        let requirements = matcher.selector.requirements()?.iter();
-        requirements
-            .filter(|requirement| requirement.needs_label())
-            .map(|requirement: &Requirement| RequiredLabel {
-                key: requirement.key(),
-                values: requirement.exact_values(),
-            })
-            .min_by_key(RequiredLabel::value_count)
-    }
-
-    fn value_count(&self) -> usize {
-        self.values.map_or(usize::MAX - 1, <[_]>::len)
+/// Calls `act` with each place of a matcher in the index: each value of one required label, in each fixed namespace.
+fn for_each_place(
+    matcher: Option<&PodMatcher>,
+    interner: &mut Interner,
+    mut act: impl FnMut(&Option<Symbol>, Term<'_>),
+) {
+    let label = matcher.and_then(required_label);
+    let terms = label.map_or(1, |label| label.term_count());
+    let names = matcher.and_then(|matcher| matcher.namespaces.fixed_names());
+    let partitions = match names.filter(|names| names.len() * terms <= PLACES_MAX) {
+        Some(names) => names
+            .iter()
+            .map(|name| Some(interner.intern(name)))
+            .collect(),
+        None => vec![None],
+    };
+    for partition in &partitions {
+        match label {
+            Some(label) => label.for_each_term(interner, |term| act(partition, term)),
+            None => act(partition, Term::Any),
+        }
     }
 }
 
@@ -304,8 +232,7 @@ impl PodMatcherIndex {
 
     /// Whether the index has any entries.
     pub(super) fn is_indexed(&self) -> bool {
-        let lists = [&self.unindexed, &self.namespace_selecting];
-        !self.by_index_key.is_empty() || lists.iter().any(|list| !list.is_empty())
+        !self.by_term.is_empty() || !self.namespace_selecting.is_empty()
     }
 }
 

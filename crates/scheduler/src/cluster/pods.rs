@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ids::{IdSet, NodeId, PodId, PodMatcherId, TermId};
-use super::pod_matchers::RequiredLabel;
-use super::slab::TypedSlab;
-use crate::model::{Labels, Pod, PodMatcher};
+use rhumb_selection::{IdSet, InternedLabel, Interner, PostingIndex, Slots};
+
+use super::ids::{NodeId, PodId, PodMatcherId, TermId};
+use crate::model::{Pod, PodMatcher};
 
 /// A pod with its node and its resolved terms (upstream: `framework.PodInfo`).
 #[derive(Debug)]
@@ -75,9 +75,9 @@ impl PodTermIds {
 /// All pods, with indexes for finding the pods that a new matcher matches.
 #[derive(Debug, Default)]
 pub struct PodTable {
-    pub(super) slots: TypedSlab<PodId, PodInfo>,
+    pub(super) slots: Slots<PodId, PodInfo>,
     by_uid: HashMap<Box<str>, PodId>,
-    by_label: HashMap<Box<str>, IdSet<PodId>>,
+    by_label: PostingIndex<PodId>,
     by_namespace: HashMap<Box<str>, IdSet<PodId>>,
 }
 
@@ -108,97 +108,70 @@ impl PodTable {
     }
 
     /// A superset of the pods that a matcher matches, as small as the indexes allow.
-    pub fn candidates(&self, matcher: &PodMatcher) -> Vec<PodId> {
-        let by_label = RequiredLabel::of(matcher).map(|label| match label.values {
-            Some(values) => {
-                let values = values.iter();
-                let found = values
-                    .filter_map(|value| self.by_label.get(&*label_pair_key(label.key, value)));
-                found.collect::<Vec<_>>()
-            }
-            None => self.by_label.get(label.key).into_iter().collect(),
-        });
+    pub(super) fn candidates(&self, matcher: &PodMatcher, interner: &Interner) -> Vec<PodId> {
         let by_namespace = matcher.namespaces.fixed_names().map(|names| {
             let names = names.iter();
             let found = names.filter_map(|name| self.by_namespace.get(name));
-            found.collect::<Vec<_>>()
+            found.collect::<Vec<&IdSet<PodId>>>()
         });
-        let size = |sets: &Vec<&IdSet<PodId>>| sets.iter().map(|set| set.len()).sum::<usize>();
-        let sets = [by_label, by_namespace].into_iter().flatten();
-        match sets.min_by_key(size) {
+        let limit = by_namespace.as_ref().map_or(usize::MAX, |sets| {
+            sets.iter().map(|set| set.len()).sum::<usize>()
+        });
+        let by_label = self.by_label.candidates(&matcher.selector, interner, limit);
+        by_label.unwrap_or_else(|| match by_namespace {
             Some(sets) => sets.into_iter().flatten().copied().collect(),
-            None if matcher.selector.is_nothing() => Vec::new(),
             None => self.iter().map(|(id, _)| id).collect(),
-        }
+        })
     }
 
-    pub(super) fn insert(&mut self, slot: PodInfo) -> PodId {
+    /// Adds a pod. `labels` are those of the pod.
+    pub(super) fn insert(&mut self, slot: PodInfo, labels: &[InternedLabel]) -> PodId {
         let pod = slot.pod.clone();
         let id = self.slots.insert(slot);
         self.by_uid.insert(pod.uid.clone(), id);
-        self.index(id, &pod);
+        self.by_label.insert(labels, id);
+        let namespace = pod.key.namespace.clone();
+        self.by_namespace.entry(namespace).or_default().insert(id);
         id
     }
 
-    pub(super) fn remove(&mut self, id: PodId) -> Option<PodInfo> {
+    pub(super) fn remove(&mut self, id: PodId, interner: &mut Interner) -> Option<PodInfo> {
         let slot = self.slots.remove(id)?;
         self.by_uid.remove(&slot.pod.uid);
-        self.unindex(id, &slot.pod);
+        let labels = interner.intern_labels(slot.pod.labels.iter());
+        self.by_label.remove(&labels, id);
+        let namespace = &slot.pod.key.namespace;
+        if let Some(pods) = self.by_namespace.get_mut(namespace) {
+            pods.remove(&id);
+            if pods.is_empty() {
+                self.by_namespace.remove(namespace);
+            }
+        }
         Some(slot)
     }
 
-    /// Replaces the pod object and updates the label index.
-    pub(super) fn replace(&mut self, id: PodId, pod: Arc<Pod>) {
+    /// Replaces the pod object and updates the label index. The namespace of a pod never changes.
+    pub(super) fn replace(&mut self, id: PodId, pod: Arc<Pod>, interner: &mut Interner) {
         let before = std::mem::replace(&mut self.slots[id].pod, pod.clone());
         if before.labels != pod.labels {
-            self.unindex(id, &before);
-            self.index(id, &pod);
-        }
-    }
-
-    fn index(&mut self, id: PodId, pod: &Pod) {
-        for key in label_index_keys(&pod.labels) {
-            self.by_label.entry(key).or_default().insert(id);
-        }
-        let namespace = pod.key.namespace.clone();
-        self.by_namespace.entry(namespace).or_default().insert(id);
-    }
-
-    fn unindex(&mut self, id: PodId, pod: &Pod) {
-        for key in label_index_keys(&pod.labels) {
-            remove_from_set(&mut self.by_label, &key, id);
-        }
-        remove_from_set(&mut self.by_namespace, &pod.key.namespace, id);
-    }
-}
-
-fn label_index_keys(labels: &Labels) -> impl Iterator<Item = Box<str>> {
-    labels
-        .iter()
-        .flat_map(|(key, value)| [label_pair_key(key, value), key.into()])
-}
-
-/// The index key of a label with its value. The key alone is indexed too; NUL occurs in neither.
-fn label_pair_key(key: &str, value: &str) -> Box<str> {
-    format!("{key}\0{value}").into()
-}
-
-fn remove_from_set(sets: &mut HashMap<Box<str>, IdSet<PodId>>, name: &str, id: PodId) {
-    if let Some(set) = sets.get_mut(name) {
-        set.remove(&id);
-        if set.is_empty() {
-            sets.remove(name);
+            let labels = interner.intern_labels(before.labels.iter());
+            self.by_label.remove(&labels, id);
+            let labels = interner.intern_labels(pod.labels.iter());
+            self.by_label.insert(&labels, id);
         }
     }
 }
 
 #[cfg(test)]
 impl PodTable {
-    /// The number of pods under each index key.
-    pub(super) fn entries(&self) -> Vec<(&str, usize)> {
+    /// The number of pods with each label, and in each namespace.
+    pub(super) fn entries(&self) -> Vec<(String, usize)> {
         assert_eq!(self.by_uid.len(), self.len());
-        let indexes = self.by_label.iter().chain(&self.by_namespace);
-        let mut entries: Vec<_> = indexes.map(|(name, pods)| (&**name, pods.len())).collect();
+        let by_label = self.by_label.label_counts();
+        let by_label = by_label.map(|(key, value, count)| (format!("{key}={value}"), count));
+        let by_namespace = self.by_namespace.iter();
+        let by_namespace = by_namespace.map(|(name, pods)| (name.to_string(), pods.len()));
+        let mut entries: Vec<_> = by_label.chain(by_namespace).collect();
         entries.sort_unstable();
         entries
     }

@@ -3,53 +3,86 @@
 use std::collections::{BTreeMap, HashMap};
 
 use rhumb_meta::labels::{Requirement, Selector};
+use rhumb_selection::{Interner, SelectorIndex, Slots, Symbol, Term};
 
 use super::ClusterState;
-use super::ids::{PodId, TermId};
+use super::ids::{PodId, ServiceId, TermId};
 use super::pod_matchers::MatcherRule;
 use super::topologies::TopologyTable;
 use crate::model::{Pod, PodMatcher, SpreadOwner, SpreadOwnerKey, SpreadOwnerKind, TermNamespaces};
 
-/// The selectors of all services (by namespace and name) and of all controllers.
+/// The selectors of all services and controllers.
 #[derive(Debug, Default)]
 pub(super) struct SpreadOwners {
-    services: HashMap<Box<str>, BTreeMap<Box<str>, Selector>>,
+    /// By namespace and name.
+    services: HashMap<Box<str>, BTreeMap<Box<str>, ServiceId>>,
+    service_slots: Slots<ServiceId, Service>,
+    /// The services of each namespace, by a label that they require.
+    service_index: SelectorIndex<Symbol, ServiceId>,
     controllers: HashMap<SpreadOwnerKey, Selector>,
+}
+
+#[derive(Debug)]
+struct Service {
+    name: Box<str>,
+    selector: Selector,
 }
 
 impl SpreadOwners {
     /// Returns the previous selector.
-    fn set(&mut self, group: SpreadOwner) -> Option<Selector> {
+    fn set(&mut self, group: SpreadOwner, interner: &mut Interner) -> Option<Selector> {
         let SpreadOwner { key, selector } = group;
         match key.kind {
             SpreadOwnerKind::Service => {
-                let services = self.services.entry(key.namespace).or_default();
-                services.insert(key.name, selector)
+                let before = self.remove_service(&key, interner);
+                self.insert_service(key, selector, interner);
+                before
             }
             _ => self.controllers.insert(key, selector),
         }
     }
 
-    fn remove(&mut self, key: &SpreadOwnerKey) -> Option<Selector> {
+    fn remove(&mut self, key: &SpreadOwnerKey, interner: &mut Interner) -> Option<Selector> {
         match key.kind {
-            SpreadOwnerKind::Service => {
-                let services = self.services.get_mut(&key.namespace)?;
-                let before = services.remove(&key.name);
-                if services.is_empty() {
-                    self.services.remove(&key.namespace);
-                }
-                before
-            }
+            SpreadOwnerKind::Service => self.remove_service(key, interner),
             _ => self.controllers.remove(key),
         }
     }
 
+    fn insert_service(&mut self, key: SpreadOwnerKey, selector: Selector, interner: &mut Interner) {
+        let id = self.service_slots.insert(Service {
+            name: key.name.clone(),
+            selector: selector.clone(),
+        });
+        let namespace = interner.intern(&key.namespace);
+        self.service_index
+            .insert_selector(&namespace, &selector, id, interner);
+        let services = self.services.entry(key.namespace).or_default();
+        services.insert(key.name, id);
+    }
+
+    fn remove_service(
+        &mut self,
+        key: &SpreadOwnerKey,
+        interner: &mut Interner,
+    ) -> Option<Selector> {
+        let services = self.services.get_mut(&key.namespace)?;
+        let id = services.remove(&key.name)?;
+        if services.is_empty() {
+            self.services.remove(&key.namespace);
+        }
+        let service = self.service_slots.remove(id)?;
+        let namespace = interner.intern(&key.namespace);
+        self.service_index
+            .remove_selector(&namespace, &service.selector, id, interner);
+        Some(service.selector)
+    }
+
     /// The conjunction of the selectors of the pod's controller and of all services that match the pod, as upstream's
     /// `helper.DefaultSelector`. `None` if there are no requirements.
-    fn default_selector(&self, pod: &Pod) -> Option<Selector> {
-        let services = self.services.get(&pod.key.namespace);
-        let services = services.into_iter().flat_map(BTreeMap::values);
-        let services = services.filter(|selector| selector.matches(&pod.labels));
+    fn default_selector(&self, pod: &Pod, interner: &Interner) -> Option<Selector> {
+        let services = self.matching_services(pod, interner);
+        let services = services.iter().map(|service| &service.selector);
         let all = services.chain(self.controller_selector(pod));
         let mut requirements: Vec<Requirement> = Vec::new();
         for requirement in all.filter_map(Selector::requirements).flatten() {
@@ -58,6 +91,24 @@ impl SpreadOwners {
             }
         }
         (!requirements.is_empty()).then(|| Selector::new(requirements))
+    }
+
+    /// The services that select a pod, in the order of their names.
+    fn matching_services(&self, pod: &Pod, interner: &Interner) -> Vec<&Service> {
+        if !self.services.contains_key(&pod.key.namespace) {
+            return Vec::new();
+        }
+        let Some(namespace) = interner.get(&pod.key.namespace) else {
+            return Vec::new();
+        };
+        let labels = interner.resolve_labels(pod.labels.iter());
+        let terms = labels.flat_map(Term::of_resolved).chain([Term::Any]);
+        let candidates = self.service_index.candidates(namespace, terms);
+        let candidates = candidates.map(|candidate| &self.service_slots[candidate.id]);
+        let matching = candidates.filter(|service| service.selector.matches(&pod.labels));
+        let mut matching: Vec<&Service> = matching.collect();
+        matching.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        matching
     }
 
     fn controller_selector(&self, pod: &Pod) -> Option<&Selector> {
@@ -90,7 +141,7 @@ impl ClusterState {
     /// Adds or updates a service or controller. Returns whether its selector changed.
     pub fn set_spread_owner(&mut self, group: SpreadOwner) -> bool {
         let (key, after) = (group.key.clone(), group.selector.clone());
-        let before = self.spread_owners.set(group);
+        let before = self.spread_owners.set(group, &mut self.interner);
         if before.as_ref() == Some(&after) {
             return false;
         }
@@ -100,7 +151,7 @@ impl ClusterState {
 
     /// Removes a service or controller. Returns whether it was known.
     pub fn remove_spread_owner(&mut self, key: &SpreadOwnerKey) -> bool {
-        let before = self.spread_owners.remove(key);
+        let before = self.spread_owners.remove(key, &mut self.interner);
         let was_known = before.is_some();
         if was_known {
             self.refresh_default_spread(key, [before, None]);
@@ -161,7 +212,7 @@ impl ClusterState {
             return None;
         }
         let matcher = PodMatcher {
-            selector: self.spread_owners.default_selector(pod)?,
+            selector: self.spread_owners.default_selector(pod, &self.interner)?,
             namespaces: TermNamespaces::only(&pod.key.namespace),
             skips_terminating: true,
         };

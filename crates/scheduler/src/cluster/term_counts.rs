@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use rhumb_selection::Slots;
+
 use super::domain_counts::DomainCounts;
 use super::ids::{PodMatcherId, TermId, TopologyId};
-use super::slab::TypedSlab;
 
 /// The counts of a term per domain of its topology. Only pods that are assigned to a node count.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub struct TermCounts {
 /// All distinct terms, reference counted.
 #[derive(Debug, Default)]
 pub(super) struct TermTable {
-    slots: TypedSlab<TermId, TermCounts>,
+    slots: Slots<TermId, TermCounts>,
     by_matcher: HashMap<(PodMatcherId, TopologyId), TermId>,
 }
 

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ids::{IdMap, NodeId, SlabKey, TopologyDomainId, TopologyId};
+use rhumb_selection::{Id, IdMap};
+
+use super::ids::{NodeId, TopologyDomainId, TopologyId};
 use crate::model::Node;
 
 /// The domains of one topology key. Nodes with the same value of the label are in the same domain.
@@ -120,7 +122,7 @@ pub(super) struct TopologyTable {
 
 impl TopologyTable {
     /// The topology in which each node is its own domain. Always exists.
-    pub(super) const EACH_NODE: TopologyId = TopologyId(0);
+    pub(super) const EACH_NODE: TopologyId = TopologyId::FIRST;
 
     /// Creates the topologies of the default spread constraints.
     pub(super) fn new() -> TopologyTable {

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rhumb_selection::Symbol;
+
 use super::ip_sets::{IpSetContent, IpSetRegistry, ProtocolPortName};
-use crate::engine::chunked_slab::SelectionId;
+use crate::engine::ids::SelectionId;
 use crate::engine::policy_table::{CompiledPeer, CompiledPolicy, CompiledPort, CompiledRule};
-use crate::engine::string_interner::InternedStr;
 use crate::ip_ranges::IpRanges;
 use crate::ruleset::{self, IpSetId, PortMatch};
 use crate::{Direction, IpFamily, Protocol};
@@ -184,7 +185,7 @@ fn named_ports(ports: &[CompiledPort]) -> Box<[ProtocolPortName]> {
         CompiledPort::Named(protocol, name) => Some(((*protocol, name.as_ref()), name)),
         _ => None,
     });
-    let names: BTreeMap<(Protocol, &str), &InternedStr> = names.collect();
+    let names: BTreeMap<(Protocol, &str), &Symbol> = names.collect();
     let names = names.into_iter();
     names
         .map(|((protocol, _), name)| (protocol, name.clone()))

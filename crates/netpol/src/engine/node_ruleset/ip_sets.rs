@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use crate::engine::chunked_slab::{PodId, SelectionId};
-use crate::engine::hashing::IdMap;
+use rhumb_selection::{IdMap, Symbol};
+
+use crate::engine::ids::{PodId, SelectionId};
 use crate::engine::policy_cluster_state::PolicyClusterState;
-use crate::engine::string_interner::InternedStr;
 use crate::ruleset::{IpSetElement, IpSetId, IpSetKind, NodeRuleset, RulesetDelta};
 use crate::{IpFamily, Protocol};
 
-pub(super) type ProtocolPortName = (Protocol, InternedStr);
+pub(super) type ProtocolPortName = (Protocol, Symbol);
 
 /// What a set contains; there is one set per IP family.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

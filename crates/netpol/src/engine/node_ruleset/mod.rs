@@ -9,11 +9,12 @@ use std::mem;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use rhumb_selection::Symbol;
+
 use self::ip_sets::IpSetRegistry;
 use self::policy_groups::PolicyGroups;
-use super::chunked_slab::{PodId, PolicyId, SelectionId};
+use super::ids::{PodId, PolicyId, SelectionId};
 use super::policy_cluster_state::PolicyClusterState;
-use super::string_interner::InternedStr;
 use crate::ruleset::{
     DispatchChange, NodeRuleset, PolicyChain, PolicyChainId, PolicyGroupId, RulesetDelta,
 };
@@ -22,7 +23,7 @@ use crate::{Direction, NamespacedName};
 #[derive(Debug, Default)]
 pub(super) struct NodeRulesetTracker {
     /// `None` with `EngineScope::Cluster`: no ruleset is computed.
-    pub(super) name: Option<InternedStr>,
+    pub(super) name: Option<Symbol>,
     /// The pods of the node, without those in the host network.
     pub(super) pods: BTreeSet<PodId>,
     /// See [`PolicyEngine::set_node_pod_ranges`](super::PolicyEngine::set_node_pod_ranges).
@@ -57,7 +58,7 @@ pub(super) struct AppliedPolicyVersion {
 }
 
 impl NodeRulesetTracker {
-    pub(super) fn new(name: Option<InternedStr>) -> NodeRulesetTracker {
+    pub(super) fn new(name: Option<Symbol>) -> NodeRulesetTracker {
         NodeRulesetTracker {
             name,
             ..NodeRulesetTracker::default()

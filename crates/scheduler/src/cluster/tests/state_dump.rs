@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::pod_matchers::MatcherRule;
 use crate::cluster::{
-    ClusterState, DomainCounts, NodeId, NodeInfo, NodeTopology, PodMatcherId, TermCounts,
+    ClusterState, DomainCounts, Id, NodeId, NodeInfo, NodeTopology, PodMatcherId, TermCounts,
     TopologyDomainId,
 };
 
@@ -82,7 +82,11 @@ fn counts_by_domain(
 ) -> AmountsByName {
     let value = |domain: TopologyDomainId| match topology.key() {
         Some(_) => topology.value(domain).to_owned(),
-        None => cluster.nodes().get(NodeId(domain.0)).name.to_string(),
+        None => cluster
+            .nodes()
+            .get(NodeId::from_index(domain.index()))
+            .name
+            .to_string(),
     };
     let sums = counts.iter();
     sums.map(|(domain, sum)| (value(domain), sum)).collect()

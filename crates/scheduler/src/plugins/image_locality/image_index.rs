@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::cluster::{IdMap, NodeId, NodeTable, SlabKey};
+use crate::cluster::{Id, IdMap, NodeId, NodeTable};
 use crate::model::Node;
 
 /// Updated incrementally by [`ImageIndex::refresh`]: only nodes that changed are indexed again.

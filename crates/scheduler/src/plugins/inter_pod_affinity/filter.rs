@@ -2,7 +2,7 @@
 //! Domain counts are maintained by `cluster`; nothing is counted here.
 
 use crate::cluster::{
-    ClusterState, DomainCounts, NodeId, NodeTopology, PodInfo, SlabKey, TermId, TopologyDomainId,
+    ClusterState, DomainCounts, Id, NodeId, NodeTopology, PodInfo, TermId, TopologyDomainId,
 };
 use crate::plugins::{FilterRejection, NodeFilter};
 

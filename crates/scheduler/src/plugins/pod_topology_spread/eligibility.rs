@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::constraints::ResolvedSpreadConstraint;
-use crate::cluster::{ClusterState, NodeBitSet, SlabKey, TopologyId};
+use crate::cluster::{ClusterState, Id, NodeBitSet, TopologyId};
 use crate::model::{NodeInclusionPolicy, NodeSelector, Pod, Toleration};
 use crate::plugins::node_predicate_cache::{LruCache, NodePredicateCache};
 use crate::plugins::taint_toleration::untolerated_taint;

@@ -2,7 +2,7 @@
 
 use super::constraints::ResolvedSpreadConstraint;
 use super::eligibility::EligibleDomains;
-use crate::cluster::{DomainCounts, NodeId, NodeTopology, SlabKey, TopologyDomainId};
+use crate::cluster::{DomainCounts, Id, NodeId, NodeTopology, TopologyDomainId};
 
 pub(super) enum EligiblePodCounts<'c> {
     Zero,

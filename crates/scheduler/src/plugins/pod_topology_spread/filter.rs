@@ -7,7 +7,7 @@ use super::constraints::ResolvedSpreadConstraint;
 use super::eligibility::EligibleDomains;
 use super::eligible_counts::EligiblePodCounts;
 use crate::cluster::{
-    ClusterState, NodeId, NodeTopology, PodInfo, SlabKey, TopologyDomainId, TopologyId,
+    ClusterState, Id, NodeId, NodeTopology, PodInfo, TopologyDomainId, TopologyId,
 };
 use crate::model::WhenUnsatisfiable;
 use crate::plugins::{FilterRejection, NodeFilter};

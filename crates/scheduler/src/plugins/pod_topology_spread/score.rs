@@ -4,8 +4,7 @@ use super::constraints::ResolvedSpreadConstraint;
 use super::eligible_counts::EligiblePodCounts;
 use super::{HOSTNAME, PodTopologySpread};
 use crate::cluster::{
-    ClusterState, DomainCounts, NodeId, NodeTopology, PodInfo, SlabKey, TopologyDomainId,
-    TopologyId,
+    ClusterState, DomainCounts, Id, NodeId, NodeTopology, PodInfo, TopologyDomainId, TopologyId,
 };
 use crate::model::WhenUnsatisfiable;
 use crate::plugins::{NodeScorer, SCORE_MAX};

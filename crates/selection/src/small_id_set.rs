@@ -2,11 +2,11 @@
 
 use std::hash::Hash;
 
-use super::hashing::IdSet;
+use crate::hashing::IdSet;
 
-/// A set of ids. Most selections have one pod or policy, so a single id is stored inline without allocation.
+/// A set of ids. A single id is stored inline without allocation, since most sets have at most one.
 #[derive(Debug, Default)]
-pub(crate) enum SmallIdSet<I> {
+pub enum SmallIdSet<I> {
     #[default]
     Empty,
     One(I),
@@ -14,7 +14,7 @@ pub(crate) enum SmallIdSet<I> {
 }
 
 impl<I: Copy + Eq + Hash> SmallIdSet<I> {
-    pub(crate) fn insert(&mut self, id: I) {
+    pub fn insert(&mut self, id: I) {
         match self {
             SmallIdSet::Empty => *self = SmallIdSet::One(id),
             SmallIdSet::One(one) if *one == id => {}
@@ -25,7 +25,7 @@ impl<I: Copy + Eq + Hash> SmallIdSet<I> {
         }
     }
 
-    pub(crate) fn remove(&mut self, id: I) {
+    pub fn remove(&mut self, id: I) {
         match self {
             SmallIdSet::One(one) if *one == id => *self = SmallIdSet::Empty,
             SmallIdSet::Empty | SmallIdSet::One(_) => {}
@@ -38,7 +38,7 @@ impl<I: Copy + Eq + Hash> SmallIdSet<I> {
         }
     }
 
-    pub(crate) fn contains(&self, id: I) -> bool {
+    pub fn contains(&self, id: I) -> bool {
         match self {
             SmallIdSet::Empty => false,
             SmallIdSet::One(one) => *one == id,
@@ -46,11 +46,11 @@ impl<I: Copy + Eq + Hash> SmallIdSet<I> {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         matches!(self, SmallIdSet::Empty)
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         match self {
             SmallIdSet::Empty => 0,
             SmallIdSet::One(_) => 1,
@@ -58,8 +58,17 @@ impl<I: Copy + Eq + Hash> SmallIdSet<I> {
         }
     }
 
+    /// Appends all members to `ids`, in unspecified order. Faster than [`SmallIdSet::iter`].
+    pub fn append_to(&self, ids: &mut Vec<I>) {
+        match self {
+            SmallIdSet::Empty => {}
+            SmallIdSet::One(one) => ids.push(*one),
+            SmallIdSet::Many(many) => ids.extend(many.iter().copied()),
+        }
+    }
+
     /// In unspecified order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = I> {
+    pub fn iter(&self) -> impl Iterator<Item = I> {
         let (one, many) = match self {
             SmallIdSet::Empty => (None, None),
             SmallIdSet::One(one) => (Some(*one), None),
