@@ -62,21 +62,31 @@ async fn reconcile_rbac(
         namespace: Some(namespace).filter(|namespace| !namespace.is_empty()),
         name: &bootstrap_object.name,
     };
-    let mut recreated = None;
-    let decide = |existing: Option<&JsonObject>| match reconcile(
-        bootstrap_object.kind,
-        &bootstrap_object.object,
-        existing,
-    ) {
-        ReconcileAction::Create(object) => Some(ServerChange::Create(object)),
-        ReconcileAction::Update(object) => Some(ServerChange::Update(object)),
-        ReconcileAction::Recreate(object) => {
-            recreated = Some(object);
-            Some(ServerChange::Delete)
+    let (mut exists, mut recreated) = (false, None);
+    let decide = |existing: Option<&JsonObject>| {
+        exists = existing.is_some();
+        match reconcile(bootstrap_object.kind, &bootstrap_object.object, existing) {
+            ReconcileAction::Create(object) => Some(ServerChange::Create(object)),
+            ReconcileAction::Update(object) => Some(ServerChange::Update(object)),
+            ReconcileAction::Recreate(object) => {
+                recreated = Some(object);
+                Some(ServerChange::Delete)
+            }
+            ReconcileAction::Keep => None,
         }
-        ReconcileAction::Keep => None,
     };
-    batch.add(reference, decide).await?;
+    match batch.add(reference, decide).await {
+        // What an administrator or an earlier version stored must not keep the server from starting.
+        Err(error) if exists => {
+            tracing::warn!(
+                error,
+                "failed to update an object of the default RBAC policy; it stays as it is"
+            );
+            return Ok(());
+        }
+        added => added?,
+    }
+    batch.commit_if_full().await?;
     if let Some(object) = recreated {
         batch.commit().await?;
         let create = |_: Option<&JsonObject>| Some(ServerChange::Create(object));

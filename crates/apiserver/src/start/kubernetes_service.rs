@@ -31,7 +31,12 @@ pub(super) async fn bootstrap_service_access(
     }
     if let Some(address) = advertised {
         if Some(IpFamily::of_address(address.ip())) == ranges.families().first().copied() {
-            set_endpoints(registry, address).await?;
+            if let Err(error) = set_endpoints(registry, address).await {
+                tracing::warn!(
+                    error,
+                    "failed to write the endpoints of service default/kubernetes; retrying at the next start"
+                );
+            }
         } else {
             tracing::warn!(
                 %address,
@@ -83,7 +88,12 @@ async fn create_cidr(
         );
         Some(ServerChange::UpdateStatus(object))
     };
-    write_as_server(registry, reference, mark_ready).await?;
+    if let Err(error) = write_as_server(registry, reference, mark_ready).await {
+        tracing::warn!(
+            error,
+            "failed to mark the ServiceCIDR kubernetes as ready; retrying at the next start"
+        );
+    }
     Ok(())
 }
 

@@ -77,8 +77,7 @@ impl<'a> WriteBatch<'a> {
         }
     }
 
-    /// Adds the change that `decide` returns for the cached object; nothing if it returns `None`. A full batch is
-    /// committed.
+    /// Adds the change that `decide` returns for the cached object; nothing if it returns `None`.
     pub(crate) async fn add(
         &mut self,
         reference: ObjectReference<'_>,
@@ -110,6 +109,11 @@ impl<'a> WriteBatch<'a> {
             self.operations += prepared.transaction.operations().len();
             self.writes.push(BatchedWrite { resource, prepared });
         }
+        Ok(())
+    }
+
+    /// Commits the batch if further changes might not fit into its transaction.
+    pub(crate) async fn commit_if_full(&mut self) -> Result<(), String> {
         if self.operations > OPERATIONS_MAX / 2 {
             self.commit().await?;
         }
