@@ -13,7 +13,7 @@ use super::webhooks::PluginDependencies;
 use super::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
 use crate::quota::{CountedObject, QuotaEnforcer, QuotaRequest, ReservationError};
 use crate::resources::write::guards::{AcquiredGuard, CommitGuard, EncodedObject, Reservation};
-use crate::resources::{RequestContext, ResourceTable};
+use crate::resources::{RequestContext, RequestOrigin, ResourceTable};
 
 /// Runs last, so that only otherwise admitted requests reserve quota.
 #[derive(Debug)]
@@ -69,6 +69,10 @@ impl AdmissionPlugin for ResourceQuotaPlugin {
     ) -> Option<Box<dyn CommitGuard>> {
         let evaluator = evaluator(attributes)?;
         let context = attributes.context;
+        // What the server needs to start and to work is not limited.
+        if context.origin == RequestOrigin::Server {
+            return None;
+        }
         let namespace = context.namespace()?;
         let subresource = attributes.subresource();
         let old_usage = match attributes.old_object {

@@ -88,9 +88,11 @@ async fn reconcile_rbac(
     }
     batch.commit_if_full().await?;
     if let Some(object) = recreated {
+        // Committed at once, so that the object is missing for as short as possible.
         batch.commit().await?;
-        let create = |_: Option<&JsonObject>| Some(ServerChange::Create(object));
+        let create = |existing: Option<&JsonObject>| create_if_absent(existing, object.into());
         batch.add(reference, create).await?;
+        batch.commit().await?;
     }
     Ok(())
 }

@@ -76,11 +76,32 @@ async fn an_object_that_the_cache_does_not_show_yet_is_found() {
 #[tokio::test]
 async fn a_deleted_object_that_the_cache_still_shows_is_not_found() {
     let servers = Servers::start().await;
-    servers.create().await;
+    let created = servers.create().await;
     assert_eq!(servers.ahead.delete(CONFIG_MAP).await.0, 200);
+    let (code, response) = Servers::put(&servers.behind, created).await;
+    assert_eq!((code, &response["reason"]), (404, &json!("NotFound")));
     assert_eq!(servers.behind.delete(CONFIG_MAP).await.0, 404);
     let (code, response) = Servers::put(&servers.behind, config_map("2")).await;
     assert_eq!((code, &response["reason"]), (404, &json!("NotFound")));
+}
+
+#[tokio::test]
+async fn a_deletion_that_changes_nothing_in_a_stale_object_is_confirmed() {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    const POD: &str = "/api/v1/namespaces/default/pods/p";
+    let servers = Servers::start().await;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]},
+    });
+    assert_eq!(servers.ahead.create(PODS, pod).await.0, 201);
+    // The pod terminates for 30 s, so another deletion changes nothing.
+    assert_eq!(servers.ahead.delete(POD).await.0, 200);
+    assert_eq!(servers.behind.get(POD).await.0, 200);
+    assert_eq!(servers.behind.delete(POD).await.0, 200);
+    let now = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
+    assert_eq!(servers.ahead.request(Method::DELETE, POD, now).await.0, 200);
+    assert_eq!(servers.behind.delete(POD).await.0, 404);
 }
 
 #[tokio::test]

@@ -15,7 +15,8 @@ use tokio::time::Instant;
 use super::commit::{PreparedWrite, with_operations};
 use super::guards::CommitGuards;
 use super::{
-    ObjectPart, ObjectWrite, PendingWrite, Proposal, ReadSource, StoredObject, WriteStage,
+    ObjectPart, ObjectWrite, PendingWrite, Proposal, ReadSource, StageResult, StoredObject,
+    WriteStage,
 };
 use crate::Registry;
 use crate::objects::ObjectMetadataMut;
@@ -58,6 +59,8 @@ pub(crate) struct WriteBatch<'a> {
     user: User,
     writes: Vec<BatchedWrite>,
     operations: usize,
+    /// An object changed while its write was prepared.
+    has_conflict: bool,
 }
 
 /// A prepared write and what its guards are evaluated with.
@@ -74,6 +77,7 @@ impl<'a> WriteBatch<'a> {
             user: User::server(),
             writes: Vec::new(),
             operations: 0,
+            has_conflict: false,
         }
     }
 
@@ -104,10 +108,13 @@ impl<'a> WriteBatch<'a> {
             return Ok(());
         };
         let prepared = self.prepare(&resource, &key, current, change).await;
-        let prepared = prepared.map_err(|status| fail(&status.message))?;
-        if let Some(prepared) = prepared {
-            self.operations += prepared.transaction.operations().len();
-            self.writes.push(BatchedWrite { resource, prepared });
+        match prepared.map_err(|status| fail(&status.message))? {
+            StageResult::Next(WriteStage::Commit(prepared)) => {
+                self.operations += prepared.transaction.operations().len();
+                self.writes.push(BatchedWrite { resource, prepared });
+            }
+            StageResult::Retry(_) => self.has_conflict = true,
+            StageResult::Next(_) | StageResult::Done(_) => {}
         }
         Ok(())
     }
@@ -120,14 +127,14 @@ impl<'a> WriteBatch<'a> {
         Ok(())
     }
 
-    /// Runs the stages up to the commit; `None` if nothing changes.
+    /// Runs the stages up to the commit.
     async fn prepare(
         &self,
         resource: &Arc<Resource>,
         key: &ObjectKey,
         current: Option<StoredObject>,
         change: ServerChange,
-    ) -> Result<Option<PreparedWrite>, Status> {
+    ) -> Result<StageResult, Status> {
         let mut context = self.context(resource, key)?;
         let proposal = match change {
             ServerChange::Create(mut object) => {
@@ -148,7 +155,7 @@ impl<'a> WriteBatch<'a> {
             }
             ServerChange::Delete => match &current {
                 Some(current) => Proposal::Delete(current.object.clone()),
-                None => return Ok(None),
+                None => return Err(context.not_found()),
             },
         };
         let write = ObjectWrite::for_batch(&context, key);
@@ -177,6 +184,9 @@ impl<'a> WriteBatch<'a> {
     pub(crate) async fn commit(&mut self) -> Result<BatchOutcome, String> {
         let writes = std::mem::take(&mut self.writes);
         self.operations = 0;
+        if std::mem::take(&mut self.has_conflict) {
+            return Ok(BatchOutcome::Conflict);
+        }
         if writes.is_empty() {
             return Ok(BatchOutcome::Unchanged);
         }

@@ -111,18 +111,23 @@ impl WriteResult {
 }
 
 impl ObjectWrite<'_> {
-    pub(super) async fn commit(&mut self, prepared: PreparedWrite) -> Result<StageResult, Status> {
-        // Guards are about other objects, so a rejection does not depend on the object that was read.
-        self.unconfirmed = None;
+    pub(super) async fn commit(
+        &mut self,
+        mut prepared: PreparedWrite,
+    ) -> Result<StageResult, Status> {
         if self.dry_run {
             return self.check_without_commit(prepared).await;
         }
         let context = self.context;
         let deadline = self.deadline();
         let guards = prepared.acquire_guards(context, deadline).await?;
-        let committed = guards
-            .commit(context.registry, prepared.transaction.clone())
-            .await;
+        // From here on the transaction itself checks that the object is current.
+        self.unconfirmed = None;
+        let transaction = match prepared.guards.is_empty() {
+            true => std::mem::take(&mut prepared.transaction),
+            false => prepared.transaction.clone(),
+        };
+        let committed = guards.commit(context.registry, transaction).await;
         match committed.outcome {
             Ok(revision) => Ok(StageResult::Done(prepared.effect.committed(revision))),
             Err(_) if committed.precondition_failed => Ok(StageResult::Retry(

@@ -79,21 +79,27 @@ impl ObjectWrite<'_> {
     /// The Read stage. The store is asked only if the object is not in the cache: another server may have just created
     /// it. A dry run has no commit that would notice a stale object, so it waits for the cache.
     pub(super) async fn read_current(&mut self) -> Result<StageResult, Status> {
-        let Some(key) = self.key else {
-            return Err(Status::internal_error("a creation has no current object"));
-        };
-        let context = self.context;
         let mut source = ReadSource::Cache;
         if self.dry_run {
-            context.registry.await_consistent(context).await?;
+            self.context.registry.await_consistent(self.context).await?;
             source = ReadSource::ConsistentCache;
         }
-        let entry = context.storage()?.cache.get(key);
-        let current = match entry.map_err(Status::internal_error)? {
-            Some(entry) => Some(StoredObject::from_entry(&entry, source)?),
+        let current = match self.read_from_cache(source)? {
+            Some(current) => Some(current),
             None => self.read_from_store().await?,
         };
         Ok(StageResult::Next(WriteStage::Propose(current)))
+    }
+
+    fn read_from_cache(&self, source: ReadSource) -> Result<Option<StoredObject>, Status> {
+        let Some(key) = self.key else {
+            return Ok(None);
+        };
+        let entry = self.context.storage()?.cache.get(key);
+        let entry = entry.map_err(Status::internal_error)?;
+        entry
+            .map(|entry| StoredObject::from_entry(&entry, source))
+            .transpose()
     }
 
     /// The current object from the store.
@@ -125,19 +131,41 @@ impl ObjectWrite<'_> {
         })
     }
 
-    /// After a rejection: final if it was decided on the current object, else the write starts again from the store
-    /// (upstream: `origStateIsCurrent` in `GuaranteedUpdate`).
+    /// After a rejection: final if it was decided on current state, else the write starts again (upstream:
+    /// `origStateIsCurrent` in `GuaranteedUpdate`).
     pub(super) async fn confirm_rejection(
         &mut self,
         rejection: Status,
     ) -> Result<StageResult, Status> {
-        let Some(revision) = self.unconfirmed.take() else {
-            return Err(rejection);
-        };
-        let current = self.read_from_store().await?;
-        if current.as_ref().map(|current| current.revision) == Some(revision) {
-            return Err(rejection);
+        match self.stale_read().await? {
+            Some(reason) => Ok(StageResult::Retry(reason)),
+            None => Err(rejection),
         }
-        Ok(StageResult::Retry(RetryReason::StaleRead(current)))
     }
+
+    /// Whether the write works on a cached object that is not current. On a shared store the caches catch up first; if
+    /// they had missed anything, be it another object that admission has read, the write starts again.
+    pub(super) async fn stale_read(&mut self) -> Result<Option<RetryReason>, Status> {
+        let Some(unconfirmed) = self.unconfirmed.take() else {
+            return Ok(None);
+        };
+        let registry = self.context.registry;
+        let mut is_stale = false;
+        if registry.store.is_shared() {
+            registry.await_consistent(self.context).await?;
+            is_stale = registry.cache_manager.applied_revision() > unconfirmed.applied;
+        }
+        let current = self.read_from_cache(ReadSource::ConsistentCache)?;
+        let revision = current.as_ref().map(|current| current.revision);
+        is_stale |= revision != Some(unconfirmed.revision);
+        Ok(is_stale.then_some(RetryReason::StaleRead(current)))
+    }
+}
+
+/// A cached object that the store has not confirmed to be current.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UnconfirmedRead {
+    pub(super) revision: Revision,
+    /// The revision that the caches had reached when it was read, or before.
+    pub(super) applied: Revision,
 }

@@ -44,6 +44,7 @@ use crate::request::DeleteOptions;
 pub(crate) use batch::{BatchOutcome, ObjectReference, ServerChange, WriteBatch, write_as_server};
 use commit::PreparedWrite;
 pub(crate) use commit::with_operations;
+use current::UnconfirmedRead;
 pub(super) use current::{ReadSource, StoredObject};
 use retry::{Retries, RetryReason};
 pub(super) use strategy::ObjectPart;
@@ -219,8 +220,8 @@ struct ObjectWrite<'a> {
     update: Option<&'a dyn ObjectUpdate>,
     dry_run: bool,
     retries: Retries,
-    /// The revision of the cached object that the current stage works on, until the store has confirmed it.
-    unconfirmed: Option<Revision>,
+    /// The cached object that the current stage works on, until the store has confirmed it.
+    unconfirmed: Option<UnconfirmedRead>,
     /// Until when commits are retried; set by the first one.
     deadline: Option<Instant>,
 }
@@ -265,18 +266,14 @@ impl<'a> ObjectWrite<'a> {
         }
     }
 
-    /// Runs the stages before the commit, without retries; `None` if nothing changes.
-    async fn run_until_commit(
-        mut self,
-        mut stage: WriteStage,
-    ) -> Result<Option<PreparedWrite>, Status> {
+    /// Runs the stages before the commit, without retries.
+    async fn run_until_commit(mut self, mut stage: WriteStage) -> Result<StageResult, Status> {
         loop {
             stage = match stage {
-                WriteStage::Commit(prepared) => return Ok(Some(prepared)),
+                WriteStage::Commit(_) => return Ok(StageResult::Next(stage)),
                 stage => match self.run_stage(stage).await? {
                     StageResult::Next(next) => next,
-                    StageResult::Done(_) => return Ok(None),
-                    StageResult::Retry(_) => return Err(self.context.retry_later()),
+                    result => return Ok(result),
                 },
             };
         }
@@ -299,7 +296,10 @@ impl<'a> ObjectWrite<'a> {
         let cached = current
             .as_ref()
             .filter(|current| current.source == ReadSource::Cache);
-        self.unconfirmed = cached.map(|current| current.revision);
+        self.unconfirmed = cached.map(|current| UnconfirmedRead {
+            revision: current.revision,
+            applied: self.context.registry.cache_manager.applied_revision(),
+        });
         let proposal = update.propose(current.as_ref())?;
         Ok(StageResult::Next(WriteStage::Admit(PendingWrite {
             current,

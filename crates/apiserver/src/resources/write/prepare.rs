@@ -31,8 +31,7 @@ impl ObjectWrite<'_> {
             Proposal::Delete(object) => self.prepare_deletion(&current, object, false),
             Proposal::Put(object) => {
                 let hold = AllocationHold::default();
-                self.prepare_replacement(&current, object, hold, restart)
-                    .await
+                self.prepare_replacement(&current, object, hold).await
             }
             Proposal::Replace { mut object, part } => {
                 let context = self.context;
@@ -42,13 +41,17 @@ impl ObjectWrite<'_> {
                 if context.is_finalized(&object) {
                     return self.prepare_deletion(&current, object, true);
                 }
-                self.prepare_replacement(&current, object, hold, restart)
-                    .await
+                self.prepare_replacement(&current, object, hold).await
             }
-            Proposal::Unchanged(object) => Ok(StageResult::Done(WriteResult {
-                outcome: WriteOutcome::Unchanged,
-                object: WrittenObject::Decoded(object),
-            })),
+            Proposal::Unchanged(object) => {
+                if let Some(reason) = self.stale_read().await? {
+                    return Ok(StageResult::Retry(reason));
+                }
+                Ok(StageResult::Done(WriteResult {
+                    outcome: WriteOutcome::Unchanged,
+                    object: WrittenObject::Decoded(object),
+                }))
+            }
             Proposal::Create(_) | Proposal::ReplaceByView { .. } => Err(Status::internal_error(
                 "an existing object is neither created nor replaced without admission",
             )),
@@ -57,8 +60,8 @@ impl ObjectWrite<'_> {
 
     /// Whether the write may have to choose another name or other allocations.
     fn may_restart(&self, pending: &PendingWrite) -> bool {
-        let (Proposal::Create(object) | Proposal::Replace { object, .. }) = &pending.proposal
-        else {
+        // An update that has to choose again starts from the current object.
+        let Proposal::Create(object) = &pending.proposal else {
             return false;
         };
         let context = self.context;
@@ -142,7 +145,6 @@ impl ObjectWrite<'_> {
         current: &StoredObject,
         mut object: JsonObject,
         hold: AllocationHold,
-        restart: Option<Box<PendingWrite>>,
     ) -> Result<StageResult, Status> {
         let context = self.context;
         let storage = context.storage()?;
@@ -176,7 +178,7 @@ impl ObjectWrite<'_> {
                 replaces: current.revision,
             },
             allocations: hold,
-            restart,
+            restart: None,
         })))
     }
 

@@ -44,12 +44,16 @@ impl ObjectWrite<'_> {
     /// The stage that a retry starts at, or the error if there is none.
     pub(super) async fn restart(&mut self, reason: RetryReason) -> Result<WriteStage, Status> {
         let context = self.context;
+        let is_late = self
+            .deadline
+            .is_some_and(|deadline| Instant::now() > deadline);
         match reason {
             RetryReason::ObjectChanged(current) => {
                 let name = self.key.map_or(context.name(), ObjectKey::name);
                 let is_conditional = self.update.is_some_and(ObjectUpdate::is_conditional);
                 self.retries.object_changed += 1;
-                if is_conditional || self.retries.object_changed >= OBJECT_CHANGES_MAX {
+                let is_final = is_conditional && current.is_some();
+                if is_final || self.retries.object_changed >= OBJECT_CHANGES_MAX || is_late {
                     return Err(context.object_modified(name));
                 }
                 Ok(WriteStage::Propose(current))
@@ -57,7 +61,7 @@ impl ObjectWrite<'_> {
             RetryReason::StaleRead(current) => Ok(WriteStage::Propose(current)),
             RetryReason::NameTaken(pending, status) => {
                 self.retries.names += 1;
-                if self.retries.names >= NAMES_MAX {
+                if self.retries.names >= NAMES_MAX || is_late {
                     let name = status.details.as_ref().map_or("", |details| &details.name);
                     let resource = &context.resource.group_resource;
                     return Err(Status::generate_name_conflict(resource, name, 1));
@@ -66,7 +70,7 @@ impl ObjectWrite<'_> {
             }
             RetryReason::AllocationTaken(pending) => {
                 self.retries.allocations += 1;
-                if self.retries.allocations >= ALLOCATIONS_MAX {
+                if self.retries.allocations >= ALLOCATIONS_MAX || is_late {
                     return Err(context.retry_later());
                 }
                 context.registry.await_consistent(context).await?;
@@ -74,7 +78,7 @@ impl ObjectWrite<'_> {
             }
             RetryReason::GuardChanged(prepared) => {
                 context.registry.await_consistent(context).await?;
-                if Instant::now() > self.deadline() {
+                if is_late {
                     return Err(context.retry_later());
                 }
                 Ok(WriteStage::Commit(*prepared))
