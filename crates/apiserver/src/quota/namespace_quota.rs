@@ -319,7 +319,7 @@ impl<'a> UsageDelta<'a> {
 
 /// How a write with a reservation ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum WriteOutcome {
+pub(super) enum ReservationOutcome {
     Committed(Revision),
     Failed,
     /// The write may have been committed, or may still be.
@@ -332,7 +332,7 @@ pub(super) struct NamespaceQuota {
     /// Limits concurrent rebuilds of all namespaces.
     rebuild_permits: Arc<Semaphore>,
     tracker: Arc<tokio::sync::Mutex<UsageTracker>>,
-    outcomes: Mutex<Vec<(ReservationId, WriteOutcome)>>,
+    outcomes: Mutex<Vec<(ReservationId, ReservationOutcome)>>,
     /// Wakes writes that wait for a reservation to be released.
     released: Notify,
     /// Locked by the request that takes over the epoch.
@@ -385,15 +385,17 @@ impl NamespaceQuota {
         }
     }
 
-    pub(super) fn settle(&self, id: ReservationId, how: WriteOutcome) {
-        if matches!(how, WriteOutcome::Committed(_)) {
+    pub(super) fn settle(&self, id: ReservationId, how: ReservationOutcome) {
+        if matches!(how, ReservationOutcome::Committed(_)) {
             self.has_committed.store(true, Ordering::Relaxed);
         }
         self.lock_outcomes().push((id, how));
         self.released.notify_waiters();
     }
 
-    fn lock_outcomes(&self) -> parking_lot::MutexGuard<'_, Vec<(ReservationId, WriteOutcome)>> {
+    fn lock_outcomes(
+        &self,
+    ) -> parking_lot::MutexGuard<'_, Vec<(ReservationId, ReservationOutcome)>> {
         self.outcomes.lock()
     }
 }
@@ -418,14 +420,14 @@ async fn rebuild_usage(
 
 fn apply_outcomes(
     tracker: &mut UsageTracker,
-    outcomes: &[(ReservationId, WriteOutcome)],
+    outcomes: &[(ReservationId, ReservationOutcome)],
     now: Timestamp,
 ) {
     for &(id, how) in outcomes {
         match how {
-            WriteOutcome::Committed(revision) => tracker.release_after(id, revision),
-            WriteOutcome::Failed => tracker.usage.release(id),
-            WriteOutcome::Unknown => tracker
+            ReservationOutcome::Committed(revision) => tracker.release_after(id, revision),
+            ReservationOutcome::Failed => tracker.usage.release(id),
+            ReservationOutcome::Unknown => tracker
                 .usage
                 .expire_at(id, now.saturating_add(UNKNOWN_OUTCOME_TTL)),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rhumb_meta::Revision;
 use rhumb_quota::ReservationId;
 
-use super::namespace_quota::{NamespaceQuota, WriteOutcome};
+use super::namespace_quota::{NamespaceQuota, ReservationOutcome};
 use crate::resources::write::guards::Reservation;
 
 /// Usage reserved until the write is known to be committed or failed. If dropped before it is settled, the outcome of
@@ -26,7 +26,7 @@ impl QuotaReservation {
         }
     }
 
-    fn settle(&mut self, how: WriteOutcome) {
+    fn settle(&mut self, how: ReservationOutcome) {
         self.is_settled = true;
         self.namespace_quota.settle(self.id, how);
     }
@@ -34,18 +34,18 @@ impl QuotaReservation {
 
 impl Reservation for QuotaReservation {
     fn committed(mut self: Box<Self>, revision: Revision) {
-        self.settle(WriteOutcome::Committed(revision));
+        self.settle(ReservationOutcome::Committed(revision));
     }
 
     fn failed(mut self: Box<Self>) {
-        self.settle(WriteOutcome::Failed);
+        self.settle(ReservationOutcome::Failed);
     }
 }
 
 impl Drop for QuotaReservation {
     fn drop(&mut self) {
         if !self.is_settled {
-            self.settle(WriteOutcome::Unknown);
+            self.settle(ReservationOutcome::Unknown);
         }
     }
 }

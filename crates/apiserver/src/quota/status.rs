@@ -179,7 +179,7 @@ pub(crate) fn spawn_status_tasks(
         enforcer
             .writes_status
             .store(writes_status, Ordering::Relaxed);
-        let context = TaskContext {
+        let context = QuotaStatusContext {
             registry: Arc::downgrade(registry),
             enforcer: Arc::clone(enforcer),
         };
@@ -189,7 +189,7 @@ pub(crate) fn spawn_status_tasks(
 
 /// What the tasks work on.
 #[derive(Clone)]
-struct TaskContext {
+struct QuotaStatusContext {
     registry: Weak<Registry>,
     enforcer: Arc<QuotaEnforcer>,
 }
@@ -197,7 +197,7 @@ struct TaskContext {
 /// The task of each namespace with quotas, by the notifier that signals changed quotas.
 type NamespaceTasks = HashMap<Box<str>, Arc<Notify>>;
 
-async fn watch_quotas(context: TaskContext, quotas: ResourceCache) {
+async fn watch_quotas(context: QuotaStatusContext, quotas: ResourceCache) {
     let (finished_sender, mut finished) = mpsc::unbounded_channel();
     let mut tasks = NamespaceTasks::new();
     let mut watcher = quotas.watch_with_restarts(WatchRequest::everything(WatchStart::InitialList));
@@ -223,7 +223,7 @@ async fn watch_quotas(context: TaskContext, quotas: ResourceCache) {
 }
 
 fn notify_or_spawn_task(
-    context: &TaskContext,
+    context: &QuotaStatusContext,
     finished_sender: &mpsc::UnboundedSender<Box<str>>,
     tasks: &mut NamespaceTasks,
     namespace: &str,
@@ -250,12 +250,12 @@ struct WakeConditions {
 }
 
 async fn run_namespace(
-    context: TaskContext,
+    context: QuotaStatusContext,
     namespace: Box<str>,
     changed: Arc<Notify>,
     finished_sender: mpsc::UnboundedSender<Box<str>>,
 ) {
-    let TaskContext { registry, enforcer } = context;
+    let QuotaStatusContext { registry, enforcer } = context;
     while let Some(running) = registry
         .upgrade()
         .filter(|registry| !registry.is_shutting_down())

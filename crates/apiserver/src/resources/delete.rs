@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::list;
 use super::propagation;
 use super::render::ResponseFormat;
-use super::write::{ObjectUpdate, Proposal, ReadSource, StoredObject};
+use super::write::{ObjectUpdate, ProposedWrite, ReadSource, StoredObject};
 use super::{RequestContext, ResourceRequest, codec, render};
 use crate::http::Reply;
 use crate::objects::{ObjectMetadata, ObjectMetadataMut};
@@ -290,13 +290,13 @@ enum DeletionGrace {
 }
 
 impl ObjectUpdate for Deletion<'_> {
-    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<ProposedWrite, Status> {
         let current = current.ok_or_else(|| self.context.not_found())?;
         check_preconditions(self.context, self.options, current)?;
         let mut object = current.object.clone();
         let grace = self.apply_grace_period(&mut object);
         if matches!(grace, DeletionGrace::AlreadyPending) {
-            return Ok(Proposal::Unchanged(object));
+            return Ok(ProposedWrite::Unchanged(object));
         }
         let writes = self.context.resource.kind.write_behavior;
         let finalizers =
@@ -309,12 +309,12 @@ impl ObjectUpdate for Deletion<'_> {
             .strategy
             .hold_deletion(&mut object);
         if held_by_kind && current.object.is_deleting() {
-            return Ok(Proposal::Unchanged(current.object.clone()));
+            return Ok(ProposedWrite::Unchanged(current.object.clone()));
         }
         let held = held_by_kind || !object.finalizers().is_empty();
         match grace {
             DeletionGrace::Seconds(seconds) if seconds > 0 || held || !self.options.dry_run => {
-                Ok(Proposal::Put(object))
+                Ok(ProposedWrite::Put(object))
             }
             DeletionGrace::Immediate if held => {
                 self.mark_deleting(&mut object, 0);
@@ -322,9 +322,9 @@ impl ObjectUpdate for Deletion<'_> {
                 if held_by_kind {
                     object.clear_meta("deletionGracePeriodSeconds");
                 }
-                Ok(Proposal::Put(object))
+                Ok(ProposedWrite::Put(object))
             }
-            _ => Ok(Proposal::Delete(object)),
+            _ => Ok(ProposedWrite::Delete(object)),
         }
     }
 

@@ -6,7 +6,7 @@ use rhumb_meta::{GroupKind, GroupResource, Status};
 
 use super::create::ensure_request_namespace;
 use super::get::parse_uint;
-use super::write::{ObjectPart, ObjectUpdate, Proposal, StoredObject};
+use super::write::{ObjectPart, ObjectUpdate, ProposedWrite, StoredObject};
 use super::{RequestContext, ResourceRequest, render};
 use crate::http::Reply;
 use crate::objects::{ObjectMetadata, ObjectMetadataMut};
@@ -58,7 +58,7 @@ struct ReplaceUpdate<'a> {
 }
 
 impl ObjectUpdate for ReplaceUpdate<'_> {
-    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<ProposedWrite, Status> {
         let context = self.context;
         match current {
             Some(current) => {
@@ -76,7 +76,7 @@ impl ObjectUpdate for ReplaceUpdate<'_> {
 
 impl ReplaceUpdate<'_> {
     /// A PUT to an unused name creates the object, for kinds that allow it (upstream: `AllowCreateOnUpdate`).
-    fn propose_creation(&self) -> Result<Proposal, Status> {
+    fn propose_creation(&self) -> Result<ProposedWrite, Status> {
         let context = self.context;
         let may_create = context.resource.kind.write_behavior.create_on_update;
         if self.part != ObjectPart::Main || !may_create {
@@ -86,7 +86,7 @@ impl ReplaceUpdate<'_> {
         check_uid(context, "", &self.object)?;
         let mut object = self.object.clone();
         object.clear_meta("resourceVersion");
-        Ok(Proposal::Create(object))
+        Ok(ProposedWrite::Create(object))
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) fn propose_replacement(
     current: &StoredObject,
     mut new: JsonObject,
     part: ObjectPart,
-) -> Result<Proposal, Status> {
+) -> Result<ProposedWrite, Status> {
     check_resource_version(context, current, &new)?;
     if !has_resource_version(&new) {
         if !context.resource.kind.write_behavior.unconditional_update {
@@ -104,7 +104,7 @@ pub(super) fn propose_replacement(
         }
         new.copy_meta_from(&current.object, "resourceVersion");
     }
-    Ok(Proposal::Replace { object: new, part })
+    Ok(ProposedWrite::Replace { object: new, part })
 }
 
 /// Whether an object has a resourceVersion. As upstream does, "0" counts as none.

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::codec::{ExpectedType, decode_options, with_type_meta};
 use super::create::ensure_request_namespace;
 use super::update::{check_name, propose_replacement};
-use super::write::{ObjectPart, ObjectUpdate, Proposal, StoredObject};
+use super::write::{ObjectPart, ObjectUpdate, ProposedWrite, StoredObject};
 use super::{RequestContext, ResourceRequest, render};
 use crate::http::{Reply, generic_status};
 use crate::request::{FieldValidation, WriteOptions};
@@ -340,7 +340,7 @@ struct PatchUpdate<'a> {
 
 // A resourceVersion in the patch is checked against the current object on each attempt, so the write is not conditional.
 impl ObjectUpdate for PatchUpdate<'_> {
-    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<ProposedWrite, Status> {
         let context = self.context;
         let current = current.ok_or_else(|| context.not_found())?;
         let patch = self.patch.as_ref().map_err(Clone::clone)?;

@@ -12,7 +12,7 @@ use crate::objects::{ObjectMetadata, ObjectMetadataMut};
 use crate::request::WriteOptions;
 use crate::resources::codec::ExpectedType;
 use crate::resources::create::ensure_request_namespace;
-use crate::resources::write::{ObjectUpdate, Proposal, StoredObject};
+use crate::resources::write::{ObjectUpdate, ProposedWrite, StoredObject};
 use crate::resources::{RequestContext, ResourceRequest};
 
 const KIND: &str = "Binding";
@@ -111,7 +111,7 @@ struct BindingUpdate<'a> {
 }
 
 impl ObjectUpdate for BindingUpdate<'_> {
-    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<ProposedWrite, Status> {
         let resource = &self.context.resource.group_resource;
         let current = current.ok_or_else(|| Status::not_found(resource, self.binding.name()))?;
         let mut pod = current.object.clone();
@@ -171,7 +171,7 @@ impl ObjectUpdate for BindingUpdate<'_> {
             )));
         }
         self.assign(&mut pod, spec)?;
-        Ok(Proposal::Put(pod))
+        Ok(ProposedWrite::Put(pod))
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::conditions::{self, status_mut};
 use crate::objects::{ObjectMetadata, ObjectMetadataMut};
 use crate::resources::RequestContext;
-use crate::resources::write::{ObjectUpdate, Proposal, StoredObject};
+use crate::resources::write::{ObjectUpdate, ProposedWrite, StoredObject};
 
 /// The maximum of unconfirmed disruptions. More indicate that the disruption controller is not running.
 const DISRUPTED_PODS_MAX: usize = 2000;
@@ -105,7 +105,7 @@ struct DisruptionBudgetDecrement<'a> {
 }
 
 impl ObjectUpdate for DisruptionBudgetDecrement<'_> {
-    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<ProposedWrite, Status> {
         let name = self.budget;
         let Some(current) = current else {
             let resource = rhumb_meta::GroupResource::new("policy", "poddisruptionbudgets");
@@ -140,7 +140,7 @@ impl ObjectUpdate for DisruptionBudgetDecrement<'_> {
         disrupted.insert(self.pod_name.to_owned(), self.now.clone().into());
         status.insert("disruptedPods".into(), Value::Object(disrupted));
         budget.clear_meta("managedFields");
-        Ok(Proposal::Put(budget))
+        Ok(ProposedWrite::Put(budget))
     }
 }
 

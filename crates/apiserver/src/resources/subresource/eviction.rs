@@ -14,7 +14,7 @@ use crate::request::{DeleteOptions, WriteOptions};
 use crate::resources::codec::ExpectedType;
 use crate::resources::create::ensure_request_namespace;
 use crate::resources::delete::{Deletion, DeletionAdmission, check_preconditions};
-use crate::resources::write::{ObjectUpdate, Proposal, StoredObject, WrittenObject};
+use crate::resources::write::{ObjectUpdate, ProposedWrite, StoredObject, WrittenObject};
 use crate::resources::{RequestContext, ResourceRequest};
 
 const API_VERSION: &str = "policy/v1";
@@ -156,7 +156,7 @@ struct DisruptionTargetUpdate<'a> {
 }
 
 impl ObjectUpdate for DisruptionTargetUpdate<'_> {
-    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<ProposedWrite, Status> {
         let current = current.ok_or_else(|| self.context.not_found())?;
         check_preconditions(self.context, self.options, current)?;
         let mut pod = current.object.clone();
@@ -164,7 +164,7 @@ impl ObjectUpdate for DisruptionTargetUpdate<'_> {
         condition.insert("reason".into(), "EvictionByEvictionAPI".into());
         condition.insert("message".into(), "Eviction API: evicting".into());
         conditions::set_condition(status_mut(&mut pod)?, condition);
-        Ok(Proposal::Put(pod))
+        Ok(ProposedWrite::Put(pod))
     }
 
     fn is_conditional(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::request::{FieldValidation, WriteOptions};
 use crate::resources::codec::ExpectedType;
 use crate::resources::patch::ParsedPatch;
 use crate::resources::update::{check_resource_version, check_uid};
-use crate::resources::write::{ObjectUpdate, Proposal, StoredObject};
+use crate::resources::write::{ObjectUpdate, ProposedWrite, StoredObject};
 use crate::resources::{RequestContext, ResourceRequest, render};
 
 const API_VERSION: &str = "autoscaling/v1";
@@ -153,7 +153,7 @@ struct ScaleUpdate<'a> {
 }
 
 impl ObjectUpdate for ScaleUpdate<'_> {
-    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status> {
+    fn propose(&self, current: Option<&StoredObject>) -> Result<ProposedWrite, Status> {
         let current = current.ok_or_else(|| self.context.not_found())?;
         let old_view = scale_from_object(&current.object, self.paths);
         let view = match &self.requested {
@@ -165,7 +165,7 @@ impl ObjectUpdate for ScaleUpdate<'_> {
                 self.validation,
             )?,
         };
-        Ok(Proposal::ReplaceByView { view, old_view })
+        Ok(ProposedWrite::ReplaceByView { view, old_view })
     }
 
     fn apply_view(&self, current: &StoredObject, scale: &JsonObject) -> Result<JsonObject, Status> {

@@ -4,7 +4,7 @@ use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 
 use super::ObjectPart;
-use super::{ObjectWrite, PendingWrite, Proposal, StageResult, StoredObject, WriteStage};
+use super::{ObjectWrite, PendingWrite, ProposedWrite, StageResult, StoredObject, WriteStage};
 use crate::admission::Operation;
 use crate::objects::{ObjectMetadata, ObjectMetadataMut};
 use crate::resources::create::ensure_request_namespace;
@@ -15,11 +15,11 @@ impl ObjectWrite<'_> {
         self.admit_deletion(pending.current.as_ref()).await?;
         let PendingWrite { current, proposal } = &mut pending;
         match (proposal, &*current) {
-            (Proposal::Create(object), _) => self.admit_create(object).await?,
-            (Proposal::Replace { object, .. }, Some(current)) => {
+            (ProposedWrite::Create(object), _) => self.admit_create(object).await?,
+            (ProposedWrite::Replace { object, .. }, Some(current)) => {
                 self.admit_update(&current.object, object).await?;
             }
-            (proposal @ Proposal::ReplaceByView { .. }, Some(current)) => {
+            (proposal @ ProposedWrite::ReplaceByView { .. }, Some(current)) => {
                 *proposal = self.admit_view(current, proposal).await?;
             }
             _ => {}
@@ -71,9 +71,10 @@ impl ObjectWrite<'_> {
     async fn admit_view(
         &self,
         current: &StoredObject,
-        proposal: &mut Proposal,
-    ) -> Result<Proposal, Status> {
-        let (Proposal::ReplaceByView { view, old_view }, Some(update)) = (proposal, self.update)
+        proposal: &mut ProposedWrite,
+    ) -> Result<ProposedWrite, Status> {
+        let (ProposedWrite::ReplaceByView { view, old_view }, Some(update)) =
+            (proposal, self.update)
         else {
             return Err(Status::internal_error("the write has no view"));
         };
@@ -84,7 +85,7 @@ impl ObjectWrite<'_> {
         chain.mutate(&attributes, Some(view)).await?;
         let object = update.apply_view(current, view)?;
         chain.validate(&attributes, Some(view)).await?;
-        Ok(Proposal::Replace {
+        Ok(ProposedWrite::Replace {
             object,
             part: ObjectPart::AlreadyAdmitted,
         })

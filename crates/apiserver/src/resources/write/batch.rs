@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::commit::{PreparedWrite, with_operations};
 use super::guards::CommitGuards;
 use super::{
-    ObjectPart, ObjectWrite, PendingWrite, Proposal, ReadSource, StageResult, StoredObject,
+    ObjectPart, ObjectWrite, PendingWrite, ProposedWrite, ReadSource, StageResult, StoredObject,
     WriteStage,
 };
 use crate::Registry;
@@ -139,22 +139,22 @@ impl<'a> WriteBatch<'a> {
         let proposal = match change {
             ServerChange::Create(mut object) => {
                 context.convert_to_stored(&mut object)?;
-                Proposal::Create(object)
+                ProposedWrite::Create(object)
             }
-            ServerChange::Update(object) => Proposal::Replace {
+            ServerChange::Update(object) => ProposedWrite::Replace {
                 object: with_current_version(object, current.as_ref()),
                 part: ObjectPart::Main,
             },
             ServerChange::UpdateStatus(object) => {
                 let mut subresources = resource.kind.subresources.iter();
                 context.subresource = subresources.find(|subresource| subresource.name == "status");
-                Proposal::Replace {
+                ProposedWrite::Replace {
                     object: with_current_version(object, current.as_ref()),
                     part: ObjectPart::Status,
                 }
             }
             ServerChange::Delete => match &current {
-                Some(current) => Proposal::Delete(current.object.clone()),
+                Some(current) => ProposedWrite::Delete(current.object.clone()),
                 None => return Err(context.not_found()),
             },
         };

@@ -13,7 +13,7 @@
 //! - *Read* takes the current object from the cache without waiting: a stale object makes the commit fail, and the write
 //!   starts again from the store. An error or a no-op decided on a cached object is final only after the store has
 //!   confirmed that the object is current.
-//! - *Propose* asks the [`ObjectUpdate`] of the verb for a [`Proposal`].
+//! - *Propose* asks the [`ObjectUpdate`] of the verb for a [`ProposedWrite`].
 //! - *Admit* runs mutating admission, *Prepare* allocates, prepares and validates, runs validating admission and encodes.
 //! - *Commit* evaluates the guards of admission (`guards.rs`) and commits. Objects are dropped before the store is awaited:
 //!   with many concurrent writers, the memory of waiting requests would evict the working set of running ones from the
@@ -52,7 +52,7 @@ pub(super) use strategy::ObjectPart;
 /// How a verb changes an object. `propose` is called again after each conflict.
 pub(super) trait ObjectUpdate: Sync {
     /// The change of the current object; `None` if there is no such object.
-    fn propose(&self, current: Option<&StoredObject>) -> Result<Proposal, Status>;
+    fn propose(&self, current: Option<&StoredObject>) -> Result<ProposedWrite, Status>;
 
     /// Whether a conflict is final, because the client specified a resourceVersion.
     fn is_conditional(&self) -> bool {
@@ -64,7 +64,7 @@ pub(super) trait ObjectUpdate: Sync {
         None
     }
 
-    /// For [`Proposal::ReplaceByView`]: the current object with the admitted view applied.
+    /// For [`ProposedWrite::ReplaceByView`]: the current object with the admitted view applied.
     fn apply_view(&self, current: &StoredObject, _view: &JsonObject) -> Result<JsonObject, Status> {
         Ok(current.object.clone())
     }
@@ -77,7 +77,7 @@ pub(super) trait ObjectUpdate: Sync {
 
 /// What an `ObjectUpdate` proposes to do, in the storage version.
 #[derive(Debug, Clone)]
-pub(super) enum Proposal {
+pub(super) enum ProposedWrite {
     /// Create this object, under its own or a generated name.
     Create(JsonObject),
     /// Replace a part of the object by this state, after admission, preparation and validation.
@@ -153,7 +153,7 @@ impl WrittenObject {
 struct PendingWrite {
     /// `None` for a creation.
     current: Option<StoredObject>,
-    proposal: Proposal,
+    proposal: ProposedWrite,
 }
 
 /// What happens next, with the state that it needs.
@@ -182,7 +182,7 @@ impl RequestContext<'_> {
         let write = ObjectWrite::new(self, None, dry_run);
         let pending = PendingWrite {
             current: None,
-            proposal: Proposal::Create(object),
+            proposal: ProposedWrite::Create(object),
         };
         write.run(WriteStage::Admit(pending)).await
     }

@@ -7,7 +7,7 @@ use rhumb_store::{ExpectedRevision, Transaction};
 
 use super::commit::{PreparedWrite, WriteEffect, with_operations};
 use super::{
-    ObjectUpdate, ObjectWrite, PendingWrite, Proposal, ReadSource, RetryReason, StageResult,
+    ObjectUpdate, ObjectWrite, PendingWrite, ProposedWrite, ReadSource, RetryReason, StageResult,
     StoredObject, WriteOutcome, WriteResult, WriteStage, WrittenObject,
 };
 use crate::admission::Operation;
@@ -23,17 +23,17 @@ impl ObjectWrite<'_> {
         let PendingWrite { current, proposal } = pending;
         let Some(current) = current else {
             return match proposal {
-                Proposal::Create(object) => self.prepare_creation(object, restart).await,
+                ProposedWrite::Create(object) => self.prepare_creation(object, restart).await,
                 _ => Err(self.context.not_found()),
             };
         };
         match proposal {
-            Proposal::Delete(object) => self.prepare_deletion(&current, object, false),
-            Proposal::Put(object) => {
+            ProposedWrite::Delete(object) => self.prepare_deletion(&current, object, false),
+            ProposedWrite::Put(object) => {
                 let hold = AllocationHold::default();
                 self.prepare_replacement(&current, object, hold).await
             }
-            Proposal::Replace { mut object, part } => {
+            ProposedWrite::Replace { mut object, part } => {
                 let context = self.context;
                 let old = &current.object;
                 let prepared = context.prepare_update(old, &mut object, part, self.dry_run);
@@ -43,7 +43,7 @@ impl ObjectWrite<'_> {
                 }
                 self.prepare_replacement(&current, object, hold).await
             }
-            Proposal::Unchanged(object) => {
+            ProposedWrite::Unchanged(object) => {
                 if let Some(reason) = self.stale_read().await? {
                     return Ok(StageResult::Retry(reason));
                 }
@@ -52,16 +52,18 @@ impl ObjectWrite<'_> {
                     object: WrittenObject::Decoded(object),
                 }))
             }
-            Proposal::Create(_) | Proposal::ReplaceByView { .. } => Err(Status::internal_error(
-                "an existing object is neither created nor replaced without admission",
-            )),
+            ProposedWrite::Create(_) | ProposedWrite::ReplaceByView { .. } => {
+                Err(Status::internal_error(
+                    "an existing object is neither created nor replaced without admission",
+                ))
+            }
         }
     }
 
     /// Whether the write may have to choose another name or other allocations.
     fn may_restart(&self, pending: &PendingWrite) -> bool {
         // An update that has to choose again starts from the current object.
-        let Proposal::Create(object) = &pending.proposal else {
+        let ProposedWrite::Create(object) = &pending.proposal else {
             return false;
         };
         let context = self.context;
