@@ -1,11 +1,12 @@
 //! Reads the object that a write changes.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use rhumb_api::JsonObject;
 use rhumb_cache::CacheEntry;
 use rhumb_meta::{ObjectKey, Revision, Status};
 use rhumb_store::StoreEntry;
-
-use bytes::Bytes;
 
 use super::{ObjectWrite, RetryReason, StageResult, WriteStage};
 use crate::objects::ObjectMetadataMut;
@@ -84,22 +85,19 @@ impl ObjectWrite<'_> {
             self.context.registry.await_consistent(self.context).await?;
             source = ReadSource::ConsistentCache;
         }
-        let current = match self.read_from_cache(source)? {
-            Some(current) => Some(current),
+        let current = match self.cached_entry()? {
+            Some(entry) => Some(StoredObject::from_entry(&entry, source)?),
             None => self.read_from_store().await?,
         };
         Ok(StageResult::Next(WriteStage::Propose(current)))
     }
 
-    fn read_from_cache(&self, source: ReadSource) -> Result<Option<StoredObject>, Status> {
+    fn cached_entry(&self) -> Result<Option<Arc<CacheEntry>>, Status> {
         let Some(key) = self.key else {
             return Ok(None);
         };
         let entry = self.context.storage()?.cache.get(key);
-        let entry = entry.map_err(Status::internal_error)?;
-        entry
-            .map(|entry| StoredObject::from_entry(&entry, source))
-            .transpose()
+        entry.map_err(Status::internal_error)
     }
 
     /// The current object from the store.
@@ -155,10 +153,15 @@ impl ObjectWrite<'_> {
             registry.await_consistent(self.context).await?;
             is_stale = registry.cache_manager.applied_revision() > unconfirmed.applied;
         }
-        let current = self.read_from_cache(ReadSource::ConsistentCache)?;
-        let revision = current.as_ref().map(|current| current.revision);
-        is_stale |= revision != Some(unconfirmed.revision);
-        Ok(is_stale.then_some(RetryReason::StaleRead(current)))
+        let entry = self.cached_entry()?;
+        let revision = entry.as_ref().map(|entry| entry.revision());
+        if !is_stale && revision == Some(unconfirmed.revision) {
+            return Ok(None);
+        }
+        let current = entry
+            .map(|entry| StoredObject::from_entry(&entry, ReadSource::ConsistentCache))
+            .transpose()?;
+        Ok(Some(RetryReason::StaleRead(current)))
     }
 }
 
@@ -166,6 +169,6 @@ impl ObjectWrite<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UnconfirmedRead {
     pub(super) revision: Revision,
-    /// The revision that the caches had reached when it was read, or before.
+    /// The revision that the caches had reached before admission read other objects.
     pub(super) applied: Revision,
 }
