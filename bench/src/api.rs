@@ -5,8 +5,6 @@
 mod load;
 mod report;
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
@@ -36,16 +34,12 @@ pub(crate) struct ApiBenchArguments {
     /// Output format.
     #[arg(short, long, default_value = "table")]
     output: OutputFormat,
-    /// Write a chart of time and CPU time per request to this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
-    /// Draw the results in this file, the output of an earlier run with --output json, instead of measuring.
-    #[arg(long, requires = "plot")]
-    recorded: Option<PathBuf>,
+    #[command(flatten)]
+    chart: recorded::ChartArguments,
 }
 
 pub(crate) async fn run(arguments: ApiBenchArguments) -> Result<()> {
-    if let Some(file) = &arguments.recorded {
+    if let Some(file) = &arguments.chart.recorded {
         return write_chart(&arguments, &recorded::read_rounds(file)?);
     }
     ensure!(
@@ -71,7 +65,7 @@ pub(crate) async fn run(arguments: ApiBenchArguments) -> Result<()> {
 }
 
 fn write_chart(arguments: &ApiBenchArguments, rounds: &[ApiRound]) -> Result<()> {
-    recorded::write_chart(arguments.plot.as_deref(), || report::plot(rounds))
+    arguments.chart.write_chart(|| report::plot(rounds))
 }
 
 /// Results for each number of objects.

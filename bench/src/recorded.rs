@@ -3,7 +3,7 @@
 //! A file has the format of `--output json`; its `rounds` are read, the rest says how they were measured.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -27,10 +27,25 @@ pub(crate) fn read_rounds<Round: DeserializeOwned>(file: &Path) -> Result<Vec<Ro
     Ok(recorded.rounds)
 }
 
-/// Writes a chart if `--plot` names a file.
-pub(crate) fn write_chart(file: Option<&Path>, svg: impl FnOnce() -> String) -> Result<()> {
-    let Some(file) = file else { return Ok(()) };
-    fs::write(file, svg()).with_context(|| format!("failed to write {}", file.display()))
+/// The flags of a benchmark that has a chart.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ChartArguments {
+    /// Write the chart of the results to this SVG file.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+    /// Draw the results in this file, the output of an earlier run with --output json, instead of measuring.
+    #[arg(long, requires = "plot")]
+    pub(crate) recorded: Option<PathBuf>,
+}
+
+impl ChartArguments {
+    /// Writes the chart if `--plot` names a file.
+    pub(crate) fn write_chart(&self, svg: impl FnOnce() -> String) -> Result<()> {
+        let Some(file) = &self.plot else {
+            return Ok(());
+        };
+        fs::write(file, svg()).with_context(|| format!("failed to write {}", file.display()))
+    }
 }
 
 #[cfg(test)]

@@ -51,12 +51,8 @@ pub(crate) struct SchedulerBenchArguments {
     /// Output format.
     #[arg(short, long, default_value = "table")]
     output: OutputFormat,
-    /// Write a chart of pods per second to this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
-    /// Draw the results in this file, the output of an earlier run with --output json, instead of measuring.
-    #[arg(long, requires = "plot")]
-    recorded: Option<PathBuf>,
+    #[command(flatten)]
+    chart: recorded::ChartArguments,
     /// Additional flags for rhumb's scheduler, separated by spaces.
     #[arg(
         long,
@@ -202,7 +198,7 @@ impl SchedulerBenchArguments {
 
 pub(crate) async fn run(arguments: SchedulerBenchArguments) -> Result<()> {
     arguments.check()?;
-    if let Some(file) = &arguments.recorded {
+    if let Some(file) = &arguments.chart.recorded {
         let rounds: Vec<SchedulerRound> = recorded::read_rounds(file)?;
         return write_chart(&arguments, &rounds.iter().collect::<Vec<_>>());
     }
@@ -228,7 +224,7 @@ pub(crate) async fn run(arguments: SchedulerBenchArguments) -> Result<()> {
 }
 
 fn write_chart(arguments: &SchedulerBenchArguments, rounds: &[&SchedulerRound]) -> Result<()> {
-    recorded::write_chart(arguments.plot.as_deref(), || report::plot(rounds))
+    arguments.chart.write_chart(|| report::plot(rounds))
 }
 
 /// Runs all cases of a workload on all schedulers. Repeats alternate between the cases, so that background load affects

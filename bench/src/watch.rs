@@ -59,12 +59,8 @@ pub(crate) struct WatchBenchArguments {
     /// Output format.
     #[arg(short, long, default_value = "table")]
     output: OutputFormat,
-    /// Write a chart of CPU time and lag by number of watchers to this SVG file.
-    #[arg(long)]
-    plot: Option<PathBuf>,
-    /// Draw the results in this file, the output of an earlier run with --output json, instead of measuring.
-    #[arg(long, requires = "plot")]
-    recorded: Option<PathBuf>,
+    #[command(flatten)]
+    chart: recorded::ChartArguments,
     /// Measure only this server.
     #[arg(long)]
     only: Option<ServerFilter>,
@@ -140,7 +136,7 @@ impl WatchBenchArguments {
 }
 
 pub(crate) async fn run(arguments: WatchBenchArguments) -> Result<()> {
-    if let Some(file) = &arguments.recorded {
+    if let Some(file) = &arguments.chart.recorded {
         let rounds: Vec<WatchRound> = recorded::read_rounds(file)?;
         return write_chart(&arguments, &rounds);
     }
@@ -175,9 +171,9 @@ pub(crate) async fn run(arguments: WatchBenchArguments) -> Result<()> {
 }
 
 fn write_chart(arguments: &WatchBenchArguments, rounds: &[WatchRound]) -> Result<()> {
-    recorded::write_chart(arguments.plot.as_deref(), || {
-        line_chart::render(&report::panels(rounds))
-    })
+    arguments
+        .chart
+        .write_chart(|| line_chart::render(&report::panels(rounds)))
 }
 
 #[cfg(test)]
