@@ -1,7 +1,5 @@
-//! The API server: serves the Kubernetes API over HTTP, as kube-apiserver does.
-//!
-//! `server` accepts connections and runs the filter chain, `request` parses requests, `resources` implements the verbs,
-//! `admission` and `quota` decide about writes, and `start` assembles everything from the command line.
+//! Assembles and starts the API server (upstream: `cmd/kube-apiserver/app`): opens the store, builds the registry, the
+//! admission plugins and the handlers, creates bootstrap objects and runs the tasks of the server itself.
 
 #![cfg_attr(
     not(test),
@@ -13,22 +11,10 @@
     )
 )]
 
-pub mod admission;
-pub mod audit;
-pub mod discovery;
-pub mod http;
-pub mod metrics;
-pub mod objects;
-pub mod openapi;
-pub mod quota;
-pub mod registry;
-pub mod request;
-pub mod resources;
-pub mod server;
-mod server_state;
-pub mod start;
+mod start;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
-pub use registry::Registry;
-pub use server_state::ServerState;
+pub use start::*;

@@ -10,40 +10,24 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt as _;
-use rhumb_api::{FeatureGates, JsonObject};
+use rhumb_api::FeatureGates;
 use rhumb_auth::User;
 use rhumb_auth::token::SigningKey;
 use rhumb_meta::{Clock, SystemClock};
 use rhumb_store::embedded::{self, EmbeddedStore};
 use rhumb_store::{ExpectedRevision, Transaction};
 use serde_json::{Value, json};
-use tokio::task::coop;
 
-use crate::admission::AdmissionChain;
-use crate::request::{QueryParameters, RequestInfo};
-use crate::resources::allocation::ServiceAllocationRanges;
-use crate::resources::{RequestContext, RequestOptions, RequestOrigin, ResourceRequest};
 use crate::start::ApiServerOptions;
-use crate::{ServerState, http as ours};
+use rhumb_admission_plugins::AdmissionPlugins;
+use rhumb_handlers::request::{QueryParameters, RequestInfo};
+use rhumb_handlers::resources::ResourceRequest;
+use rhumb_handlers::{ServerState, http as ours};
+use rhumb_registry::service_allocation::ServiceAllocationRanges;
+use rhumb_registry::{RequestContext, RequestOptions, RequestOrigin};
 
 pub(crate) use interfering_store::InterferingStore;
-
-pub(crate) fn object(value: Value) -> JsonObject {
-    match value {
-        Value::Object(object) => object,
-        other => panic!("{other} is not a JSON object"),
-    }
-}
-
-/// A future that always uses up the coop budget of its task, so that nothing else in the task gets any.
-pub(crate) async fn exhaust_coop_budget() {
-    loop {
-        tokio::task::yield_now().await;
-        while coop::has_budget_remaining() {
-            coop::consume_budget().await;
-        }
-    }
-}
+pub(crate) use rhumb_registry::testing::object;
 
 /// A running API server with helpers to send requests to it.
 #[derive(Debug, Clone)]
@@ -55,7 +39,7 @@ pub(crate) struct TestServer {
 pub(crate) struct TestServerOptions {
     pub(crate) services: &'static str,
     pub(crate) node_ports: &'static str,
-    pub(crate) chain: AdmissionChain,
+    pub(crate) chain: AdmissionPlugins,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -64,7 +48,7 @@ impl Default for TestServerOptions {
         TestServerOptions {
             services: "10.0.0.0/24",
             node_ports: "30000-32767",
-            chain: AdmissionChain::default(),
+            chain: AdmissionPlugins::default(),
             clock: Arc::new(SystemClock::new()),
         }
     }
@@ -95,7 +79,7 @@ impl TestServer {
         setup: TestServerOptions,
     ) -> TestServer {
         let key = rcgen::KeyPair::generate().expect("valid key");
-        let state = ServerState::start(ApiServerOptions {
+        let state = crate::start::start(ApiServerOptions {
             store,
             clock: setup.clock,
             gates: FeatureGates::default(),

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_api::FeatureGates;
-use rhumb_apiserver::ServerState;
-use rhumb_apiserver::server::{ConnectionLimits, HttpService, HttpsServer, InFlightLimits};
-use rhumb_apiserver::start::ApiServerOptions;
+use rhumb_apiserver::ApiServerOptions;
 use rhumb_auth::authn::TokenFile;
 use rhumb_auth::token::SigningKey;
 use rhumb_meta::SystemClock;
+use rhumb_server::{ConnectionLimits, HttpService, HttpsServer, InFlightLimits};
 use rhumb_store::embedded::{self, EmbeddedStore};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use tempfile::TempDir;
@@ -48,7 +47,7 @@ async fn start_with(limits: ConnectionLimits, inflight: InFlightLimits) -> Runni
     .await
     .unwrap();
     let key = rcgen::KeyPair::generate().unwrap();
-    let api = ServerState::start(ApiServerOptions {
+    let api = rhumb_apiserver::start(ApiServerOptions {
         store: Arc::new(store),
         clock: Arc::new(SystemClock::new()),
         gates: FeatureGates::parse("").unwrap().0,
@@ -56,13 +55,13 @@ async fn start_with(limits: ConnectionLimits, inflight: InFlightLimits) -> Runni
         service_account_key: SigningKey::from_pkcs8(&key.serialize_der()).unwrap(),
         issuer: "https://issuer".to_owned(),
         public_address: "127.0.0.1:1".to_owned(),
-        admission: rhumb_apiserver::admission::AdmissionChain::default(),
-        services: rhumb_apiserver::resources::allocation::ServiceAllocationRanges::parse(
+        admission: rhumb_admission_plugins::AdmissionPlugins::default(),
+        services: rhumb_registry::service_allocation::ServiceAllocationRanges::parse(
             "10.0.0.0/24",
             "30000-32767",
         )
         .unwrap(),
-        indexes: rhumb_apiserver::start::ListIndexConfig::default(),
+        indexes: rhumb_apiserver::ListIndexConfig::default(),
         advertised: None,
         event_ttl: Duration::from_secs(3600),
         policy_status: false,

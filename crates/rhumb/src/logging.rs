@@ -75,11 +75,11 @@ mod tests {
     #[test]
     fn verbosity_selects_the_level_of_each_target() {
         for (target, verbosity, is_up, expected) in [
-            ("rhumb_apiserver::server", 0, true, LevelFilter::INFO),
-            ("rhumb_apiserver::server", 3, true, LevelFilter::INFO),
-            ("rhumb_apiserver::server", 4, true, LevelFilter::DEBUG),
-            ("rhumb_apiserver::server", 5, true, LevelFilter::TRACE),
-            ("rhumb_apiserver::server", 10, true, LevelFilter::TRACE),
+            ("rhumb_server::handler_chain", 0, true, LevelFilter::INFO),
+            ("rhumb_server::handler_chain", 3, true, LevelFilter::INFO),
+            ("rhumb_server::handler_chain", 4, true, LevelFilter::DEBUG),
+            ("rhumb_server::handler_chain", 5, true, LevelFilter::TRACE),
+            ("rhumb_server::handler_chain", 10, true, LevelFilter::TRACE),
             ("rhumb_scheduler::run", 0, true, LevelFilter::WARN),
             ("rhumb_scheduler::run", 2, true, LevelFilter::INFO),
             ("rhumb_scheduler::run", 0, false, LevelFilter::INFO),

@@ -23,6 +23,7 @@ mod defaults;
 mod encoded_keys;
 mod field_name_index;
 pub mod json;
+mod json_patch;
 mod merge;
 mod model;
 pub mod protobuf;
@@ -37,6 +38,7 @@ pub use decode::{
     decode_untyped, decode_value, decode_yaml, read_yaml, write_yaml,
 };
 pub use defaults::{DefaultFn, Defaults};
+pub use json_patch::{JSON_PATCH_OPERATIONS_MAX, JsonPatch, JsonPatchError};
 pub use merge::{PatchError, strategic_merge};
 pub use model::{
     EmbeddedStruct, Field, FieldEmission, ListSchema, ListType, Table, Type, TypeId, ValueType,

@@ -9,9 +9,10 @@ use rhumb_cache::{EventKind, RestartingWatchMessage, RestartingWatcher, WatchReq
 use rhumb_meta::ObjectKey;
 use rhumb_store::{Error, Transaction};
 
-use crate::Registry;
-use crate::objects::ObjectMetadata;
-use crate::resources::{ResourceAllocator, with_operations};
+use rhumb_registry::Registry;
+use rhumb_registry::ResourceAllocator;
+use rhumb_registry::objects::ObjectMetadata;
+use rhumb_registry::write::with_operations;
 
 /// Creates missing records of all objects. Failures are logged and do not stop the server: the inconsistency existed
 /// before it started.

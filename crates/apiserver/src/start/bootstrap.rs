@@ -7,8 +7,8 @@ use rhumb_api::JsonObject;
 use rhumb_auth::bootstrap::{BootstrapObject, ReconcileAction, objects, reconcile};
 use serde_json::{Value, json};
 
-use crate::Registry;
-use crate::resources::write::{ObjectReference, ServerChange, WriteBatch};
+use rhumb_registry::Registry;
+use rhumb_registry::write::{ObjectReference, ServerChange, WriteBatch};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 /// Upstream's system priority classes: name, value, description.

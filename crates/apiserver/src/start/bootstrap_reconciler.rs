@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{bootstrap, kubernetes_service};
-use crate::Registry;
-use crate::resources::allocation::ServiceAllocationRanges;
+use rhumb_registry::Registry;
+use rhumb_registry::service_allocation::ServiceAllocationRanges;
 
 /// Upstream's interval for the `kubernetes` service.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);

@@ -17,7 +17,7 @@ use rhumb_store::{Error, ExpectedRevision, Transaction};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
-use crate::Registry;
+use rhumb_registry::Registry;
 
 /// How many events one transaction deletes, and the pause before the next one, which lets other writes through.
 const BATCH: usize = 32;

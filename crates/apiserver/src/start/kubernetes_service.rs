@@ -9,9 +9,9 @@ use rhumb_api::{JsonObject, fields};
 use serde_json::{Value, json};
 
 use super::bootstrap::create_if_absent;
-use crate::Registry;
-use crate::resources::allocation::ServiceAllocationRanges;
-use crate::resources::write::{ObjectReference, ServerChange, WriteBatch, write_as_server};
+use rhumb_registry::Registry;
+use rhumb_registry::service_allocation::ServiceAllocationRanges;
+use rhumb_registry::write::{ObjectReference, ServerChange, WriteBatch, write_as_server};
 
 const NAME: &str = "kubernetes";
 const NAMESPACE: &str = "default";

@@ -8,8 +8,8 @@ use rhumb_auth::token::LAST_USED_LABEL;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::Registry;
-use crate::resources::write::{ObjectReference, ServerChange, write_as_server};
+use rhumb_registry::Registry;
+use rhumb_registry::write::{ObjectReference, ServerChange, write_as_server};
 
 /// Queue length. A use that does not fit is dropped; the next request with the token reports it again.
 const QUEUE_MAX: usize = 64;
@@ -198,8 +198,9 @@ mod tests {
 
     #[test]
     fn the_last_used_date_is_written_once_per_day() {
-        let secret_with_labels =
-            |labels: Value| crate::testing::object(json!({"metadata": {"labels": labels}}));
+        let secret_with_labels = |labels: Value| {
+            rhumb_registry::testing::object(json!({"metadata": {"labels": labels}}))
+        };
         let today = json!({LAST_USED_LABEL: "2026-01-02"});
         let with_other_label = json!({LAST_USED_LABEL: "2026-01-02", "a": "b"});
         let table = [

@@ -1,5 +1,5 @@
 //! Assembles an API server: fills the caches, builds authentication and authorization, creates the bootstrap objects
-//! and spawns the background tasks. Entry point: [`ServerState::start`].
+//! and spawns the background tasks. Entry point: [`start`].
 
 mod allocation_repair;
 mod bootstrap;
@@ -8,12 +8,14 @@ mod event_ttl;
 mod index_config;
 mod kubernetes_service;
 mod legacy_token_tracking;
+mod metrics_sources;
 mod rbac_reflector;
 mod role_aggregation;
 mod token_lookup;
 mod validating_policy_status;
 
 pub use index_config::{ListIndexConfig, ListIndexConfigError};
+use metrics_sources::{AdmissionMetricsSource, QuotaMetricsSource};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,15 +32,18 @@ use rhumb_meta::{Clock, StoragePrefix};
 use rhumb_schema::{Defaults, Table, TableError};
 use rhumb_store::Store;
 
-use crate::admission::ServerServices;
-use crate::objects::{ApiObjectProjector, RawProjector};
-use crate::openapi::OpenApiDocumentCache;
-use crate::quota::{self, EPOCHS_PATH, EpochSideEffects, QuotaEnforcer, QuotaEpochs};
-use crate::resources::allocation::{NODE_PORTS_PATH, ServiceAllocationRanges, ServiceAllocator};
-use crate::resources::{
-    AllocatorSet, RegistryError, ResourceTable, storage_versions, stored_object_decoder,
+use rhumb_admission_plugins::{AdmissionPlugins, ServerServices};
+use rhumb_handlers::ServerState;
+use rhumb_handlers::openapi::OpenApiDocumentCache;
+use rhumb_quota_enforcement::{
+    self, EPOCHS_PATH, EpochSideEffects, QuotaEnforcer, QuotaEpochs, QuotaReadHook,
 };
-use crate::{Registry, ServerState, admission};
+use rhumb_registry::Registry;
+use rhumb_registry::objects::RawProjector;
+use rhumb_registry::service_allocation::{
+    NODE_PORTS_PATH, ServiceAllocationRanges, ServiceAllocator,
+};
+use rhumb_registry::{AllocatorSet, ReadHooks, RegistryError, ResourceTable, cache_configs};
 
 /// Configuration of an API server.
 #[derive(Debug)]
@@ -52,7 +57,7 @@ pub struct ApiServerOptions {
     pub issuer: String,
     /// Host and port that clients use to reach the server: `127.0.0.1:6443`.
     pub public_address: String,
-    pub admission: admission::AdmissionChain,
+    pub admission: AdmissionPlugins,
     pub services: ServiceAllocationRanges,
     pub indexes: ListIndexConfig,
     /// Address in the endpoints of the `kubernetes` service; without it the service has no endpoints.
@@ -80,87 +85,90 @@ pub enum StartError {
     Bootstrap(String),
 }
 
-impl ServerState {
-    /// Starts a server that is ready to serve requests.
-    pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartError> {
-        let table = Table::builtin();
-        let kinds = rhumb_api::kinds::all();
-        let cache_manager = start_cache_manager(&options, &kinds).await?;
-        let resources = ResourceTable::new(kinds, table, &options.gates, |prefix| {
-            cache_manager.cache(prefix)
-        })?;
-        let (policy, roles_changed) = rbac_reflector::start(&resources);
-        let node_ports = cache_manager
-            .cache(&StoragePrefix::new(NODE_PORTS_PATH)?)
-            .ok_or_else(|| StartError::Bootstrap("node ports are not cached".to_owned()))?;
-        let epochs = cache_manager
-            .cache(&StoragePrefix::new(EPOCHS_PATH)?)
-            .ok_or_else(|| StartError::Bootstrap("quota epochs are not cached".to_owned()))?;
-        let epochs = Arc::new(QuotaEpochs::new(epochs, options.store.is_shared()));
-        epochs.spawn_watch();
-        let allocator = ServiceAllocator::new(options.services.clone(), node_ports);
-        let (token_use_sender, token_use_receiver) = legacy_token_tracking::channel();
-        let accounts = token_lookup::TokenObjectLookup::new(&resources, token_use_sender);
-        let (authenticator, issuer) =
-            service_account_tokens(options.issuer, options.service_account_key, accounts);
-        let quota_enforcer = Arc::new(QuotaEnforcer::new(&resources, Arc::clone(&epochs)));
-        options.admission.attach(
-            &resources,
-            ServerServices {
-                policy: Arc::clone(&policy),
-                quota_enforcer: Arc::clone(&quota_enforcer),
-            },
-        );
-        let registry = Arc::new(Registry {
-            store: options.store,
-            cache_manager,
-            resources: ArcSwap::from_pointee(resources),
-            table,
-            defaults: Defaults::new(table, rhumb_api::defaults::enabled_by_type(&options.gates))?,
-            gates: options.gates,
-            clock: options.clock,
-            admission: options.admission,
-            allocators: allocators(allocator, &epochs),
-            authorizer: Arc::clone(&policy) as Arc<dyn Authorizer + Send + Sync>,
-            shutting_down: AtomicBool::new(false),
-        });
-        let state = Arc::new(ServerState {
-            registry,
-            quota_enforcer,
-            authenticator: match options.tokens {
-                Some(tokens) => authenticator.with_token_file(tokens),
-                None => authenticator,
-            },
-            issuer,
-            policy,
-            public_address: options.public_address,
-            openapi_documents: OpenApiDocumentCache::default(),
-        });
-        let registry = &state.registry;
-        bootstrap::create_bootstrap_objects(registry)
-            .await
-            .map_err(StartError::Bootstrap)?;
-        allocation_repair::repair_all(registry).await;
-        allocation_repair::spawn_address_repair(registry);
-        kubernetes_service::bootstrap_service_access(
-            registry,
-            &options.services,
-            options.advertised,
-        )
+/// Starts a server that is ready to serve requests.
+pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartError> {
+    let table = Table::builtin();
+    let kinds = rhumb_api::kinds::all();
+    let cache_manager = start_cache_manager(&options, &kinds).await?;
+    let resources = ResourceTable::new(kinds, table, &options.gates, |prefix| {
+        cache_manager.cache(prefix)
+    })?;
+    let (policy, roles_changed) = rbac_reflector::start(&resources);
+    let node_ports = cache_manager
+        .cache(&StoragePrefix::new(NODE_PORTS_PATH)?)
+        .ok_or_else(|| StartError::Bootstrap("node ports are not cached".to_owned()))?;
+    let epochs = cache_manager
+        .cache(&StoragePrefix::new(EPOCHS_PATH)?)
+        .ok_or_else(|| StartError::Bootstrap("quota epochs are not cached".to_owned()))?;
+    let epochs = Arc::new(QuotaEpochs::new(epochs, options.store.is_shared()));
+    epochs.spawn_watch();
+    let allocator = ServiceAllocator::new(options.services.clone(), node_ports);
+    let (token_use_sender, token_use_receiver) = legacy_token_tracking::channel();
+    let accounts = token_lookup::TokenObjectLookup::new(&resources, token_use_sender);
+    let (authenticator, issuer) =
+        service_account_tokens(options.issuer, options.service_account_key, accounts);
+    let quota_enforcer = Arc::new(QuotaEnforcer::new(&resources, Arc::clone(&epochs)));
+    let admission = options.admission;
+    admission.attach(
+        &resources,
+        ServerServices {
+            policy: Arc::clone(&policy),
+            quota_enforcer: Arc::clone(&quota_enforcer),
+        },
+    );
+    let registry = Arc::new(Registry {
+        store: options.store,
+        cache_manager,
+        resources: ArcSwap::from_pointee(resources),
+        table,
+        defaults: Defaults::new(table, rhumb_api::defaults::enabled_by_type(&options.gates))?,
+        gates: options.gates,
+        clock: options.clock,
+        admission: admission.chain().clone(),
+        allocators: allocators(allocator, &epochs),
+        read_hooks: ReadHooks::default().with_hook(
+            "",
+            "resourcequotas",
+            QuotaReadHook(Arc::clone(&quota_enforcer)),
+        ),
+        authorizer: Arc::clone(&policy) as Arc<dyn Authorizer + Send + Sync>,
+        shutting_down: AtomicBool::new(false),
+    });
+    let state = Arc::new(ServerState {
+        registry,
+        authenticator: match options.tokens {
+            Some(tokens) => authenticator.with_token_file(tokens),
+            None => authenticator,
+        },
+        issuer,
+        policy,
+        public_address: options.public_address,
+        openapi_documents: OpenApiDocumentCache::default(),
+        metrics_sources: vec![
+            Arc::new(AdmissionMetricsSource(admission)),
+            Arc::new(QuotaMetricsSource(Arc::clone(&quota_enforcer))),
+        ],
+    });
+    let registry = &state.registry;
+    bootstrap::create_bootstrap_objects(registry)
         .await
         .map_err(StartError::Bootstrap)?;
-        bootstrap_reconciler::spawn(registry, options.services, options.advertised);
-        role_aggregation::spawn(&state, roles_changed);
-        legacy_token_tracking::spawn(registry, token_use_receiver);
-        if options.policy_status {
-            validating_policy_status::spawn(registry);
-        }
-        quota::spawn_status_tasks(registry, &state.quota_enforcer, options.quota_status);
-        if !options.event_ttl.is_zero() {
-            event_ttl::spawn(registry, options.event_ttl);
-        }
-        Ok(state)
+    allocation_repair::repair_all(registry).await;
+    allocation_repair::spawn_address_repair(registry);
+    kubernetes_service::bootstrap_service_access(registry, &options.services, options.advertised)
+        .await
+        .map_err(StartError::Bootstrap)?;
+    bootstrap_reconciler::spawn(registry, options.services, options.advertised);
+    role_aggregation::spawn(&state, roles_changed);
+    legacy_token_tracking::spawn(registry, token_use_receiver);
+    if options.policy_status {
+        validating_policy_status::spawn(registry);
     }
+    rhumb_quota_enforcement::spawn_status_tasks(registry, &quota_enforcer, options.quota_status);
+    if !options.event_ttl.is_zero() {
+        event_ttl::spawn(registry, options.event_ttl);
+    }
+    Ok(state)
 }
 
 fn allocators(services: ServiceAllocator, epochs: &Arc<QuotaEpochs>) -> AllocatorSet {
@@ -182,18 +190,9 @@ async fn start_cache_manager(
     options: &ApiServerOptions,
     kinds: &[Kind],
 ) -> Result<CacheManager, StartError> {
-    let mut resources = Vec::new();
-    for (path, stored) in storage_versions(kinds) {
-        resources.push(rhumb_cache::ResourceCacheConfig {
-            prefix: StoragePrefix::new(path)?,
-            projector: Arc::new(ApiObjectProjector::new(
-                stored.kind,
-                &stored.api_version,
-                stored_object_decoder(path, kinds, Table::builtin(), &options.gates)?,
-            )),
-            indexes: options.indexes.attributes_for(stored.kind, path),
-        });
-    }
+    let mut resources = cache_configs(kinds, Table::builtin(), &options.gates, |kind, path| {
+        options.indexes.attributes_for(kind, path)
+    })?;
     for prefix_path in [NODE_PORTS_PATH, EPOCHS_PATH] {
         resources.push(rhumb_cache::ResourceCacheConfig {
             prefix: StoragePrefix::new(prefix_path)?,

@@ -14,7 +14,7 @@ use rhumb_meta::ObjectKey;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
-use crate::resources::ResourceTable;
+use rhumb_registry::ResourceTable;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const RESOURCES: [&str; 4] = [
@@ -146,7 +146,7 @@ mod tests {
     use std::time::Duration;
 
     use rhumb_api::FeatureGates;
-    use rhumb_cache::{CacheManager, CacheOptions, ResourceCacheConfig};
+    use rhumb_cache::{CacheManager, CacheOptions};
     use rhumb_meta::StoragePrefix;
     use rhumb_schema::Table;
     use rhumb_store::{ExpectedRevision, Store, Transaction};
@@ -154,31 +154,23 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::objects::ApiObjectProjector;
-    use crate::resources::{storage_versions, stored_object_decoder};
     use crate::testing::TestServer;
+    use rhumb_registry::cache_configs;
 
     const PATH: &str = "clusterroles";
 
     /// Caches the cluster roles of a store, without any history.
     async fn cache_manager_without_history(store: Arc<dyn Store>) -> CacheManager {
-        let kinds = rhumb_api::kinds::all();
-        let stored = storage_versions(&kinds);
-        let (_, stored) = stored.iter().find(|(path, _)| *path == PATH).expect(PATH);
-        let decoder =
-            stored_object_decoder(PATH, &kinds, Table::builtin(), &FeatureGates::default())
-                .expect("decoder of stored objects");
-        let projector = ApiObjectProjector::new(stored.kind, &stored.api_version, decoder);
-        let resource = ResourceCacheConfig {
-            prefix: StoragePrefix::new(PATH).expect("valid prefix"),
-            projector: Arc::new(projector),
-            indexes: Vec::new(),
-        };
+        let (kinds, gates) = (rhumb_api::kinds::all(), FeatureGates::default());
+        let mut configs = cache_configs(&kinds, Table::builtin(), &gates, |_, _| Vec::new())
+            .expect("kinds can be cached");
+        let path = StoragePrefix::new(PATH).expect("valid prefix");
+        configs.retain(|config| config.prefix == path);
         let options = CacheOptions {
             history_changes_max: 0,
             ..CacheOptions::default()
         };
-        CacheManager::start(store, "/registry", vec![resource], options)
+        CacheManager::start(store, "/registry", configs, options)
             .await
             .expect("start cache manager")
     }

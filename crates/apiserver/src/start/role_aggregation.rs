@@ -6,8 +6,9 @@ use std::sync::{Arc, Weak};
 use rhumb_api::JsonObject;
 use tokio::sync::Notify;
 
-use crate::resources::write::{ObjectReference, ServerChange, write_as_server};
-use crate::{Registry, ServerState};
+use rhumb_handlers::ServerState;
+use rhumb_registry::Registry;
+use rhumb_registry::write::{ObjectReference, ServerChange, write_as_server};
 
 /// Spawns the task that writes stale roles, now and after every change of a cluster role. It ends with the server. An
 /// aggregate of aggregates converges, because each write is a change that wakes the task again.

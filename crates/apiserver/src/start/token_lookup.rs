@@ -14,7 +14,7 @@ use rhumb_meta::{ObjectKey, Timestamp};
 use serde::Deserialize;
 
 use super::legacy_token_tracking::TokenUseSender;
-use crate::resources::ResourceTable;
+use rhumb_registry::ResourceTable;
 
 /// Looks up service accounts, pods, secrets and nodes in the caches, and reports uses of legacy tokens.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ use rhumb_meta::{Backoff, GroupVersionKind, GroupVersionResource, ObjectKey};
 use rhumb_schema::{Table, TypeId};
 use serde_json::{Value, json};
 
-use crate::Registry;
-use crate::resources::ResourceTable;
-use crate::resources::write::{ObjectReference, ServerChange, write_as_server};
+use rhumb_registry::Registry;
+use rhumb_registry::ResourceTable;
+use rhumb_registry::write::{ObjectReference, ServerChange, write_as_server};
 
 const RESOURCE: (&str, &str) = (
     "admissionregistration.k8s.io",

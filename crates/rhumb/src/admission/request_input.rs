@@ -5,10 +5,8 @@ use kube::core::GroupVersionKind as KubeKind;
 use kube::discovery::{Scope, pinned_kind};
 use rhumb_admission::{MatchAttributes, Operation, ResourceAndKind};
 use rhumb_api::{FeatureGates, Kind};
-use rhumb_apiserver::resources::equivalent_resources::{
-    EquivalentResources, equivalents_by_kind, subresource_index,
-};
 use rhumb_meta::{GroupVersionKind, GroupVersionResource};
+use rhumb_registry::{EquivalentResources, equivalents_by_kind, subresource_index};
 use rhumb_schema::{DecodeOptions, Defaults, Table};
 use serde_json::Value;
 

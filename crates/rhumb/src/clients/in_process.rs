@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use kube::client::Body;
-use rhumb_apiserver::server::{ConnectionPeer, HttpService};
+use rhumb_server::{ConnectionPeer, HttpService};
 
 use rhumb_auth::{User, group, name};
 use rhumb_controllers::ClientFactory;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use rhumb_apiserver::ServerState;
 use rhumb_auth::token::{ServiceAccountIdentity, SigningKey, legacy_token};
 use rhumb_controllers::TokenSigner;
+use rhumb_handlers::ServerState;
 
 #[derive(Debug)]
 pub(crate) enum LegacyTokenSigner {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use rhumb_api::FeatureGates;
 use rhumb_api::feature_gates::Feature;
-use rhumb_apiserver::metrics::MetricsSource;
+use rhumb_handlers::MetricsSource;
 use rhumb_scheduler::metrics::Metrics;
 use rhumb_scheduler::run::SchedulerHealth;
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use rhumb_admission::critical_resources::CriticalResources;
-use rhumb_apiserver::ServerState;
-use rhumb_apiserver::admission::{self, LimitedResource, PluginConfigSource};
-use rhumb_apiserver::audit::{self, AuditLog, AuditPolicy};
-use rhumb_apiserver::resources::allocation::ServiceAllocationRanges;
-use rhumb_apiserver::server::{HttpService, InFlightLimits, READS_MAX, WRITES_MAX};
-use rhumb_apiserver::start::ListIndexConfig;
+use rhumb_admission_plugins::{self as admission_plugins, LimitedResource, PluginConfigSource};
+use rhumb_apiserver::ListIndexConfig;
+use rhumb_handlers::ServerState;
+use rhumb_registry::service_allocation::ServiceAllocationRanges;
+use rhumb_server::audit::{self, AuditLog, AuditPolicy};
+use rhumb_server::{HttpService, InFlightLimits, READS_MAX, WRITES_MAX};
 
 use crate::controllers::ControllerFlags;
 use crate::duration::{duration, duration_or_zero};
@@ -150,12 +150,12 @@ impl UpFlags {
         ListIndexConfig::parse(&self.index_labels, self.index_labels_auto).context("--index-labels")
     }
 
-    pub(super) fn admission(&self) -> Result<admission::AdmissionChain> {
+    pub(super) fn admission(&self) -> Result<admission_plugins::AdmissionPlugins> {
         let (enable, disable) = (
             &self.enable_admission_plugins,
             &self.disable_admission_plugins,
         );
-        let selection = admission::EnabledPlugins::new(enable, disable)?;
+        let selection = admission_plugins::EnabledPlugins::new(enable, disable)?;
         let selection = match &self.critical_resources_file {
             Some(path) => selection.with_critical_resources(critical_resources(path)?),
             None => selection,
@@ -164,7 +164,7 @@ impl UpFlags {
             Some(path) => selection.with_limited_resources(limited_resources(path)?),
             None => selection,
         };
-        Ok(selection.chain())
+        Ok(selection.build())
     }
 
     /// The address at which pods and other machines reach the server; `None` if there is none.
@@ -246,20 +246,20 @@ fn audit_policy(path: &Path) -> Result<AuditPolicy> {
 fn critical_resources(path: &Path) -> Result<CriticalResources> {
     let what = || format!("the critical resources {}", path.display());
     let text = std::fs::read_to_string(path).with_context(what)?;
-    admission::read_critical_resources(&text).with_context(what)
+    admission_plugins::read_critical_resources(&text).with_context(what)
 }
 
 /// The limited resources of the ResourceQuota plugin, inline or from the file that the configuration refers to.
 fn limited_resources(path: &Path) -> Result<Vec<LimitedResource>> {
     let what = || format!("the admission configuration {}", path.display());
     let text = std::fs::read_to_string(path).with_context(what)?;
-    let named = match admission::read_admission_configuration(&text).with_context(what)? {
+    let named = match admission_plugins::read_admission_configuration(&text).with_context(what)? {
         PluginConfigSource::Inline(limited) => return Ok(limited),
         PluginConfigSource::Path(named) => path.parent().unwrap_or(Path::new("")).join(named),
     };
     let what = || format!("the configuration of ResourceQuota {}", named.display());
     let text = std::fs::read_to_string(&named).with_context(what)?;
-    admission::read_limited_resources(&text).with_context(what)
+    admission_plugins::read_limited_resources(&text).with_context(what)
 }
 
 fn default_directory() -> Result<PathBuf> {

@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use rhumb_api::FeatureGates;
 use rhumb_api::feature_gates::Feature;
-use rhumb_apiserver::ServerState;
-use rhumb_apiserver::resources::allocation::ServiceAllocationRanges;
-use rhumb_apiserver::server::{ConnectionLimits, HttpsServer};
-use rhumb_apiserver::start::ApiServerOptions;
+use rhumb_apiserver::ApiServerOptions;
 use rhumb_auth::authn::TokenFile;
 use rhumb_auth::{User, group, name};
+use rhumb_handlers::ServerState;
 use rhumb_meta::{Clock, SystemClock};
+use rhumb_registry::service_allocation::ServiceAllocationRanges;
 use rhumb_scheduler::metrics::Metrics as SchedulerMetrics;
+use rhumb_server::{ConnectionLimits, HttpsServer};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -89,7 +89,7 @@ async fn serve(flags: UpFlags) -> Result<()> {
     // Kubeconfigs are written after the store is locked: another server may use this directory.
     let (store, store_name) = store::open(&flags, &directory).await?;
     pki::write_kubeconfigs(&directory, &pki, &url)?;
-    let api = ServerState::start(ApiServerOptions {
+    let api = rhumb_apiserver::start(ApiServerOptions {
         store,
         clock,
         gates,

@@ -1,0 +1,236 @@
+//! Converts objects to the version that a webhook or policy matched, and decodes what they return (upstream:
+//! `VersionedAttributes`).
+
+use std::borrow::Cow;
+
+use rhumb_admission::ResourceAndKind;
+use rhumb_api::JsonObject;
+use rhumb_meta::{GroupVersionKind, Status};
+use rhumb_schema::{AliasResolver, JSON_PATCH_OPERATIONS_MAX, JsonPatch, JsonPatchError, TypeId};
+use serde_json::Value;
+
+use super::AdmissionAttributes;
+use crate::Registry;
+use crate::{Resource, ResourceStorage, ServedVersion};
+
+/// Kinds that are only sent to subresources, with their schema names.
+const SUBRESOURCE_KINDS: &[(&str, &str, &str, &str)] = &[
+    ("", "v1", "Binding", "io.k8s.api.core.v1.Binding"),
+    ("policy", "v1", "Eviction", "io.k8s.api.policy.v1.Eviction"),
+    (
+        "autoscaling",
+        "v1",
+        "Scale",
+        "io.k8s.api.autoscaling.v1.Scale",
+    ),
+    (
+        "authentication.k8s.io",
+        "v1",
+        "TokenRequest",
+        "io.k8s.api.authentication.v1.TokenRequest",
+    ),
+];
+
+/// How objects are converted to a resource and kind.
+enum ResolvedKind<'a> {
+    /// A stored resource: convert between the storage version and this version.
+    Stored(&'a Resource, &'a ServedVersion, &'a ResourceStorage),
+    /// A request body that is not stored: no conversion.
+    SchemaOnly(TypeId),
+}
+
+impl AdmissionAttributes<'_> {
+    /// The object in the version of `names`.
+    pub fn converted<'o>(
+        &self,
+        names: &ResourceAndKind,
+        object: &'o JsonObject,
+    ) -> Result<Cow<'o, JsonObject>, Status> {
+        let version = match self.conversion_target(names)? {
+            ResolvedKind::Stored(_, version, _) if version.served.conversion.is_some() => version,
+            _ => return Ok(Cow::Borrowed(object)),
+        };
+        let mut object = object.clone();
+        self.context
+            .registry
+            .convert_to_served(version, &mut object);
+        Ok(Cow::Owned(object))
+    }
+
+    /// Decodes an object that a webhook or policy returned in the version of `names`: applies defaults and converts it
+    /// back to the version in which it is admitted.
+    pub fn decode_mutated(
+        &self,
+        names: &ResourceAndKind,
+        patched: &Value,
+    ) -> Result<JsonObject, Status> {
+        let registry = self.context.registry;
+        let target = self.conversion_target(names)?;
+        let rejection = match &target {
+            ResolvedKind::Stored(resource, ..) => {
+                resource.kind.unknown_fields_rejection(&registry.gates)
+            }
+            ResolvedKind::SchemaOnly(_) => None,
+        };
+        let options = rhumb_schema::DecodeOptions {
+            strict: rejection.is_some(),
+            top_level: true,
+        };
+        let decode = |schema: TypeId| {
+            let decoded = rhumb_schema::decode_value(registry.table, schema, patched, options)
+                .map_err(Status::internal_error)?;
+            match rejection.filter(|_| !decoded.problems.is_empty()) {
+                Some(reason) => Err(Status::internal_error(format_args!(
+                    "the object is invalid after mutating admission: {} ({reason})",
+                    decoded.problems.join(", ")
+                ))),
+                None => Ok(with_type_meta(decoded.object, &names.kind)),
+            }
+        };
+        let kind = &names.kind;
+        for (field, expected) in [
+            ("apiVersion", kind.group_version().to_string()),
+            ("kind", kind.kind.to_string()),
+        ] {
+            if patched[field] != expected {
+                return Err(Status::internal_error(format_args!(
+                    "mutating admission must not change {field} of the object from {expected} to {}",
+                    patched[field]
+                )));
+            }
+        }
+        match target {
+            ResolvedKind::Stored(resource, version, storage) => {
+                let mut object = decode(version.schema)?;
+                registry.convert_to_stored(resource, version, storage, &mut object)?;
+                Ok(object)
+            }
+            ResolvedKind::SchemaOnly(schema) => {
+                let mut object = decode(schema)?;
+                registry.defaults.apply(schema, &mut object);
+                Ok(object)
+            }
+        }
+    }
+
+    /// Merges an apply configuration into an object, both in the version of `names`.
+    pub fn apply(
+        &self,
+        names: &ResourceAndKind,
+        original: &JsonObject,
+        configuration: JsonObject,
+    ) -> Result<Value, String> {
+        let schema = self.schema(names).map_err(|status| status.message)?;
+        rhumb_schema::merge_apply_configuration(
+            self.context.registry.table,
+            schema,
+            original,
+            configuration,
+        )
+        .map(Value::Object)
+        .map_err(|error| error.to_string())
+    }
+
+    /// Applies a JSON patch to an object in the version of `names`.
+    pub fn patch(
+        &self,
+        names: &ResourceAndKind,
+        patch: &JsonPatch,
+        original: JsonObject,
+    ) -> Result<Result<Value, JsonPatchError>, Status> {
+        let schema = self.schema(names)?;
+        let mut alias_resolver = AliasResolver::new(self.context.registry.table, schema);
+        Ok(patch.apply(Value::Object(original), &mut alias_resolver))
+    }
+
+    fn schema(&self, names: &ResourceAndKind) -> Result<TypeId, Status> {
+        Ok(match self.conversion_target(names)? {
+            ResolvedKind::Stored(_, version, _) => version.schema,
+            ResolvedKind::SchemaOnly(schema) => schema,
+        })
+    }
+
+    fn conversion_target(&self, names: &ResourceAndKind) -> Result<ResolvedKind<'_>, Status> {
+        let registry: &Registry = self.context.registry;
+        let unknown = || {
+            Status::internal_error(format_args!(
+                "unable to convert to {}: unknown kind",
+                names.kind
+            ))
+        };
+        let has_own_object = self
+            .context
+            .subresource
+            .is_some_and(|subresource| subresource.object.is_some());
+        if has_own_object {
+            let GroupVersionKind {
+                group,
+                version,
+                kind,
+            } = &names.kind;
+            let entry = SUBRESOURCE_KINDS
+                .iter()
+                .find(|entry| (entry.0, entry.1, entry.2) == (&**group, &**version, &**kind));
+            let (_, _, _, schema) = entry.ok_or_else(unknown)?;
+            return registry.schema_type(schema).map(ResolvedKind::SchemaOnly);
+        }
+        let requested = &names.resource;
+        let resource = self
+            .context
+            .resources
+            .find(&requested.group, &requested.resource)
+            .ok_or_else(unknown)?;
+        let version = resource.version(&requested.version).ok_or_else(unknown)?;
+        Ok(match &resource.storage {
+            Some(storage) => ResolvedKind::Stored(resource, version, storage),
+            None => ResolvedKind::SchemaOnly(version.schema),
+        })
+    }
+}
+
+/// Parses the JSON patch of a webhook or policy.
+pub fn parse_json_patch(bytes: &[u8]) -> Result<JsonPatch, String> {
+    let patch = JsonPatch::parse(bytes)?;
+    if patch.len() > JSON_PATCH_OPERATIONS_MAX {
+        return Err(format!("more than {JSON_PATCH_OPERATIONS_MAX} operations"));
+    }
+    Ok(patch)
+}
+
+/// Sets `apiVersion` and `kind`.
+fn with_type_meta(mut object: JsonObject, kind: &GroupVersionKind) -> JsonObject {
+    object.insert("apiVersion".into(), kind.group_version().to_string().into());
+    object.insert("kind".into(), kind.kind.to_string().into());
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use rhumb_api::SubresourceKind;
+
+    use super::*;
+
+    #[test]
+    fn all_subresource_object_kinds_are_listed() {
+        for kind in rhumb_api::kinds::all() {
+            for subresource in &kind.subresources {
+                let Some(object_kind) = &subresource.object else {
+                    continue;
+                };
+                let is_known = SUBRESOURCE_KINDS.iter().any(|entry| {
+                    (entry.0, entry.1, entry.2)
+                        == (
+                            &*object_kind.group,
+                            &*object_kind.version,
+                            &*object_kind.kind,
+                        )
+                });
+                // Subresources served by the kubelet take no object.
+                assert!(
+                    is_known || subresource.kind == SubresourceKind::NodeProxied,
+                    "{object_kind}"
+                );
+            }
+        }
+    }
+}

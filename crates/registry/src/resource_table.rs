@@ -1,0 +1,321 @@
+//! The registry of served resources: their versions, storage paths, caches, encoders and decoders.
+//!
+//! Entry point: `ResourceTable::new`, from the kinds of `rhumb_api`; lookup by group and plural name with `find`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rhumb_api::{FeatureGates, Kind, KindVersion};
+use rhumb_cache::{IndexedAttribute, ResourceCache, ResourceCacheConfig};
+use rhumb_meta::{GroupKind, GroupResource, GroupVersionKind, StoragePrefix};
+use rhumb_quota::Evaluator;
+use rhumb_schema::{Table, TypeId};
+
+use super::WatchEventCounters;
+use super::equivalent_resources::{self, EquivalentResources};
+use crate::objects::{
+    ApiObjectProjector, DecodableVersion, DecodedObjectCache, ObjectEncoder, StoredDecoder,
+};
+
+/// A served resource: its kind, its versions, and where its objects are stored.
+#[derive(Debug)]
+pub struct Resource {
+    pub kind: Kind,
+    pub group_resource: GroupResource,
+    pub versions: Vec<ServedVersion>,
+    /// `None` for virtual kinds, such as reviews.
+    pub storage: Option<Arc<ResourceStorage>>,
+    /// Computes the quota usage of an object; `None` if quotas do not cover the resource.
+    pub quota_evaluator: Option<Evaluator>,
+}
+
+/// A version in which a resource is served.
+#[derive(Debug)]
+pub struct ServedVersion {
+    pub served: KindVersion,
+    /// `v1`, `apps/v1`
+    pub api_version: String,
+    pub schema: TypeId,
+    pub encoder: ObjectEncoder,
+    pub watch_event_counters: Arc<WatchEventCounters>,
+    /// Names and equivalents of the object endpoint, then of the subresources in their order.
+    pub equivalent_resources: Vec<EquivalentResources>,
+}
+
+/// Where and how the objects of a resource are stored and cached.
+#[derive(Debug)]
+pub struct ResourceStorage {
+    pub prefix: StoragePrefix,
+    pub cache: ResourceCache,
+    pub api_version: String,
+    pub schema: TypeId,
+    pub encoder: ObjectEncoder,
+    pub decoder: StoredDecoder,
+    /// Decoded objects that admission reads often.
+    pub decoded_objects: DecodedObjectCache,
+}
+
+impl Resource {
+    pub fn version(&self, version: &str) -> Option<&ServedVersion> {
+        self.versions
+            .iter()
+            .find(|served| served.served.version == version)
+    }
+
+    /// The group and kind for error messages: those of the storage version.
+    pub fn group_kind(&self) -> GroupKind {
+        if let Some(stored) = &self.kind.stored_as {
+            return GroupKind::new(stored.group.clone(), stored.kind.clone());
+        }
+        GroupKind::new(self.kind.group.clone(), self.kind.name.clone())
+    }
+
+    /// The internal Go type that upstream names in errors, such as `core.Pod`. The package is the first part of the
+    /// group.
+    pub fn go_type(&self) -> String {
+        let kind = self.group_kind();
+        let package = match kind.group.split('.').next() {
+            None | Some("") => "core",
+            Some(package) => package,
+        };
+        format!("{package}.{}", kind.kind)
+    }
+
+    /// Names and equivalents of the endpoint for this version and subresource.
+    pub fn equivalent_resources<'a>(
+        &self,
+        version: &'a ServedVersion,
+        subresource: &str,
+    ) -> Option<&'a EquivalentResources> {
+        version
+            .equivalent_resources
+            .get(equivalent_resources::subresource_index(
+                &self.kind,
+                subresource,
+            )?)
+    }
+
+    pub fn gvk(&self, version: &ServedVersion) -> GroupVersionKind {
+        equivalent_resources::gvk(&self.kind, &version.served)
+    }
+}
+
+/// The resources by group and plural name.
+#[derive(Debug, Default)]
+pub struct ResourceTable {
+    resources: Vec<Arc<Resource>>,
+    /// The same resources by plural name; few plurals occur in more than one group.
+    by_plural: HashMap<String, Vec<Arc<Resource>>>,
+}
+
+/// A kind cannot be registered, because its declaration does not match the schema table.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot register kind {kind}: {reason}")]
+pub struct RegistryError {
+    pub kind: String,
+    pub reason: String,
+}
+
+/// The storage version of a kind.
+#[derive(Debug)]
+struct StorageVersion<'a> {
+    kind: &'a Kind,
+    api_version: String,
+    schema: &'a str,
+}
+
+/// The storage version of each storage path. Where kinds share a path (events are served in two groups), it is the
+/// version without a conversion.
+fn storage_versions(kinds: &[Kind]) -> Vec<(&str, StorageVersion<'_>)> {
+    kinds
+        .iter()
+        .filter_map(|kind| {
+            let served = kind.storage_version()?;
+            let stored = StorageVersion {
+                kind,
+                api_version: api_version(&kind.group, &served.version),
+                schema: &served.schema,
+            };
+            Some((kind.storage.as_deref()?, stored))
+        })
+        .collect()
+}
+
+/// A cache for each storage path of the kinds. `indexes` returns what lists of a kind are indexed by.
+pub fn cache_configs(
+    kinds: &[Kind],
+    table: &'static Table,
+    gates: &FeatureGates,
+    indexes: impl Fn(&Kind, &str) -> Vec<IndexedAttribute>,
+) -> Result<Vec<ResourceCacheConfig>, RegistryError> {
+    storage_versions(kinds)
+        .into_iter()
+        .map(|(path, stored)| {
+            let decoder = stored_object_decoder(path, kinds, table, gates)?;
+            let prefix = StoragePrefix::new(path).map_err(|error| RegistryError {
+                kind: stored.kind.name.to_string(),
+                reason: error.to_string(),
+            })?;
+            Ok(ResourceCacheConfig {
+                prefix,
+                projector: Arc::new(ApiObjectProjector::new(
+                    stored.kind,
+                    &stored.api_version,
+                    decoder,
+                )),
+                indexes: indexes(stored.kind, path),
+            })
+        })
+        .collect()
+}
+
+/// A decoder for the objects below a storage path, which other servers may have stored in any version of its kinds.
+fn stored_object_decoder(
+    path: &str,
+    kinds: &[Kind],
+    table: &'static Table,
+    gates: &FeatureGates,
+) -> Result<StoredDecoder, RegistryError> {
+    let mut stored = None;
+    let mut fixup = None;
+    let mut other_versions = Vec::new();
+    for kind in kinds
+        .iter()
+        .filter(|kind| kind.storage.as_deref() == Some(path))
+    {
+        fixup = fixup.or(kind.read_fixup);
+        for served in &kind.versions {
+            let version = DecodableVersion {
+                api_version: api_version(&kind.group, &served.version).into(),
+                kind: (&*kind.name).into(),
+                schema: schema_type(table, kind, &served.schema)?,
+                conversion: served.conversion,
+            };
+            match (&stored, version.conversion) {
+                (None, None) => stored = Some(version),
+                _ => other_versions.push(version),
+            }
+        }
+    }
+    let stored = stored.ok_or_else(|| RegistryError {
+        kind: path.to_owned(),
+        reason: format!("no storage version for {path}"),
+    })?;
+    let decoder = StoredDecoder::new(table, stored, other_versions);
+    Ok(match fixup {
+        Some(fixup) => decoder.with_fixup(fixup, *gates),
+        None => decoder,
+    })
+}
+
+fn schema_type(table: &Table, kind: &Kind, name: &str) -> Result<TypeId, RegistryError> {
+    table.type_id(name).ok_or_else(|| RegistryError {
+        kind: kind.name.to_string(),
+        reason: format!("the schema table has no type {name}"),
+    })
+}
+
+fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
+impl ResourceTable {
+    /// Registers all kinds. `cache` returns the cache of a storage path.
+    pub fn new(
+        kinds: Vec<Kind>,
+        table: &'static Table,
+        gates: &FeatureGates,
+        cache: impl Fn(&StoragePrefix) -> Option<ResourceCache>,
+    ) -> Result<ResourceTable, RegistryError> {
+        let mut registry = ResourceTable::default();
+        let stored = storage_versions(&kinds);
+        let mut resources = Vec::with_capacity(kinds.len());
+        for (kind, equivalents) in kinds
+            .iter()
+            .zip(equivalent_resources::equivalents_by_kind(&kinds))
+        {
+            let fail = |reason: String| RegistryError {
+                kind: kind.name.to_string(),
+                reason,
+            };
+            let storage = match kind.storage.as_deref() {
+                None => None,
+                Some(path) => {
+                    let (_, stored) = stored
+                        .iter()
+                        .find(|(other, _)| *other == path)
+                        .ok_or_else(|| fail(format!("no storage version for {path}")))?;
+                    let prefix =
+                        StoragePrefix::new(path).map_err(|error| fail(error.to_string()))?;
+                    Some(Arc::new(ResourceStorage {
+                        cache: cache(&prefix)
+                            .ok_or_else(|| fail(format!("no cache for {path}")))?,
+                        prefix,
+                        schema: schema_type(table, kind, stored.schema)?,
+                        decoder: stored_object_decoder(path, &kinds, table, gates)?,
+                        encoder: ObjectEncoder::new(&stored.api_version, &stored.kind.name),
+                        api_version: stored.api_version.clone(),
+                        decoded_objects: DecodedObjectCache::default(),
+                    }))
+                }
+            };
+            let versions = kind
+                .versions
+                .iter()
+                .zip(equivalents)
+                .map(|(served, equivalents)| {
+                    let api_version = api_version(&kind.group, &served.version);
+                    Ok(ServedVersion {
+                        served: served.clone(),
+                        schema: schema_type(table, kind, &served.schema)?,
+                        encoder: ObjectEncoder::new(&api_version, &kind.name),
+                        api_version,
+                        watch_event_counters: Arc::default(),
+                        equivalent_resources: equivalents,
+                    })
+                })
+                .collect::<Result<Vec<ServedVersion>, RegistryError>>()?;
+            let is_namespaced_object = kind.is_namespaced() && storage.is_some();
+            resources.push(Resource {
+                quota_evaluator: Evaluator::for_resource(&kind.group, &kind.plural)
+                    .filter(|_| is_namespaced_object),
+                group_resource: kind.group_resource(),
+                kind: kind.clone(),
+                versions,
+                storage,
+            });
+        }
+        for resource in resources {
+            registry.add(resource);
+        }
+        Ok(registry)
+    }
+
+    fn add(&mut self, resource: Resource) {
+        let resource = Arc::new(resource);
+        let plural = resource.kind.plural.to_string();
+        let of_plural = self.by_plural.entry(plural).or_default();
+        of_plural.push(Arc::clone(&resource));
+        self.resources.push(resource);
+    }
+
+    pub fn find(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
+        let mut of_plural = self.by_plural.get(plural)?.iter();
+        of_plural.find(|resource| resource.kind.group == group)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources.iter()
+    }
+
+    /// Whether any resource is served in this group and version.
+    pub fn serves(&self, group: &str, version: &str) -> bool {
+        self.resources
+            .iter()
+            .any(|resource| resource.kind.group == group && resource.version(version).is_some())
+    }
+}
