@@ -5,6 +5,7 @@ mod external_programs;
 mod interop;
 mod schema;
 mod tasks;
+mod test_times;
 mod tidy;
 
 use std::path::PathBuf;
@@ -18,6 +19,13 @@ enum XtaskCommand {
     /// Run all tests that need only Rust and Debian packages. Downloads missing tools.
     Test {
         /// Arguments for the test programs, such as the name of a test.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Run a test program and record the time of each test; used by `test`.
+    #[command(hide = true)]
+    RunTest {
+        program: PathBuf,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -67,6 +75,7 @@ fn main() -> ExitCode {
 fn carry_out(chore: XtaskCommand) -> anyhow::Result<()> {
     match chore {
         XtaskCommand::Test { arguments } => tasks::test(&arguments),
+        XtaskCommand::RunTest { program, arguments } => test_times::run_test(&program, &arguments),
         XtaskCommand::Tidy => tidy::run(),
         XtaskCommand::Bench { arguments } => tasks::bench(&arguments),
         XtaskCommand::Torture { rounds } => tasks::torture(rounds),

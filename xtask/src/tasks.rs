@@ -5,6 +5,7 @@ use anyhow::Result;
 use crate::commands::{cargo, step, target};
 use crate::external_programs;
 use crate::interop::{self, UpstreamBinary};
+use crate::test_times::TestTimes;
 
 /// Packages whose tests need more than Rust and Debian packages.
 const EXCLUDE_INTEROP: [&str; 2] = ["--exclude", "rhumb-interop"];
@@ -16,14 +17,17 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
         .args(["test", "--workspace", "--no-run"])
         .args(EXCLUDE_INTEROP);
     step("build", &mut build)?;
+    let times = TestTimes::new()?;
     let mut tests = cargo();
     tests
         .args(["test", "--workspace", "--no-fail-fast"])
         .args(EXCLUDE_INTEROP)
-        .envs(environment)
-        .arg("--")
-        .args(arguments);
-    step("tests", &mut tests)
+        .envs(environment);
+    times.measure(&mut tests)?;
+    tests.arg("--").args(arguments);
+    let outcome = step("tests", &mut tests);
+    times.print_slowest()?;
+    outcome
 }
 
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
