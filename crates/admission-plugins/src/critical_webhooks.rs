@@ -4,21 +4,17 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rhumb_admission::critical_resources::{
-    ClusterInventory, ClusterNamespace, CriticalResources, WritableResource,
-};
+use rhumb_admission::critical_resources::{ClusterInventory, ClusterNamespace, CriticalResources};
 use rhumb_admission::{CriteriaParseOptions, WebhookType, parse_webhooks};
+use rhumb_api::JsonObject;
 use rhumb_api::feature_gates::Feature;
 use rhumb_api::kinds::exclusion_rule_problems;
-use rhumb_api::{JsonObject, Subresource, SubresourceKind, Verb};
 use rhumb_cache::CacheEntry;
 use rhumb_meta::{ConfigFileError, Status};
 
+use crate::writable_resources::{ADMISSION_REGISTRATION_GROUP, writable_resources};
 use rhumb_registry::ResourceTable;
 use rhumb_registry::admission::{AdmissionAttributes, AdmissionPass, AdmissionPlugin, Operation};
-
-/// The API group of webhook configurations.
-const ADMISSION_REGISTRATION_GROUP: &str = "admissionregistration.k8s.io";
 
 /// Maximum number of namespaces to check besides those that rules name.
 const MAX_NAMESPACES: usize = 1_000;
@@ -129,51 +125,4 @@ fn namespace(entry: &CacheEntry) -> ClusterNamespace {
             .map(|(key, value)| (key.to_string(), value.to_string()))
             .collect(),
     }
-}
-
-/// All resources and subresources that can be written, in all versions.
-fn writable_resources(resources: &ResourceTable) -> Vec<WritableResource<'_>> {
-    let mut all = Vec::new();
-    for resource in resources.iter() {
-        let kind = &resource.kind;
-        let main_resource = ("", operations(kind.verbs, None));
-        let subresources = kind.subresources.iter().map(|subresource| {
-            let operations = operations(subresource.verbs, Some(subresource));
-            (subresource.name, operations)
-        });
-        for (subresource, operations) in std::iter::once(main_resource).chain(subresources) {
-            for version in &resource.versions {
-                if let Some(resource_names) = resource.equivalent_resources(version, subresource) {
-                    all.push(WritableResource {
-                        names: &resource_names.names,
-                        equivalents: &resource_names.equivalents,
-                        subresource,
-                        is_namespaced: kind.is_namespaced(),
-                        operations: operations.clone(),
-                    });
-                }
-            }
-        }
-    }
-    all
-}
-
-/// The admission operations of verbs. Subresources served by the kubelet are CONNECT, except `log`, which is a read.
-fn operations(verbs: &[Verb], subresource: Option<&Subresource>) -> Vec<Operation> {
-    let connects = |candidate: &Subresource| {
-        candidate.kind == SubresourceKind::NodeProxied && candidate.name != "log"
-    };
-    if subresource.is_some_and(connects) {
-        return vec![Operation::Connect];
-    }
-    let has_any = |expected: &[Verb]| verbs.iter().any(|verb| expected.contains(verb));
-    [
-        (Operation::Create, &[Verb::Create][..]),
-        (Operation::Update, &[Verb::Update, Verb::Patch]),
-        (Operation::Delete, &[Verb::Delete, Verb::DeleteCollection]),
-    ]
-    .into_iter()
-    .filter(|(_, verbs_of_operation)| has_any(verbs_of_operation))
-    .map(|(operation, _)| operation)
-    .collect()
 }

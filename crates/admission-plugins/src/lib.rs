@@ -25,6 +25,7 @@ mod default_classes;
 mod default_tolerations;
 mod escalation;
 mod exclusion_counters;
+mod exclusion_rule_warnings;
 mod limit_ranger;
 mod metrics;
 mod namespace_labels;
@@ -41,6 +42,7 @@ mod service_account;
 mod storage_protection;
 mod volume_resize;
 mod webhooks;
+mod writable_resources;
 
 pub use admission_plugins::AdmissionPlugins;
 pub use configuration::{read_admission_configuration, read_limited_resources};

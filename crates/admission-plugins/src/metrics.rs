@@ -59,12 +59,14 @@ struct MatchConditionLabels {
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ExclusionRuleLabels {
+    configuration: String,
     name: String,
     kind: &'static str,
     r#type: &'static str,
     operation: &'static str,
     group: String,
     resource: String,
+    rule: String,
 }
 
 /// A counter whose name does not end in `_total`, because upstream's metric predates that convention and dashboards use
@@ -101,6 +103,22 @@ pub struct MetricSubject<'a> {
     /// The `type` label: `admit`, `validating` or `validate`.
     pub step: &'static str,
     pub operation: Operation,
+}
+
+/// The exclusion rule that an excluded request is counted for.
+#[derive(Debug, Clone, Copy)]
+pub struct ExclusionSubject<'a> {
+    /// The webhook configuration; empty for policies and bindings.
+    pub configuration: &'a str,
+    /// The webhook, policy or binding.
+    pub name: &'a str,
+    /// `webhook` or `policy`.
+    pub kind: &'static str,
+    /// The `type` label: `admit`, `validating` or `validate`.
+    pub step: &'static str,
+    pub operation: Operation,
+    /// Its position in `excludeResourceRules`.
+    pub rule: usize,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -404,17 +422,19 @@ impl AdmissionMetrics {
     /// The counter of requests that exclusion rules excluded from one webhook or policy.
     pub fn exclusion_counter(
         &self,
-        subject: MetricSubject<'_>,
+        subject: ExclusionSubject<'_>,
         resource: &GroupResource,
     ) -> Counter {
         self.rule_exclusions
             .get_or_create_owned(&ExclusionRuleLabels {
+                configuration: subject.configuration.to_owned(),
                 name: subject.name.to_owned(),
                 kind: subject.kind,
                 r#type: subject.step,
                 operation: subject.operation.as_str(),
                 group: resource.group.to_string(),
                 resource: resource.resource.to_string(),
+                rule: subject.rule.to_string(),
             })
     }
 }

@@ -15,6 +15,7 @@ use super::critical_webhooks::CriticalWebhookWarningPlugin;
 use super::default_classes::{DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS};
 use super::default_tolerations::DefaultTolerationSecondsPlugin;
 use super::escalation::RbacEscalationPlugin;
+use super::exclusion_rule_warnings::ExclusionRuleWarningPlugin;
 use super::limit_ranger::LimitRangerPlugin;
 use super::namespace_lifecycle::NamespaceLifecyclePlugin;
 use super::node_taint::TaintNodesByConditionPlugin;
@@ -251,6 +252,7 @@ impl EnabledPlugins {
         plugins.push(Arc::new(CriticalWebhookWarningPlugin::new(
             self.critical.clone(),
         )));
+        plugins.push(Arc::new(ExclusionRuleWarningPlugin));
         AdmissionPlugins {
             chain: AdmissionChain::new(plugins),
             metrics: dependencies.metrics,

@@ -20,6 +20,7 @@
 mod configuration;
 pub mod critical_resources;
 mod exclusion_rule;
+mod exclusion_warnings;
 pub mod explain;
 mod match_attributes;
 mod match_conditions;
@@ -35,6 +36,7 @@ mod webhook;
 
 pub use configuration::{PluginConfigSource, plugin_configuration};
 pub use exclusion_rule::ExclusionRule;
+pub use exclusion_warnings::ExclusionRuleCheck;
 pub use match_attributes::{
     MatchAttributes, ObjectLabels, Operation, ResourceAndKind, SelectorLabels,
 };

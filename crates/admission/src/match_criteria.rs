@@ -1,6 +1,8 @@
 //! Decides whether a webhook, policy or binding matches a request: rules, exclusion rules and selectors (upstream
 //! packages `webhook/predicates` and `policy/matching`).
 
+use std::collections::BTreeMap;
+
 use rhumb_meta::labels::Selector;
 use rhumb_meta::{GroupVersionResource, Status};
 use serde_json::Value;
@@ -117,6 +119,35 @@ impl MatchCriteria {
         let exclusions = self.exclusions.iter().map(ExclusionRule::rule);
         !matches!(&self.object_selector, Ok(selector) if selector.is_everything())
             || self.rules.iter().chain(exclusions).any(has_names)
+    }
+
+    /// Labels of an object that the object selector selects; `None` if it selects none. With an invalid selector every
+    /// object fails, so the labels do not matter.
+    pub(crate) fn selected_object_labels(&self) -> Option<BTreeMap<String, String>> {
+        let mut labels = BTreeMap::new();
+        let Ok(selector) = &self.object_selector else {
+            return Some(labels);
+        };
+        let requirements = selector.requirements()?;
+        for requirement in requirements.iter().filter(|it| it.needs_label()) {
+            let of_key = || {
+                requirements
+                    .iter()
+                    .filter(|it| it.key() == requirement.key())
+            };
+            let candidates = of_key()
+                .flat_map(|it| it.exact_values().unwrap_or_default())
+                .map(|value| &**value)
+                .chain(["", "0", "1", "a", "a-value"]);
+            let value = candidates
+                .into_iter()
+                .find(|value| of_key().all(|it| it.matches_value(Some(value))))?;
+            labels.insert(requirement.key().to_owned(), value.to_owned());
+        }
+        requirements
+            .iter()
+            .all(|it| it.matches(&labels))
+            .then_some(labels)
     }
 
     /// Evaluates the criteria. The result is the same as if selectors were evaluated first, then exclusion rules, then

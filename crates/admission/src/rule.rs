@@ -65,10 +65,29 @@ impl RuleWithOperations {
         attributes: &MatchAttributes<'_>,
         resource: &GroupVersionResource,
     ) -> bool {
-        self.operations & operation_bit(attributes.operation) != 0
+        self.has_operation(attributes.operation)
             && self.matches_resource(resource, attributes.subresource)
             && self.matches_scope(attributes, resource)
             && self.matches_name(attributes.name)
+    }
+
+    pub(crate) fn has_operation(&self, operation: Operation) -> bool {
+        self.operations & operation_bit(operation) != 0
+    }
+
+    /// Whether its scope admits objects of this resource.
+    pub(crate) fn has_scope_of(
+        &self,
+        resource: &GroupVersionResource,
+        is_namespaced: bool,
+    ) -> bool {
+        let is_namespaced = is_namespaced && !is_namespaces_resource(resource);
+        match self.scope {
+            RuleScope::Any => true,
+            RuleScope::Namespaced => is_namespaced,
+            RuleScope::Cluster => !is_namespaced,
+            RuleScope::Unknown => false,
+        }
     }
 
     /// The object names it is restricted to; empty if it applies to all.

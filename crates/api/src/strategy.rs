@@ -9,6 +9,7 @@ use std::fmt::Debug;
 use rhumb_meta::Timestamp;
 use rhumb_meta::field::ErrorList;
 
+use crate::feature_gates::Feature;
 use crate::{FeatureGates, FieldView, JsonObject};
 
 /// What a strategy may know about the request.
@@ -21,6 +22,14 @@ pub struct StrategyContext<'a> {
     pub uid: &'a str,
     pub groups: &'a [String],
     pub extra: Option<&'a BTreeMap<String, Vec<String>>>,
+}
+
+/// A field that is dropped because its feature gate is disabled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DisabledField {
+    /// `webhooks[0].excludeResourceRules`
+    pub path: String,
+    pub gate: Feature,
 }
 
 /// The defaulting, preparation, validation and deletion logic of a kind. Every method defaults to a no-op.
@@ -59,6 +68,17 @@ pub trait ResourceStrategy: Debug + Send + Sync {
         _request: &StrategyContext<'_>,
         _errors: &mut ErrorList,
     ) {
+    }
+
+    /// The paths of the fields that `prepare_create` or `prepare_update` drops because a feature gate is disabled, so
+    /// that clients are told. `old` is set on an update.
+    fn disabled_fields(
+        &self,
+        _object: &JsonObject,
+        _old: Option<&JsonObject>,
+        _gates: &FeatureGates,
+    ) -> Vec<DisabledField> {
+        Vec::new()
     }
 
     /// Everything but the status of `object` has already been reset to `old`.

@@ -177,7 +177,15 @@ impl<'a> SchemaWriter<'a> {
             let properties: Map<String, Value> = found
                 .fields
                 .iter()
-                .map(|field| (field.name.to_string(), self.property(&found.name, field)))
+                .flat_map(|field| {
+                    let property = self.property(&found.name, field);
+                    let aliases = field
+                        .aliases
+                        .iter()
+                        .map(|alias| (alias.to_string(), alias_property(&property, field)))
+                        .collect::<Vec<_>>();
+                    std::iter::once((field.name.to_string(), property)).chain(aliases)
+                })
                 .collect();
             json["properties"] = properties.into();
         }
@@ -387,6 +395,17 @@ fn scalar_schema(name: &str, dialect: OpenApiVersion) -> Option<Value> {
         ("Duration", _) if name == names::meta_v1_type(last) => json!({ "type": "string" }),
         _ => return None,
     })
+}
+
+/// The property of a field under one of its aliases. kubectl can compute patches only of fields that are published.
+fn alias_property(property: &Value, field: &Field) -> Value {
+    let mut property = property.clone();
+    property["description"] = format!(
+        "Another spelling of `{}`, under which it is stored and returned.",
+        field.name
+    )
+    .into();
+    property
 }
 
 /// Whether a type of the apiextensions group accepts any JSON.

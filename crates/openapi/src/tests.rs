@@ -164,7 +164,8 @@ fn fields_beyond_upstream_have_descriptions() {
         let rule = &definitions[format!("{prefix}.ExclusionRule")];
         assert!(rule["description"].is_string());
         let fields = rule["properties"].as_object().unwrap();
-        assert_eq!(fields.len(), 8);
+        // Eight fields and two aliases.
+        assert_eq!(fields.len(), 10);
         for (name, field) in fields {
             assert!(field["description"].is_string(), "{name}");
         }
@@ -173,6 +174,12 @@ fn fields_beyond_upstream_have_descriptions() {
                 &definitions[format!("{prefix}.{owner}")]["properties"]["excludeResourceRules"];
             assert!(rules["description"].is_string(), "{owner}");
             assert_eq!(rules["x-kubernetes-list-type"], "atomic", "{owner}");
+            for alias in ["exclusionRules", "excludeRules"] {
+                let mut published =
+                    definitions[format!("{prefix}.{owner}")]["properties"][alias].clone();
+                published["description"] = rules["description"].clone();
+                assert_eq!(&published, rules, "{owner} {alias}");
+            }
             let mut references = Vec::new();
             collect_strings(rules, "$ref", &mut references);
             assert!(references[0].ends_with(".ExclusionRule"), "{owner}");

@@ -159,6 +159,11 @@ impl RequestContext<'_> {
         warnings.into_iter().for_each(|warning| self.warn(warning));
     }
 
+    /// Removes the warnings for which `keep` is false.
+    pub fn retain_warnings(&self, keep: impl Fn(&str) -> bool) {
+        self.warnings.lock().retain(|warning| keep(warning));
+    }
+
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.warnings.lock())
     }

@@ -74,6 +74,7 @@ fn parse_type(line: &str) -> Result<Type, LineError> {
     for word in words {
         match word {
             "atomic" => parsed.atomic = true,
+            "closed" => parsed.reject_unknown_fields = true,
             "open" => parsed.preserve_unknown_fields = true,
             _ => return Err("an unknown property"),
         }

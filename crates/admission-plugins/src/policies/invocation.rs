@@ -10,7 +10,7 @@ use rhumb_meta::Status;
 use super::params::{self, PolicyParam};
 use super::policy_source::{AdmissionPolicy, ParsedPolicyObject, PolicyHook, PolicySource};
 use crate::exclusion_counters::ExclusionCounters;
-use crate::metrics::{AdmissionMetrics, MetricSubject};
+use crate::metrics::{AdmissionMetrics, ExclusionSubject};
 use crate::namespace_labels::{NamespaceLabelSource, match_criteria, namespace_labels};
 use rhumb_registry::RequestOrigin;
 use rhumb_registry::admission::AdmissionAttributes;
@@ -192,11 +192,13 @@ impl PolicyMatcher<'_> {
             | MatchOutcome::NamespaceNotSelected
             | MatchOutcome::ObjectNotSelected => Ok(None),
             MatchOutcome::Excluded { rule } => {
-                let subject = MetricSubject {
+                let subject = ExclusionSubject {
+                    configuration: "",
                     name,
                     kind: "policy",
                     step: self.step,
                     operation: self.attributes.operation,
+                    rule,
                 };
                 // Reinvocation concerns the same request: do not count it twice.
                 if !self.attributes.reinvocation.is_reinvocation() {

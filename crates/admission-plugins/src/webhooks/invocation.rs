@@ -12,7 +12,7 @@ use super::WebhookPlugin;
 use super::match_plans::{MatchKey, MatchPlan, MatchPlanStep};
 use super::webhook_set::{PreparedWebhook, WebhookSet};
 use crate::cel_inputs::CelInputs;
-use crate::metrics::MetricSubject;
+use crate::metrics::{ExclusionSubject, MetricSubject};
 use crate::namespace_labels::{NamespaceLabelSource, match_criteria};
 use rhumb_registry::admission::AdmissionAttributes;
 
@@ -217,7 +217,14 @@ impl WebhookPlugin {
             return;
         }
         let context = attributes.context;
-        let subject = self.metric_subject(attributes, webhook);
+        let subject = ExclusionSubject {
+            configuration: &webhook.spec.configuration,
+            name: &webhook.spec.name,
+            kind: "webhook",
+            step: self.webhook_type.metric_label(),
+            operation: attributes.operation,
+            rule,
+        };
         let resource = &context.resource.group_resource;
         webhook
             .exclusion_counters

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use super::WebhookPlugin;
 use super::match_plans::{MatchPlan, MatchPlanCache};
 use crate::exclusion_counters::ExclusionCounters;
-use crate::metrics::{AdmissionMetrics, MetricSubject};
+use crate::metrics::{AdmissionMetrics, ExclusionSubject};
 use rhumb_registry::admission::AdmissionAttributes;
 
 /// Maximum number of requests that wait for one webhook. Further ones fail as if the webhook did not respond, so that a
@@ -149,15 +149,17 @@ impl WebhookSet {
     /// Adds the exclusions counted by plans to the metrics.
     pub(super) fn flush_exclusion_counts(&self, plans: &[Arc<MatchPlan>]) {
         for excluded in plans.iter().filter_map(|plan| plan.take_excluded_count()) {
-            for (index, _) in excluded.webhooks {
+            for (index, rule) in excluded.webhooks {
                 let Some(webhook) = self.all.get(*index) else {
                     continue;
                 };
-                let subject = MetricSubject {
+                let subject = ExclusionSubject {
+                    configuration: &webhook.spec.configuration,
                     name: &webhook.spec.name,
                     kind: "webhook",
                     step: self.webhook_type.metric_label(),
                     operation: excluded.operation,
+                    rule: *rule,
                 };
                 let (resource, writes) = (&excluded.resource, excluded.writes);
                 webhook

@@ -136,6 +136,9 @@ struct ObjectLocation<'a> {
 struct ProbedWebhook<'a> {
     webhook: &'a Webhook,
     evaluable_conditions: MatchConditions,
+    /// Labels of an object that its object selector selects: any critical object may have them. Empty if it selects
+    /// objects without labels.
+    object_labels: BTreeMap<String, String>,
 }
 
 /// The remaining probes and evaluations for one configuration.
@@ -193,9 +196,13 @@ fn intercepted_rules<'a>(
     webhook: &Webhook,
     budget: &mut ProbeBudget,
 ) -> Vec<&'a CriticalRule> {
+    let Some(object_labels) = webhook.match_criteria.selected_object_labels() else {
+        return Vec::new();
+    };
     let hook = ProbedWebhook {
         webhook,
         evaluable_conditions: webhook.match_conditions.without_user_and_object(),
+        object_labels,
     };
     let seen = targets
         .iter()
@@ -304,11 +311,9 @@ impl CriticalRule {
             name: place.name,
             namespace: place.namespace,
         };
-        // Assume unlabelled objects: critical objects are rarely labelled for a webhook.
-        let unlabelled = BTreeMap::<String, String>::new();
         let labels = SelectorLabels {
             namespace: Ok(place.labels as &dyn Labels),
-            object: Some(&unlabelled),
+            object: Some(&hook.object_labels),
             old_object: None,
         };
         let resource = &known.names.resource;

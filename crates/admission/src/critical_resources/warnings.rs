@@ -167,9 +167,17 @@ impl InterceptionFinding<'_> {
             true => ", unless matchConditions leave them out",
             false => "",
         };
+        let needs_labels = |webhook: &Webhook| {
+            let labels = webhook.match_criteria.selected_object_labels();
+            labels.is_some_and(|labels| !labels.is_empty())
+        };
+        let selected = match self.webhooks.iter().all(|webhook| needs_labels(webhook)) {
+            true => ", if their objects have the labels of objectSelector",
+            false => "",
+        };
         let (names, what) = (names_of(&self.webhooks), what.join(", "));
         format!(
-            "{names} with failurePolicy Fail can stop what the cluster depends on{unless}: {what}"
+            "{names} with failurePolicy Fail can stop what the cluster depends on{selected}{unless}: {what}"
         )
     }
 
@@ -194,4 +202,5 @@ fn names_of(webhooks: &[&Webhook]) -> String {
 }
 
 const INCOMPLETE_CHECK: &str = "may stop more of what the cluster depends on: the check is incomplete because there are too many cases";
-const REMEDY_WITHOUT_EXCLUSIONS: &str = "leave them out by narrower rules, a namespaceSelector or an objectSelector, or set failurePolicy: Ignore";
+const REMEDY_WITHOUT_EXCLUSIONS: &str =
+    "leave them out by narrower rules or a namespaceSelector, or set failurePolicy: Ignore";

@@ -43,10 +43,6 @@ pub(super) const DEFAULTERS: &[(&str, DefaultingFn)] = &[
         admission::rule,
     ),
     (
-        "io.k8s.api.admissionregistration.v1.ExclusionRule",
-        admission::rule,
-    ),
-    (
         "io.k8s.api.admissionregistration.v1.ServiceReference",
         admission::service_reference,
     ),
@@ -60,7 +56,7 @@ pub(super) const DEFAULTERS: &[(&str, DefaultingFn)] = &[
     ),
     (
         "io.k8s.api.admissionregistration.v1.MatchResources",
-        admission::match_resources,
+        admission::policy_match_resources,
     ),
     (
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",

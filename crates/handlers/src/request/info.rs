@@ -31,6 +31,8 @@ pub struct ResourcePath {
     pub subresource: Option<String>,
     /// Path segments after the subresource, for proxy requests.
     pub rest: Vec<String>,
+    /// Whether the path ends with a slash, which proxied servers may distinguish.
+    pub has_trailing_slash: bool,
 }
 
 /// A discovery path: one that names a group or version, but no resource.
@@ -134,6 +136,7 @@ impl ResourcePath {
             name: parts.next(),
             subresource: parts.next(),
             rest: parts.collect(),
+            has_trailing_slash: path.ends_with('/'),
         };
         Some((target, legacy_watch))
     }

@@ -17,6 +17,9 @@ use crate::request::{FieldValidation, MEDIA_TYPE_NAMES, MediaType};
 use rhumb_registry::write::ObjectPart;
 use rhumb_registry::{RequestContext, ServedVersion};
 
+/// Why unknown fields are errors in types that reject them.
+const UNKNOWN_FIELDS_REJECTION: &str = "fields that are not known here are never ignored: without them the object would mean something else";
+
 /// `apiVersion` and `kind` of a body.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -49,7 +52,7 @@ impl ResourceRequest<'_> {
         };
         let decoded = decoded.map_err(|failure| failure.status(expected.kind, &self.body))?;
         self.warn_all(decoded.alias_warnings);
-        match self.report_unknown_fields(&decoded.problems, validation) {
+        match self.report_unknown_fields(&decoded.problems, &decoded.rejected, validation) {
             Ok(()) => {
                 let object = with_type_meta(decoded.object, expected);
                 self.audit_request_object(&object, expected);
@@ -149,9 +152,11 @@ pub(super) trait DecodeBody {
     ) -> FieldValidation;
 
     /// Warns of unknown and duplicate fields, or fails because of them.
+    /// `rejected` are the unknown fields that are errors whatever the field validation.
     fn report_unknown_fields(
         &self,
         problems: &[String],
+        rejected: &[String],
         validation: FieldValidation,
     ) -> Result<(), String>;
 }
@@ -209,8 +214,15 @@ impl DecodeBody for RequestContext<'_> {
     fn report_unknown_fields(
         &self,
         problems: &[String],
+        rejected: &[String],
         validation: FieldValidation,
     ) -> Result<(), String> {
+        if !rejected.is_empty() {
+            return Err(format!(
+                "strict decoding error: {} ({UNKNOWN_FIELDS_REJECTION})",
+                rejected.join(", ")
+            ));
+        }
         let message = || format!("strict decoding error: {}", problems.join(", "));
         match validation {
             _ if problems.is_empty() => Ok(()),

@@ -6,6 +6,7 @@ use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 
 use super::codec::DecodeBody;
+use super::disabled_fields::report_disabled_fields;
 use super::get::parse_uint;
 use super::{ResourceRequest, render};
 use crate::http::Reply;
@@ -18,6 +19,7 @@ pub(super) async fn create(request: &ResourceRequest<'_>) -> Result<Reply, Statu
     let options = WriteOptions::parse(request.query, "CreateOptions")?;
     let validation = request.effective_field_validation(options.field_validation, ObjectPart::Main);
     let mut object = request.decode(request.expected_type(), validation)?;
+    report_disabled_fields(request, &object, None, validation)?;
     check_new_object(request, &mut object)?;
     request.convert_to_stored(&mut object)?;
     let created = request.create_object(object, options.dry_run).await?;

@@ -8,6 +8,7 @@ mod codec;
 mod create;
 mod decode_failure;
 mod delete;
+mod disabled_fields;
 mod get;
 mod list;
 mod patch;

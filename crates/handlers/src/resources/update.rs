@@ -5,10 +5,11 @@ use rhumb_meta::field::ErrorList;
 use rhumb_meta::{GroupKind, GroupResource, Status};
 
 use super::codec::DecodeBody;
+use super::disabled_fields::report_disabled_fields;
 use super::get::parse_uint;
 use super::{ResourceRequest, render};
 use crate::http::Reply;
-use crate::request::WriteOptions;
+use crate::request::{FieldValidation, WriteOptions};
 use rhumb_registry::RequestContext;
 use rhumb_registry::ensure_request_namespace;
 use rhumb_registry::objects::{ObjectMetadata, ObjectMetadataMut};
@@ -29,6 +30,7 @@ pub(super) async fn update(
         context: request,
         object,
         part,
+        validation,
     };
     let result = request.update_object(&key, options.dry_run, &update);
     render::write_response(request, result.await?)
@@ -57,6 +59,7 @@ struct ReplaceUpdate<'a> {
     context: &'a RequestContext<'a>,
     object: JsonObject,
     part: ObjectPart,
+    validation: FieldValidation,
 }
 
 impl ObjectUpdate for ReplaceUpdate<'_> {
@@ -65,6 +68,8 @@ impl ObjectUpdate for ReplaceUpdate<'_> {
         match current {
             Some(current) => {
                 check_uid(context, current.object.uid(), &self.object)?;
+                let (old, validation) = (Some(&current.object), self.validation);
+                report_disabled_fields(context, &self.object, old, validation)?;
                 propose_replacement(context, current, self.object.clone(), self.part)
             }
             None => self.propose_creation(),

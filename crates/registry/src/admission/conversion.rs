@@ -29,6 +29,42 @@ const SUBRESOURCE_KINDS: &[(&str, &str, &str, &str)] = &[
         "TokenRequest",
         "io.k8s.api.authentication.v1.TokenRequest",
     ),
+    (
+        "",
+        "v1",
+        "NodeProxyOptions",
+        "io.k8s.api.core.v1.NodeProxyOptions",
+    ),
+    (
+        "",
+        "v1",
+        "PodAttachOptions",
+        "io.k8s.api.core.v1.PodAttachOptions",
+    ),
+    (
+        "",
+        "v1",
+        "PodExecOptions",
+        "io.k8s.api.core.v1.PodExecOptions",
+    ),
+    (
+        "",
+        "v1",
+        "PodPortForwardOptions",
+        "io.k8s.api.core.v1.PodPortForwardOptions",
+    ),
+    (
+        "",
+        "v1",
+        "PodProxyOptions",
+        "io.k8s.api.core.v1.PodProxyOptions",
+    ),
+    (
+        "",
+        "v1",
+        "ServiceProxyOptions",
+        "io.k8s.api.core.v1.ServiceProxyOptions",
+    ),
 ];
 
 /// How objects are converted to a resource and kind.
@@ -79,11 +115,16 @@ impl AdmissionAttributes<'_> {
         let decode = |schema: TypeId| {
             let decoded = rhumb_schema::decode_value(registry.table, schema, patched, options)
                 .map_err(Status::internal_error)?;
+            let invalid = |problems: &[String]| {
+                Err(Status::internal_error(format_args!(
+                    "the object is invalid after mutating admission: {}{}",
+                    problems.join(", "),
+                    rejection.map_or_else(String::new, |reason| format!(" ({reason})")),
+                )))
+            };
             match rejection.filter(|_| !decoded.problems.is_empty()) {
-                Some(reason) => Err(Status::internal_error(format_args!(
-                    "the object is invalid after mutating admission: {} ({reason})",
-                    decoded.problems.join(", ")
-                ))),
+                Some(_) => invalid(&decoded.problems),
+                None if !decoded.rejected.is_empty() => invalid(&decoded.rejected),
                 None => Ok(with_type_meta(decoded.object, &names.kind)),
             }
         };

@@ -1,8 +1,8 @@
 //! Admission control: plugins that may change or reject a write between decoding and commit.
 //!
-//! [`AdmissionChain`] runs the plugins ([`AdmissionPlugin`]) in upstream's order (`plugin_list.rs`): all may mutate the
+//! [`AdmissionChain`] runs the plugins ([`AdmissionPlugin`]) in the order of registration (upstream's order): all may mutate the
 //! object, then it is prepared and validated by its strategy, then all may reject it. [`AdmissionAttributes`] describes
-//! the request. Plugins look up other objects with `object_lookup.rs`. What must still hold at the commit is a
+//! the request. The plugins are in the crate `admission-plugins`. What must still hold at the commit is a
 //! [`CommitGuard`]. Upstream counterpart: `k8s.io/apiserver/pkg/admission`.
 
 mod conversion;

@@ -355,8 +355,10 @@ async fn exclusion_matches_namespace_names_and_labels() {
 /// The number of config map creates from which the validating webhook was excluded.
 async fn excluded_call_count(cluster: &WebhookTestCluster) -> f64 {
     let labels = [
+        ("configuration", "hook"),
         ("name", "hook.example.com"),
         ("kind", "webhook"),
+        ("rule", "0"),
         ("type", "validating"),
         ("operation", "CREATE"),
         ("group", ""),
@@ -423,8 +425,10 @@ async fn excluded_calls_are_counted_once_per_write() {
     );
     for step in ["admit", "validating"] {
         let labels = [
+            ("configuration", "hooks"),
             ("name", "left-out.example.com"),
             ("kind", "webhook"),
+            ("rule", "0"),
             ("type", step),
             ("operation", "CREATE"),
             ("group", ""),

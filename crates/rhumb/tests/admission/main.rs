@@ -12,6 +12,7 @@ mod support;
 mod answers;
 mod certificates;
 mod cluster;
+mod connect;
 mod dispatch;
 mod exclusions;
 mod failures;

@@ -109,8 +109,9 @@ async fn put(client: &Client, path: &str, object: &Value) -> RawResponse {
 }
 
 fn warning_headers(texts: &[&str]) -> Vec<String> {
-    let texts = texts.iter().map(|text| format!("299 - \"{text}\""));
-    texts.collect()
+    let escaped = |text: &&str| text.replace('"', "\\\"");
+    let texts = texts.iter().map(escaped);
+    texts.map(|text| format!("299 - \"{text}\"")).collect()
 }
 
 #[tokio::test]
@@ -153,13 +154,13 @@ async fn aliases_are_stored_under_the_field_name() {
     assert_eq!(made.policy_rules(), json!([rule()]));
 
     let path = format!("{POLICIES}/test?fieldValidation=Strict");
-    let pods = json!([{"resources": ["pods"], "scope": "*"}]);
-    let merge = json!({"spec": {"matchConstraints": {"excludeRules": pods}}}).to_string();
+    let nodes = json!([{"resources": ["nodes"], "scope": "*"}]);
+    let merge = json!({"spec": {"matchConstraints": {"excludeRules": nodes}}}).to_string();
     for media in [MERGE, STRATEGIC] {
         let patched = send(&client, Method::PATCH, &path, media, merge.clone()).await;
         let expect = "spec.matchConstraints.excludeRules: stored as excludeResourceRules";
         assert_eq!(patched.spellings(), warning_headers(&[expect]), "{media}");
-        assert_eq!(patched.policy_rules(), pods, "{media}");
+        assert_eq!(patched.policy_rules(), nodes, "{media}");
     }
     let name = json!({"op": "add", "path": "/spec/matchConstraints/exclusionRules/0/objectNames", "value": ["a"]});
     let operations = json!([name]).to_string();
@@ -167,13 +168,89 @@ async fn aliases_are_stored_under_the_field_name() {
     let inner =
         "spec.matchConstraints.excludeResourceRules[0].objectNames: stored as resourceNames";
     assert_eq!(patched.spellings(), warning_headers(&[of_policy, inner]));
-    let named = json!([{"resources": ["pods"], "scope": "*", "resourceNames": ["a"]}]);
+    let named = json!([{"resources": ["nodes"], "scope": "*", "resourceNames": ["a"]}]);
     assert_eq!(patched.policy_rules(), named);
     let remove = json!({"spec": {"matchConstraints": {"exclusionRules": null}}}).to_string();
     let patched = send(&client, Method::PATCH, &path, MERGE, remove).await;
     let removed = "spec.matchConstraints.exclusionRules: removes excludeResourceRules";
     assert_eq!(patched.spellings(), warning_headers(&[removed]));
     assert_eq!(patched.policy_rules(), Value::Null);
+}
+
+/// Otherwise a misspelt restriction would widen the exclusion: a webhook that shall not see the secrets of one namespace
+/// would see those of none.
+#[tokio::test]
+async fn unknown_fields_in_exclusion_rules_are_refused_whatever_the_field_validation() {
+    let server = TestServer::start();
+    let client = server.client().await;
+    let made = send(&client, Method::POST, WEBHOOKS, YAML, SAMPLE.to_owned()).await;
+    assert_eq!(made.code, 201);
+    for (misspelt, expect) in [
+        (
+            "nameSpaces",
+            "unknown field \"webhooks[0].excludeResourceRules[0].nameSpaces\"; did you mean \"namespaces\"?",
+        ),
+        (
+            "ObjectNames",
+            "unknown field \"webhooks[0].excludeResourceRules[0].ObjectNames\"; did you mean \"resourceNames\"?",
+        ),
+        (
+            "namespace",
+            "unknown field \"webhooks[0].excludeResourceRules[0].namespace\"",
+        ),
+    ] {
+        for validation in ["Strict", "Warn", "Ignore"] {
+            let query = format!("fieldValidation={validation}");
+            let text = SAMPLE.replace("Namespaces:", &format!("{misspelt}:"));
+            let path = format!("{WEBHOOKS}?{query}");
+            let created = send(&client, Method::POST, &path, YAML, text).await;
+            let rules = json!([{"resources": ["secrets"], misspelt: ["ci"]}]);
+            let webhook = json!({"name": "pod-policy.example.com", "excludeResourceRules": rules});
+            let patch = json!({"webhooks": [webhook]}).to_string();
+            let path = format!("{WEBHOOKS}/test?{query}");
+            let patched = send(&client, Method::PATCH, &path, STRATEGIC, patch).await;
+            for (refused, code) in [(created, 400), (patched, 422)] {
+                let message = refused.body["message"].as_str().unwrap_or_default();
+                assert_eq!(refused.code, code, "{validation}: {message}");
+                assert!(message.contains(expect), "{validation}: {message}");
+            }
+        }
+    }
+}
+
+/// kubectl sends such a patch when a manifest changes from one spelling to another.
+#[tokio::test]
+async fn a_null_of_another_spelling_does_not_count() {
+    let server = TestServer::start();
+    let client = server.client().await;
+    create(&client, POLICIES, &policy(&json!([rule()])))
+        .await
+        .object();
+    let path = format!("{POLICIES}/test?fieldValidation=Strict");
+    let mut version = Value::Null;
+    for patch in [
+        json!({"excludeResourceRules": null, "exclusionRules": [rule()]}),
+        json!({"exclusionRules": null, "excludeRules": [rule()]}),
+        json!({"excludeRules": null, "excludeResourceRules": [rule()]}),
+        json!({"excludeRules": [rule()]}),
+    ] {
+        let patch = json!({"spec": {"matchConstraints": patch}}).to_string();
+        for media in [MERGE, STRATEGIC] {
+            let patched = send(&client, Method::PATCH, &path, media, patch.clone()).await;
+            let written = patched.body["metadata"]["resourceVersion"].clone();
+            assert_eq!(patched.policy_rules(), json!([rule()]), "{patch}");
+            assert!(
+                version.is_null() || version == written,
+                "{patch} changes nothing"
+            );
+            version = written;
+        }
+    }
+    let mut replaced = policy(&json!([rule()]));
+    replaced["spec"]["matchConstraints"]["excludeResourceRules"] = Value::Null;
+    replaced["metadata"]["resourceVersion"] = version;
+    let replaced = send(&client, Method::PUT, &path, JSON, replaced.to_string()).await;
+    assert_eq!(replaced.policy_rules(), json!([rule()]));
 }
 
 #[tokio::test]
@@ -199,6 +276,52 @@ async fn duplicate_aliases_and_catch_all_exclusions_are_rejected() {
         (refused.code, cause["reason"].as_str()),
         (422, Some("FieldValueInvalid"))
     );
+}
+
+#[tokio::test]
+async fn with_the_gate_off_clients_are_told_that_rules_are_dropped() {
+    let server = TestServer::start_with(&[OFF]);
+    let client = server.client().await;
+    let sample = SAMPLE.replace(
+        "sideEffects: None",
+        "sideEffects: None\n    failurePolicy: Ignore",
+    );
+    let dropped = "unknown field \"webhooks[0].excludeResourceRules\": the feature gate \
+                   AdmissionWebhookExclusionRules is disabled";
+    for (validation, code, warnings) in [
+        ("Strict", 400, vec![]),
+        ("Warn", 201, warning_headers(&[dropped])),
+        ("Ignore", 201, vec![]),
+    ] {
+        let path = format!("{WEBHOOKS}?dryRun=All&fieldValidation={validation}");
+        let made = send(&client, Method::POST, &path, YAML, sample.clone()).await;
+        assert_eq!(
+            (made.code, &made.warnings),
+            (code, &warnings),
+            "{validation}"
+        );
+        let message = made.body["message"].as_str().unwrap_or_default();
+        assert_eq!(message.contains(dropped), code == 400, "{message}");
+    }
+    let plain = sample
+        .split("    excludeResourceRules")
+        .next()
+        .expect("a part");
+    let made = send(&client, Method::POST, WEBHOOKS, YAML, plain.to_owned()).await;
+    assert_eq!((made.code, made.warnings), (201, vec![]));
+    let nodes = json!([{"resources": ["nodes"]}]);
+    let webhook = json!({"name": "pod-policy.example.com", "exclusionRules": nodes});
+    let patch = json!({"webhooks": [webhook]}).to_string();
+    for (validation, code) in [("Strict", 400), ("Warn", 200)] {
+        let path = format!("{WEBHOOKS}/test?fieldValidation={validation}");
+        let patched = send(&client, Method::PATCH, &path, STRATEGIC, patch.clone()).await;
+        let warnings = if code == 200 {
+            warning_headers(&[dropped])
+        } else {
+            vec![]
+        };
+        assert_eq!((patched.code, patched.warnings), (code, warnings));
+    }
 }
 
 /// With the gate off, new objects have no rules and existing rules are kept. With the gate on again, everything is as

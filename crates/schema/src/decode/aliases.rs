@@ -35,33 +35,33 @@ pub(super) struct UsedAliases<'t> {
 }
 
 impl<'t> UsedAliases<'t> {
-    /// Rejects a field that is set twice if one of the two names is an alias, because the intended value is ambiguous.
+    /// Records a field that was sent before or under an alias. Returns whether it was sent before under another
+    /// spelling. If both spellings set a value, the intended one is ambiguous, and the field is rejected.
     pub(super) fn check(
         &mut self,
         field: &'t Field,
         name: &str,
-        is_duplicate: bool,
+        sets_again: bool,
         path: OptionalPath<'_>,
-    ) -> Result<(), FatalDecodeError> {
-        if *field.name != *name {
-            if is_duplicate {
-                return Err(FatalDecodeError::Rejected(set_twice_error(
-                    path, name, field,
-                )));
-            }
+    ) -> Result<bool, FatalDecodeError> {
+        let previous = self.sent.iter().rfind(|(sent, _)| **sent == *field.name);
+        let is_alias = *field.name != *name;
+        let is_other_spelling = match previous {
+            Some((_, alias)) => alias != name,
+            None => is_alias,
+        };
+        if sets_again && (is_alias || previous.is_some()) {
+            let alias = match previous {
+                Some((_, alias)) if !is_alias => alias,
+                _ => name,
+            };
+            let error = set_twice_error(path, alias, field);
+            return Err(FatalDecodeError::Rejected(error));
+        }
+        if is_alias {
             self.sent.push((&field.name, name.to_owned()));
-            return Ok(());
         }
-        let previous = self
-            .sent
-            .iter()
-            .find(|(field_name, _)| is_duplicate && *field_name == name);
-        match previous {
-            Some((_, alias)) => Err(FatalDecodeError::Rejected(set_twice_error(
-                path, alias, field,
-            ))),
-            None => Ok(()),
-        }
+        Ok(is_other_spelling)
     }
 }
 
@@ -168,8 +168,10 @@ impl<'t> AliasResolver<'t> {
             };
             let field = &object_type.fields[*position];
             let name = &*field.name;
-            match (object.contains_key(name), value.is_null()) {
-                // The manifest now uses the field name: the patch removes the alias and sets the field.
+            // A null under the field name removes it, and the alias sets it: the manifest now uses the alias.
+            let is_set = object.get(name).is_some_and(|value| !value.is_null());
+            match (is_set, value.is_null()) {
+                // The manifest now uses the field name.
                 (true, true) => continue,
                 (true, false) => return Err(DecodeError(set_twice_error(path, alias, field))),
                 (false, true) => {
@@ -298,6 +300,33 @@ mod tests {
     }
 
     #[test]
+    fn unknown_fields_of_closed_types_are_reported_apart() {
+        let mut builder = TableBuilder::new();
+        let types =
+            "a.Config v1.Config\n rules 1 o []a.Rule\na.Rule v1.Rule closed\n names 1 o []string\n";
+        builder.extend(types).expect("a table");
+        let table = builder.build().expect("complete");
+        let type_id = table.type_id("a.Config").expect("exists");
+        let text = r#"{"rules": [{"names": ["n"], "Names": ["x"], "x": 1}], "other": 1}"#;
+        for strict in [true, false] {
+            let options = DecodeOptions {
+                strict,
+                top_level: false,
+            };
+            let decoded = decode_json(&table, type_id, text.as_bytes(), options).expect("valid");
+            assert_eq!(
+                decoded.rejected,
+                [
+                    "unknown field \"rules[0].Names\"; did you mean \"names\"?",
+                    "unknown field \"rules[0].x\"",
+                ]
+            );
+            let unknown = strict.then_some("unknown field \"other\"");
+            assert_eq!(decoded.problems, Vec::from_iter(unknown));
+        }
+    }
+
+    #[test]
     fn a_field_set_under_two_names_is_rejected() {
         let (table, type_id) = table();
         let options = DecodeOptions {
@@ -306,6 +335,10 @@ mod tests {
         };
         for (hook, alias) in [
             (r#"{"except": [], "exclude": []}"#, "except"),
+            (
+                r#"{"except": [], "exclude": null, "exclude": []}"#,
+                "except",
+            ),
             (r#"{"exclude": [], "without": []}"#, "without"),
             (r#"{"except": [], "without": []}"#, "without"),
             (r#"{"except": [], "except": []}"#, "except"),
@@ -316,6 +349,23 @@ mod tests {
                 "hooks[0].{alias}: is another spelling of exclude, and both are set: use exclude alone"
             );
             assert_eq!(error.0, expect, "{hook}");
+        }
+        for hook in [
+            r#"{"name": "x", "except": [{}], "exclude": null}"#,
+            r#"{"name": "x", "exclude": null, "except": [{}]}"#,
+            r#"{"name": "x", "exclude": [{}], "without": null}"#,
+            r#"{"name": "x", "without": null, "except": [{}], "exclude": null}"#,
+        ] {
+            let text = format!("{{\"hooks\": [{hook}]}}");
+            let options = DecodeOptions::default();
+            let decoded = decode_json(&table, type_id, text.as_bytes(), options).expect(hook);
+            let expect = json!({"hooks": [{"name": "x", "exclude": [{}]}]});
+            assert_eq!(Value::Object(decoded.object), expect, "{hook}");
+            assert!(
+                decoded.problems.is_empty(),
+                "{hook}: {:?}",
+                decoded.problems
+            );
         }
         let twice = r#"{"hooks": [{"name": "a", "exclude": [], "name": "b", "exclude": []}]}"#;
         assert!(decode_json(&table, type_id, twice.as_bytes(), options).is_ok());
@@ -351,6 +401,19 @@ mod tests {
             json!({"named": {"x": {"exclude": []}}}),
             &[],
         );
+        for patch in [
+            json!({"without": [], "exclude": null}),
+            json!({"without": [], "except": null}),
+            json!({"without": null, "except": []}),
+        ] {
+            let mut patch = object(json!({"named": {"x": patch}}));
+            let resolved = AliasResolver::new(&table, type_id).resolve_patch(&mut patch);
+            assert_eq!(resolved, Ok(()));
+            assert_eq!(
+                Value::Object(patch),
+                json!({"named": {"x": {"exclude": []}}})
+            );
+        }
         let mut both = object(json!({"named": {"x": {"without": [], "exclude": []}}}));
         let result = AliasResolver::new(&table, type_id).resolve_patch(&mut both);
         assert!(result.is_err_and(|error| error.0.starts_with("named.x.without: ")));

@@ -43,6 +43,7 @@ pub(super) struct JsonDecoder<'t, 'i> {
     problems: Vec<String>,
     /// The same as `problems`, to report each only once.
     reported: HashSet<String>,
+    rejected: Vec<String>,
     alias_warnings: Vec<String>,
     /// The first type mismatch.
     pub(super) mismatch: Option<String>,
@@ -66,6 +67,7 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
             depth: 0,
             problems: Vec::new(),
             reported: HashSet::new(),
+            rejected: Vec::new(),
             alias_warnings: Vec::new(),
             mismatch: None,
             kind_mismatch: None,
@@ -76,6 +78,7 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
         DecodeOutput {
             object,
             problems: self.problems,
+            rejected: self.rejected,
             alias_warnings: self.alias_warnings,
         }
     }
@@ -202,7 +205,16 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
             let field = &object_type.fields[position];
             let is_duplicate = decoded_fields.test_and_set(position);
             if is_duplicate || position_by_name.is_none() {
-                sent_aliases.check(field, &name, is_duplicate, path)?;
+                let is_null = self.reader.peek()? == b'n';
+                let was_set = is_duplicate && object.contains_key(&*field.name);
+                let is_other_spelling =
+                    sent_aliases.check(field, &name, was_set && !is_null, path)?;
+                // A null under one spelling leaves the value under the other one alone.
+                if is_null && was_set && is_other_spelling {
+                    self.reader.skip()?;
+                    continue;
+                }
+                let is_duplicate = is_duplicate && !is_other_spelling;
                 self.report_duplicate_or_alias(field, &name, is_duplicate, path);
             }
             let old = match is_duplicate || is_prefilled {
@@ -249,7 +261,11 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
             let value = self.opaque_value(path)?;
             object.insert(name.to_owned(), value);
         } else {
-            self.report_problem("unknown field", path, name);
+            if object_type.reject_unknown_fields && self.rejected.len() < MAX_PROBLEMS {
+                self.rejected.push(rejected_field(object_type, name, path));
+            } else {
+                self.report_problem("unknown field", path, name);
+            }
             self.reader.skip()?;
         }
         Ok(())
@@ -430,6 +446,25 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
         if self.reported.insert(problem.clone()) {
             self.problems.push(problem);
         }
+    }
+}
+
+/// The error for an unknown field in a type that rejects them, with the field that differs only in case.
+fn rejected_field(object_type: &Type, name: &str, path: OptionalPath<'_>) -> String {
+    let path = path::field_path(path, name);
+    let field = gotext::quote(&path);
+    let names = object_type.fields.iter().flat_map(|field| {
+        let aliases = field.aliases.iter().map(|alias| &**alias);
+        aliases
+            .chain([&*field.name])
+            .map(|name| (name, &field.name))
+    });
+    let meant = names
+        .into_iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(name));
+    match meant {
+        Some((_, meant)) => format!("unknown field {field}; did you mean \"{meant}\"?"),
+        None => format!("unknown field {field}"),
     }
 }
 

@@ -45,6 +45,7 @@ fn objects_are_decoded_as_by_upstream() {
             .map(|object| DecodeOutput {
                 object,
                 problems,
+                rejected: Vec::new(),
                 alias_warnings: Vec::new(),
             })
             .ok_or_else(|| DecodeError(case.error.expect("an answer")));

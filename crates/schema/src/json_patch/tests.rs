@@ -25,8 +25,7 @@ fn check(document: Value, patch: Value, expect: Option<Value>) {
 
 #[test]
 fn paths_may_use_field_aliases() {
-    let configuration_with =
-        |rules: Value| json!({"webhooks": [{"excludeResourceRules": rules}]});
+    let configuration_with = |rules: Value| json!({"webhooks": [{"excludeResourceRules": rules}]});
     let names = |names: &[&str]| json!([{"resourceNames": names}]);
     for (operation, expect) in [
         (

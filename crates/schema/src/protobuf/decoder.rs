@@ -31,13 +31,20 @@ pub fn decode_strict(
         unknown_fields: BTreeSet::new(),
     };
     decoder.object(type_id, bytes, &mut object)?;
-    let problems = decoder.unknown_fields.into_iter().map(|(type_id, number)| {
-        let go_name = &table.get(type_id).go_name;
-        format!("unknown field number {number} of {go_name}")
-    });
+    let (mut problems, mut rejected) = (Vec::new(), Vec::new());
+    for (type_id, number) in decoder.unknown_fields {
+        let object_type = table.get(type_id);
+        let list = match object_type.reject_unknown_fields {
+            true => &mut rejected,
+            false => &mut problems,
+        };
+        let go_name = &object_type.go_name;
+        list.push(format!("unknown field number {number} of {go_name}"));
+    }
     Ok(DecodeOutput {
         object,
-        problems: problems.collect(),
+        problems,
+        rejected,
         alias_warnings: Vec::new(),
     })
 }

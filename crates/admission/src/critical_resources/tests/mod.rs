@@ -1,6 +1,7 @@
 //! Tests of critical resources: what is intercepted, and the warnings.
 
 mod limits;
+mod object_selectors;
 mod webhook_namespace;
 
 use std::collections::BTreeMap;
@@ -195,10 +196,6 @@ fn built_in_rules_are_matched_against_webhooks() {
                 "key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"],
             }]}}),
             "leases of nodes and of the control plane; nodes; token reviews; access reviews; certificate signing requests",
-        ),
-        (
-            json!({"objectSelector": {"matchLabels": {"checked": "yes"}}}),
-            "",
         ),
         (
             json!({"objectSelector": {"matchExpressions": [{"key": "unchecked", "operator": "DoesNotExist"}]}}),

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::matching::{self, EmptyRuleField};
 use crate::feature_gates::Feature;
 use crate::validation_helpers::checks;
-use crate::{FieldView, JsonObject, StrategyContext, object_edit};
+use crate::{DisabledField, FeatureGates, FieldView, JsonObject, StrategyContext, object_edit};
 
 const RULES: &str = "excludeResourceRules";
 const ALL_OPERATIONS: &[&str] = &["CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -21,9 +21,33 @@ const EXCLUDES_ALL: &str = "must not exclude all requests: limit the rule by api
                             resources, scope, resourceNames, namespaces or namespaceSelector, or delete what is to \
                             see no requests";
 
+const GATE: Feature = Feature::AdmissionWebhookExclusionRules;
+
 fn is_gate_enabled(request: &StrategyContext<'_>) -> bool {
-    let feature = Feature::AdmissionWebhookExclusionRules;
-    request.gates.enabled(feature)
+    request.gates.enabled(GATE)
+}
+
+/// The rules that `drop_disabled_webhook_rules` drops.
+pub(super) fn disabled_webhook_rules(
+    object: &JsonObject,
+    old: Option<&JsonObject>,
+    gates: &FeatureGates,
+) -> Vec<DisabledField> {
+    if gates.enabled(GATE) || old.is_some_and(has_webhooks_with_rules) {
+        return Vec::new();
+    }
+    let object = FieldView::root(object);
+    let webhooks = object.field("webhooks");
+    webhooks
+        .items()
+        .filter_map(|webhook| {
+            let rules = webhook.field(RULES);
+            (!rules.is_empty()).then(|| DisabledField {
+                path: rules.path().to_string(),
+                gate: GATE,
+            })
+        })
+        .collect()
 }
 
 /// Drops the rules from webhooks while the gate is disabled, unless the old configuration already has some: it can
@@ -125,6 +149,7 @@ pub(super) fn validate_match_resources_rules(
         };
         validate_rule(&rule, empty, errors);
         if context.is_gate_enabled && !is_stored {
+            reject_empty_names(&rule, errors);
             reject_if_excludes_all(&rule, errors);
         }
     }
@@ -133,7 +158,19 @@ pub(super) fn validate_match_resources_rules(
 pub(super) fn validate_webhook_rules(webhook: &FieldView<'_>, errors: &mut ErrorList) {
     for rule in webhook.field(RULES).items() {
         validate_rule(&rule, EmptyRuleField::MatchesAll, errors);
+        reject_empty_names(&rule, errors);
         reject_if_excludes_all(&rule, errors);
+    }
+}
+
+/// No object has the empty name, so such a rule matches nothing.
+fn reject_empty_names(rule: &FieldView<'_>, errors: &mut ErrorList) {
+    let names = rule.field("resourceNames");
+    for name in names.items().filter(FieldView::is_empty) {
+        name.required(
+            errors,
+            "no object has an empty name; omit resourceNames to match all names",
+        );
     }
 }
 

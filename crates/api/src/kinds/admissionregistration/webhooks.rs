@@ -8,7 +8,9 @@ use rhumb_meta::validation;
 
 use super::{exclude_rules, matching};
 use crate::validation_helpers::{checks, webhook};
-use crate::{FieldView, JsonObject, ResourceStrategy, StrategyContext};
+use crate::{
+    DisabledField, FeatureGates, FieldView, JsonObject, ResourceStrategy, StrategyContext,
+};
 
 /// Versions of `AdmissionReview` that this server sends.
 const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
@@ -42,6 +44,15 @@ impl ResourceStrategy for WebhookConfigurationStrategy {
         request: &StrategyContext<'_>,
     ) {
         exclude_rules::drop_disabled_webhook_rules(object, Some(old), request);
+    }
+
+    fn disabled_fields(
+        &self,
+        object: &JsonObject,
+        old: Option<&JsonObject>,
+        gates: &FeatureGates,
+    ) -> Vec<DisabledField> {
+        exclude_rules::disabled_webhook_rules(object, old, gates)
     }
 
     fn validate_create(

@@ -124,20 +124,14 @@ fn cases() -> Vec<WritePathCase> {
             core_path("pods/p/exec"),
             Value::Null,
             501,
-            &[
-                "mutate connect pods/exec without object",
-                "validate connect pods/exec without object",
-            ],
+            &["mutate connect pods/exec", "validate connect pods/exec"],
         ),
         (
             Method::POST,
             core_path("pods/p/attach"),
             Value::Null,
             501,
-            &[
-                "mutate connect pods/attach without object",
-                "validate connect pods/attach without object",
-            ],
+            &["mutate connect pods/attach", "validate connect pods/attach"],
         ),
         (
             Method::POST,
@@ -145,8 +139,8 @@ fn cases() -> Vec<WritePathCase> {
             Value::Null,
             501,
             &[
-                "mutate connect pods/portforward without object",
-                "validate connect pods/portforward without object",
+                "mutate connect pods/portforward",
+                "validate connect pods/portforward",
             ],
         ),
         (
@@ -154,10 +148,7 @@ fn cases() -> Vec<WritePathCase> {
             core_path("pods/p/proxy"),
             Value::Null,
             501,
-            &[
-                "mutate connect pods/proxy without object",
-                "validate connect pods/proxy without object",
-            ],
+            &["mutate connect pods/proxy", "validate connect pods/proxy"],
         ),
         (
             Method::POST,

@@ -11,6 +11,7 @@ use rhumb_schema::{AliasResolver, JSON_PATCH_OPERATIONS_MAX, JsonPatch};
 use serde_json::Value;
 
 use super::codec::{DecodeBody, ExpectedType, decode_options, with_type_meta};
+use super::disabled_fields::report_disabled_fields;
 use super::update::{check_name, propose_replacement};
 use super::{ResourceRequest, render};
 use crate::http::{Reply, generic_status};
@@ -131,8 +132,7 @@ impl ParsedPatch {
         original: JsonObject,
         validation: FieldValidation,
     ) -> Result<JsonObject, Status> {
-        let existing = existing_problems(context, expected, &original, validation);
-        let patched = self.apply(context, expected, original)?;
+        let patched = self.apply(context, expected, &original)?;
         let invalid = |text: String| {
             let mut errors = ErrorList::new();
             errors.push(Error::invalid(
@@ -148,9 +148,14 @@ impl ParsedPatch {
             .map_err(|failure| invalid(self.error_text(failure.into_message())))?;
         context.warn_all(decoded.alias_warnings);
         let mut problems = [&self.problems[..], &decoded.problems].concat();
-        problems.retain(|problem| !existing.contains(problem));
+        let mut rejected = decoded.rejected;
+        if !rejected.is_empty() || matches!(validation, FieldValidation::ForcedStrict(_)) {
+            let existing = existing_problems(context, expected, original, validation);
+            problems.retain(|problem| !existing.contains(problem));
+            rejected.retain(|problem| !existing.contains(problem));
+        }
         context
-            .report_unknown_fields(&problems, validation)
+            .report_unknown_fields(&problems, &rejected, validation)
             .map_err(invalid)?;
         Ok(with_type_meta(decoded.object, expected))
     }
@@ -159,7 +164,7 @@ impl ParsedPatch {
         &self,
         context: &RequestContext<'_>,
         expected: ExpectedType<'_>,
-        original: JsonObject,
+        original: &JsonObject,
     ) -> Result<Value, Status> {
         let table = context.registry.table;
         let mut alias_resolver = AliasResolver::new(table, expected.schema);
@@ -171,18 +176,18 @@ impl ParsedPatch {
         };
         let patched = match &self.document {
             PatchDocument::Json(operations) => operations
-                .apply(Value::Object(original), &mut alias_resolver)
+                .apply(Value::Object(original.clone()), &mut alias_resolver)
                 .map_err(|_| {
                     generic_status::generic_status(StatusCode::UNPROCESSABLE_ENTITY, "")
                 })?,
             PatchDocument::Merge(merge) => {
-                let mut document = Value::Object(original);
+                let mut document = Value::Object(original.clone());
                 json_patch::merge(&mut document, &Value::Object(resolve_aliases(merge)?));
                 document
             }
             PatchDocument::Strategic(strategic) => {
                 let patch = resolve_aliases(strategic)?;
-                rhumb_schema::strategic_merge(table, expected.schema, &original, patch)
+                rhumb_schema::strategic_merge(table, expected.schema, original, patch)
                     .map(Value::Object)
                     .map_err(|error| Status::bad_request(error.to_string()))?
             }
@@ -214,20 +219,18 @@ impl ParsedPatch {
 }
 
 /// Unknown fields that the stored object already has, as a server of another release may have written them. They do not
-/// fail a patch of a kind that rejects unknown fields.
+/// fail a patch of a kind or type that rejects unknown fields.
 fn existing_problems(
     context: &RequestContext<'_>,
     expected: ExpectedType<'_>,
-    original: &JsonObject,
+    original: JsonObject,
     validation: FieldValidation,
 ) -> Vec<String> {
-    if !matches!(validation, FieldValidation::ForcedStrict(_)) {
-        return Vec::new();
+    let json = Value::Object(original).to_string();
+    match context.decode_json(json.as_bytes(), expected, decode_options(validation)) {
+        Ok(decoded) => [decoded.problems, decoded.rejected].concat(),
+        Err(_) => Vec::new(),
     }
-    let json = Value::Object(original.clone()).to_string();
-    context
-        .decode_json(json.as_bytes(), expected, decode_options(validation))
-        .map_or_else(|_| Vec::new(), |decoded| decoded.problems)
 }
 
 /// Upstream's `FromUnstructured` error for a JSON error such as
@@ -308,6 +311,7 @@ impl ObjectUpdate for PatchUpdate<'_> {
         context.convert_to_served(&mut original);
         let mut new =
             patch.apply_and_decode(context, context.expected_type(), original, self.validation)?;
+        report_disabled_fields(context, &new, Some(&current.object), self.validation)?;
         ensure_request_namespace(context, &mut new)?;
         check_name(context, &new)?;
         context.convert_to_stored(&mut new)?;

@@ -3,6 +3,7 @@
 
 mod binding;
 mod conditions;
+mod connect_options;
 mod disruption_budget;
 mod eviction;
 mod node_connect;

@@ -7,6 +7,7 @@ use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, Status, StatusReason};
 use serde_json::Value;
 
+use super::connect_options::connect_options;
 use crate::http::{Reply, ResponseBody};
 use crate::resources::ResourceRequest;
 use rhumb_registry::admission::Operation;
@@ -22,8 +23,13 @@ pub(super) async fn connect(request: &ResourceRequest<'_>) -> Result<Reply, Stat
     let object = request.current_from_cache(&key).await?.object;
     // Reading a log is a `get`, not a `connect`.
     if subresource != "log" {
+        let mut options = connect_options(request)?;
         let attributes = request.admission_attributes(Operation::Connect, None, false);
-        request.registry.admission.admit(&attributes, None).await?;
+        let admitted = request
+            .registry
+            .admission
+            .admit(&attributes, Some(&mut options));
+        admitted.await?;
     }
     let is_pod = request.resource.kind.plural == "pods";
     if is_pod && subresource == "log" {
