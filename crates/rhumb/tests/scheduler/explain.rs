@@ -57,8 +57,13 @@ async fn cluster() -> TestServer {
 }
 
 const ASKED: &str = "spec.nodeSelector: requires kubernetes.io/hostname=n1, but the node has kubernetes.io/hostname=n2";
-const WHO: &str =
-    "pod other/db in kubernetes.io/hostname=n1 matches the pod's anti-affinity (app=db)";
+const WHO: &str = "pod other/db in kubernetes.io/hostname=n1 matches the pod's anti-affinity (app=db in namespaces with team=x)";
+const TERMS: &str = "
+affinity terms of the pod:
+  required anti-affinity per kubernetes.io/hostname: app=db in namespaces with team=x
+    namespaces by selector: other
+    pods that match: other/db on n1
+";
 
 #[tokio::test]
 async fn explain_lists_a_verdict_for_every_node() {
@@ -70,8 +75,14 @@ async fn explain_lists_a_verdict_for_every_node() {
     let n2 = format!(
         "n2    no    -      NodeAffinity: node(s) didn't match Pod's node affinity/selector: {ASKED}\n"
     );
-    assert_eq!(explained(&server, "pod/web"), format!("{head}{n1}{n2}"));
-    assert_eq!(explained(&server, "web --node n1"), format!("{head}{n1}"));
+    assert_eq!(
+        explained(&server, "pod/web"),
+        format!("{head}{n1}{n2}{TERMS}")
+    );
+    assert_eq!(
+        explained(&server, "web --node n1"),
+        format!("{head}{n1}{TERMS}")
+    );
 
     // Like a scheduler without namespace selectors.
     let gates = "PodAffinityNamespaceSelector=false";
@@ -101,8 +112,25 @@ async fn explain_lists_a_verdict_for_every_node() {
                 "isResolvable": false,
             }]},
         ],
+        "affinityTerms": [{
+            "kind": "requiredAntiAffinity",
+            "topologyKey": "kubernetes.io/hostname",
+            "matches": "app=db in namespaces with team=x",
+            "labelSelector": "app=db",
+            "namespaces": [],
+            "namespaceSelector": "team=x",
+            "selectedNamespaces": ["other"],
+            "matchesItself": false,
+            "matchingPods": [{"namespace": "other", "name": "db", "node": "n1"}],
+            "podsInOtherNamespaces": [],
+        }],
     });
     assert_eq!(response, expected);
+    let response = explained(&server, "web -o json --node n2");
+    let response: Value = serde_json::from_str(&response).expect("JSON");
+    let names = response["nodes"].as_array().expect("nodes").iter();
+    let names: Vec<&Value> = names.map(|node| &node["name"]).collect();
+    assert_eq!(names, ["n2"]);
 
     let response = explained(&server, "gated");
     let says =
@@ -113,6 +141,12 @@ async fn explain_lists_a_verdict_for_every_node() {
     let response = explained(&server, "po/db -n other");
     let says = "pod other/db is on n1\n1 of 2 nodes fit\n\nNODE  FITS  SCORE  WHY\nn1    yes   ";
     assert!(response.starts_with(says), "{response}");
+    let says = "
+affinity terms of other pods that match the pod:
+  required anti-affinity per kubernetes.io/hostname: app=db in namespaces with team=x
+    pods with this term: default/web without a node
+";
+    assert!(response.ends_with(says), "{response}");
     let response = explained(&server, "db -n other -o json");
     let response: Value = serde_json::from_str(&response).expect("JSON");
     assert_eq!(response["node"], "n1");
@@ -157,5 +191,70 @@ async fn explain_failures_are_reported_in_one_line() {
             (is_well, response.as_str(), problem),
             (false, "", format!("rhumb: {says}\n"))
         );
+    }
+}
+
+/// Writes a pod with the affinity `web` to a file.
+fn pod_file(directory: &std::path::Path, name: &str, affinity: &Value) -> std::path::PathBuf {
+    let mut manifest = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "new"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "tolerations": [{"operator": "Exists"}]},
+    });
+    manifest["spec"]["affinity"] = affinity.clone();
+    let path = directory.join(format!("{name}.json"));
+    std::fs::write(&path, manifest.to_string()).expect("a file");
+    path
+}
+
+#[tokio::test]
+async fn a_pod_is_explained_before_it_is_created() {
+    let server = cluster().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let affinity = json!({"podAffinity": about_team("db", "y")});
+    let file = pod_file(directory.path(), "new", &affinity);
+    let flags = format!("-f {}", file.display());
+    let expected = "pod default/new is not created yet
+0 of 2 nodes fit
+
+NODE  FITS  SCORE  WHY
+n1    no    -      InterPodAffinity: node(s) didn't match pod affinity rules: no pod matching the affinity (app=db in namespaces with team=y) is in kubernetes.io/hostname=n1
+n2    no    -      InterPodAffinity: node(s) didn't match pod affinity rules: no pod matching the affinity (app=db in namespaces with team=y) is in kubernetes.io/hostname=n2
+
+affinity terms of the pod:
+  required affinity per kubernetes.io/hostname: app=db in namespaces with team=y
+    namespaces by selector: no namespace has team=y
+    pods that match: no pod
+    pods with these labels in namespaces that are not selected: other/db on n1
+";
+    assert_eq!(explained(&server, &flags), expected);
+    // Nothing was created.
+    let (is_well, _, problem) = explain(&server, "new");
+    assert!(!is_well && problem.contains("no pod \"new\""), "{problem}");
+
+    for (flags, says) in [
+        (
+            format!("-f {} -n nowhere", file.display()),
+            "the server would not create the pod: namespaces \"nowhere\" not found",
+        ),
+        (
+            format!(
+                "-f {}",
+                pod_file(directory.path(), "web", &affinity).display()
+            ),
+            "pods \"web\" already exists; to explain the existing pod, name it instead of the file",
+        ),
+        (
+            format!(
+                "-f {}",
+                pod_file(directory.path(), "odd", &json!({"podAfinity": {}})).display()
+            ),
+            "unknown field \"spec.affinity.podAfinity\"",
+        ),
+    ] {
+        let (is_well, response, problem) = explain(&server, &flags);
+        assert!(!is_well && response.is_empty(), "{response}");
+        assert!(problem.contains(says), "{flags}: {problem}");
     }
 }

@@ -1,6 +1,7 @@
 //! Explains the scheduling of one pod: for every node, all rejections and scores. Entry point: [`explain`]; used by
 //! `rhumb scheduler explain`.
 
+mod affinity_terms;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,10 @@ use crate::cluster::{ClusterState, NodeId, PodId, PodInfo};
 use crate::cycle::{FilterChain, NodeRejection, Profile};
 use crate::plugins::Plugin;
 use crate::plugins::node_name::NodeName;
+pub use affinity_terms::{
+    AffinityTermDescription, AffinityTermKind, MatchingTermExplanation, OwnTermExplanation,
+    PodLocation,
+};
 
 /// The explanation of one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -33,6 +38,12 @@ pub struct PodSchedulingExplanation {
     pub everywhere: Option<RejectionReason>,
     /// All nodes, sorted by name.
     pub nodes: Vec<NodeExplanation>,
+    /// The affinity terms of the pod, and which pods each matches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub affinity_terms: Vec<OwnTermExplanation>,
+    /// The affinity terms of other pods that match the pod.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub matching_terms: Vec<MatchingTermExplanation>,
 }
 
 /// The rejections and scores of one node.
@@ -178,6 +189,8 @@ fn explain_unassigned(
             .collect(),
         everywhere: None,
         nodes: Vec::new(),
+        affinity_terms: affinity_terms::own_terms(cluster, id),
+        matching_terms: affinity_terms::matching_terms(cluster, id),
     };
     match profile.build_filters(pod_info, cluster) {
         Ok(checks) => {

@@ -1,5 +1,6 @@
 //! Pod affinity and anti-affinity terms.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rhumb_meta::labels::Selector;
@@ -24,6 +25,17 @@ impl PodMatcher {
                 .namespaces
                 .includes(&pod.key.namespace, namespace_labels)
             && self.selector.matches(&pod.labels)
+    }
+}
+
+/// For people: the label selector, and where it applies.
+impl fmt::Display for PodMatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match () {
+            () if self.selector.is_nothing() => f.write_str("no pods: labelSelector is missing"),
+            () if self.selector.is_everything() => write!(f, "all pods in {}", self.namespaces),
+            () => write!(f, "{} in {}", self.selector, self.namespaces),
+        }
     }
 }
 
@@ -62,6 +74,16 @@ impl TermNamespaces {
             .is_ok()
     }
 
+    /// The names, sorted. Where a term has neither names nor a selector, the namespace of its pod.
+    pub fn listed_names(&self) -> &[Box<str>] {
+        &self.contains_name
+    }
+
+    /// `namespaceSelector`.
+    pub fn selector(&self) -> Option<&Selector> {
+        self.selector.as_ref()
+    }
+
     /// As if the selector were not set. Without names too, that means the namespace of the pod.
     fn without_selector(&self, own: &str) -> Self {
         let names = self.contains_name.to_vec();
@@ -76,6 +98,25 @@ impl TermNamespaces {
         match self.selector {
             None => Some(&self.contains_name),
             Some(_) => None,
+        }
+    }
+}
+
+/// For people, after "in".
+impl fmt::Display for TermNamespaces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.selector, &*self.contains_name) {
+            (Some(selector), _) if selector.is_everything() => f.write_str("all namespaces"),
+            (Some(selector), []) => write!(f, "namespaces with {selector}"),
+            (Some(selector), names) => {
+                write!(
+                    f,
+                    "namespaces {} and those with {selector}",
+                    names.join(", ")
+                )
+            }
+            (None, [name]) => write!(f, "namespace {name}"),
+            (None, names) => write!(f, "namespaces {}", names.join(", ")),
         }
     }
 }

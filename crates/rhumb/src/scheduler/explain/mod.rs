@@ -1,7 +1,10 @@
-//! `rhumb scheduler explain`: why each node is or is not feasible for a pod.
+//! `rhumb scheduler explain`: why each node is or is not feasible for a pod, which pods its affinity terms match, and
+//! which terms of other pods match it.
 
+mod affinity_output;
 mod cluster;
 mod output;
+mod pod_file;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,10 +23,15 @@ use crate::clients;
 #[derive(Args, Debug)]
 pub(crate) struct SchedulerExplainCommand {
     /// The pod: pod/NAME, or just NAME.
-    #[arg(value_name = "pod/NAME")]
-    pod: String,
-    #[arg(short, long, value_name = "NAME", default_value = "default")]
-    namespace: String,
+    #[arg(value_name = "pod/NAME", required_unless_present = "filename")]
+    pod: Option<String>,
+    /// File with a pod that is not created yet; - is standard input. The server completes it in a dry run, as it would
+    /// when the pod is created, and nothing is stored.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "pod")]
+    filename: Option<PathBuf>,
+    /// Namespace of the pod [default: that of the file, or default].
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
     /// Show only this node; can be repeated.
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
@@ -60,13 +68,20 @@ pub(super) fn run(command: &SchedulerExplainCommand) -> Result<ExitCode> {
         .enable_all()
         .build()
         .context("failed to start the async runtime")?;
-    let explanation = runtime.block_on(command.explain())?;
+    let mut explanation = runtime.block_on(command.explain())?;
     match command.output {
-        ExplainOutputFormat::Table => print!(
-            "{}",
-            output::table(&explanation, &command.nodes, command.all)
-        ),
-        ExplainOutputFormat::Json => println!("{}", serde_json::to_string_pretty(&explanation)?),
+        ExplainOutputFormat::Table => {
+            let is_created = command.filename.is_none();
+            print!("{}", output::headline(&explanation, is_created));
+            let nodes = output::nodes(&explanation, &command.nodes, command.all);
+            print!("{nodes}{}", affinity_output::terms(&explanation));
+        }
+        ExplainOutputFormat::Json => {
+            let asked = &command.nodes;
+            let nodes = &mut explanation.nodes;
+            nodes.retain(|node| asked.is_empty() || asked.contains(&node.name));
+            println!("{}", serde_json::to_string_pretty(&explanation)?);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -85,10 +100,20 @@ impl SchedulerExplainCommand {
         note(&notes);
         let (connect, _) = clients::over_https(self.kubeconfig.as_deref(), false).await?;
         let namespace_selectors = gates.enabled(Feature::PodAffinityNamespaceSelector);
-        let (mut cluster, notes) =
-            cluster::read(&connect.authenticated(), namespace_selectors).await?;
+        let client = connect.authenticated();
+        let mut new_pod = match &self.filename {
+            None => None,
+            Some(path) => Some(pod_file::complete(&client, path, self.namespace.as_deref()).await?),
+        };
+        if let (Some(pod), false) = (&mut new_pod, namespace_selectors) {
+            pod.drop_namespace_selectors();
+        }
+        let (mut cluster, notes) = cluster::read(&client, namespace_selectors).await?;
         note(&notes);
-        let pod = self.find(&cluster)?;
+        let pod = match new_pod {
+            None => self.find(&cluster)?,
+            Some(pod) => pod_file::add(&mut cluster, pod)?,
+        };
         for node in &self.nodes {
             let known = cluster.nodes().find(node);
             if known.is_none_or(|id| cluster.nodes().node(id).is_none()) {
@@ -98,22 +123,22 @@ impl SchedulerExplainCommand {
         explain_with(settings, &mut cluster, pod)
     }
 
+    /// The pod that the arguments name.
     fn find(&self, cluster: &ClusterState) -> Result<PodId> {
-        let name = match self.pod.split_once('/') {
-            None => &*self.pod,
+        let argument = self.pod.as_deref().unwrap_or_default();
+        let name = match argument.split_once('/') {
+            None => argument,
             Some(("pod" | "pods" | "po", name)) => name,
             Some((kind, _)) => bail!("unsupported resource {kind:?}: only pods are scheduled"),
         };
-        let mut pods = cluster.pods().in_namespace(&self.namespace);
+        let namespace = self.namespace.as_deref().unwrap_or("default");
+        let mut pods = cluster.pods().in_namespace(namespace);
         let found = pods.find(|id| {
             let pod = cluster.pods().get(*id);
             pod.is_some_and(|pod| *pod.pod.key.name == *name)
         });
         found.with_context(|| {
-            format!(
-                "no pod {name:?} in namespace {:?}, or it has terminated",
-                self.namespace
-            )
+            format!("no pod {name:?} in namespace {namespace:?}, or it has terminated")
         })
     }
 }

@@ -11,46 +11,44 @@ const EACH_MAX: usize = 25;
 /// With more nodes, this many of the best feasible ones are shown.
 const BEST_NODES_SHOWN: usize = 5;
 
-pub(super) fn table(explanation: &PodSchedulingExplanation, nodes: &[String], all: bool) -> String {
-    let mut text = headline(explanation);
-    if let Some(rejection) = &explanation.everywhere {
-        text.push_str(&format!(
-            "no node is feasible: {}\n",
-            rejection_text(rejection)
-        ));
-        return text;
-    }
-    let asked = |answer: &&NodeExplanation| nodes.is_empty() || nodes.contains(&answer.name);
-    let answers: Vec<&NodeExplanation> = explanation.nodes.iter().filter(asked).collect();
-    if answers.is_empty() {
-        return text;
-    }
-    text.push('\n');
-    if !nodes.is_empty() || all || answers.len() <= EACH_MAX {
-        text.push_str(&node_table(&answers));
-    } else {
-        text.push_str(&grouped(&answers));
-    }
-    text
-}
-
-fn headline(explanation: &PodSchedulingExplanation) -> String {
+/// The state of the pod, and the number of nodes that fit. `is_created`: the pod exists, and is not from a file.
+pub(super) fn headline(explanation: &PodSchedulingExplanation, is_created: bool) -> String {
     let fitting = explanation.nodes.iter().filter(|node| node.fits).count();
     let nominated = &explanation.nominated_node;
     let state = match (&explanation.node, explanation.scheduling_gates.as_slice()) {
-        (Some(node), _) => format!("is on {node}"),
-        (None, []) => match nominated {
+        (Some(node), _) if is_created => format!("is on {node}"),
+        (_, gates) if !gates.is_empty() => {
+            format!("is held back by its scheduling gates: {}", gates.join(", "))
+        }
+        _ if !is_created => "is not created yet".to_owned(),
+        _ => match nominated {
             Some(node) => format!("waits until others have left {node}"),
             None => "waits for a node".to_owned(),
         },
-        (None, gates) => format!("is held back by its scheduling gates: {}", gates.join(", ")),
     };
-    format!(
-        "pod {}/{} {state}\n{fitting} of {} nodes fit\n",
-        explanation.namespace,
-        explanation.name,
-        explanation.nodes.len()
-    )
+    let head = format!(
+        "pod {}/{} {state}\n",
+        explanation.namespace, explanation.name
+    );
+    match &explanation.everywhere {
+        None => format!("{head}{fitting} of {} nodes fit\n", explanation.nodes.len()),
+        Some(rejection) => format!("{head}no node is feasible: {}\n", rejection_text(rejection)),
+    }
+}
+
+/// The table of nodes: the named ones, or all. Empty if there are none.
+pub(super) fn nodes(explanation: &PodSchedulingExplanation, names: &[String], all: bool) -> String {
+    let asked = |answer: &&NodeExplanation| names.is_empty() || names.contains(&answer.name);
+    let answers: Vec<&NodeExplanation> = explanation.nodes.iter().filter(asked).collect();
+    if answers.is_empty() {
+        return String::new();
+    }
+    let table = if !names.is_empty() || all || answers.len() <= EACH_MAX {
+        node_table(&answers)
+    } else {
+        grouped(&answers)
+    };
+    format!("\n{table}")
 }
 
 fn node_table(answers: &[&NodeExplanation]) -> String {

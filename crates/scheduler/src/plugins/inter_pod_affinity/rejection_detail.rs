@@ -27,9 +27,9 @@ fn unmet_affinity(filter: &InterPodAffinityFilter<'_>, node: NodeId) -> Option<S
         None => Some(format!("the node has no label {}", term.topology_key)),
         Some(domain) if !counted.has_any(domain) => {
             let domain_text = domain_label(term, counted.topology, domain);
-            let selector = &term.matcher.selector;
+            let matcher = &term.matcher;
             Some(match filter.affinity.len() {
-                1 => format!("no pod matching the affinity ({selector}) is in {domain_text}"),
+                1 => format!("no pod matching the affinity ({matcher}) is in {domain_text}"),
                 _ => format!("no pod matching all affinity terms is in {domain_text}"),
             })
         }
@@ -49,7 +49,7 @@ fn violated_anti_affinity(filter: &InterPodAffinityFilter<'_>, node: NodeId) -> 
         let domain_text = domain_label(term, counted.topology, domain);
         Some(format!(
             "pod {} in {domain_text} matches the pod's anti-affinity ({})",
-            other.pod.key, term.matcher.selector
+            other.pod.key, term.matcher
         ))
     })
 }
@@ -69,7 +69,7 @@ fn violated_existing_anti_affinity(
         let domain_text = domain_label(term, counted.topology, domain);
         Some(format!(
             "pod {} in {domain_text} has an anti-affinity that matches the pod ({})",
-            other.pod.key, term.matcher.selector
+            other.pod.key, term.matcher
         ))
     })
 }

@@ -45,7 +45,7 @@ fn the_detail_names_the_conflicting_pod_or_the_unmet_term() {
         (
             near("web"),
             named("there", "other", json!({})),
-            "no pod matching the affinity (app=web) is in zone=z1",
+            "no pod matching the affinity (app=web in namespace default) is in zone=z1",
         ),
         (
             term("podAffinity", "rack", "other", json!(null)),
@@ -55,12 +55,12 @@ fn the_detail_names_the_conflicting_pod_or_the_unmet_term() {
         (
             away_from("db"),
             named("there", "db", json!({})),
-            "pod default/there in zone=z1 matches the pod's anti-affinity (app=db)",
+            "pod default/there in zone=z1 matches the pod's anti-affinity (app=db in namespace default)",
         ),
         (
             json!({}),
             named("there", "db", away_from("me")),
-            "pod default/there in zone=z1 has an anti-affinity that matches the pod (app=me)",
+            "pod default/there in zone=z1 has an anti-affinity that matches the pod (app=me in namespace default)",
         ),
     ] {
         let mut cluster = cluster([in_zone("a", "z1"), in_zone("b", "z1")], [on(there, "b")]);
