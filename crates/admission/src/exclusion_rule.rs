@@ -43,6 +43,11 @@ impl ExclusionRule {
         self.namespaces.iter().map(|name| &**name)
     }
 
+    /// `None` if it has no `namespaceSelector`.
+    pub(crate) fn namespace_selector(&self) -> Option<&Selector> {
+        self.namespace_selector.as_ref()
+    }
+
     /// Whether the rule uses `namespaces` or `namespaceSelector`, which are rhumb's extensions to upstream's rules.
     pub(crate) fn uses_namespace_fields(rule: &Value) -> bool {
         let has_names = rule["namespaces"]
@@ -71,7 +76,7 @@ impl ExclusionRule {
         attributes: &MatchAttributes<'_>,
         labels: &SelectorLabels<'_>,
     ) -> bool {
-        if self.namespaces.is_empty() && self.namespace_selector.is_none() {
+        if !self.depends_on_namespace_fields() {
             return true;
         }
         if !attributes.is_namespaced() {
@@ -89,6 +94,11 @@ impl ExclusionRule {
             (Some(_), Err(_)) => false,
         };
         is_named && is_selected()
+    }
+
+    /// Whether it has `namespaces` or a `namespaceSelector`, and so applies only to objects in namespaces.
+    pub(crate) fn depends_on_namespace_fields(&self) -> bool {
+        !self.namespaces.is_empty() || self.namespace_selector.is_some()
     }
 
     /// Whether it applies to some namespaces only.

@@ -5,7 +5,8 @@
 //! describes a request ([`MatchAttributes`]) and passes the labels that selectors need ([`SelectorLabels`]);
 //! [`MatchCriteria`] decides whether a webhook or policy matches, and as which resource and kind. [`review`] holds the
 //! webhook protocol, [`explain`] the dry evaluation for `rhumb admission`, [`critical_resources`] the warnings about
-//! risky webhooks. Upstream counterpart: `k8s.io/apiserver/pkg/admission/plugin/{webhook,policy}`.
+//! risky webhooks, [`compile`] the translation of exclusion rules into match conditions for other servers. Upstream
+//! counterpart: `k8s.io/apiserver/pkg/admission/plugin/{webhook,policy}`.
 
 #![cfg_attr(
     not(test),
@@ -17,6 +18,7 @@
     )
 )]
 
+pub mod compile;
 mod configuration;
 pub mod critical_resources;
 mod exclusion_rule;

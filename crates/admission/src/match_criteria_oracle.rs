@@ -11,24 +11,24 @@ use crate::match_attributes::{MatchAttributes, Operation, ResourceAndKind, Selec
 use crate::match_criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
 
 /// The number of random requests.
-const CASES: usize = 60_000;
+pub(crate) const CASES: usize = 60_000;
 
-struct SeededRng(fastrand::Rng);
+pub(crate) struct SeededRng(fastrand::Rng);
 
 impl SeededRng {
-    fn new(seed: u64) -> SeededRng {
+    pub(crate) fn new(seed: u64) -> SeededRng {
         SeededRng(fastrand::Rng::with_seed(seed))
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0.usize(..bound)
     }
 
-    fn one_in(&mut self, bound: usize) -> bool {
+    pub(crate) fn one_in(&mut self, bound: usize) -> bool {
         self.below(bound) == 0
     }
 
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 
@@ -66,9 +66,9 @@ const NAMES: &[&str] = &["x", "y"];
 const NAMESPACES: &[&str] = &["n1", "n2"];
 
 /// The equivalent (group, version, resource) triples of a request; the first is the requested one.
-type TestEquivalentResources = &'static [(&'static str, &'static str, &'static str)];
+pub(crate) type TestEquivalentResources = &'static [(&'static str, &'static str, &'static str)];
 
-const EQUIVALENT_RESOURCES: &[TestEquivalentResources] = &[
+pub(crate) const EQUIVALENT_RESOURCES: &[TestEquivalentResources] = &[
     &[("", "v1", "pods")],
     &[("", "v1", "events"), ("events.k8s.io", "v1", "events")],
     &[("events.k8s.io", "v1", "events"), ("", "v1", "events")],
@@ -78,16 +78,16 @@ const EQUIVALENT_RESOURCES: &[TestEquivalentResources] = &[
 ];
 
 #[derive(Debug)]
-struct RandomMatchCase {
-    webhook: Value,
-    resources: TestEquivalentResources,
-    operation: Operation,
-    subresource: &'static str,
-    name: &'static str,
-    namespace: &'static str,
-    namespace_labels: Option<BTreeMap<String, String>>,
-    object: Option<BTreeMap<String, String>>,
-    old: Option<BTreeMap<String, String>>,
+pub(crate) struct RandomMatchCase {
+    pub(crate) webhook: Value,
+    pub(crate) resources: TestEquivalentResources,
+    pub(crate) operation: Operation,
+    pub(crate) subresource: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) namespace: &'static str,
+    pub(crate) namespace_labels: Option<BTreeMap<String, String>>,
+    pub(crate) object: Option<BTreeMap<String, String>>,
+    pub(crate) old: Option<BTreeMap<String, String>>,
 }
 
 fn random_selector(random: &mut SeededRng) -> Value {
@@ -125,7 +125,7 @@ fn random_exclusion(random: &mut SeededRng) -> Value {
     rule
 }
 
-fn random_case(random: &mut SeededRng) -> RandomMatchCase {
+pub(crate) fn random_case(random: &mut SeededRng) -> RandomMatchCase {
     let rules: Vec<Value> = (0..1 + random.below(2))
         .map(|_| random_rule(random))
         .collect();
@@ -165,7 +165,9 @@ fn list(value: &Value) -> Vec<&str> {
         .collect()
 }
 
-fn resource_and_kind(gvr: &(&'static str, &'static str, &'static str)) -> ResourceAndKind {
+pub(crate) fn resource_and_kind(
+    gvr: &(&'static str, &'static str, &'static str),
+) -> ResourceAndKind {
     ResourceAndKind {
         resource: GroupVersionResource::new(gvr.0, gvr.1, gvr.2),
         kind: GroupVersionKind::new(gvr.0, gvr.1, "Kind"),
@@ -225,7 +227,7 @@ fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
 }
 
 #[derive(Debug, PartialEq)]
-enum ComparedMatchOutcome {
+pub(crate) enum ComparedMatchOutcome {
     /// The index of the matching resource.
     Matched(usize),
     Excluded,
@@ -235,7 +237,7 @@ enum ComparedMatchOutcome {
 
 /// The documented order: namespaceSelector, objectSelector, exclusion rules, rules. A failed selector counts only if a
 /// rule matched.
-fn oracle_outcome(case: &RandomMatchCase) -> ComparedMatchOutcome {
+pub(crate) fn oracle_outcome(case: &RandomMatchCase) -> ComparedMatchOutcome {
     let everything = |selector: &Value| selector.is_null() || *selector == json!({});
     let selector = &case.webhook["namespaceSelector"];
     let outside = case.namespace.is_empty() && case.resources[0].2 != "namespaces";
@@ -280,16 +282,23 @@ fn oracle_outcome(case: &RandomMatchCase) -> ComparedMatchOutcome {
     }
 }
 
-fn actual_outcome(case: &RandomMatchCase) -> ComparedMatchOutcome {
+impl RandomMatchCase {
+    /// `names` are those of `resources`.
+    pub(crate) fn attributes<'a>(&'a self, names: &'a [ResourceAndKind]) -> MatchAttributes<'a> {
+        MatchAttributes {
+            operation: self.operation,
+            requested: &names[0],
+            equivalents: &names[1..],
+            subresource: self.subresource,
+            name: self.name,
+            namespace: self.namespace,
+        }
+    }
+}
+
+pub(crate) fn actual_outcome(case: &RandomMatchCase) -> ComparedMatchOutcome {
     let names: Vec<ResourceAndKind> = case.resources.iter().map(resource_and_kind).collect();
-    let attributes = MatchAttributes {
-        operation: case.operation,
-        requested: &names[0],
-        equivalents: &names[1..],
-        subresource: case.subresource,
-        name: case.name,
-        namespace: case.namespace,
-    };
+    let attributes = case.attributes(&names);
     let missing = Status::internal_error("no namespace");
     let labels = SelectorLabels {
         namespace: case

@@ -7,13 +7,13 @@ use crate::match_attributes::{MatchAttributes, Operation, is_namespaces_resource
 
 /// A list in which `*` matches everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum WildcardSet {
+pub(crate) enum WildcardSet {
     Any,
     Only(Box<[Box<str>]>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RuleScope {
+pub(crate) enum RuleScope {
     Any,
     Cluster,
     Namespaced,
@@ -95,6 +95,28 @@ impl RuleWithOperations {
         self.names.iter().map(|name| &**name)
     }
 
+    pub(crate) fn groups(&self) -> &WildcardSet {
+        &self.groups
+    }
+
+    pub(crate) fn versions(&self) -> &WildcardSet {
+        &self.versions
+    }
+
+    /// Pairs of resource and subresource.
+    pub(crate) fn resources(&self) -> &[(WildcardSet, WildcardSet)] {
+        &self.resources
+    }
+
+    pub(crate) fn scope(&self) -> RuleScope {
+        self.scope
+    }
+
+    pub(crate) fn operations(&self) -> impl Iterator<Item = Operation> {
+        let all = Operation::ALL.into_iter();
+        all.filter(|operation| self.operations & operation_bit(*operation) != 0)
+    }
+
     pub(crate) fn matches_resource(
         &self,
         resource: &GroupVersionResource,
@@ -148,10 +170,27 @@ impl WildcardSet {
         }
     }
 
-    fn contains(&self, word: &str) -> bool {
+    pub(crate) fn contains(&self, word: &str) -> bool {
         match self {
             WildcardSet::Any => true,
             WildcardSet::Only(words) => words.iter().any(|known| **known == *word),
+        }
+    }
+
+    /// The values; `None` if it contains everything.
+    pub(crate) fn words(&self) -> Option<&[Box<str>]> {
+        match self {
+            WildcardSet::Any => None,
+            WildcardSet::Only(words) => Some(words),
+        }
+    }
+
+    /// Whether it contains everything that the other contains.
+    pub(crate) fn covers(&self, other: &WildcardSet) -> bool {
+        match (self, other) {
+            (WildcardSet::Any, _) => true,
+            (WildcardSet::Only(_), WildcardSet::Any) => false,
+            (_, WildcardSet::Only(words)) => words.iter().all(|word| self.contains(word)),
         }
     }
 }
