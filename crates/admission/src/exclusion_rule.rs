@@ -49,7 +49,7 @@ impl ExclusionRule {
     }
 
     /// Whether the rule uses `namespaces` or `namespaceSelector`, which are rhumb's extensions to upstream's rules.
-    pub(crate) fn uses_namespace_fields(rule: &Value) -> bool {
+    pub fn uses_namespace_fields(rule: &Value) -> bool {
         let has_names = rule["namespaces"]
             .as_array()
             .is_some_and(|it| !it.is_empty());

@@ -19,6 +19,7 @@ mod logging;
 mod manifests;
 mod metrics_server;
 mod netpol;
+mod new_object_validation;
 mod paged_list;
 mod pki;
 mod scheduler;
@@ -50,7 +51,7 @@ enum RhumbCommand {
     SimulateNodes(Box<simulation::SimulateNodesCommand>),
     /// Enforce network policies for the pods of this node with nftables. Needs root.
     Agent(Box<agent::AgentCommand>),
-    /// Explain which webhooks and policies a request would be sent to.
+    /// Explain, check and translate admission webhook configurations.
     #[command(subcommand)]
     Admission(admission::AdmissionCommand),
     /// Evaluate network policies from files or from a server: which connections are allowed.

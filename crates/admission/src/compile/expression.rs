@@ -115,7 +115,10 @@ impl ExpressionWriter<'_> {
     /// Resource patterns such as `pods`, `pods/status` and `*/*`, grouped by subresource. No text if all match.
     fn patterns(&self, patterns: &[(WildcardSet, WildcardSet)]) -> Option<String> {
         let mut by_subresource: Vec<(&WildcardSet, Vec<&WildcardSet>)> = Vec::new();
-        for (resource, subresource) in patterns {
+        for (at, (resource, subresource)) in patterns.iter().enumerate() {
+            if is_redundant(patterns, at) {
+                continue;
+            }
             match by_subresource
                 .iter_mut()
                 .find(|(known, _)| *known == subresource)
@@ -180,6 +183,17 @@ impl ExpressionWriter<'_> {
     }
 }
 
+/// Whether another pattern includes the one at this index, as `pods/*` includes `pods`.
+fn is_redundant(patterns: &[(WildcardSet, WildcardSet)], at: usize) -> bool {
+    let (resource, subresource) = &patterns[at];
+    let mut others = patterns.iter().enumerate();
+    others.any(|(other, (others_resource, others_subresource))| {
+        let is_covered = others_resource.covers(resource) && others_subresource.covers(subresource);
+        let is_equal = others_resource == resource && others_subresource == subresource;
+        is_covered && (!is_equal || other < at)
+    })
+}
+
 /// The subresources with which a rule matches a resource.
 fn subresources<'r>(
     rule: &'r RuleWithOperations,
@@ -238,10 +252,11 @@ pub(super) fn one_of(path: &str, values: &[&str]) -> String {
     }
 }
 
+/// `&&` binds tighter than `||`, so the alternatives need no parentheses.
 fn any_of(alternatives: &[String]) -> String {
     match alternatives {
         [only] => only.clone(),
-        several => format!("(({}))", several.join(") || (")),
+        several => format!("({})", several.join(" || ")),
     }
 }
 

@@ -77,9 +77,8 @@ pub fn compile_webhook(
         webhook: webhook.clone(),
         notes: Vec::new(),
     };
-    let rules = match compiled.webhook.remove(RULES) {
-        Some(Value::Array(rules)) => rules,
-        _ => return Ok(compiled),
+    let Some(Value::Array(rules)) = compiled.webhook.remove(RULES) else {
+        return Ok(compiled);
     };
     let is_equivalent = webhook
         .get("matchPolicy")
@@ -120,11 +119,11 @@ pub fn compile_webhook(
     Ok(compiled)
 }
 
-/// `!(a || b)`
-fn negated(expressions: &[String]) -> String {
-    match expressions {
+/// `!(a || b)`, with a line for each rule.
+fn negated(rules: &[String]) -> String {
+    match rules {
         [only] => format!("!({only})"),
-        several => format!("!(({}))", several.join(") || (")),
+        several => format!("!(\n  {}\n)", several.join(" ||\n  ")),
     }
 }
 

@@ -38,7 +38,11 @@ fn rules_become_expressions() {
         ),
         (
             json!({"resources": ["pods", "pods/*"], "namespaces": ["policy", "kube-system"]}),
-            r#"!(((request.resource.resource == "pods" && !has(request.subResource)) || (request.resource.resource == "pods")) && has(request.namespace) && request.namespace in ["policy", "kube-system"])"#,
+            r#"!(request.resource.resource == "pods" && has(request.namespace) && request.namespace in ["policy", "kube-system"])"#,
+        ),
+        (
+            json!({"apiGroups": [""], "resources": ["pods", "nodes", "pods/status", "nodes/status", "x/*"]}),
+            r#"!(request.resource.group == "" && (request.resource.resource in ["pods", "nodes"] && !has(request.subResource) || request.resource.resource in ["pods", "nodes"] && has(request.subResource) && request.subResource == "status" || request.resource.resource == "x"))"#,
         ),
         (
             json!({"operations": ["CREATE", "DELETE"], "resources": ["*/*"], "resourceNames": ["a\"b"]}),
@@ -71,7 +75,7 @@ fn equivalent_resources_are_listed() {
     let compiled = compiled(json!({"matchPolicy": "Equivalent", "excludeResourceRules": [rule]}));
     assert_eq!(
         compiled.webhook["matchConditions"][0]["expression"],
-        r#"!(((request.requestResource.group == "events.k8s.io" && request.requestResource.version == "v1" && request.requestResource.resource == "events" && !has(request.subResource)) || (request.requestResource.group == "" && request.requestResource.version == "v1" && request.requestResource.resource == "events" && !has(request.subResource))))"#
+        r#"!((request.requestResource.group == "events.k8s.io" && request.requestResource.version == "v1" && request.requestResource.resource == "events" && !has(request.subResource) || request.requestResource.group == "" && request.requestResource.version == "v1" && request.requestResource.resource == "events" && !has(request.subResource)))"#
     );
     assert_eq!(compiled.notes, [""; 0]);
 }
@@ -98,7 +102,7 @@ fn several_rules_and_existing_conditions_are_combined() {
         one.webhook["matchConditions"],
         json!([own[0], {
             "name": "exclude-resource-rules-2",
-            "expression": r#"!((request.resource.group == "a") || (request.resource.group == "b"))"#,
+            "expression": "!(\n  request.resource.group == \"a\" ||\n  request.resource.group == \"b\"\n)",
         }])
     );
     // Nothing to compile.

@@ -8,6 +8,7 @@
 
 mod built_in;
 mod config_file;
+mod interceptions;
 #[cfg(test)]
 mod tests;
 mod warnings;
@@ -27,6 +28,7 @@ use crate::match_conditions::{MatchConditions, MatchConditionsResult};
 use crate::match_criteria::MatchOutcome;
 use crate::review::UserInfo;
 use crate::webhook::Webhook;
+pub use interceptions::Interception;
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// Stands for all namespaces that do not exist yet.
@@ -60,6 +62,11 @@ pub struct CriticalRule {
 impl CriticalRule {
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Why it is critical; may be empty.
+    pub fn reason(&self) -> &str {
+        &self.reason
     }
 
     /// The exclusion rule that a webhook should add.

@@ -1,10 +1,7 @@
 //! Formats the warnings for webhook configurations that intercept writes to critical resources.
 
-use super::config_file::CriticalRuleEntry;
-use super::{
-    ClusterInventory, CriticalResources, CriticalRule, ProbeBudget, RuleCoverage, intercepted_rules,
-};
-use crate::webhook::{FailurePolicy, Webhook, WebhookAddress};
+use super::{ClusterInventory, CriticalResources, CriticalRule, ProbeBudget};
+use crate::webhook::Webhook;
 
 /// Maximum length of a warning; a longer one omits the details. All warnings of a response share 4 KiB.
 const MAX_WARNING_BYTES: usize = 2_000;
@@ -13,7 +10,7 @@ const MAX_LISTED_WEBHOOKS: usize = 5;
 /// Webhooks that intercept the same critical resources.
 struct InterceptionFinding<'a> {
     webhooks: Vec<&'a Webhook>,
-    rules: Vec<&'a CriticalRule>,
+    rules: Vec<CriticalRule>,
 }
 
 impl CriticalResources {
@@ -35,47 +32,28 @@ impl CriticalResources {
         cluster: &ClusterInventory<'_>,
         exclusions: bool,
     ) -> Vec<String> {
-        let targets = self.coverage(cluster);
-        let own = self.webhook_namespace_rules(webhooks);
-        let own: Vec<(&str, RuleCoverage<'_>)> = own
-            .iter()
-            .map(|(namespace, rule)| (&**namespace, RuleCoverage::new(rule, cluster)))
-            .collect();
         let mut unjudged: Vec<&Webhook> = Vec::new();
         let mut findings: Vec<InterceptionFinding<'_>> = Vec::new();
-        for webhook in webhooks {
-            if webhook.failure_policy != FailurePolicy::Fail {
-                continue;
-            }
-            let mut rules = intercepted_rules(&targets, webhook, budget);
-            let own = own
-                .iter()
-                .find(|(own, _)| Some(*own) == service_namespace(webhook));
-            if let Some((_, target)) = own {
-                rules.extend(intercepted_rules(
-                    std::slice::from_ref(target),
-                    webhook,
-                    budget,
-                ));
-            }
-            if std::mem::take(&mut budget.exhausted) {
+        for interception in self.interceptions_within(budget, webhooks, cluster) {
+            let webhook = interception.webhook;
+            if !interception.is_complete {
                 unjudged.push(webhook);
             }
-            if rules.is_empty() {
+            if interception.rules.is_empty() {
                 continue;
             }
             let is_same = |finding: &&mut InterceptionFinding<'_>| {
-                let pairs = finding.rules.iter().zip(&rules);
-                finding.rules.len() == rules.len()
+                let pairs = finding.rules.iter().zip(&interception.rules);
+                finding.rules.len() == interception.rules.len()
                     && pairs
                         .into_iter()
-                        .all(|(one, other)| std::ptr::eq(*one, *other))
+                        .all(|(one, other)| one.json == other.json && one.name == other.name)
             };
             match findings.iter_mut().find(is_same) {
                 Some(finding) => finding.webhooks.push(webhook),
                 None => findings.push(InterceptionFinding {
                     webhooks: vec![webhook],
-                    rules,
+                    rules: interception.rules,
                 }),
             }
         }
@@ -85,42 +63,6 @@ impl CriticalResources {
             format!("{names} with failurePolicy Fail {INCOMPLETE_CHECK}")
         });
         found.chain(missing).collect()
-    }
-}
-
-impl CriticalResources {
-    /// Rules for what the webhooks' own Services need to recover, for each of their namespaces that no rule names yet.
-    fn webhook_namespace_rules(&self, webhooks: &[Webhook]) -> Vec<(String, CriticalRule)> {
-        let mut namespaces: Vec<&str> = webhooks.iter().filter_map(service_namespace).collect();
-        namespaces.sort_unstable();
-        namespaces.dedup();
-        namespaces.retain(|namespace| !self.names_namespace(namespace));
-        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-        let rule = |namespace: &str| CriticalRuleEntry {
-            name: format!("pods in {namespace}"),
-            reason: "the webhook itself runs there".to_owned(),
-            api_groups: owned(&["", "discovery.k8s.io"]),
-            resources: owned(&[
-                "pods",
-                "pods/binding",
-                "pods/status",
-                "serviceaccounts/token",
-                "endpointslices",
-            ]),
-            namespaces: owned(&[namespace]),
-            ..CriticalRuleEntry::default()
-        };
-        let all = namespaces.into_iter();
-        all.map(|namespace| (namespace.to_owned(), rule(namespace).into_rule(0)))
-            .collect()
-    }
-}
-
-/// The namespace of the webhook's Service.
-fn service_namespace(webhook: &Webhook) -> Option<&str> {
-    match &webhook.address {
-        WebhookAddress::Service(service) => Some(&service.namespace),
-        WebhookAddress::Url(_) | WebhookAddress::Missing => None,
     }
 }
 
@@ -183,7 +125,7 @@ impl InterceptionFinding<'_> {
 
     /// The missing exclusion rules as a JSON list, which is also valid YAML.
     fn json(&self) -> String {
-        let rules: Vec<&str> = self.rules.iter().map(|rule| rule.json()).collect();
+        let rules: Vec<&str> = self.rules.iter().map(CriticalRule::json).collect();
         format!("[{}]", rules.join(","))
     }
 }

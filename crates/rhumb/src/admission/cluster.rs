@@ -12,7 +12,7 @@ use super::ExplainFailure;
 use crate::clients;
 use crate::manifests::{self, StrictDecoder, UnstructuredObject};
 
-const GROUP: &str = "admissionregistration.k8s.io";
+pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 /// The feature gate of exclusion rules, and the metric that lists enabled gates.
 const EXCLUSION_RULES_GATE: &str = "AdmissionWebhookExclusionRules";
 const FEATURE_METRIC_PREFIX: &str = "kubernetes_feature_enabled{";
@@ -153,14 +153,14 @@ impl AdmissionClusterState {
 
 impl ApiServerClient {
     /// Reads the feature gate from `/metrics`; `None` if that is forbidden or the metric is absent.
-    async fn has_exclusions(&self) -> Option<bool> {
+    pub(super) async fn has_exclusions(&self) -> Option<bool> {
         let request = http::Request::get("/metrics").body(Vec::new()).ok()?;
         let metrics = self.client.request_text(request).await.ok()?;
         is_on(&metrics, EXCLUSION_RULES_GATE)
     }
 
     /// The JSON at a path; `None` for 404.
-    async fn get(&self, path: &str) -> Result<Option<Value>> {
+    pub(super) async fn get(&self, path: &str) -> Result<Option<Value>> {
         let request = http::Request::get(path).body(Vec::new())?;
         match self.client.request::<Value>(request).await {
             Ok(value) => Ok(Some(value)),

@@ -1,6 +1,10 @@
-//! `rhumb admission explain`: which webhooks and policies a write would be sent to, without sending it.
+//! `rhumb admission`: which webhooks and policies a write would be sent to, without sending it (`explain`); exclusion
+//! rules for servers without them (`compile`); webhooks that can stop a cluster (`lint`).
 
 mod cluster;
+mod compile;
+mod equivalents;
+mod lint;
 mod output;
 mod request_input;
 
@@ -19,6 +23,8 @@ use request_input::AdmissionRequestInput;
 
 /// Exit code for invalid input.
 const BAD_INPUT: u8 = 2;
+/// Exit code of `lint` if it finds something.
+const HAS_FINDINGS: u8 = 3;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum AdmissionCommand {
@@ -27,6 +33,19 @@ pub(crate) enum AdmissionCommand {
     /// No webhook is called and nothing is stored. Match conditions are evaluated on the object in the file with the
     /// server's defaults, before any mutation.
     Explain(Box<AdmissionExplainCommand>),
+    /// Translate exclusion rules of webhooks into matchConditions, for servers without KEP-3693.
+    ///
+    /// Prints the configurations without excludeResourceRules, each webhook with a match condition that excludes the same
+    /// requests. A namespaceSelector inside a rule, which match conditions cannot evaluate, is moved to the webhook if
+    /// that is equivalent. Exits with 2, and says why, if a rule cannot be translated.
+    Compile(compile::AdmissionCompileCommand),
+    /// List the webhooks of a cluster that can stop it, with a patch for each.
+    ///
+    /// A webhook with failurePolicy Fail that does not answer blocks all writes that it is called for. This command finds
+    /// those that are called for node leases, nodes, token reviews and other resources that the cluster depends on. The
+    /// patches use excludeResourceRules if the server has them, and otherwise matchConditions. Changes nothing. Exits
+    /// with 3 if there are such webhooks.
+    Lint(lint::AdmissionLintCommand),
 }
 
 #[derive(clap::Args, Debug)]
@@ -107,11 +126,32 @@ enum AdmissionOutputFormat {
 }
 
 pub(crate) fn run(command: AdmissionCommand) -> Result<ExitCode> {
-    let AdmissionCommand::Explain(flags) = command;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("failed to start the async runtime")?;
+    match command {
+        AdmissionCommand::Explain(flags) => run_explain(&flags, &runtime),
+        AdmissionCommand::Compile(command) => match compile::run(&command) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(error) => Ok(bad_input(&error)),
+        },
+        AdmissionCommand::Lint(command) => match runtime.block_on(lint::run(&command))? {
+            true => Ok(ExitCode::from(HAS_FINDINGS)),
+            false => Ok(ExitCode::SUCCESS),
+        },
+    }
+}
+
+fn bad_input(error: &anyhow::Error) -> ExitCode {
+    eprintln!("rhumb: {error:#}");
+    ExitCode::from(BAD_INPUT)
+}
+
+fn run_explain(
+    flags: &AdmissionExplainCommand,
+    runtime: &tokio::runtime::Runtime,
+) -> Result<ExitCode> {
     let source = match flags.configurations.is_empty() {
         true => ConfigurationSource::Server(
             runtime.block_on(cluster::connect(flags.kubeconfig.as_deref()))?,
@@ -128,10 +168,7 @@ pub(crate) fn run(command: AdmissionCommand) -> Result<ExitCode> {
             print!("{text}");
             Ok(ExitCode::SUCCESS)
         }
-        Err(ExplainFailure::Input(error)) => {
-            eprintln!("rhumb: {error:#}");
-            Ok(ExitCode::from(BAD_INPUT))
-        }
+        Err(ExplainFailure::Input(error)) => Ok(bad_input(&error)),
         Err(ExplainFailure::Server(error)) => Err(error),
     }
 }

@@ -7,7 +7,6 @@ mod endpoints;
 mod manifest_reader;
 mod matrix;
 mod placeholder_addresses;
-mod policy_validation;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 #[path = "../program/mod.rs"]
 mod program;
 
+mod admission_compile;
 mod audit;
 mod authorization;
 mod connection_limits;

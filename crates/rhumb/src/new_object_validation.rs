@@ -1,0 +1,67 @@
+//! Defaults and validates objects from files, as the API server does for a create request.
+
+use anyhow::{Context, Result, bail};
+use rhumb_api::{FeatureGates, FieldView, StrategyContext, metadata};
+use rhumb_meta::Timestamp;
+use rhumb_meta::field::ErrorList;
+use rhumb_schema::{Defaults, Table};
+use serde_json::Value;
+
+use crate::manifests::{StrictDecoder, UnstructuredObject};
+
+/// Applies defaults and validation to new objects of built-in kinds, with the default feature gates. Admission plugins
+/// are not run.
+pub(crate) struct NewObjectValidator {
+    gates: FeatureGates,
+    defaults: Defaults<'static>,
+}
+
+impl NewObjectValidator {
+    pub(crate) fn new() -> Result<NewObjectValidator> {
+        let gates = FeatureGates::default();
+        let defaults = Defaults::new(
+            Table::builtin(),
+            rhumb_api::defaults::enabled_by_type(&gates),
+        )
+        .context("invalid schema table")?;
+        Ok(NewObjectValidator { gates, defaults })
+    }
+
+    /// The object with defaults; an error lists all validation errors. `object` was decoded by `strict`.
+    pub(crate) fn admit(
+        &self,
+        strict: &StrictDecoder,
+        mut object: UnstructuredObject,
+    ) -> Result<UnstructuredObject> {
+        let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (api_version, name) = (text("apiVersion"), text("kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let kind = strict
+            .kind(group, name)
+            .with_context(|| format!("kind {name} is not served"))?;
+        let schema = kind
+            .served_version(version)
+            .and_then(|served| Table::builtin().type_id(&served.schema))
+            .with_context(|| format!("the schema table has no {name} in {api_version:?}"))?;
+        let request = StrategyContext {
+            gates: &self.gates,
+            now: Timestamp::from_unix(0, 0),
+            user: "",
+            uid: "",
+            groups: &[],
+            extra: None,
+        };
+        self.defaults.apply(schema, &mut object);
+        kind.strategy.apply_defaults(&mut object);
+        kind.strategy.prepare_create(&mut object, &request);
+        let mut errors = ErrorList::new();
+        let view = FieldView::root(&object);
+        metadata::validate_create(&view, kind, &mut errors);
+        kind.strategy.validate_create(&view, &request, &mut errors);
+        if errors.is_empty() {
+            return Ok(object);
+        }
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        bail!("{}", errors.join("; "));
+    }
+}
