@@ -192,8 +192,9 @@ impl ExplainedWrite<'_> {
         if self.attributes.is_exempt_from_webhooks() {
             return ParticipantVerdict::Exempt.into();
         }
-        let names = match self.match_criteria(&webhook.match_criteria, form, CriteriaOwner::Webhook)
-        {
+        // The failure policy of a webhook does not cover selectors.
+        let owner = (CriteriaOwner::Webhook, FailurePolicy::Fail);
+        let names = match self.match_criteria(&webhook.match_criteria, form, owner) {
             Ok(names) => names,
             Err(verdict) => return verdict.into(),
         };
@@ -235,12 +236,13 @@ impl ExplainedWrite<'_> {
         }
     }
 
-    /// The resource and kind as which the criteria match, or the verdict if they do not.
+    /// The resource and kind as which the criteria match, or the verdict if they do not. The failure policy is for
+    /// selectors that cannot be evaluated.
     fn match_criteria(
         &self,
         criteria: &MatchCriteria,
         form: &Value,
-        by: CriteriaOwner,
+        (by, failure): (CriteriaOwner, FailurePolicy),
     ) -> Result<ResourceAndKind, ParticipantVerdict> {
         let namespace = match self.attributes.is_namespace_write() {
             true => self.object,
@@ -261,9 +263,10 @@ impl ExplainedWrite<'_> {
             MatchOutcome::NoRule => Err(ParticipantVerdict::NoRule { by }),
             MatchOutcome::NamespaceNotSelected => Err(ParticipantVerdict::OtherNamespace { by }),
             MatchOutcome::ObjectNotSelected => Err(ParticipantVerdict::OtherObject { by }),
-            MatchOutcome::Failed(status) => Err(ParticipantVerdict::Fails {
-                error: status.message,
-            }),
+            MatchOutcome::Failed(status) => Err(ParticipantVerdict::of_failed_criteria(
+                status.message,
+                failure,
+            )),
             MatchOutcome::Excluded { rule } => Err(ParticipantVerdict::Excluded {
                 by,
                 rule,

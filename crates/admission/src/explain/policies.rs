@@ -90,7 +90,8 @@ fn policy_verdict(
         return Some(ParticipantVerdict::Exempt);
     }
     let form = spec_field(policy, "matchConstraints");
-    let seen = write.match_criteria(&head.match_criteria, form, CriteriaOwner::Policy);
+    let owner = (CriteriaOwner::Policy, head.failure_policy);
+    let seen = write.match_criteria(&head.match_criteria, form, owner);
     match seen {
         Err(verdict) => Some(verdict),
         Ok(_) if bound.is_empty() => Some(ParticipantVerdict::Unbound),
@@ -106,8 +107,8 @@ fn binding_verdict(
     binding: &PolicyBinding,
 ) -> VerdictWithNote {
     let constraints = spec_field(policy, "matchConstraints");
-    let names = match write.match_criteria(&head.match_criteria, constraints, CriteriaOwner::Policy)
-    {
+    let owner = (CriteriaOwner::Policy, head.failure_policy);
+    let names = match write.match_criteria(&head.match_criteria, constraints, owner) {
         Ok(names) => names,
         Err(verdict) => return verdict.into(),
     };
@@ -115,7 +116,7 @@ fn binding_verdict(
         let seen = write.match_criteria(
             criteria,
             spec_field(form, "matchResources"),
-            CriteriaOwner::Binding,
+            (CriteriaOwner::Binding, head.failure_policy),
         );
         if let Err(verdict) = seen {
             return verdict.into();

@@ -206,13 +206,21 @@ fn webhook_verdicts_have_a_reason() {
         ),
         (
             condition("object.spec.x == 1"),
-            "fails: expression 'object.spec.x == 1' resulted in error: no such key: spec",
+            "rejects the request: expression 'object.spec.x == 1' resulted in error: no such key: spec",
         ),
     ];
     for (changes, want) in table {
         let got = TestRequest::default().verdict(vec![webhook(VALIDATING, "c", &changes)]);
         assert_eq!(got, want, "{changes}");
     }
+    let ignored = merged(
+        condition("object.spec.x == 1"),
+        &json!({"failurePolicy": "Ignore"}),
+    );
+    assert_eq!(
+        TestRequest::default().verdict(vec![webhook(VALIDATING, "c", &ignored)]),
+        "skipped, since failurePolicy is Ignore: a match condition cannot be evaluated"
+    );
 }
 
 #[test]
@@ -292,7 +300,7 @@ fn dry_run_is_rejected_by_webhooks_with_side_effects() {
     for (effects, want) in [
         ("None", "called"),
         ("NoneOnDryRun", "called"),
-        ("Some", "refuses dry runs: it has side effects"),
+        ("Some", "rejects dry runs: it has side effects"),
     ] {
         let request = TestRequest {
             dry_run: true,

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::match_conditions::MatchConditionsResult;
+use crate::webhook::FailurePolicy;
 
 /// Whose criteria decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -59,7 +60,11 @@ pub enum ParticipantVerdict {
     Condition {
         condition: String,
     },
-    /// A selector or condition cannot be evaluated: the failure policy decides.
+    /// A selector or condition cannot be evaluated, so the request is rejected without a call.
+    Rejects {
+        error: String,
+    },
+    /// A selector or condition cannot be evaluated, and the failure policy is `Ignore`.
     Fails {
         error: String,
     },
@@ -81,11 +86,27 @@ impl ParticipantVerdict {
             MatchConditionsResult::NotMatched { condition } => {
                 Some(ParticipantVerdict::Condition { condition })
             }
-            MatchConditionsResult::Error(error) => Some(ParticipantVerdict::Fails { error }),
+            MatchConditionsResult::Error(error) => Some(ParticipantVerdict::Rejects { error }),
             MatchConditionsResult::ErrorIgnored => Some(ParticipantVerdict::Fails {
                 error: "a match condition cannot be evaluated".to_owned(),
             }),
         }
+    }
+
+    /// The verdict of criteria that cannot be evaluated.
+    pub(super) fn of_failed_criteria(error: String, failure: FailurePolicy) -> ParticipantVerdict {
+        match failure {
+            FailurePolicy::Fail => ParticipantVerdict::Rejects { error },
+            FailurePolicy::Ignore => ParticipantVerdict::Fails { error },
+        }
+    }
+
+    /// Whether the request is rejected before any call.
+    pub fn rejects(&self) -> bool {
+        matches!(
+            self,
+            ParticipantVerdict::Rejects { .. } | ParticipantVerdict::RefusesDryRun
+        )
     }
 
     pub fn is_called(&self) -> bool {
@@ -127,9 +148,12 @@ impl fmt::Display for ParticipantVerdict {
             ParticipantVerdict::Condition { condition } => {
                 write!(f, "match condition {condition:?} is false")
             }
-            ParticipantVerdict::Fails { error } => write!(f, "fails: {error}"),
+            ParticipantVerdict::Rejects { error } => write!(f, "rejects the request: {error}"),
+            ParticipantVerdict::Fails { error } => {
+                write!(f, "skipped, since failurePolicy is Ignore: {error}")
+            }
             ParticipantVerdict::RefusesDryRun => {
-                f.write_str("refuses dry runs: it has side effects")
+                f.write_str("rejects dry runs: it has side effects")
             }
             ParticipantVerdict::Exempt => f.write_str("exempt: never called for this resource"),
             ParticipantVerdict::Unbound => f.write_str("not bound"),

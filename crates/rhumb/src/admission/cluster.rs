@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::ExplainFailure;
 use crate::clients;
 use crate::manifests::{self, StrictDecoder, UnstructuredObject};
+use crate::new_object_validation::NewObjectValidator;
 
 pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 /// The feature gate of exclusion rules, and the metric that lists enabled gates.
@@ -86,10 +87,11 @@ impl AdmissionClusterState {
             ..AdmissionClusterState::default()
         };
         let strict = StrictDecoder::new();
+        let validator = NewObjectValidator::new()?;
         for path in paths {
             let mut is_used = false;
             for (place, object) in manifests::read(path)? {
-                let object = decoded(object, &strict).with_context(|| place)?;
+                let object = admitted(object, &strict, &validator).with_context(|| place)?;
                 match cluster.configurations.add(object) {
                     Ok(()) => is_used = true,
                     Err(other) if is_namespace(&other) => {
@@ -189,13 +191,17 @@ fn is_namespace(object: &UnstructuredObject) -> bool {
             .is_some_and(|version| version == "v1")
 }
 
-/// Decodes namespaces and admission configurations strictly; other kinds are returned unchanged.
-fn decoded(object: UnstructuredObject, strict: &StrictDecoder) -> Result<UnstructuredObject> {
+/// Decodes and validates namespaces and admission configurations as the server does; other kinds are returned unchanged.
+fn admitted(
+    object: UnstructuredObject,
+    strict: &StrictDecoder,
+    validator: &NewObjectValidator,
+) -> Result<UnstructuredObject> {
     let version = object.get("apiVersion").and_then(Value::as_str);
     let group = version.and_then(|version| version.split_once('/'));
     let is_configuration = group.is_some_and(|(group, _)| group == GROUP);
     match is_configuration || is_namespace(&object) {
-        true => strict.decode(object),
+        true => validator.admit(strict, strict.decode(object)?),
         false => Ok(object),
     }
 }

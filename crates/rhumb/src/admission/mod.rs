@@ -99,12 +99,15 @@ pub(crate) struct AdmissionExplainCommand {
     output: AdmissionOutputFormat,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "UPPER")]
 enum OperationFlag {
     Create,
     Update,
     Delete,
+    /// DELETE of all objects of a collection, of which the file has one. The request has no name.
+    #[value(name = "DELETECOLLECTION", alias = "delete-collection")]
+    DeleteCollection,
     Connect,
 }
 
@@ -113,7 +116,7 @@ impl From<OperationFlag> for rhumb_admission::Operation {
         match operation {
             OperationFlag::Create => Self::Create,
             OperationFlag::Update => Self::Update,
-            OperationFlag::Delete => Self::Delete,
+            OperationFlag::Delete | OperationFlag::DeleteCollection => Self::Delete,
             OperationFlag::Connect => Self::Connect,
         }
     }
@@ -210,7 +213,10 @@ impl AdmissionExplainCommand {
         let mut notes = cluster.notes;
         notes.extend(note_on_exclusions(cluster.exclusions, &participants));
         Ok(AdmissionExplanation {
-            request: output::ExplainedRequest::new(&write),
+            request: output::ExplainedRequest::new(
+                &write,
+                self.operation == OperationFlag::DeleteCollection,
+            ),
             participants,
             notes,
         })

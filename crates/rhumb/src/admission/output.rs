@@ -25,11 +25,14 @@ pub(super) struct ExplainedRequest {
     #[serde(skip_serializing_if = "String::is_empty")]
     name: String,
     user: String,
+    /// All objects of a collection are deleted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_collection: bool,
     dry_run: bool,
 }
 
 impl ExplainedRequest {
-    pub(super) fn new(write: &ExplainedWrite<'_>) -> ExplainedRequest {
+    pub(super) fn new(write: &ExplainedWrite<'_>, is_collection: bool) -> ExplainedRequest {
         let facts = &write.attributes;
         ExplainedRequest {
             operation: facts.operation,
@@ -38,6 +41,7 @@ impl ExplainedRequest {
             namespace: facts.namespace.to_owned(),
             name: facts.name.to_owned(),
             user: write.user.username.to_owned(),
+            is_collection,
             dry_run: write.dry_run,
         }
     }
@@ -54,6 +58,9 @@ impl ExplainedRequest {
             text.push_str(&format!(" in {}", self.namespace));
         }
         text.push_str(&format!(", by {}", self.user));
+        if self.is_collection {
+            text.push_str(", as a deletion of a collection");
+        }
         if self.dry_run {
             text.push_str(", as a dry run");
         }
@@ -97,6 +104,13 @@ impl AdmissionExplanation {
             (_, 0) => "there are no webhooks and no policies\n".to_owned(),
             (called, all) => format!("{called} of {all} called\n"),
         });
+        let mut participants = self.participants.iter();
+        if let Some(rejecting) = participants.find(|it| it.verdict.rejects()) {
+            text.push_str(&format!(
+                "the request is rejected by {}; later phases are not reached\n",
+                shown_name(rejecting)
+            ));
+        }
         for participant in &self.participants {
             if let Some(note) = &participant.note {
                 text.push_str(&format!("note: {}: {note}\n", shown_name(participant)));
@@ -111,15 +125,16 @@ impl AdmissionExplanation {
     fn rows(&self) -> Vec<[String; 7]> {
         let mut order = 0;
         let row = |participant: &AdmissionParticipant| {
-            let is_called = participant.verdict.is_called();
-            order += usize::from(is_called);
+            // A rejection takes its turn, although nothing is called.
+            let has_turn = participant.verdict.is_called() || participant.verdict.rejects();
+            order += usize::from(has_turn);
             let dash = || "-".to_owned();
             let or_dash = |text: &str| match text {
                 "" => dash(),
                 text => text.to_owned(),
             };
             [
-                if is_called { order.to_string() } else { dash() },
+                if has_turn { order.to_string() } else { dash() },
                 participant.phase.as_str().to_owned(),
                 participant.configuration.clone(),
                 or_dash(&participant.name),

@@ -4,14 +4,15 @@ use anyhow::{Context, Result, anyhow, bail};
 use kube::core::GroupVersionKind as KubeKind;
 use kube::discovery::{Scope, pinned_kind};
 use rhumb_admission::{MatchAttributes, Operation, ResourceAndKind};
-use rhumb_api::{FeatureGates, Kind};
+use rhumb_api::{FeatureGates, Kind, Verb};
 use rhumb_meta::{GroupVersionKind, GroupVersionResource};
 use rhumb_registry::{EquivalentResources, equivalents_by_kind, subresource_index};
 use rhumb_schema::{DecodeOptions, Defaults, Table};
 use serde_json::Value;
 
 use super::cluster::ConfigurationSource;
-use super::{AdmissionExplainCommand, ExplainFailure};
+use super::equivalents::operations;
+use super::{AdmissionExplainCommand, ExplainFailure, OperationFlag};
 use crate::manifests::{self, UnstructuredObject};
 
 #[derive(Debug)]
@@ -25,10 +26,14 @@ pub(super) struct AdmissionRequestInput {
     old: Option<UnstructuredObject>,
 }
 
-/// The resource that an object is sent to, and whether it is namespaced.
+/// The resource that an object is sent to.
 struct ResolvedResource {
     resolved: EquivalentResources,
     is_namespaced: bool,
+    /// The operations that it supports.
+    operations: Vec<Operation>,
+    /// Whether its objects can be deleted as a collection.
+    has_collection_deletion: bool,
 }
 
 impl AdmissionRequestInput {
@@ -53,19 +58,25 @@ impl AdmissionRequestInput {
         gvk: &GroupVersionKind,
         known: ResolvedResource,
     ) -> Result<AdmissionRequestInput> {
+        check_operation(flags, &known)?;
         let meta = |name: &str| {
             let metadata = object.get("metadata");
             let text = metadata.and_then(|metadata| metadata[name].as_str());
             text.unwrap_or_default().to_owned()
         };
-        let name = meta("name");
+        let own_name = meta("name");
         let operation = Operation::from(flags.operation);
-        if name.is_empty() && operation != Operation::Create {
+        let is_collection = flags.operation == OperationFlag::DeleteCollection;
+        if own_name.is_empty() && operation != Operation::Create && !is_collection {
             bail!(
                 "the object needs a metadata.name for {}",
                 operation.as_str()
             );
         }
+        let name = match is_collection {
+            true => String::new(),
+            false => own_name,
+        };
         let namespace = namespace(flags, &known, &meta("namespace"), &name)?;
         let old = match &flags.old_object {
             Some(path) => Some(prepared(one(path)?, gvk)?),
@@ -115,6 +126,34 @@ impl AdmissionRequestInput {
             Operation::Update | Operation::Delete => self.old.as_ref().or(Some(&self.object)),
             Operation::Create | Operation::Connect => None,
         }
+    }
+}
+
+/// Rejects an operation that the resource does not support, such as CONNECT on config maps.
+fn check_operation(flags: &AdmissionExplainCommand, known: &ResolvedResource) -> Result<()> {
+    let resource = &known.resolved.names.resource;
+    let endpoint = match &*flags.subresource {
+        "" => resource.resource.to_string(),
+        subresource => format!("{}/{subresource}", resource.resource),
+    };
+    if flags.operation == OperationFlag::DeleteCollection {
+        match known.has_collection_deletion {
+            true => return Ok(()),
+            false => bail!("{endpoint} cannot be deleted as a collection"),
+        }
+    }
+    let operation = Operation::from(flags.operation);
+    if known.operations.contains(&operation) {
+        return Ok(());
+    }
+    let supported: Vec<&str> = known.operations.iter().map(|it| it.as_str()).collect();
+    match supported.as_slice() {
+        [] => bail!("requests for {endpoint} are not subject to admission"),
+        supported => bail!(
+            "{endpoint} does not support {}; set --operation to {}",
+            operation.as_str(),
+            supported.join(" or ")
+        ),
     }
 }
 
@@ -210,9 +249,14 @@ fn find(
             let is_there = at < resolved.len();
             is_there.then(|| resolved.swap_remove(at))
         });
+        // To connect, the object that is connected to says more than the options of the connection.
+        let is_target = flags.operation == OperationFlag::Connect
+            && kind.group == gvk.group
+            && kind.name == gvk.kind
+            && kind.served_version(&gvk.version).is_some();
         found.extend(
             resolved
-                .filter(|resolved| resolved.names.kind == gvk)
+                .filter(|resolved| is_target || resolved.names.kind == gvk)
                 .map(|resolved| (kind, resolved)),
         );
     }
@@ -220,9 +264,14 @@ fn find(
         found.retain(|(kind, _)| *resource == resource_text(kind));
     }
     if let [(kind, resolved)] = &found[..] {
+        let mut subresources = kind.subresources.iter();
+        let subresource = subresources.find(|it| it.name == flags.subresource);
+        let verbs = subresource.map_or(kind.verbs, |it| it.verbs);
         let known = ResolvedResource {
             is_namespaced: kind.is_namespaced(),
             resolved: resolved.clone(),
+            operations: operations(verbs, subresource),
+            has_collection_deletion: verbs.contains(&Verb::DeleteCollection),
         };
         return Ok((gvk, Some(known)));
     }
@@ -235,10 +284,35 @@ fn find(
         );
     }
     let is_built_in = |kind: &&Kind| kind.group == gvk.group && kind.name == gvk.kind;
+    let subresources = subresources_of_object(&kinds, &gvk);
     match kinds.iter().find(is_built_in) {
+        None if !subresources.is_empty() => bail!(
+            "{} is sent to a subresource: add {}",
+            gvk.kind,
+            subresources.join(" or ")
+        ),
         None => Ok((gvk, None)),
         Some(kind) => Err(kind_mismatch_error(kind, &gvk, flags)),
     }
+}
+
+/// The flags for the subresources that objects of this kind are sent to, as evictions to those of pods.
+fn subresources_of_object(kinds: &[Kind], gvk: &GroupVersionKind) -> Vec<String> {
+    let subresources = kinds.iter().flat_map(|kind| {
+        let own = kind.subresources.iter();
+        own.map(move |subresource| (kind, subresource))
+    });
+    let of_object =
+        subresources.filter(|(_, subresource)| subresource.object.as_ref() == Some(gvk));
+    of_object
+        .map(|(kind, subresource)| {
+            format!(
+                "--resource {} --subresource {}",
+                resource_text(kind),
+                subresource.name
+            )
+        })
+        .collect()
 }
 
 /// The error for a built-in kind that does not fit the version, resource or subresource of the request.
@@ -330,5 +404,7 @@ async fn resolve_unknown_kind(
             equivalents: Vec::new(),
         },
         is_namespaced,
+        operations: vec![Operation::Create, Operation::Update, Operation::Delete],
+        has_collection_deletion: true,
     })
 }

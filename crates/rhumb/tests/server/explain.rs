@@ -18,7 +18,7 @@ items:
   metadata: {name: sidecars}
   webhooks:
   - name: inject.example.com
-    sideEffects: Some
+    sideEffects: NoneOnDryRun
     admissionReviewVersions: [v1]
     clientConfig: {url: "https://127.0.0.1:1/"}
     timeoutSeconds: 3
@@ -162,17 +162,45 @@ fn table_lists_participants_in_call_order_with_verdicts() {
 }
 
 #[test]
+fn a_rejection_by_a_match_condition_has_its_turn() {
+    let files = ExplainHarness::new();
+    let failing = "matchConditions: [{name: c, expression: 'object.spec.nothing == 1'}]\n";
+    let hooks = HOOKS.replace(
+        "  # As the proposal",
+        &format!("  {failing}  # As the proposal"),
+    );
+    files.write("hooks.yaml", &hooks);
+    let table = success(files.run(&pod("shop"), ""));
+    assert!(
+        table.contains(
+            "2      validating webhook  labels         labels.example.com  Fail        10s      rejects the request: \
+             expression 'object.spec.nothing == 1' resulted in error: no such key: nothing\n"
+        ),
+        "{table}"
+    );
+    assert!(
+        table.ends_with(
+            "1 of 3 called\nthe request is rejected by labels/labels.example.com; later phases are not reached\n"
+        ),
+        "{table}"
+    );
+    let name = "- name: labels.example.com\n";
+    let ignored = hooks.replace(name, &format!("{name}  failurePolicy: Ignore\n"));
+    files.write("hooks.yaml", &ignored);
+    assert_eq!(
+        files.verdicts(&pod("shop"), ""),
+        ["sidecars Called", "few-replicas NoRule", "labels Fails"]
+    );
+}
+
+#[test]
 fn request_attributes_decide_the_verdicts() {
     let files = ExplainHarness::new();
     let table: &[(&str, &str, &[&str])] = &[
         (
             &pod("shop"),
             "--dry-run",
-            &[
-                "sidecars RefusesDryRun",
-                "few-replicas NoRule",
-                "labels Called",
-            ],
+            &["sidecars Called", "few-replicas NoRule", "labels Called"],
         ),
         (
             &pod("shop"),
@@ -217,6 +245,17 @@ fn request_attributes_decide_the_verdicts() {
         (
             "{apiVersion: policy/v1, kind: Eviction, metadata: {name: web}}",
             "-n shop --subresource eviction",
+            &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
+        ),
+        // Not by the name of the object in the file.
+        (
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}",
+            "-n shop --operation DELETECOLLECTION",
+            &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
+        ),
+        (
+            &pod("shop"),
+            "--operation CONNECT --subresource portforward",
             &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
         ),
         // A namespace is matched by its own labels, and has its own name as namespace, also on create.
@@ -323,6 +362,45 @@ fn invalid_input_is_reported() {
             "{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: web}}",
             "--subresource scale".to_owned(),
             "choose one with --resource: replicationcontrollers, deployments.apps",
+        ),
+        (
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}",
+            "--operation CONNECT".to_owned(),
+            "configmaps does not support CONNECT; set --operation to CREATE or UPDATE or DELETE",
+        ),
+        (
+            &pod("shop"),
+            "--subresource status".to_owned(),
+            "pods/status does not support CREATE; set --operation to UPDATE",
+        ),
+        (
+            &pod("shop"),
+            "--subresource log".to_owned(),
+            "requests for pods/log are not subject to admission",
+        ),
+        (
+            "{apiVersion: policy/v1, kind: Eviction, metadata: {name: web}}",
+            String::new(),
+            "Eviction is sent to a subresource: add --resource pods --subresource eviction",
+        ),
+        (
+            "{apiVersion: authentication.k8s.io/v1, kind: TokenReview}",
+            "--operation DELETECOLLECTION".to_owned(),
+            "tokenreviews cannot be deleted as a collection",
+        ),
+        (
+            &pod("shop"),
+            with(
+                &files.write(
+                    "invalid.yaml",
+                    &HOOKS
+                        .replace("timeoutSeconds: 3", "timeoutSeconds: 31")
+                        .replace("NoneOnDryRun", "Some"),
+                ),
+            ),
+            "invalid.yaml, document 1, item 1: webhooks[0].sideEffects: Unsupported value: \"Some\": supported values: \
+             \"None\", \"NoneOnDryRun\"; webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be \
+             between 1 and 30 seconds",
         ),
         (
             &pod("shop"),
