@@ -42,7 +42,7 @@ pub(crate) fn write_kubeconfigs(directory: &Path, pki: &ClusterPki, server: &str
 fn kubeconfig(ca_pem: &str, user: &str, identity: &CertificateAndKey, server: &str) -> String {
     let ca = STANDARD.encode(ca_pem);
     let certificate = STANDARD.encode(&identity.certificate_pem);
-    let key = STANDARD.encode(identity.key_pem());
+    let key = STANDARD.encode(identity.client_key_pem());
     let server = serde_json::Value::from(server);
     format!(
         "apiVersion: v1

@@ -16,6 +16,7 @@ mod certificate_files;
 mod files;
 mod kubeconfig;
 mod names;
+mod sec1;
 
 use std::fmt;
 use std::path::Path;
@@ -76,8 +77,9 @@ impl CertificateAndKey {
         PrivatePkcs8KeyDer::from(self.key.serialize_der()).into()
     }
 
-    pub(crate) fn key_pem(&self) -> String {
-        self.key.serialize_pem()
+    /// The private key for a kubeconfig.
+    pub(crate) fn client_key_pem(&self) -> String {
+        sec1::client_key_pem(&self.key)
     }
 }
 
