@@ -116,6 +116,12 @@ impl Feature {
         Some(SPECS[at].feature)
     }
 
+    /// The features that rhumb implements and that can be set, sorted by name.
+    pub fn settable() -> impl Iterator<Item = Feature> {
+        Feature::all()
+            .filter(|feature| IMPLEMENTED_FEATURES.contains(feature) && !feature.spec().is_locked)
+    }
+
     pub const fn spec(self) -> &'static FeatureSpec {
         &SPECS[self as usize]
     }

@@ -95,6 +95,12 @@ impl ControllerFlags {
         self.controllers.iter().any(|entry| entry == "*")
     }
 
+    /// Whether any controllers are named. An empty list is none.
+    pub(crate) fn enables_some(&self) -> bool {
+        let mut entries = self.controllers.iter();
+        entries.any(|entry| !entry.is_empty() && !entry.starts_with('-'))
+    }
+
     fn enables(&self, name: &str) -> bool {
         let has = |text: &str| self.controllers.iter().any(|entry| entry == text);
         has(name) || (has("*") && !has(&format!("-{name}")))

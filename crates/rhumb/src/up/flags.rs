@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use rhumb_admission::critical_resources::CriticalResources;
 use rhumb_admission_plugins::{self as admission_plugins, LimitedResource, PluginConfigSource};
+use rhumb_api::feature_gates::Feature;
 use rhumb_apiserver::ListIndexConfig;
 use rhumb_handlers::ServerState;
 use rhumb_registry::service_allocation::ServiceAllocationRanges;
@@ -34,12 +35,12 @@ pub(crate) struct UpFlags {
     /// File with static tokens: CSV of token,user,uid,"group1,group2".
     #[arg(long, value_name = "CSV")]
     pub(super) token_auth_file: Option<PathBuf>,
-    /// Feature gates as Name=true,Name=false.
     #[arg(
         long,
         value_name = "GATES",
         default_value = "",
-        hide_default_value = true
+        hide_default_value = true,
+        help = feature_gates_help()
     )]
     pub(super) feature_gates: String,
     /// Labels to index for list requests, as comma-separated resource[.group]#label: pods#spark-app-selector,pods#app.
@@ -132,6 +133,26 @@ pub(crate) struct UpFlags {
     pub(crate) logging: LoggingFlags,
 }
 
+/// Lists the gates with their stages and defaults, as the help of kube-apiserver does.
+fn feature_gates_help() -> String {
+    let gates = Feature::settable().map(|feature| {
+        let spec = feature.spec();
+        let stage = match spec.stage.as_str() {
+            "" => "GA",
+            stage => stage,
+        };
+        format!(
+            "{}=true|false ({stage} - default={})",
+            spec.name, spec.default
+        )
+    });
+    let gates: Vec<String> = gates.collect();
+    format!(
+        "Feature gates as Name=true,Name=false. Upstream's other gates are accepted without effect. Options are:\n{}",
+        gates.join("\n")
+    )
+}
+
 impl UpFlags {
     pub(super) fn services(&self) -> Result<ServiceAllocationRanges> {
         Ok(ServiceAllocationRanges::parse(
@@ -144,6 +165,15 @@ impl UpFlags {
     pub(super) fn wants_scheduler(&self) -> bool {
         self.scheduler
             .unwrap_or_else(|| self.controllers.enables_all())
+    }
+
+    /// A warning if the selection of controllers turns the scheduler off without saying so.
+    pub(super) fn scheduler_warning(&self) -> Option<&'static str> {
+        let is_implied = self.scheduler.is_none() && !self.controllers.enables_all();
+        (is_implied && self.controllers.enables_some()).then_some(
+            "the scheduler is not started, because --controllers does not include *; set --scheduler to start it, or \
+             --scheduler=false to run without it",
+        )
     }
 
     pub(super) fn indexes(&self) -> Result<ListIndexConfig> {
@@ -272,4 +302,83 @@ fn default_directory() -> Result<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".local/share")))
         .map(|base| base.join("rhumb"))
         .context("no home directory found; set --data-dir")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct TestCommand {
+        #[command(flatten)]
+        flags: UpFlags,
+    }
+
+    fn parse(arguments: &[&str]) -> UpFlags {
+        TestCommand::parse_from([&["up"], arguments].concat()).flags
+    }
+
+    const FLAG_DOCUMENT: &str = include_str!("../../../../docs/flags.md");
+
+    #[test]
+    fn the_help_and_the_document_list_the_feature_gates() {
+        use clap::CommandFactory as _;
+
+        let help = TestCommand::command().render_help().to_string();
+        for feature in Feature::settable() {
+            let (name, default) = (feature.spec().name, feature.spec().default);
+            assert!(
+                help.contains(&format!("{name}=true|false")),
+                "{name}: {help}"
+            );
+            let row = format!("| `{name}` | {default} |");
+            assert!(FLAG_DOCUMENT.contains(&row), "docs/flags.md lacks {row}");
+        }
+        assert!(help.contains("PodAffinityNamespaceSelector=true|false (GA - default=true)"));
+    }
+
+    #[test]
+    fn the_document_lists_all_flags() {
+        use clap::CommandFactory as _;
+
+        let command = TestCommand::command();
+        let flags = command.get_arguments().filter(|flag| !flag.is_hide_set());
+        for flag in flags.filter_map(clap::Arg::get_long) {
+            let is_listed = [' ', '`', '='].iter().any(|end| {
+                let dashes = if flag.len() == 1 { "-" } else { "--" };
+                let start = format!("`{dashes}{flag}{end}");
+                FLAG_DOCUMENT
+                    .lines()
+                    .any(|line| line.starts_with('|') && line.contains(&start))
+            });
+            assert!(is_listed, "docs/flags.md lacks --{flag}");
+        }
+    }
+
+    #[test]
+    fn a_selection_of_controllers_that_turns_the_scheduler_off_causes_a_warning() {
+        for (arguments, is_scheduling, warns) in [
+            (&[][..], true, false),
+            (&["--controllers=*,-namespace-controller"], true, false),
+            (&["--controllers=namespace-controller"], false, true),
+            (
+                &["--controllers=namespace-controller", "--scheduler"],
+                true,
+                false,
+            ),
+            (
+                &["--controllers=namespace-controller", "--scheduler=false"],
+                false,
+                false,
+            ),
+            // Everything off, as for tests of controllers.
+            (&["--controllers="], false, false),
+        ] {
+            let flags = parse(arguments);
+            assert_eq!(flags.wants_scheduler(), is_scheduling, "{arguments:?}");
+            assert_eq!(flags.scheduler_warning().is_some(), warns, "{arguments:?}");
+        }
+    }
 }

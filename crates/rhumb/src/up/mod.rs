@@ -54,6 +54,9 @@ async fn serve(flags: UpFlags) -> Result<()> {
     for note in notes {
         tracing::warn!("{note}");
     }
+    if let Some(warning) = flags.scheduler_warning() {
+        tracing::warn!("{warning}");
+    }
     let scheduling = match flags.wants_scheduler() {
         true => {
             let mut config = scheduler::read_config(flags.scheduler_config.as_deref())?;

@@ -151,7 +151,7 @@ async fn in_flight_requests_finish_during_shutdown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shutdown_under_load_logs_no_warnings() {
-    let mut server = TestServer::start(&[]);
+    let mut server = TestServer::start(&["--scheduler=false"]);
     let clients =
         futures_util::future::join_all((0..8).map(|_| server.http2(ClientCredentials::Admin)))
             .await;
