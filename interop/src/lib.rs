@@ -8,6 +8,7 @@ pub mod client;
 pub mod comparison;
 pub mod differential;
 pub mod kubeconfig;
+pub mod match_conditions;
 pub mod random_objects;
 pub mod scheduling;
 pub mod servers;

@@ -25,6 +25,8 @@ pub(crate) enum InteropSuite {
     Kubectl,
     /// Compare rhumb's scheduler with kube-scheduler.
     Scheduling,
+    /// Compare exclusion rules with the match conditions compiled from them, on kube-apiserver.
+    Admission,
 }
 
 /// Runs the given suites, or all. The arguments are passed to the differential suite and those after it.
@@ -39,6 +41,7 @@ pub(crate) fn run(parts: &[InteropSuite], arguments: &[String]) -> Result<()> {
         InteropSuite::Differential,
         InteropSuite::Kubectl,
         InteropSuite::Scheduling,
+        InteropSuite::Admission,
     ];
     for part in all {
         if parts.is_empty() || parts.contains(&part) {
@@ -48,6 +51,7 @@ pub(crate) fn run(parts: &[InteropSuite], arguments: &[String]) -> Result<()> {
                 InteropSuite::Differential => differential(arguments)?,
                 InteropSuite::Kubectl => kubectl(arguments)?,
                 InteropSuite::Scheduling => scheduling(arguments)?,
+                InteropSuite::Admission => admission(arguments)?,
             }
         }
     }
@@ -154,6 +158,20 @@ fn scheduling(arguments: &[String]) -> Result<()> {
     scheduling.args(["test", "--package", "rhumb-interop", "--test", "scheduling"]);
     scheduling.arg("--").args(arguments);
     step("rhumb's scheduler beside kube-scheduler", &mut scheduling)
+}
+
+fn admission(arguments: &[String]) -> Result<()> {
+    etcd()?;
+    kubernetes("kube-apiserver")?;
+    let mut admission = cargo();
+    admission.args(["test", "--package", "rhumb-interop"]);
+    admission
+        .args(["--test", "match_conditions", "--"])
+        .args(arguments);
+    step(
+        "match conditions beside exclusion rules, on kube-apiserver",
+        &mut admission,
+    )
 }
 
 fn build_rhumb() -> Result<()> {
