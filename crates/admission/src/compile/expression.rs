@@ -12,7 +12,8 @@ use crate::rule::{RuleScope, RuleWithOperations, WildcardSet};
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RequestField {
     Resource,
-    /// With `matchPolicy: Equivalent`, `request.resource` may be the resource of the webhook's rule.
+    /// The same for the conditions of webhooks on a kube-apiserver. With `matchPolicy: Equivalent` it says so, and does
+    /// not depend on the server.
     RequestResource,
 }
 

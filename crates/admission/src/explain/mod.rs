@@ -286,7 +286,15 @@ impl ExplainedWrite<'_> {
         if conditions.is_empty() {
             return MatchConditionsResult::Matched;
         }
-        let request = match self.request(names) {
+        let seen = match head {
+            Some(_) => names.clone(),
+            // As upstream, conditions of webhooks see the requested resource, and the kind of the object that is sent.
+            None => ResourceAndKind {
+                resource: self.attributes.requested.resource.clone(),
+                kind: names.kind.clone(),
+            },
+        };
+        let request = match self.request(&seen) {
             Ok(request) => request,
             Err(error) => return MatchConditionsResult::Error(error.to_string()),
         };

@@ -435,3 +435,30 @@ fn only_policy_conditions_see_the_namespace_object() {
     let hook = webhook(VALIDATING, "c", &condition("namespaceObject == null"));
     assert_eq!(TestRequest::default().verdict(vec![hook]), "called");
 }
+
+#[test]
+fn conditions_of_webhooks_see_the_requested_resource() {
+    let request = TestRequest {
+        names: names("events.k8s.io", "events", "Event"),
+        equivalents: vec![names("", "events", "Event")],
+        ..TestRequest::default()
+    };
+    let condition = "request.resource.group == 'events.k8s.io' && request.kind.group == ''";
+    let changes = json!({
+        "rules": rule("events"),
+        "matchConditions": [{"name": "c", "expression": condition}],
+    });
+    assert_eq!(
+        request.verdict(vec![webhook(VALIDATING, "c", &changes)]),
+        "called, as /v1, Resource=events"
+    );
+    let constraints = json!({"resourceRules": rule("events")});
+    let condition = json!({"matchConditions": [
+        {"name": "c", "expression": "request.resource.group == '' && request.kind.group == ''"},
+    ]});
+    let verdict = request.verdict(vec![
+        policy(POLICY, "p", &constraints, &condition),
+        binding(BINDING, "b", "p", &json!({})),
+    ]);
+    assert_eq!(verdict, "called, as /v1, Resource=events");
+}
