@@ -29,9 +29,36 @@ pub(super) struct CelInputs<'a> {
 }
 
 impl<'a> CelInputs<'a> {
+    /// The inputs of a policy that matched as `names`.
     pub(super) fn new(
         attributes: &'a AdmissionAttributes<'_>,
         names: &ResourceAndKind,
+        object: Option<&JsonObject>,
+        namespace: Option<Value>,
+    ) -> Result<CelInputs<'a>, Status> {
+        CelInputs::with_request_names(attributes, names, names, object, namespace)
+    }
+
+    /// The inputs of the match conditions of a webhook that matched as `names`. As upstream, `request.resource` is the
+    /// requested resource, and `request.kind` the kind that is sent.
+    pub(super) fn for_webhook(
+        attributes: &'a AdmissionAttributes<'_>,
+        names: &ResourceAndKind,
+        object: Option<&JsonObject>,
+    ) -> Result<CelInputs<'a>, Status> {
+        let requested = attributes.request_attributes(object)?.requested;
+        let seen = ResourceAndKind {
+            resource: requested.resource.clone(),
+            kind: names.kind.clone(),
+        };
+        CelInputs::with_request_names(attributes, names, &seen, object, None)
+    }
+
+    /// `seen` is what `request.resource` and `request.kind` show.
+    fn with_request_names(
+        attributes: &'a AdmissionAttributes<'_>,
+        names: &ResourceAndKind,
+        seen: &ResourceAndKind,
         object: Option<&JsonObject>,
         namespace: Option<Value>,
     ) -> Result<CelInputs<'a>, Status> {
@@ -43,7 +70,7 @@ impl<'a> CelInputs<'a> {
         let user = attributes.context.user;
         let request = AdmissionRequest {
             uid: "",
-            matched: names,
+            matched: seen,
             requested: request_attributes.requested,
             subresource: request_attributes.subresource,
             name: request_attributes.name,

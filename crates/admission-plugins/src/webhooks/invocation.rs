@@ -168,7 +168,7 @@ impl WebhookPlugin {
             return Ok(true);
         }
         let started = Instant::now();
-        let cel_inputs = CelInputs::new(attributes, names, object, None)?;
+        let cel_inputs = CelInputs::for_webhook(attributes, names, object)?;
         let inputs = cel_inputs.inputs();
         let mut budget = EvaluationBudget::for_match_conditions(Some(started + CONDITIONS_TIMEOUT));
         let mut scope = Activation::new(&inputs);

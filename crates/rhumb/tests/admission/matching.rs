@@ -330,7 +330,17 @@ async fn events_of_both_groups_are_equivalent() {
         .hook("exact")
         .matching(&["CREATE"], "events.k8s.io", "v1", "events")
         .with("matchPolicy", json!("Exact"));
-    cluster.register(Validating, "hook", [hook, exact]).await;
+    // As upstream, conditions see the requested resource, and the kind that is sent.
+    let condition = "request.resource.group == '' && request.kind.group == 'events.k8s.io'";
+    let conditional = cluster
+        .hook("conditional")
+        .matching(&["CREATE"], "events.k8s.io", "v1", "events")
+        .with(
+            "matchConditions",
+            json!([{"name": "c", "expression": condition}]),
+        );
+    let hooks = [hook, exact, conditional];
+    cluster.register(Validating, "hook", hooks).await;
     let event = json!({
         "metadata": {"name": "e"},
         "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
@@ -341,7 +351,9 @@ async fn events_of_both_groups_are_equivalent() {
     cluster
         .must_create("/api/v1/namespaces/default/events", event)
         .await;
-    assert_eq!(cluster.webhook.received_paths(), ["/hook"]);
+    let mut called = cluster.webhook.received_paths();
+    called.sort_unstable();
+    assert_eq!(called, ["/conditional", "/hook"]);
     let request = &cluster.webhook.received("/hook")[0].request;
     assert_eq!(request["kind"]["group"], "events.k8s.io");
     assert_eq!(request["requestKind"]["group"], "");
