@@ -7,6 +7,7 @@ use kube::{Api, Client, Config};
 use serde_json::json;
 
 use crate::cluster::{anti_affinity_to_app, make_node, make_pod, placed, pod};
+use crate::exposition::check_openmetrics;
 use crate::leader_election::SchedulerProcess;
 use crate::program::{FEW_CONTROLLERS, poll_until};
 use crate::support::TestServer;
@@ -63,6 +64,7 @@ async fn metrics_and_health_are_served() {
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
     }
+    assert_eq!(check_openmetrics(&text), Ok(()), "{text}");
     for (method, path, code, says) in [
         ("GET", "/healthz", 200, "ok"),
         ("GET", "/livez", 200, "ok"),

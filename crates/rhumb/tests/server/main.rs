@@ -1,5 +1,7 @@
 //! Tests of `rhumb up`: the built program, over real connections.
 
+#[path = "../exposition/mod.rs"]
+mod exposition;
 #[path = "../program/mod.rs"]
 mod program;
 
@@ -11,5 +13,6 @@ mod explain;
 mod label_index;
 mod lifecycle;
 mod malformed_requests;
+mod metrics;
 mod start_failures;
 mod support;

@@ -18,6 +18,12 @@ use rhumb_cache::{
 use rhumb_handlers::ServerState;
 use rhumb_registry::Resource;
 
+/// The name in KEP-4933 with the prefix of this cache's other metrics, and the name of earlier versions as an alias.
+const WATCHERS_PER_EVENT_NAMES: [&str; 2] = [
+    "apiserver_watch_cache_watch_dispatch_event_num_watchers",
+    "apiserver_watch_cache_dispatch_event_num_watchers",
+];
+
 /// Statistics of all caches with activity, encoded as metrics.
 #[derive(Debug)]
 pub(super) struct WatchCacheCollector(Vec<ResourceCacheStats>);
@@ -157,13 +163,16 @@ impl WatchCacheCollector {
                 family.put(&labels, &ConstGauge::new(super::count(*count)))?;
             }
         }
-        let mut family = MetricFamilyEncoder::histogram(
-            encoder,
-            "apiserver_watch_cache_dispatch_event_num_watchers",
-            "Number of watchers whose selectors were evaluated for an event",
-        )?;
-        for cache_stats in &self.0 {
-            family.put_distribution(&cache_stats.go_type, &cache_stats.watchers_per_event, 1.0)?;
+        for name in WATCHERS_PER_EVENT_NAMES {
+            let mut family = MetricFamilyEncoder::histogram(
+                encoder,
+                name,
+                "Number of watchers whose selectors were evaluated for an event",
+            )?;
+            for cache_stats in &self.0 {
+                let distribution = &cache_stats.watchers_per_event;
+                family.put_distribution(&cache_stats.go_type, distribution, 1.0)?;
+            }
         }
         let mut family = MetricFamilyEncoder::histogram(
             encoder,
@@ -347,7 +356,7 @@ impl<'e> MetricFamilyEncoder<'e> {
             .map(|(bound, count)| (*bound as f64 / unit, *count))
             .collect();
         let in_buckets: u64 = buckets.iter().map(|(_, count)| count).sum();
-        buckets.push((f64::MAX, distribution.count - in_buckets));
+        buckets.push((f64::INFINITY, distribution.count - in_buckets));
         let sum = distribution.sum as f64 / unit;
         self.0
             .encode_family(labels)?
