@@ -31,8 +31,8 @@ pub struct CacheOptions {
 /// Indexes of objects and watchers by labels and fields.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexOptions {
-    /// If false, lists examine every object of their namespace, and changes evaluate every watcher of it.
-    pub enabled: bool,
+    /// If false, only the fields that the kind declares are indexed, for lists and for watchers.
+    pub by_label: bool,
     /// Whether indexes are built automatically for frequent selective lists.
     pub adaptive: bool,
     /// Approximate memory limit of all adaptive indexes together.
@@ -44,7 +44,7 @@ pub struct IndexOptions {
 impl Default for IndexOptions {
     fn default() -> Self {
         IndexOptions {
-            enabled: true,
+            by_label: true,
             adaptive: true,
             adaptive_bytes_max: 64 * 1024 * 1024,
             adaptive_idle: Duration::from_secs(600),

@@ -23,8 +23,8 @@ use crate::snapshot::CacheContents;
 use crate::stats::{self, CacheCounters, HistogramSnapshot, IndexUsage};
 use crate::string_interner::StringInterner;
 use crate::watch::{
-    CacheWatcher, WatchEnd, WatchFilter, WatchQueue, WatchRequest, WatchStart, WatcherId,
-    WatcherIndex,
+    CacheWatcher, TriggerOptions, WatchEnd, WatchFilter, WatchQueue, WatchRequest, WatchStart,
+    WatcherId, WatcherIndex,
 };
 use crate::watch_state::WatchState;
 use crate::{
@@ -177,16 +177,21 @@ impl CacheInner {
         mut contents: CacheContents,
     ) -> Self {
         let options = Arc::clone(&shared.options);
-        if options.index.enabled {
-            let now = options.clock.monotonic();
-            let attributes = resource.indexes.into_iter();
-            let indexes = attributes
-                .map(|attribute| AttributeIndex::new(attribute, IndexOrigin::Configured, now));
-            contents.rebuild_indexes(&indexes.collect::<Vec<_>>());
-        }
+        let by_label = options.index.by_label;
+        let mut declared = resource.indexes;
+        declared.retain(|attribute| by_label || matches!(attribute, IndexedAttribute::Field(_)));
+        let now = options.clock.monotonic();
+        let indexes = declared
+            .iter()
+            .map(|attribute| AttributeIndex::new(attribute.clone(), IndexOrigin::Configured, now));
+        contents.rebuild_indexes(&indexes.collect::<Vec<_>>());
         let state = WatchState {
             history: ChangeHistory::new(contents.clone(), &options),
-            watchers: WatcherIndex::new(resource.projector.field_names(), options.index.enabled),
+            watchers: WatcherIndex::new(TriggerOptions {
+                field_names: resource.projector.field_names().into(),
+                declared,
+                by_label,
+            }),
             end: None,
             pending_events: Vec::new(),
         };

@@ -100,9 +100,9 @@ async fn every_watcher_receives_exactly_its_matching_events() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_watcher_receives_the_same_events_without_triggers() {
+async fn every_watcher_receives_the_same_events_without_label_triggers() {
     let off = IndexOptions {
-        enabled: false,
+        by_label: false,
         ..IndexOptions::default()
     };
     run_random_transactions(4, off).await;

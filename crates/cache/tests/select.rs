@@ -18,9 +18,9 @@ use support::{ROOT, TEST_TIMEOUT, current, delete, drain, key, pods, put, start}
 
 const TRANSACTIONS: usize = 4_000;
 
-fn indexes_disabled() -> IndexOptions {
+fn only_declared_fields() -> IndexOptions {
     IndexOptions {
-        enabled: false,
+        by_label: false,
         ..IndexOptions::default()
     }
 }
@@ -80,12 +80,12 @@ async fn lists_and_watches_are_equal_with_and_without_indexes() {
     let store: Arc<dyn Store> = memory.clone();
     let (with, without) = (
         start_manager(&store, IndexOptions::default()).await,
-        start_manager(&store, indexes_disabled()).await,
+        start_manager(&store, only_declared_fields()).await,
     );
     let (indexed, plain) = (pods(&with), pods(&without));
     assert_eq!(
         (indexed.index_stats().len(), plain.index_stats().len()),
-        (2, 0)
+        (2, 1)
     );
     let mut watchers = Vec::new();
     for index in 0..TRANSACTIONS {
@@ -186,6 +186,32 @@ async fn a_list_uses_the_shortest_access_path() {
     );
     check("app!=a3", "", 2_000, 1_900);
     check("job=j3", "", 2_000, 10);
+}
+
+#[tokio::test]
+async fn without_label_indexes_declared_fields_stay_indexed() {
+    let memory = MemoryStore::new();
+    write_labelled_pods(&*memory, 2_000).await;
+    let store: Arc<dyn Store> = memory.clone();
+    let manager = start_manager(&store, only_declared_fields()).await;
+    let cache = pods(&manager);
+    let examined = |labels, fields| examined_and_matched(&cache, &request(labels, fields));
+    assert_eq!(examined("", "node=n7"), (40, 40));
+    assert_eq!(examined("app=a3", "node=n7"), (40, 2));
+    assert_eq!(examined("app=a3", ""), (2_000, 100));
+    assert_eq!(examined("", "phase=Running"), (2_000, 2_000));
+
+    let watch = |node| cache.watch(request("", &format!("node=n{node}")));
+    let mut watchers: Vec<_> = (0..500).map(|node| watch(node).expect("a watch")).collect();
+    // Without watchers.
+    let before = cache.watchers_evaluated();
+    assert_eq!(before.sum, 0);
+    put(&*store, "pods/ns0/new", "app=a1;n7,Pending;x").await;
+    current(&manager).await;
+    let evaluated = cache.watchers_evaluated();
+    assert_eq!((evaluated.count - before.count, evaluated.sum), (1, 1));
+    let received = watchers.iter_mut().map(|watcher| drain(watcher).len());
+    assert_eq!(received.sum::<usize>(), 1);
 }
 
 #[tokio::test]

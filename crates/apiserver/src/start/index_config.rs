@@ -112,7 +112,7 @@ impl ListIndexConfig {
 
     pub(super) fn options(&self, gates: &FeatureGates) -> IndexOptions {
         IndexOptions {
-            enabled: gates.enabled(Feature::CacherLabelIndex),
+            by_label: gates.enabled(Feature::CacherLabelIndex),
             adaptive: self.adaptive,
             ..IndexOptions::default()
         }

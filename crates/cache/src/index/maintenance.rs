@@ -34,7 +34,7 @@ impl CacheInner {
         if let Some(index) = index {
             index.record_use(list.examined, now);
         }
-        if !this.options.index.enabled || !this.options.index.adaptive {
+        if !this.options.index.by_label || !this.options.index.adaptive {
             return;
         }
         let (objects, indexes) = {

@@ -18,6 +18,7 @@ use crate::object_change::ObjectChange;
 use crate::{CacheEntry, EventKind};
 
 pub(crate) use filter::WatchFilter;
+pub(crate) use trigger::TriggerOptions;
 pub(crate) use watcher::WatchQueue;
 pub use watcher::{CacheWatcher, WatchNotifier};
 pub(crate) use watcher_index::{PendingEvent, WatcherId, WatcherIndex};

@@ -8,9 +8,37 @@ use rhumb_selection::{Interner, SelectorIndex, Symbol, Term, required_labels};
 
 use super::watcher_index::WatcherId;
 use super::{WatchFilter, WatchScope};
+use crate::index::IndexedAttribute;
 
 /// A label requirement with more values than this is indexed by its key alone.
 pub(super) const LABEL_VALUES_MAX: usize = 64;
+
+/// The properties that watchers of a resource can be indexed by, besides names and namespaces.
+#[derive(Debug, Clone)]
+pub(crate) struct TriggerOptions {
+    /// The names of the resource's selectable fields.
+    pub(crate) field_names: Arc<[Arc<str>]>,
+    /// The list indexes that the kind or the administrator asks for.
+    pub(crate) declared: Vec<IndexedAttribute>,
+    /// If false, only declared fields are triggers.
+    pub(crate) by_label: bool,
+}
+
+impl TriggerOptions {
+    fn is_trigger(&self, field: usize) -> bool {
+        self.by_label || self.declared.contains(&IndexedAttribute::Field(field))
+    }
+
+    /// The names of the declared labels and fields.
+    pub(super) fn declared_names(&self) -> impl Iterator<Item = &str> {
+        self.declared
+            .iter()
+            .filter_map(|attribute| match attribute {
+                IndexedAttribute::Label(key) => Some(&**key),
+                IndexedAttribute::Field(index) => self.field_names.get(*index).map(|name| &**name),
+            })
+    }
+}
 
 /// A property that an object must have to match a watcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,8 +157,7 @@ impl TriggerPlacement {
 /// All placements that would find the watcher for every object that its filter matches. Never empty.
 pub(super) fn candidate_placements(
     filter: &WatchFilter,
-    field_names: &[Arc<str>],
-    triggers: bool,
+    options: &TriggerOptions,
 ) -> Vec<TriggerPlacement> {
     let namespace = required_namespace(filter);
     let placement = |trigger| TriggerPlacement {
@@ -143,13 +170,10 @@ pub(super) fn candidate_placements(
     };
     let mut placements = vec![placement(WatchTrigger::Always)];
     placements.extend(required_name(filter).map(|name| placement(WatchTrigger::Name(name.into()))));
-    if !triggers {
-        return placements;
-    }
     for requirement in fields {
-        let index = field_names
-            .iter()
-            .position(|name| **name == *requirement.field());
+        let mut names = options.field_names.iter();
+        let index = names.position(|name| **name == *requirement.field());
+        let index = index.filter(|index| options.is_trigger(*index));
         let index = index.and_then(|index| u16::try_from(index).ok());
         if let (Some(index), Operator::Equals) = (index, requirement.operator()) {
             placements.push(placement(WatchTrigger::Field(
@@ -157,6 +181,9 @@ pub(super) fn candidate_placements(
                 requirement.value().into(),
             )));
         }
+    }
+    if !options.by_label {
+        return placements;
     }
     for label in labels {
         let key = label.key().into();

@@ -13,12 +13,16 @@ use std::sync::Arc;
 use rhumb_selection::{Interner, SelectorIndex, Slots, Symbol, Term};
 
 use super::WatchQueue;
-use super::trigger::{TriggerPlacement, WatchTrigger, candidate_placements};
+use super::trigger::{TriggerOptions, TriggerPlacement, WatchTrigger, candidate_placements};
 use crate::EventKind;
 use crate::object_change::ObjectChange;
 
-/// Maximum number of names under which watchers are counted: clients choose the label keys, so they must be bounded.
+/// Maximum number of names of undeclared labels and fields under which watchers are counted: clients choose the label
+/// keys, so they must be bounded.
 const INDEX_NAMES_MAX: usize = 128;
+
+/// Further names that are always counted on their own.
+const FIXED_INDEX_NAMES: [&str; 3] = ["", "metadata.name", "metadata.namespace"];
 
 /// The name under which all further watchers are counted. It is not a valid label or field name.
 const OTHER_INDEX_NAMES: &str = "(others)";
@@ -34,16 +38,13 @@ pub(crate) type PendingEvent = (WatcherId, Arc<ObjectChange>, EventKind);
 /// The watchers of one resource, indexed by namespace and trigger.
 #[derive(Debug)]
 pub(crate) struct WatcherIndex {
-    /// The names of the resource's selectable fields.
-    field_names: Arc<[Arc<str>]>,
-    /// Whether labels and fields are used as triggers, or only names and namespaces.
-    use_triggers: bool,
+    triggers: TriggerOptions,
     watchers: Slots<WatcherId, RegisteredWatcher>,
     /// The texts of all triggers and their namespaces. Those of objects are only looked up.
     interner: Interner,
     /// The watchers of each namespace, and under `None` those of all namespaces.
     by_trigger: SelectorIndex<Option<Symbol>, WatcherId>,
-    /// Number of watchers by the name of their trigger.
+    /// Number of watchers by the name of their trigger. Declared indexes remain when they have no watchers.
     counts_by_index_name: BTreeMap<Box<str>, usize>,
 }
 
@@ -60,14 +61,14 @@ struct RegisteredWatcher {
 }
 
 impl WatcherIndex {
-    pub(crate) fn new(field_names: &[Arc<str>], use_triggers: bool) -> Self {
+    pub(crate) fn new(triggers: TriggerOptions) -> Self {
+        let declared = triggers.declared_names();
         WatcherIndex {
-            field_names: field_names.into(),
-            use_triggers,
+            counts_by_index_name: declared.map(|name| (name.into(), 0)).collect(),
+            triggers,
             watchers: Slots::default(),
             interner: Interner::default(),
             by_trigger: SelectorIndex::default(),
-            counts_by_index_name: BTreeMap::new(),
         }
     }
 
@@ -76,7 +77,7 @@ impl WatcherIndex {
     }
 
     /// Number of watchers by label, field, `metadata.name` or `metadata.namespace`; unindexed ones under the empty
-    /// name.
+    /// name. Declared indexes are always included.
     pub(crate) fn counts_by_index_name(&self) -> BTreeMap<Box<str>, usize> {
         self.counts_by_index_name.clone()
     }
@@ -90,13 +91,12 @@ impl WatcherIndex {
     }
 
     pub(crate) fn register(&mut self, queue: Arc<WatchQueue>) -> WatcherId {
-        let placements = candidate_placements(&queue.filter, &self.field_names, self.use_triggers);
+        let placements = candidate_placements(&queue.filter, &self.triggers);
         let choice = self.choose_placement(&placements);
         let mut has_own_count = false;
         if let Some(placement) = placements.get(choice) {
-            let name = placement.index_name(&self.field_names);
-            has_own_count = self.counts_by_index_name.contains_key(name)
-                || self.counts_by_index_name.len() < INDEX_NAMES_MAX;
+            let name = placement.index_name(&self.triggers.field_names);
+            has_own_count = self.may_count_under(name);
             let name = if has_own_count {
                 name
             } else {
@@ -125,8 +125,7 @@ impl WatcherIndex {
         let Some(watcher) = self.watchers.remove(id) else {
             return;
         };
-        let placements =
-            candidate_placements(&watcher.queue.filter, &self.field_names, self.use_triggers);
+        let placements = candidate_placements(&watcher.queue.filter, &self.triggers);
         if let Some(placement) = placements.get(watcher.placement) {
             let interner = &mut self.interner;
             let namespace = placement.namespace.as_ref();
@@ -135,7 +134,7 @@ impl WatcherIndex {
             trigger.for_each_term(interner, |term| {
                 by_trigger.remove(&namespace, term, id);
             });
-            let field_names = Arc::clone(&self.field_names);
+            let field_names = Arc::clone(&self.triggers.field_names);
             let name = placement.index_name(&field_names);
             self.decrement_count(if watcher.has_own_count {
                 name
@@ -148,10 +147,20 @@ impl WatcherIndex {
         }
     }
 
+    /// Whether watchers are counted under this name, and not under `OTHER_INDEX_NAMES`.
+    fn may_count_under(&self, name: &str) -> bool {
+        let counts = &self.counts_by_index_name;
+        let always = self.triggers.declared.len() + FIXED_INDEX_NAMES.len();
+        counts.contains_key(name)
+            || FIXED_INDEX_NAMES.contains(&name)
+            || counts.len() < INDEX_NAMES_MAX + always
+    }
+
     fn decrement_count(&mut self, name: &str) {
+        let is_declared = self.triggers.declared_names().any(|it| it == name);
         if let Some(count) = self.counts_by_index_name.get_mut(name) {
             *count -= 1;
-            if *count == 0 {
+            if *count == 0 && !is_declared {
                 self.counts_by_index_name.remove(name);
             }
         }
@@ -164,7 +173,12 @@ impl WatcherIndex {
         change: &Arc<ObjectChange>,
         found: &mut Vec<PendingEvent>,
     ) -> usize {
-        let terms = terms_of_change(change, &self.field_names, &self.by_trigger, &self.interner);
+        let terms = terms_of_change(
+            change,
+            &self.triggers.field_names,
+            &self.by_trigger,
+            &self.interner,
+        );
         let namespace = change.key.namespace();
         let namespace = namespace.and_then(|name| self.interner.get(name)).cloned();
         let mut evaluated = 0;
@@ -178,7 +192,11 @@ impl WatcherIndex {
                     continue;
                 }
                 evaluated += 1;
-                if let Some(kind) = watcher.queue.filter.classify(change, &self.field_names) {
+                if let Some(kind) = watcher
+                    .queue
+                    .filter
+                    .classify(change, &self.triggers.field_names)
+                {
                     found.push((id, Arc::clone(change), kind));
                 }
             }
@@ -242,6 +260,7 @@ mod tests {
     use super::super::trigger::LABEL_VALUES_MAX;
     use super::super::{WatchFilter, WatchScope};
     use super::*;
+    use crate::index::IndexedAttribute;
     use rhumb_meta::Revision;
 
     fn filter(scope: WatchScope, labels: &str, fields: &str) -> WatchFilter {
@@ -253,12 +272,16 @@ mod tests {
         }
     }
 
-    fn empty_index(triggers: bool) -> WatcherIndex {
-        WatcherIndex::new(&["spec.nodeName".into(), "status.phase".into()], triggers)
+    fn empty_index(by_label: bool) -> WatcherIndex {
+        WatcherIndex::new(TriggerOptions {
+            field_names: ["spec.nodeName".into(), "status.phase".into()].into(),
+            declared: vec![IndexedAttribute::Field(0)],
+            by_label,
+        })
     }
 
     fn chosen_placement(empty: &WatcherIndex, filter: &WatchFilter) -> TriggerPlacement {
-        let mut placements = candidate_placements(filter, &empty.field_names, empty.use_triggers);
+        let mut placements = candidate_placements(filter, &empty.triggers);
         let choice = empty.choose_placement(&placements);
         placements.swap_remove(choice)
     }
@@ -389,7 +412,8 @@ mod tests {
         ];
         assert_eq!(counts, expect.map(|(name, count)| (name.into(), count)));
         ids.into_iter().for_each(|id| index.unregister(id));
-        assert!(index.counts_by_index_name().is_empty());
+        let counts: Vec<_> = index.counts_by_index_name().into_iter().collect();
+        assert_eq!(counts, [("spec.nodeName".into(), 0)]);
         assert!(index.by_trigger.is_empty() && index.interner.is_empty());
         assert_eq!(index.len(), 0);
     }
@@ -401,13 +425,14 @@ mod tests {
             register(&mut index, filter(WatchScope::All, "app=web", ""));
         }
         let counts: Vec<_> = index.counts_by_index_name().into_iter().collect();
-        assert_eq!(counts, [("app".into(), 2_000)]);
+        assert_eq!(counts, [("app".into(), 2_000), ("spec.nodeName".into(), 0)]);
     }
 
     #[test]
-    fn the_number_of_index_names_is_bounded() {
+    fn the_number_of_undeclared_index_names_is_bounded() {
         let mut index = empty_index(true);
-        let ids: Vec<_> = (0..300)
+        let unindexed = register(&mut index, filter(WatchScope::All, "", ""));
+        let mut ids: Vec<_> = (0..300)
             .map(|number| {
                 register(
                     &mut index,
@@ -415,23 +440,31 @@ mod tests {
                 )
             })
             .collect();
-        assert_eq!(index.counts_by_index_name().len(), INDEX_NAMES_MAX + 1);
-        assert_eq!(index.counts_by_index_name().values().sum::<usize>(), 300);
+        let (limit, fixed) = (INDEX_NAMES_MAX, FIXED_INDEX_NAMES.len());
+        assert!(index.counts_by_index_name().len() <= limit + fixed + 2);
+        let named = register(&mut index, filter(WatchScope::All, "", "metadata.name=n"));
+        let on_node = filter(WatchScope::All, "", "spec.nodeName=n");
+        ids.extend([unindexed, named, register(&mut index, on_node)]);
+        let counts = index.counts_by_index_name();
+        assert_eq!(counts.values().sum::<usize>(), 303);
+        for name in ["", "metadata.name", "spec.nodeName"] {
+            assert_eq!(counts.get(name), Some(&1), "{name:?}");
+        }
         ids.into_iter().for_each(|id| index.unregister(id));
-        assert!(index.counts_by_index_name().is_empty());
+        assert_eq!(index.counts_by_index_name().len(), 1);
     }
 
     #[test]
-    fn without_triggers_only_names_and_namespaces_are_indexed() {
-        let placement = chosen_placement(
-            &empty_index(false),
-            &filter(WatchScope::All, "a=b", "spec.nodeName=n"),
-        );
-        assert_eq!(placement.trigger, WatchTrigger::Always);
-        let placement = chosen_placement(
-            &empty_index(false),
-            &filter(WatchScope::All, "a=b", "metadata.name=n"),
-        );
-        assert_eq!(placement.trigger, WatchTrigger::Name("n".into()));
+    fn without_labels_watchers_are_indexed_by_names_and_declared_fields() {
+        let placed = |labels: &str, fields: &str| {
+            let filter = filter(WatchScope::All, labels, fields);
+            chosen_placement(&empty_index(false), &filter).trigger
+        };
+        let node = WatchTrigger::Field(0, "n".into());
+        assert_eq!(placed("a=b", "spec.nodeName=n"), node);
+        let name = WatchTrigger::Name("n".into());
+        assert_eq!(placed("a=b", "metadata.name=n"), name);
+        assert_eq!(placed("a=b", ""), WatchTrigger::Always);
+        assert_eq!(placed("", "status.phase=Running"), WatchTrigger::Always);
     }
 }

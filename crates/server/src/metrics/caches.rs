@@ -127,7 +127,7 @@ impl ResourceCacheStats {
 
     fn has_activity(&self) -> bool {
         let stats = &self.stats;
-        stats.changes > 0 || stats.list_examined > 0 || !self.watchers.is_empty()
+        stats.changes > 0 || stats.list_examined > 0 || stats.watchers > 0
     }
 
     fn list_index_labels(&self, index: &str) -> ListIndexLabels {
