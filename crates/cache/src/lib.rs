@@ -49,7 +49,9 @@ mod watch_state;
 
 pub use cache_entry::CacheEntry;
 pub use error::{CorruptObject, Error, HistoryError};
-pub use index::{IndexOrigin, IndexStats, IndexedAttribute, ListQuery, MatchingEntries};
+pub use index::{
+    IndexMeasurement, IndexOrigin, IndexStats, IndexedAttribute, ListQuery, MatchingEntries,
+};
 pub use manager::{CacheHealth, CacheManager, ResourceCacheConfig};
 pub use object_change::EventKind;
 pub use options::{CacheOptions, IndexOptions};

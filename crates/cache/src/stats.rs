@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::index::{IndexStats, IndexedAttribute};
+use crate::index::IndexedAttribute;
 
 /// Current size of a cache, and its counters since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -111,12 +111,12 @@ const DROPPED_INDEXES_MAX: usize = 128;
 
 impl CacheCounters {
     /// Keeps the usage counters of an index that is dropped.
-    pub(crate) fn add_dropped_index(&self, stats: &IndexStats) {
+    pub(crate) fn add_dropped_index(&self, attribute: IndexedAttribute, usage: IndexUsage) {
         let mut retired = self.dropped_indexes.lock();
-        if retired.len() < DROPPED_INDEXES_MAX || retired.contains_key(&stats.attribute) {
-            let count = retired.entry(stats.attribute.clone()).or_default();
-            count.lists += stats.lists;
-            count.examined += stats.examined;
+        if retired.len() < DROPPED_INDEXES_MAX || retired.contains_key(&attribute) {
+            let count = retired.entry(attribute).or_default();
+            count.lists += usage.lists;
+            count.examined += usage.examined;
         }
     }
 

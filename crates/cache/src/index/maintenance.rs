@@ -125,33 +125,45 @@ impl CacheInner {
     pub(crate) fn drop_unused_indexes(&self, now: Duration) {
         self.index_advisor.decay(now);
         let options = &self.options.index;
-        let mut latest = self.latest();
-        let mut dropped = Vec::new();
-        if adaptive_count(&latest) == 0 {
+        if !self.measure_adaptive_indexes() {
             return;
         }
+        let mut latest = self.latest();
+        let mut dropped = Vec::new();
         let keep = |index: &mut AttributeIndex| {
             let Some(reservation) = &index.budget_reservation else {
                 return true;
             };
-            reservation.resize(INDEX_BYTES + index.postings.bytes());
             let is_within_budget = self.index_budget.used() <= options.adaptive_bytes_max;
             if is_within_budget && index.idle_for(now) <= options.adaptive_idle {
                 return true;
             }
             // Snapshots may keep older versions of the index for a while; release its budget at once.
             reservation.resize(0);
-            dropped.push(index.stats());
+            dropped.push((index.attribute.clone(), index.usage()));
             false
         };
         Arc::make_mut(&mut latest.indexes).retain_mut(keep);
         drop(latest);
-        for stats in dropped {
-            let attribute = &stats.attribute;
+        for (attribute, usage) in dropped {
             tracing::info!(prefix = %self.prefix().as_str(), ?attribute, "adaptive index dropped");
-            self.index_advisor.forget(attribute);
-            self.counters.add_dropped_index(&stats);
+            self.index_advisor.forget(&attribute);
+            self.counters.add_dropped_index(attribute, usage);
         }
+    }
+
+    /// Adjusts the reservations of the adaptive indexes to their current sizes. Returns whether there are any.
+    fn measure_adaptive_indexes(&self) -> bool {
+        // The lock is not held while the indexes are walked.
+        let indexes = Arc::clone(&self.latest().indexes);
+        let mut has_adaptive = false;
+        for index in indexes.iter() {
+            if let Some(reservation) = &index.budget_reservation {
+                reservation.resize(INDEX_BYTES + index.postings.measure().bytes);
+                has_adaptive = true;
+            }
+        }
+        has_adaptive
     }
 }
 

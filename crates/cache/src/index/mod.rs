@@ -10,6 +10,7 @@ mod budget;
 mod intersect;
 mod list_query;
 mod maintenance;
+mod measurement;
 mod merge;
 mod plan;
 mod postings;
@@ -24,10 +25,12 @@ use budget::BudgetReservation;
 pub(crate) use budget::IndexMemoryBudget;
 pub(crate) use list_query::SelectorQuery;
 pub use list_query::{ListQuery, MatchingEntries};
+pub use measurement::IndexMeasurement;
 pub(crate) use plan::{EntryIterator, ListPlan};
 pub(crate) use postings::PostingSet;
 
-use crate::{CacheEntry, stats};
+use crate::CacheEntry;
+use crate::stats::{self, IndexUsage};
 
 /// Why an index exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,16 +41,13 @@ pub enum IndexOrigin {
     Adaptive,
 }
 
-/// Size and usage of an index.
+/// Contents and usage of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexStats {
     pub attribute: IndexedAttribute,
     pub origin: IndexOrigin,
-    pub entries: usize,
-    pub bytes: usize,
-    /// Lists that used the index, and the objects that they examined.
-    pub lists: u64,
-    pub examined: u64,
+    pub measurement: IndexMeasurement,
+    pub usage: IndexUsage,
 }
 
 /// An index of objects by the values of one attribute, as of one version of the contents.
@@ -125,14 +125,20 @@ impl AttributeIndex {
         now.saturating_sub(last)
     }
 
+    pub(crate) fn usage(&self) -> IndexUsage {
+        IndexUsage {
+            lists: stats::read(&self.use_count.lists),
+            examined: stats::read(&self.use_count.examined),
+        }
+    }
+
+    /// Walks the whole index: not to be called while a lock is held.
     pub(crate) fn stats(&self) -> IndexStats {
         IndexStats {
             attribute: self.attribute.clone(),
             origin: self.origin,
-            entries: self.postings.len(),
-            bytes: self.postings.bytes(),
-            lists: stats::read(&self.use_count.lists),
-            examined: stats::read(&self.use_count.examined),
+            measurement: self.postings.measure(),
+            usage: self.usage(),
         }
     }
 }

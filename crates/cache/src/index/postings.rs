@@ -10,8 +10,8 @@ use rhumb_meta::ObjectKey;
 
 use crate::CacheEntry;
 
-/// Estimated bytes per object in an index: three words in tree nodes that are two thirds full.
-pub(crate) const POSTING_BYTES: usize = 48;
+/// Estimated bytes per object in an index that is yet to be built: three words in tree nodes that are half full.
+pub(crate) const POSTING_BYTES: usize = 72;
 
 /// A persistent set of postings. Clones share memory.
 #[derive(Debug, Clone, Default)]
@@ -21,12 +21,20 @@ pub(crate) struct PostingSet {
 
 /// One entry under its value.
 #[derive(Debug, Clone)]
-struct Posting {
+pub(super) struct Posting {
     value: Arc<str>,
     entry: Arc<CacheEntry>,
 }
 
 impl Posting {
+    pub(super) fn value(&self) -> &Arc<str> {
+        &self.value
+    }
+
+    pub(super) fn has_value(&self, value: &Arc<str>) -> bool {
+        Arc::ptr_eq(&self.value, value) || self.value == *value
+    }
+
     fn compare(&self, value: &str, key: KeyBound<'_>) -> Ordering {
         let mine = KeyBound::At(self.entry.key().as_str());
         (*self.value).cmp(value).then_with(|| mine.cmp(&key))
@@ -88,8 +96,8 @@ impl PostingSet {
         self.set.len()
     }
 
-    pub(crate) fn bytes(&self) -> usize {
-        self.set.len() * POSTING_BYTES
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Posting> {
+        self.set.iter()
     }
 
     pub(crate) fn insert(&mut self, value: &Arc<str>, entry: &Arc<CacheEntry>) {

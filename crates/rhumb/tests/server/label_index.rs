@@ -308,8 +308,15 @@ async fn lists_and_watches_are_equal_with_the_gate_on_and_off() {
 
 #[tokio::test]
 async fn metrics_show_watchers_by_trigger_and_objects_evaluated_by_lists() {
-    let server = begin(&["--index-labels=pods#spark-app-selector"]).await;
+    let server = begin(&["--index-labels=pods#spark-app-selector,pods#role"]).await;
     let mut client = server.http2(ClientCredentials::Admin).await;
+    for number in 0..20 {
+        let metadata = json!({"name": format!("hot-{number}"), "labels": {"role": "hot"}});
+        let spec = json!({"containers": [{"name": "main", "image": "spark"}]});
+        let pod = json!({"metadata": metadata, "spec": spec});
+        let created = write(&mut client, Method::POST, PODS, &pod).await;
+        assert_eq!(created.code, 201);
+    }
     let mut script = RandomPodWrites(1);
     for _ in 0..40 {
         let (method, path, body) = script.next();
@@ -351,6 +358,8 @@ async fn metrics_show_watchers_by_trigger_and_objects_evaluated_by_lists() {
         "apiserver_terminated_watchers_total{group=\"\",resource=\"pods\"}",
         "rhumb_list_index_entries{group=\"\",resource=\"pods\",index=\"spec.nodeName\",origin=\"built-in\"}",
         "rhumb_list_index_bytes{group=\"\",resource=\"pods\",index=\"spark-app-selector\",origin=\"configured\"}",
+        "rhumb_list_index_values{group=\"\",resource=\"pods\",index=\"spark-app-selector\",origin=\"configured\"}",
+        "rhumb_list_index_hot_value_entries{group=\"\",resource=\"pods\",index=\"role\",value=\"hot\"} 20",
     ] {
         assert!(metrics.contains(name), "{name}\n{metrics}");
     }

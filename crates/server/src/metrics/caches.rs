@@ -11,8 +11,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use rhumb_cache::{
-    CacheStats, HistogramSnapshot, IndexOrigin, IndexStats, IndexUsage, IndexedAttribute,
-    ResourceCache,
+    CacheStats, HistogramSnapshot, IndexMeasurement, IndexOrigin, IndexStats, IndexUsage,
+    IndexedAttribute, ResourceCache,
 };
 
 use rhumb_handlers::ServerState;
@@ -72,6 +72,14 @@ struct IndexStatsLabels {
     resource: String,
     index: String,
     origin: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct HotValueLabels {
+    group: String,
+    resource: String,
+    index: String,
+    value: String,
 }
 
 impl WatchCacheCollector {
@@ -249,15 +257,18 @@ impl WatchCacheCollector {
     }
 
     fn encode_indexes(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        type IndexStatGetter = fn(&IndexStats) -> usize;
-        let metrics: [(&str, &str, IndexStatGetter); 2] = [
-            ("rhumb_list_index_entries", "Objects in an index", |stats| {
-                stats.entries
+        type IndexStatGetter = fn(&IndexMeasurement) -> usize;
+        let metrics: [(&str, &str, IndexStatGetter); 3] = [
+            ("rhumb_list_index_entries", "Objects in an index", |index| {
+                index.entries
+            }),
+            ("rhumb_list_index_bytes", "Memory of an index", |index| {
+                index.bytes
             }),
             (
-                "rhumb_list_index_bytes",
-                "Approximate memory of an index",
-                |stats| stats.bytes,
+                "rhumb_list_index_values",
+                "Distinct values in an index",
+                |index| index.values,
             ),
         ];
         for (name, help, number) in metrics {
@@ -274,7 +285,30 @@ impl WatchCacheCollector {
                             (IndexOrigin::Configured, IndexedAttribute::Field(_)) => "built-in",
                         },
                     };
-                    family.put(&labels, &ConstGauge::new(super::count(number(stats))))?;
+                    let number = number(&stats.measurement);
+                    family.put(&labels, &ConstGauge::new(super::count(number)))?;
+                }
+            }
+        }
+        self.encode_hot_values(encoder)
+    }
+
+    fn encode_hot_values(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let mut family = MetricFamilyEncoder::gauge(
+            encoder,
+            "rhumb_list_index_hot_value_entries",
+            "Objects with one of the most frequent values of an index, if these are at least a sixteenth of it",
+        )?;
+        for cache_stats in &self.0 {
+            for (index, stats) in &cache_stats.indexes {
+                for (value, objects) in &stats.measurement.hot_values {
+                    let labels = HotValueLabels {
+                        group: cache_stats.resource.group.clone(),
+                        resource: cache_stats.resource.resource.clone(),
+                        index: index.clone(),
+                        value: value.to_string(),
+                    };
+                    family.put(&labels, &ConstGauge::new(super::count(*objects)))?;
                 }
             }
         }
