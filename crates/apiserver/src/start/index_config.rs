@@ -29,7 +29,7 @@ struct LabelIndexSetting {
 /// Why a label index setting is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{setting:?} {problem}; write it as resource[.group]#labelName, such as pods#spark-app-selector,pods#app,deployments.apps#team"
+    "{setting:?} {problem}; write it as resource[.group]#labelName, such as pods#spark-app-selector,pods#app,deployments.apps#team, or pods#spark-app-selector;app"
 )]
 pub struct ListIndexConfigError {
     setting: String,
@@ -39,7 +39,11 @@ pub struct ListIndexConfigError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ListIndexConfigProblem {
     MissingLabel,
-    UnknownResource(String),
+    UnknownResource {
+        resource: String,
+        /// The name of a resource that it may stand for.
+        suggestion: Option<String>,
+    },
     InvalidLabel(String),
     Duplicate,
 }
@@ -48,8 +52,13 @@ impl fmt::Display for ListIndexConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ListIndexConfigProblem::MissingLabel => f.write_str("has no label"),
-            ListIndexConfigProblem::UnknownResource(resource) => {
-                write!(f, "names the unknown resource {resource:?}")
+            ListIndexConfigProblem::UnknownResource {
+                resource,
+                suggestion,
+            } => {
+                write!(f, "names the unknown resource {resource:?}")?;
+                let mut suggestion = suggestion.iter();
+                suggestion.try_for_each(|name| write!(f, " (did you mean {name:?}?)"))
             }
             ListIndexConfigProblem::InvalidLabel(reason) => {
                 write!(f, "has an invalid label: {reason}")
@@ -71,7 +80,8 @@ impl Default for ListIndexConfig {
 }
 
 impl ListIndexConfig {
-    /// Reads `resource[.group]#labelName`, comma-separated.
+    /// Reads settings in the form `resource[.group]#labelName`, comma-separated. A resource may have several labels,
+    /// separated by semicolons.
     pub fn parse(settings: &str, adaptive: bool) -> Result<Self, ListIndexConfigError> {
         let kinds = rhumb_api::kinds::all();
         let mut labels = Vec::new();
@@ -85,11 +95,12 @@ impl ListIndexConfig {
                 setting: setting.to_owned(),
                 problem,
             };
-            let index = parse_one(setting, &kinds).map_err(fail)?;
-            if !seen_labels.insert(index.clone()) {
-                return Err(fail(ListIndexConfigProblem::Duplicate));
+            for index in parse_one(setting, &kinds).map_err(fail)? {
+                if !seen_labels.insert(index.clone()) {
+                    return Err(fail(ListIndexConfigProblem::Duplicate));
+                }
+                labels.push(index);
             }
-            labels.push(index);
         }
         Ok(ListIndexConfig { labels, adaptive })
     }
@@ -119,26 +130,56 @@ impl ListIndexConfig {
     }
 }
 
-fn parse_one(setting: &str, kinds: &[Kind]) -> Result<LabelIndexSetting, ListIndexConfigProblem> {
-    let (resource, label) = setting
+fn parse_one(
+    setting: &str,
+    kinds: &[Kind],
+) -> Result<Vec<LabelIndexSetting>, ListIndexConfigProblem> {
+    let (resource, labels) = setting
         .split_once('#')
         .ok_or(ListIndexConfigProblem::MissingLabel)?;
-    if label.is_empty() {
-        return Err(ListIndexConfigProblem::MissingLabel);
-    }
+    let path = storage_path(resource, kinds)?;
+    let labels = labels.split(';').map(str::trim);
+    labels
+        .map(|label| {
+            if label.is_empty() {
+                return Err(ListIndexConfigProblem::MissingLabel);
+            }
+            match validation::qualified_name(label).first() {
+                Some(reason) => Err(ListIndexConfigProblem::InvalidLabel(reason.to_string())),
+                None => Ok(LabelIndexSetting {
+                    path: path.to_owned(),
+                    label: label.into(),
+                }),
+            }
+        })
+        .collect()
+}
+
+/// The storage path of `resource[.group]`.
+fn storage_path<'k>(resource: &str, kinds: &'k [Kind]) -> Result<&'k str, ListIndexConfigProblem> {
     let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
-    let kind = kinds
-        .iter()
-        .find(|kind| kind.plural == plural && kind.group == group);
-    let path = kind.and_then(|kind| kind.storage.as_deref());
-    let path = path.ok_or_else(|| ListIndexConfigProblem::UnknownResource(resource.to_owned()))?;
-    match validation::qualified_name(label).first() {
-        Some(reason) => Err(ListIndexConfigProblem::InvalidLabel(reason.to_string())),
-        None => Ok(LabelIndexSetting {
-            path: path.to_owned(),
-            label: label.into(),
-        }),
-    }
+    let mut kinds_of_path = kinds.iter();
+    let kind = kinds_of_path.find(|kind| kind.plural == plural && kind.group == group);
+    kind.and_then(|kind| kind.storage.as_deref())
+        .ok_or_else(|| ListIndexConfigProblem::UnknownResource {
+            resource: resource.to_owned(),
+            suggestion: suggest_resource(plural, kinds),
+        })
+}
+
+/// A resource that has this name in another group, or this singular or short name.
+fn suggest_resource(name: &str, kinds: &[Kind]) -> Option<String> {
+    let stored = || kinds.iter().filter(|kind| kind.storage.is_some());
+    let named = |kind: &&Kind| {
+        let mut short_names = kind.short_names.iter();
+        kind.singular == name || short_names.any(|short| short == name)
+    };
+    let suggested = stored().find(|kind| kind.plural == name);
+    let kind = suggested.or_else(|| stored().find(named))?;
+    Some(match kind.group.is_empty() {
+        true => kind.plural.to_string(),
+        false => format!("{}.{}", kind.plural, kind.group),
+    })
 }
 
 #[cfg(test)]
@@ -155,6 +196,15 @@ mod tests {
         };
         check("", &[]);
         check("pods#spark-app-selector", &[("pods", "spark-app-selector")]);
+        check(
+            "pods#label-Name1;label-Name2,pods#c; d",
+            &[
+                ("pods", "label-Name1"),
+                ("pods", "label-Name2"),
+                ("pods", "c"),
+                ("pods", "d"),
+            ],
+        );
         check(
             "pods#app, nodes#zone,deployments.apps#example.com/team,",
             &[
@@ -179,15 +229,29 @@ mod tests {
         check("#app", "\"#app\" names the unknown resource \"\";");
         check(
             "pods#app,pod#app",
-            "\"pod#app\" names the unknown resource \"pod\";",
+            "\"pod#app\" names the unknown resource \"pod\" (did you mean \"pods\"?);",
         );
         check(
             "deployments#team",
-            "\"deployments#team\" names the unknown resource \"deployments\"",
+            "\"deployments#team\" names the unknown resource \"deployments\" (did you mean \"deployments.apps\"?);",
         );
         check(
             "pods.v1#app",
-            "\"pods.v1#app\" names the unknown resource \"pods.v1\"",
+            "\"pods.v1#app\" names the unknown resource \"pods.v1\" (did you mean \"pods\"?);",
+        );
+        check(
+            "sts#app",
+            "\"sts#app\" names the unknown resource \"sts\" (did you mean \"statefulsets.apps\"?);",
+        );
+        check(
+            "podz#app",
+            "\"podz#app\" names the unknown resource \"podz\";",
+        );
+        check("pods#a;", "\"pods#a;\" has no label;");
+        check("pods#a;;b", "\"pods#a;;b\" has no label;");
+        check(
+            "pods#a;b,pods#b",
+            "\"pods#b\" is a duplicate of an earlier index",
         );
         check(
             "pods#a b",

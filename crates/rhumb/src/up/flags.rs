@@ -44,13 +44,9 @@ pub(crate) struct UpFlags {
     )]
     pub(super) feature_gates: String,
     /// Labels to index for list requests, as comma-separated resource[.group]#label: pods#spark-app-selector,pods#app.
-    #[arg(
-        long,
-        value_name = "LABELS",
-        default_value = "",
-        hide_default_value = true
-    )]
-    index_labels: String,
+    /// "pods#spark-app-selector;app" is the same. May be repeated.
+    #[arg(long, value_name = "LABELS")]
+    index_labels: Vec<String>,
     /// Create further indexes automatically, for labels and fields that list requests often select on.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     index_labels_auto: bool,
@@ -177,7 +173,8 @@ impl UpFlags {
     }
 
     pub(super) fn indexes(&self) -> Result<ListIndexConfig> {
-        ListIndexConfig::parse(&self.index_labels, self.index_labels_auto).context("--index-labels")
+        ListIndexConfig::parse(&self.index_labels.join(","), self.index_labels_auto)
+            .context("--index-labels")
     }
 
     pub(super) fn admission(&self) -> Result<admission_plugins::AdmissionPlugins> {
