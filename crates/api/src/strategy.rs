@@ -34,8 +34,8 @@ pub struct DisabledField {
 
 /// The defaulting, preparation, validation and deletion logic of a kind. Every method defaults to a no-op.
 ///
-/// A write runs in this order: decoding and pruning by the schema, `apply_defaults`, `prepare_*`, `validate_*`,
-/// `warnings`. Metadata (names, labels, owner references, generation, timestamps) is handled before these are called,
+/// A write runs in this order: decoding and pruning by the schema, `input_warnings`, `apply_defaults`, `prepare_*`,
+/// `validate_*`, `warnings`. Metadata (names, labels, owner references, generation, timestamps) is handled before these are called,
 /// for all kinds alike; so is the rule that status changes only through the status subresource.
 pub trait ResourceStrategy: Debug + Send + Sync {
     /// Sets defaults that the schema table does not have.
@@ -116,6 +116,16 @@ pub trait ResourceStrategy: Debug + Send + Sync {
         _old: &FieldView<'_>,
         _request: &StrategyContext<'_>,
         _errors: &mut ErrorList,
+    ) {
+    }
+
+    /// Warnings about what the client sent, before defaults overwrite it. `is_update` is false for a creation.
+    fn input_warnings(
+        &self,
+        _object: &FieldView<'_>,
+        _is_update: bool,
+        _gates: &FeatureGates,
+        _warnings: &mut Vec<String>,
     ) {
     }
 

@@ -1,6 +1,6 @@
 //! Converts objects between the served versions and the storage version, with defaults (upstream: `runtime.Scheme`).
 
-use rhumb_api::JsonObject;
+use rhumb_api::{FieldView, JsonObject};
 use rhumb_meta::Status;
 
 use super::{RequestContext, Resource, ResourceStorage, ServedVersion};
@@ -59,6 +59,14 @@ impl RequestContext<'_> {
     /// Applies defaults and converts from the version of the request to the storage version.
     pub fn convert_to_stored(&self, object: &mut JsonObject) -> Result<(), Status> {
         let storage = self.storage()?;
+        let mut warnings = Vec::new();
+        self.resource.kind.strategy.input_warnings(
+            &FieldView::root(object),
+            self.verb != "create",
+            &self.registry.gates,
+            &mut warnings,
+        );
+        self.warn_all(warnings);
         self.registry
             .convert_to_stored(self.resource, self.version, storage, object)
     }

@@ -3,6 +3,7 @@
 use std::pin::pin;
 
 use futures_util::TryStreamExt;
+use http::Method;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{
     DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
@@ -11,6 +12,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::make::object;
+use crate::requests::{JSON, MERGE, OPERATIONS, send};
 use crate::support::TestServer;
 
 const LABEL: &str = "kubernetes.io/metadata.name";
@@ -91,6 +93,108 @@ async fn name_label_cannot_be_removed_or_changed() {
         let patched = patched.expect("nor is one of the status");
         assert_eq!(label(&patched), Some("a"), "{patch:?} of the status");
         assert_eq!(label(&api.get("a").await.expect("a read")), Some("a"));
+    }
+}
+
+/// Writes that try to change the label get one warning each, others none.
+#[tokio::test]
+async fn attempts_to_forge_or_remove_the_label_are_warned_of() {
+    const NAMESPACES: &str = "/api/v1/namespaces";
+    // As in the header.
+    let kept = format!(
+        "299 - \"metadata.labels: {LABEL} was not removed: every namespace has its name as this label\""
+    );
+    let corrected = format!(
+        "299 - \"metadata.labels: {LABEL} was not set to \\\"b\\\": the value is always the name of the namespace\""
+    );
+    let server = TestServer::start();
+    let client = server.client().await;
+    let create = async |labels: Value| {
+        let metadata = json!({"generateName": "made-", "labels": labels});
+        let body = json!({"metadata": metadata}).to_string();
+        send(&client, Method::POST, NAMESPACES, JSON, body).await
+    };
+    assert_eq!(create(json!(null)).await.warnings, [""; 0]);
+    assert_eq!(create(json!({LABEL: "b"})).await.warnings, [&*corrected]);
+
+    let made = send(
+        &client,
+        Method::GET,
+        &format!("{NAMESPACES}/default"),
+        JSON,
+        "",
+    )
+    .await;
+    let object = made.object();
+    let pointer = "/metadata/labels/kubernetes.io~1metadata.name";
+    let with_label = |value: Value| {
+        let mut object = object.clone();
+        object["metadata"]["labels"] = value;
+        object
+    };
+    let merge = |labels: Value| json!({"metadata": {"labels": labels}});
+    let status = "default/status";
+    for (method, path, media, body, expect) in [
+        (Method::PUT, "default", JSON, object.clone(), ""),
+        (
+            Method::PUT,
+            "default",
+            JSON,
+            with_label(json!({"x": "y"})),
+            &*kept,
+        ),
+        (
+            Method::PUT,
+            status,
+            JSON,
+            with_label(json!({LABEL: "b"})),
+            &*corrected,
+        ),
+        (
+            Method::PUT,
+            "default/finalize",
+            JSON,
+            with_label(json!(null)),
+            &*kept,
+        ),
+        (
+            Method::PATCH,
+            "default",
+            MERGE,
+            merge(json!({"x": "z"})),
+            "",
+        ),
+        (
+            Method::PATCH,
+            "default",
+            MERGE,
+            merge(json!({LABEL: null})),
+            &*kept,
+        ),
+        (
+            Method::PATCH,
+            status,
+            MERGE,
+            merge(json!({LABEL: "b"})),
+            &*corrected,
+        ),
+        (
+            Method::PATCH,
+            "default",
+            OPERATIONS,
+            json!([{"op": "remove", "path": pointer}]),
+            &*kept,
+        ),
+    ] {
+        let path = format!("{NAMESPACES}/{path}");
+        let mut body = body;
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+        }
+        let sent = send(&client, method.clone(), &path, media, body.to_string()).await;
+        let warnings: Vec<_> = (!expect.is_empty()).then_some(expect).into_iter().collect();
+        assert_eq!(sent.warnings, warnings, "{method} {path} {body}");
+        assert_eq!(sent.object()["metadata"]["labels"][LABEL], "default");
     }
 }
 

@@ -45,7 +45,7 @@ async fn metrics_count_requests_with_bounded_labels() {
     ];
     let text = admin.send_request(Method::GET, "/metrics", "").await.text();
     for part in counted.iter().map(String::as_str).chain([
-        "apiserver_request_total{verb=\"POST\",group=\"\",version=\"v1\",resource=\"configmaps\",subresource=\"\",scope=\"namespace\",component=\"apiserver\",dry_run=\"\",code=\"201\"} 1\n",
+        "apiserver_request_total{verb=\"POST\",group=\"\",version=\"v1\",resource=\"configmaps\",subresource=\"\",scope=\"resource\",component=\"apiserver\",dry_run=\"\",code=\"201\"} 1\n",
         "resource=\"other\",subresource=\"\",scope=\"cluster\",component=\"apiserver\",dry_run=\"\",code=\"404\"} 20\n",
         "apiserver_longrunning_requests{verb=\"WATCH\",group=\"\",version=\"v1\",resource=\"pods\",subresource=\"\",scope=\"cluster\",component=\"apiserver\"} 1\n",
         "apiserver_current_inflight_requests{request_kind=\"readOnly\"} 1\n",

@@ -229,11 +229,7 @@ impl<'a> BorrowedRequestLabels<'a> {
             version: &target.version,
             resource: &target.resource,
             subresource: target.subresource.as_deref().unwrap_or_default(),
-            scope: match (&target.name, &target.namespace) {
-                (Some(_), _) => "resource",
-                (None, Some(_)) => "namespace",
-                (None, None) => "cluster",
-            },
+            scope: scope(info.verb, target),
             dry_run,
         }
     }
@@ -294,6 +290,16 @@ impl<'a> BorrowedRequestLabels<'a> {
     }
 }
 
+/// As upstream, a creation is about one object, as is a request by name.
+fn scope(verb: &str, target: &ResourcePath) -> &'static str {
+    match (&target.name, &target.namespace) {
+        _ if verb == "create" => "resource",
+        (Some(_), _) => "resource",
+        (None, Some(_)) => "namespace",
+        (None, None) => "cluster",
+    }
+}
+
 fn verb(verb: &str) -> &'static str {
     match verb {
         "get" => "GET",
@@ -327,6 +333,44 @@ mod tests {
     use prometheus_client::encoding::text::encode;
 
     use super::*;
+
+    #[test]
+    fn scopes_are_those_of_upstream() {
+        for (method, path, expect) in [
+            (Method::GET, "/api/v1/pods", "cluster"),
+            (Method::GET, "/api/v1/namespaces", "cluster"),
+            (Method::GET, "/api/v1/namespaces/a/pods", "namespace"),
+            (Method::DELETE, "/api/v1/namespaces/a/pods", "namespace"),
+            (Method::GET, "/api/v1/namespaces/a/pods/p", "resource"),
+            (
+                Method::PUT,
+                "/api/v1/namespaces/a/pods/p/status",
+                "resource",
+            ),
+            (Method::GET, "/api/v1/namespaces/a", "resource"),
+            (Method::PATCH, "/api/v1/nodes/n", "resource"),
+            (Method::POST, "/api/v1/namespaces/a/pods", "resource"),
+            (Method::POST, "/api/v1/namespaces", "resource"),
+            (
+                Method::POST,
+                "/api/v1/namespaces/a/pods/p/eviction",
+                "resource",
+            ),
+            // The selected name counts for authorization only.
+            (
+                Method::GET,
+                "/api/v1/nodes?fieldSelector=metadata.name=n",
+                "cluster",
+            ),
+            (Method::GET, "/healthz", ""),
+        ] {
+            let (path, query) = path.split_once('?').unwrap_or((path, ""));
+            let query = QueryParameters::parse(query).unwrap();
+            let info = RequestInfo::new(&method, path, &query);
+            let labels = BorrowedRequestLabels::new(&info, &query);
+            assert_eq!(labels.scope, expect, "{method} {path}");
+        }
+    }
 
     #[test]
     fn unknown_names_do_not_create_label_values() {

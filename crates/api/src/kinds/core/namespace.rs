@@ -62,6 +62,18 @@ impl ResourceStrategy for NamespaceStrategy {
         fields::set_if_empty(object, "status.phase", "Active");
     }
 
+    fn input_warnings(
+        &self,
+        object: &FieldView<'_>,
+        is_update: bool,
+        gates: &FeatureGates,
+        warnings: &mut Vec<String>,
+    ) {
+        if gates.enabled(Feature::NamespaceDefaultLabelName) {
+            warnings.extend(name_label_warning(object, is_update));
+        }
+    }
+
     fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
         object.insert("status".to_owned(), json!({"phase": "Active"}));
         add_kubernetes_finalizer(object);
@@ -215,6 +227,29 @@ fn set_name_label(namespace: &mut JsonObject, request: &StrategyContext<'_>) {
     if request.gates.enabled(Feature::NamespaceDefaultLabelName) {
         defaults::label_namespace(namespace);
     }
+}
+
+/// The warning for an object that lacks the name label or has another value, which the server corrects.
+fn name_label_warning(object: &FieldView<'_>, is_update: bool) -> Option<String> {
+    let metadata = object.field("metadata");
+    let labels = metadata.field("labels");
+    let label = labels.key(defaults::NAMESPACE_LABEL);
+    if !label.exists() {
+        return is_update.then(|| {
+            format!(
+                "metadata.labels: {} was not removed: every namespace has its name as this label",
+                defaults::NAMESPACE_LABEL
+            )
+        });
+    }
+    let is_forged = label.str() != metadata.field("name").str();
+    is_forged.then(|| {
+        format!(
+            "metadata.labels: {} was not set to {:?}: the value is always the name of the namespace",
+            defaults::NAMESPACE_LABEL,
+            label.str()
+        )
+    })
 }
 
 fn validate_finalizer(at: &FieldView<'_>, name: &str, errors: &mut ErrorList) {
