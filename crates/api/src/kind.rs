@@ -134,7 +134,7 @@ pub struct SelectableField {
 }
 
 /// How the value of a selectable field is read, by paths such as `spec.nodeName` or `type`: at most two names deep.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldSource {
     /// A string; empty if absent.
     StringAt(&'static str),

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ResourceRequest;
+use super::field_selector::field_selector;
 use super::get::{await_resource_version, parse_resource_version};
 use super::render::ResponseFormat;
 use crate::audit_body::RESPONSE_BYTES_MAX;
@@ -83,39 +84,6 @@ struct PageStart {
     after: Option<ObjectKey>,
     /// The number of objects from here on, if known.
     remaining: Option<usize>,
-}
-
-/// Parses a field selector; fails if the kind does not support one of its fields.
-pub(super) fn field_selector(
-    context: &RequestContext<'_>,
-    text: &str,
-) -> Result<fields::Selector, Status> {
-    let kind = &context.resource.kind;
-    let selector =
-        fields::Selector::parse(text).map_err(|error| Status::bad_request(error.to_string()))?;
-    for requirement in selector.requirements().unwrap_or_default() {
-        let field = requirement.field();
-        let is_selectable = field == "metadata.name"
-            || (field == "metadata.namespace" && kind.is_namespaced())
-            || kind
-                .selectable
-                .iter()
-                .any(|selectable| selectable.name == field);
-        if !is_selectable {
-            return Err(Status::bad_request(unknown_field(context, field)));
-        }
-    }
-    Ok(selector)
-}
-
-fn unknown_field(context: &RequestContext<'_>, field: &str) -> String {
-    if context.resource.kind.selectable.is_empty() {
-        format!(
-            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-        )
-    } else {
-        format!("field label not supported: {field}")
-    }
 }
 
 async fn first_snapshot(

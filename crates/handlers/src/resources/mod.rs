@@ -9,6 +9,7 @@ mod create;
 mod decode_failure;
 mod delete;
 mod disabled_fields;
+mod field_selector;
 mod get;
 mod list;
 mod patch;

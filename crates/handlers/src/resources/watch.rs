@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
 
 use super::ResourceRequest;
+use super::field_selector::field_selector;
 use super::get::parse_resource_version;
-use super::list::field_selector;
 use super::render::ResponseFormat;
 use crate::http::{Reply, ResponseBody, protobuf_status};
 use crate::request::{ALL_REPRESENTATIONS, ListOptions, MediaType, ObjectRepresentation};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
 use serde_json::{Value, json};
 
 use super::{PODS, server};
@@ -20,6 +21,64 @@ async fn a_watch_with_a_negative_timeout_ends_immediately() {
     let (code, list) = server.get("/api/v1/namespaces?timeoutSeconds=-1").await;
     assert_eq!(code, 200);
     assert_eq!(list["items"].as_array().map(Vec::len), Some(4));
+    server.close().await;
+}
+
+#[tokio::test]
+async fn field_selectors_of_events_v1_select_stored_events() {
+    const CORE: &str = "/api/v1/namespaces/default/events";
+    const EVENTS_V1: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let (_directory, server) = server().await;
+    for name in ["a", "b"] {
+        let pod = json!({"kind": "Pod", "namespace": "default", "name": name, "uid": name});
+        let event = json!({
+            "metadata": {"name": name}, "regarding": pod, "reason": "Why", "action": "Act", "type": "Normal",
+            "eventTime": "2024-01-01T00:00:00.000000Z",
+            "reportingController": format!("x/{name}"), "reportingInstance": "z",
+        });
+        let (code, created) = server.create(EVENTS_V1, event).await;
+        assert_eq!(code, 201, "{created}");
+    }
+    for selector in [
+        "regarding.name%3Da",
+        "regarding.uid%3Da,regarding.kind%3DPod",
+        "reportingController%3Dx/a",
+        "reportingController!%3Dx/b,reason%3DWhy",
+        "metadata.name%3Da,regarding.namespace%3Ddefault",
+    ] {
+        let path = format!("{EVENTS_V1}?fieldSelector={selector}");
+        let (code, list) = server.get(&path).await;
+        assert_eq!(code, 200, "{list}");
+        assert_eq!(
+            list["items"].as_array().map(Vec::len),
+            Some(1),
+            "{selector}"
+        );
+        assert_eq!(list["items"][0]["metadata"]["name"], "a", "{selector}");
+        let watch = format!("{path}&watch=true&resourceVersion=0&timeoutSeconds=1");
+        let (_, event) = server.get(&watch).await;
+        assert_eq!(event["object"]["metadata"]["name"], "a", "{selector}");
+        assert_eq!(event["object"]["regarding"]["name"], "a", "{selector}");
+    }
+    let (code, refused) = server
+        .get(&format!(
+            "{EVENTS_V1}?fieldSelector=involvedObject.name%3Da"
+        ))
+        .await;
+    assert_eq!(code, 400);
+    assert_eq!(
+        refused["message"],
+        "field label not supported: involvedObject.name"
+    );
+    let path = format!("{EVENTS_V1}?fieldSelector=regarding.name%3Da");
+    let (code, deleted) = server.request(Method::DELETE, &path, Value::Null).await;
+    assert_eq!(
+        (code, deleted["items"].as_array().map(Vec::len)),
+        (200, Some(1))
+    );
+    let (_, left) = server.get(CORE).await;
+    assert_eq!(left["items"].as_array().map(Vec::len), Some(1), "{left}");
+    assert_eq!(left["items"][0]["involvedObject"]["name"], "b");
     server.close().await;
 }
 
