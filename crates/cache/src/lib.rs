@@ -30,6 +30,7 @@
 
 mod applied_revision;
 mod cache_entry;
+mod compacted_revision;
 mod error;
 mod history;
 mod index;

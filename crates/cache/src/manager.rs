@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use crate::applied_revision::AppliedRevision;
+use crate::compacted_revision::CompactedRevision;
 use crate::index::{IndexMemoryBudget, IndexedAttribute};
 use crate::revision_query::CoalescedRevisionQuery;
 use crate::store_reflector::{ReflectorCommand, StoreReflector};
@@ -70,6 +71,7 @@ pub(crate) struct CacheManagerState {
     pub(crate) root: String,
     pub(crate) options: Arc<CacheOptions>,
     pub(crate) progress: Arc<AppliedRevision>,
+    pub(crate) compacted_revision: Arc<CompactedRevision>,
     pub(crate) index_budget: Arc<IndexMemoryBudget>,
     pub(crate) health: watch::Sender<CacheHealth>,
     /// By prefix. Modified only by the store reflector.
@@ -93,6 +95,17 @@ impl CacheManagerState {
     pub(crate) fn remove(&self, prefix: &str) -> Option<ResourceCache> {
         let mut caches = self.caches.write();
         caches.remove(prefix)
+    }
+
+    /// Periodic maintenance of all caches.
+    pub(crate) fn run_maintenance(&self) {
+        let now = self.options.clock.monotonic();
+        let interval = self.options.compaction_interval;
+        self.compacted_revision
+            .advance(self.progress.applied(), now, interval);
+        for cache in self.all_caches() {
+            cache.inner().run_maintenance();
+        }
     }
 
     /// The cache that a storage key belongs to: the one with the longest matching prefix.
@@ -129,6 +142,7 @@ impl CacheManager {
             root,
             options: Arc::new(options),
             progress: Arc::default(),
+            compacted_revision: Arc::default(),
             index_budget: Arc::default(),
             health: watch::Sender::new(CacheHealth::Synced),
             caches: RwLock::default(),

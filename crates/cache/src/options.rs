@@ -14,6 +14,9 @@ pub struct CacheOptions {
     pub history_bytes_max: usize,
     /// Maximum number of changes in the history of one resource.
     pub history_changes_max: usize,
+    /// Past contents are served for at least this long, and for at most twice as long, also those of a resource without
+    /// changes; if the history has them.
+    pub compaction_interval: Duration,
     /// How many past revisions are loaded into the history at startup, as far as the store still has them, so that
     /// watches interrupted by a restart can resume.
     pub startup_history_revisions: u64,
@@ -58,6 +61,7 @@ impl Default for CacheOptions {
             history_age: Duration::from_secs(75),
             history_bytes_max: 64 * 1024 * 1024,
             history_changes_max: 200_000,
+            compaction_interval: Duration::from_secs(300),
             startup_history_revisions: 10_000,
             watcher_queue_max: 256,
             page_objects: 500,

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use rhumb_meta::{ObjectKey, Revision, StoragePrefix};
 
 use crate::applied_revision::AppliedRevision;
+use crate::compacted_revision::CompactedRevision;
 use crate::history::ChangeHistory;
 use crate::index::{
     AttributeIndex, IndexAdvisor, IndexMemoryBudget, IndexOrigin, IndexStats, IndexedAttribute,
@@ -100,7 +101,8 @@ impl ResourceCache {
         CacheContentsTag(latest.revision, latest.next_sequence)
     }
 
-    /// The contents as of a recent revision, rebuilt from the change history.
+    /// The contents as of a recent revision, rebuilt from the change history. Fails for revisions before the last
+    /// compaction, even if nothing has changed since.
     pub fn snapshot_at(&self, revision: Revision) -> Result<CacheSnapshot, HistoryError> {
         self.inner.snapshot_at(revision)
     }
@@ -166,6 +168,7 @@ pub(crate) struct CacheInner {
     pub(crate) index_budget: Arc<IndexMemoryBudget>,
     pub(crate) projector: Arc<dyn ObjectProjector>,
     pub(crate) applied_revision: Arc<AppliedRevision>,
+    compacted_revision: Arc<CompactedRevision>,
     pub(crate) options: Arc<CacheOptions>,
     /// Only ever locked briefly, also by the writer. Lock order: `watch_state` before `latest`.
     latest: Mutex<CacheContents>,
@@ -204,6 +207,7 @@ impl CacheInner {
             index_budget: Arc::clone(&shared.index_budget),
             projector: resource.projector,
             applied_revision: Arc::clone(&shared.progress),
+            compacted_revision: Arc::clone(&shared.compacted_revision),
             options,
             latest: Mutex::new(contents),
             watch_state: Mutex::new(state),
@@ -336,6 +340,13 @@ impl CacheInner {
             return Err(HistoryError::FutureRevision {
                 requested: revision,
                 current: latest.revision(),
+            });
+        }
+        let compacted = self.compacted_revision.get();
+        if revision < compacted {
+            return Err(HistoryError::Expired {
+                requested: revision,
+                oldest: compacted,
             });
         }
         // Prefer the latest contents: only they have indexes.

@@ -153,8 +153,8 @@ impl StoreReflector {
     async fn follow(&mut self, stream: &mut dyn ChangeStream) -> Option<rhumb_store::Error> {
         let shared = Arc::clone(&self.shared);
         let mut request_at: Option<Instant> = None;
-        let mut trim = interval(MAINTENANCE_INTERVAL);
-        trim.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut maintenance = interval(MAINTENANCE_INTERVAL);
+        maintenance.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             // Yield regularly: a stream that is always ready would starve other tasks.
             tokio::task::coop::consume_budget().await;
@@ -180,7 +180,7 @@ impl StoreReflector {
                         request_at = Some(Instant::now() + PROGRESS_REQUEST_INTERVAL);
                     }
                 }
-                _ = trim.tick() => shared.all_caches().iter().for_each(|cache| cache.inner().run_maintenance()),
+                _ = maintenance.tick() => shared.run_maintenance(),
             }
         }
     }

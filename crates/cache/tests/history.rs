@@ -67,11 +67,58 @@ async fn history_is_kept_for_its_age_and_then_expires() {
     assert_eq!(next(&mut stalled).await.err(), Some(WatchEnd::Expired));
     assert_eq!(next(&mut stalled).await.err(), Some(WatchEnd::Expired));
     assert_eq!(pods(&manager).stats().expired_watchers, 1);
-    // A resource without changes can be read at any older revision.
+    // A resource without changes can be read at any older revision, until the next compaction.
     let quiet = manager
         .cache(&support::prefix("services/endpoints"))
         .expect("cached");
     assert!(quiet.snapshot_at(first).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn past_contents_of_a_quiet_resource_expire() {
+    let (_, store) = memory_store();
+    let clock = Arc::new(ManualClock::default());
+    let options = CacheOptions {
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        ..CacheOptions::default()
+    };
+    let interval = options.compaction_interval;
+    let manager = start(&store, options).await;
+    let quiet = manager
+        .cache(&support::prefix("services/endpoints"))
+        .expect("cached");
+    let advance = async |time: Duration| {
+        clock.advance(time);
+        // The maintenance runs several times a minute.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    };
+    let first = put(&*store, "pods/ns/a", ";;1").await;
+    wait(&manager, first).await;
+    advance(interval).await;
+    let second = put(&*store, "pods/ns/a", ";;2").await;
+    wait(&manager, second).await;
+    assert!(quiet.snapshot_at(first).is_ok());
+    advance(interval - Duration::from_secs(1)).await;
+    assert!(quiet.snapshot_at(first).is_ok());
+    advance(Duration::from_secs(1)).await;
+    assert!(
+        quiet.snapshot_at(first).is_ok(),
+        "this is the compacted revision"
+    );
+    advance(interval).await;
+    let expired = HistoryError::Expired {
+        requested: first,
+        oldest: second,
+    };
+    assert_eq!(quiet.snapshot_at(first).err(), Some(expired));
+    assert!(quiet.snapshot_at(second).is_ok());
+    // Nothing was missed, so a watch continues.
+    assert!(
+        watch(&quiet, WatchStart::After(first))
+            .try_next()
+            .is_ok_and(|next| next.is_none())
+    );
+    assert_eq!(quiet.snapshot().revision(), second);
 }
 
 #[tokio::test]
