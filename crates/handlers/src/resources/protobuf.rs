@@ -15,8 +15,9 @@ use rhumb_registry::RequestContext;
 const PARTIAL_OBJECT_METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
 
 /// Kinds that are returned by other resources than their own, with their schema types.
-const RESPONSE_TYPES: [(&str, &str); 3] = [
+const RESPONSE_TYPES: [(&str, &str); 4] = [
     ("Status", protobuf::STATUS_TYPE),
+    ("PartialObjectMetadata", PARTIAL_OBJECT_METADATA),
     ("Scale", "io.k8s.api.autoscaling.v1.Scale"),
     ("TokenRequest", "io.k8s.api.authentication.v1.TokenRequest"),
 ];

@@ -307,8 +307,7 @@ pub(super) fn object_response(
     format.respond(code, &json, request.now)
 }
 
-/// The response with an object that is not stored: a Status, a review, a scale, a token. Only kinds with columns are
-/// rendered as a table.
+/// The response with an object that is not stored: a Status, a scale. Only kinds with columns are rendered as a table.
 pub(super) fn value_response(
     request: &ResourceRequest<'_>,
     code: StatusCode,
@@ -325,6 +324,41 @@ pub(super) fn value_response(
         };
         return format.respond(code, &to_bytes(value)?, request.now);
     }
+    encode_value(request, accept, code, value)
+}
+
+/// Negotiates the format of a response that has no columns: a review, a token, the Status of a binding or an eviction.
+/// As upstream does, a request that accepts only a table is rejected, and so before it has any effect.
+pub(super) fn negotiate_without_table(
+    request: &ResourceRequest<'_>,
+) -> Result<NegotiatedAccept, Status> {
+    const WITHOUT_TABLE: &[ObjectRepresentation] = &[
+        ObjectRepresentation::Object,
+        ObjectRepresentation::PartialObjectMetadata,
+    ];
+    NegotiatedAccept::negotiate(request.header(ACCEPT), WITHOUT_TABLE)
+}
+
+/// The response with a value in the negotiated media type, reduced to its metadata if that is requested.
+pub(super) fn encode_value(
+    request: &ResourceRequest<'_>,
+    accept: NegotiatedAccept,
+    code: StatusCode,
+    value: &Value,
+) -> Result<Reply, Status> {
+    let kind = value["kind"].as_str().unwrap_or_default();
+    let is_partial = accept.representation == ObjectRepresentation::PartialObjectMetadata
+        && kind != "Status"
+        && !kind.ends_with("List");
+    let metadata = value.get("metadata").filter(|_| is_partial);
+    let partial = metadata.map(|metadata| {
+        json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": accept.meta_version,
+            "metadata": metadata,
+        })
+    });
+    let value = partial.as_ref().unwrap_or(value);
     if accept.media == MediaType::Protobuf {
         let body = ResponseBody::full(protobuf::encode_response(request, value)?);
         let mut reply = Reply::new(code, MediaType::Protobuf.name(), body);

@@ -14,5 +14,6 @@ mod label_index;
 mod lifecycle;
 mod malformed_requests;
 mod metrics;
+mod negotiation;
 mod start_failures;
 mod support;

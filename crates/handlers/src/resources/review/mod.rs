@@ -35,6 +35,7 @@ async fn run_review(
     request: &ResourceRequest<'_>,
     review: fn(&ResourceRequest<'_>, &mut Value) -> Result<(), Status>,
 ) -> Result<Reply, Status> {
+    let accept = render::negotiate_without_table(request)?;
     let options = WriteOptions::parse(request.query, "CreateOptions")?;
     let mut object = request.decode(request.expected_type(), options.field_validation)?;
     ensure_request_namespace(request, &mut object)?;
@@ -49,7 +50,7 @@ async fn run_review(
         object["metadata"] = json!({});
     }
     review(request, &mut object)?;
-    render::value_response(request, StatusCode::CREATED, &object)
+    render::encode_value(request, accept, StatusCode::CREATED, &object)
 }
 
 fn self_subject(request: &ResourceRequest<'_>, review: &mut Value) -> Result<(), Status> {

@@ -51,8 +51,14 @@ pub(super) async fn dispatch(
             };
             scale::serve_scale(request, paths).await
         }
-        SubresourceKind::Binding => binding::bind(request).await,
-        SubresourceKind::Eviction => eviction::evict(request).await,
+        SubresourceKind::Binding => {
+            render::negotiate_without_table(request)?;
+            binding::bind(request).await
+        }
+        SubresourceKind::Eviction => {
+            render::negotiate_without_table(request)?;
+            eviction::evict(request).await
+        }
         SubresourceKind::Token => token_request::create_token(request).await,
         SubresourceKind::NodeProxied => node_connect::connect(request).await,
     }

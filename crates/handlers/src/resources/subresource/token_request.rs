@@ -18,6 +18,7 @@ const API_VERSION: &str = "authentication.k8s.io/v1";
 const KIND: &str = "TokenRequest";
 
 pub(super) async fn create_token(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
+    let accept = render::negotiate_without_table(request)?;
     let options = WriteOptions::parse(request.query, "CreateOptions")?;
     let expected = ExpectedType {
         api_version: API_VERSION,
@@ -56,7 +57,12 @@ pub(super) async fn create_token(request: &ResourceRequest<'_>) -> Result<Reply,
         find,
         request.now,
     )?;
-    render::value_response(request, StatusCode::CREATED, &Value::Object(response))
+    render::encode_value(
+        request,
+        accept,
+        StatusCode::CREATED,
+        &Value::Object(response),
+    )
 }
 
 /// The object that a token is to be bound to, as the issuer needs it.
