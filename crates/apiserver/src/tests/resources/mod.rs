@@ -119,3 +119,26 @@ async fn system_priority_classes_cannot_be_deleted() {
     assert_eq!(code, 403);
     server.close().await;
 }
+
+#[tokio::test]
+async fn a_proxy_request_may_name_scheme_and_port() {
+    let (_directory, server) = server().await;
+    let (code, _) = server
+        .create("/api/v1/nodes", json!({"metadata": {"name": "n"}}))
+        .await;
+    assert_eq!(code, 201);
+    for (target, expect_code, expect) in [
+        ("n", 501, "does not connect to nodes"),
+        ("n:10250", 501, "does not connect to nodes"),
+        ("https:n:10250", 501, "does not connect to nodes"),
+        ("m:10250", 404, "nodes \"m\" not found"),
+        ("a:b:c:d", 400, "invalid node request \"a:b:c:d\""),
+    ] {
+        let path = format!("/api/v1/nodes/{target}/proxy/metrics");
+        let (code, response) = server.get(&path).await;
+        let message = response["message"].as_str().unwrap_or_default();
+        assert_eq!(code, expect_code, "{target}: {message}");
+        assert!(message.contains(expect), "{target}: {message}");
+    }
+    server.close().await;
+}

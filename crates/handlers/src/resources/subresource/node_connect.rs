@@ -4,7 +4,7 @@
 use http::StatusCode;
 use rhumb_api::JsonObject;
 use rhumb_meta::field::{Error, ErrorList, Path};
-use rhumb_meta::{GroupKind, Status, StatusReason};
+use rhumb_meta::{GroupKind, ObjectKey, Status, StatusReason};
 use serde_json::Value;
 
 use super::connect_options::connect_options;
@@ -15,12 +15,23 @@ use rhumb_registry::objects::ObjectMetadata;
 
 /// Checks and admits the request; fails if the pod has no node, or because connections are not implemented.
 pub(super) async fn connect(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
-    let key = request.key()?;
     let subresource = request.path.subresource.as_deref().unwrap_or_default();
+    let name = match subresource {
+        "proxy" => proxied_name(request.name()).ok_or_else(|| invalid_proxy_request(request))?,
+        _ => request.name(),
+    };
+    let not_found = || Status::not_found(&request.resource.group_resource, name);
+    let key = ObjectKey::new(request.namespace(), name).map_err(|_| not_found())?;
     if subresource == "log" {
         check_log_options(request)?;
     }
-    let object = request.current_from_cache(&key).await?.object;
+    let current = request.current_from_cache(&key).await;
+    let object = current
+        .map_err(|status| match status.reason == StatusReason::NOT_FOUND {
+            true => not_found(),
+            false => status,
+        })?
+        .object;
     // Reading a log is a `get`, not a `connect`.
     if subresource != "log" {
         let mut options = connect_options(request)?;
@@ -52,6 +63,25 @@ pub(super) async fn connect(request: &ResourceRequest<'_>) -> Result<Reply, Stat
     status.code = StatusCode::NOT_IMPLEMENTED.as_u16().into();
     status.reason = StatusReason::from("NotImplemented");
     Err(status)
+}
+
+/// The name in `name`, `name:port` or `scheme:name:port` (upstream: `SplitSchemeNamePort`).
+fn proxied_name(target: &str) -> Option<&str> {
+    let parts: Vec<&str> = target.split(':').collect();
+    let (scheme, name) = match parts.as_slice() {
+        [name] | [name, _] => ("", *name),
+        [scheme, name, _] => (*scheme, *name),
+        _ => return None,
+    };
+    (matches!(scheme, "" | "http" | "https") && !name.is_empty()).then_some(name)
+}
+
+fn invalid_proxy_request(request: &ResourceRequest<'_>) -> Status {
+    Status::bad_request(format!(
+        "invalid {} request {:?}",
+        request.resource.kind.singular,
+        request.name()
+    ))
 }
 
 fn node_name(pod: &JsonObject) -> &str {
@@ -134,6 +164,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn proxied_names_may_have_scheme_and_port() {
+        for (target, expect) in [
+            ("n", Some("n")),
+            ("n:10250", Some("n")),
+            ("n:", Some("n")),
+            ("https:n:10250", Some("n")),
+            ("http:n:", Some("n")),
+            (":n:1", Some("n")),
+            ("ftp:n:21", None),
+            (":1", None),
+            ("", None),
+            ("a:b:c:d", None),
+        ] {
+            assert_eq!(proxied_name(target), expect, "{target}");
+        }
+    }
 
     #[test]
     fn a_log_request_must_name_one_container() {
