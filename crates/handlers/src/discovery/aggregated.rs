@@ -1,6 +1,7 @@
 //! Aggregated discovery: all groups, versions and resources in one `apidiscovery.k8s.io/v2` document.
 
-use serde_json::{Value, json};
+use rhumb_api::{Kind, Subresource};
+use serde::Serialize;
 
 use super::{group_names, group_versions, resources_of, verb_names};
 use rhumb_registry::{Resource, ResourceTable};
@@ -33,84 +34,150 @@ pub(super) fn is_requested(accept: &str) -> bool {
     false
 }
 
-pub(super) fn document(registry: &ResourceTable, legacy: bool) -> Value {
+// The fields are declared in the order in which upstream writes them.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ApiGroupDiscoveryList<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: GroupMetadata<'a>,
+    items: Vec<ApiGroupDiscovery<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ApiGroupDiscovery<'a> {
+    metadata: GroupMetadata<'a>,
+    versions: Vec<ApiVersionDiscovery<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct GroupMetadata<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct ApiVersionDiscovery<'a> {
+    version: &'a str,
+    resources: Vec<ApiResourceDiscovery<'a>>,
+    freshness: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiResourceDiscovery<'a> {
+    resource: &'a str,
+    response_kind: ResponseKind<'a>,
+    scope: &'static str,
+    singular_resource: &'a str,
+    verbs: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    short_names: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    categories: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    subresources: Vec<ApiSubresourceDiscovery<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiSubresourceDiscovery<'a> {
+    subresource: &'a str,
+    response_kind: ResponseKind<'a>,
+    verbs: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct ResponseKind<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+}
+
+pub(super) fn document(registry: &ResourceTable, legacy: bool) -> ApiGroupDiscoveryList<'_> {
     let groups = if legacy {
         vec![""]
     } else {
         group_names(registry)
     };
-    let items: Vec<Value> = groups
-        .into_iter()
-        .map(|group| describe_group(registry, group))
-        .collect();
-    json!({
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": {},
-        "items": items,
-    })
+    ApiGroupDiscoveryList {
+        kind: "APIGroupDiscoveryList",
+        api_version: "apidiscovery.k8s.io/v2",
+        metadata: GroupMetadata { name: "" },
+        items: groups
+            .into_iter()
+            .map(|group| describe_group(registry, group))
+            .collect(),
+    }
 }
 
-fn describe_group(registry: &ResourceTable, group: &str) -> Value {
-    let versions: Vec<Value> = group_versions(registry, group)
-        .into_iter()
-        .map(|version| {
-            let resources: Vec<Value> = resources_of(registry, group, version)
-                .into_iter()
-                .map(describe_resource)
-                .collect();
-            json!({"version": version, "resources": resources, "freshness": "Current"})
-        })
-        .collect();
-    let metadata = if group.is_empty() {
-        json!({})
-    } else {
-        json!({"name": group})
-    };
-    json!({"metadata": metadata, "versions": versions})
-}
-
-fn describe_resource(resource: &Resource) -> Value {
-    let kind = &resource.kind;
-    let own_kind = json!({"group": "", "version": "", "kind": kind.name});
-    let mut entry = json!({
-        "resource": kind.plural,
-        "responseKind": own_kind,
-        "scope": if kind.is_namespaced() { "Namespaced" } else { "Cluster" },
-        "singularResource": kind.singular,
-        "verbs": verb_names(kind.verbs),
+fn describe_group<'a>(registry: &'a ResourceTable, group: &'a str) -> ApiGroupDiscovery<'a> {
+    let versions = group_versions(registry, group).into_iter();
+    let versions = versions.map(|version| ApiVersionDiscovery {
+        version,
+        resources: resources_of(registry, group, version)
+            .into_iter()
+            .map(describe_resource)
+            .collect(),
+        freshness: "Current",
     });
-    if !kind.short_names.is_empty() {
-        entry["shortNames"] = json!(kind.short_names);
+    ApiGroupDiscovery {
+        metadata: GroupMetadata { name: group },
+        versions: versions.collect(),
     }
-    if !kind.categories.is_empty() {
-        entry["categories"] = json!(kind.categories);
-    }
+}
+
+fn describe_resource(resource: &Resource) -> ApiResourceDiscovery<'_> {
+    let kind = &resource.kind;
     let mut subresources: Vec<_> = kind.subresources.iter().collect();
     subresources.sort_by_key(|subresource| subresource.name);
-    let subresources: Vec<Value> = subresources
-        .into_iter()
-        .map(|subresource| {
-            let response = match &subresource.object {
-                None => own_kind.clone(),
-                Some(object) if object.group.is_empty() => {
-                    json!({"group": "", "version": "", "kind": object.kind.as_ref()})
-                }
-                Some(object) => json!({
-                    "group": object.group.as_ref(),
-                    "version": object.version.as_ref(),
-                    "kind": object.kind.as_ref(),
-                }),
-            };
-            json!({
-                "subresource": subresource.name,
-                "responseKind": response,
-                "verbs": verb_names(subresource.verbs),
-            })
-        })
-        .collect();
-    if !subresources.is_empty() {
-        entry["subresources"] = json!(subresources);
+    ApiResourceDiscovery {
+        resource: &kind.plural,
+        response_kind: own_response_kind(kind),
+        scope: if kind.is_namespaced() {
+            "Namespaced"
+        } else {
+            "Cluster"
+        },
+        singular_resource: &kind.singular,
+        verbs: verb_names(kind.verbs),
+        short_names: kind.short_names.iter().map(|name| &**name).collect(),
+        categories: kind.categories.iter().map(|name| &**name).collect(),
+        subresources: subresources
+            .into_iter()
+            .map(|subresource| describe_subresource(kind, subresource))
+            .collect(),
     }
-    entry
+}
+
+fn own_response_kind(kind: &Kind) -> ResponseKind<'_> {
+    ResponseKind {
+        group: "",
+        version: "",
+        kind: &kind.name,
+    }
+}
+
+fn describe_subresource<'a>(
+    kind: &'a Kind,
+    subresource: &'a Subresource,
+) -> ApiSubresourceDiscovery<'a> {
+    let response_kind = match &subresource.object {
+        None => own_response_kind(kind),
+        Some(object) if object.group.is_empty() => ResponseKind {
+            group: "",
+            version: "",
+            kind: &object.kind,
+        },
+        Some(object) => ResponseKind {
+            group: &object.group,
+            version: &object.version,
+            kind: &object.kind,
+        },
+    };
+    ApiSubresourceDiscovery {
+        subresource: subresource.name,
+        response_kind,
+        verbs: verb_names(subresource.verbs),
+    }
 }

@@ -8,6 +8,7 @@ use http::StatusCode;
 use http::header::{ETAG, IF_NONE_MATCH, VARY};
 use rhumb_meta::Status;
 use rhumb_schema::{Table, protobuf};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::http::{Reply, ResponseBody, generic_status};
@@ -29,26 +30,27 @@ pub fn discover(
         && aggregated::is_requested(accept)
     {
         let document = aggregated::document(registry, *path == DiscoveryPath::LegacyRoot);
-        return Some(Ok(aggregated_reply(
-            &document,
-            header(headers, IF_NONE_MATCH),
-        )));
+        return Some(aggregated_reply(&document, header(headers, IF_NONE_MATCH)));
     }
-    let document = match path {
-        DiscoveryPath::LegacyRoot => groups::api_versions(server_address),
-        DiscoveryPath::GroupsRoot => groups::group_list(registry),
-        DiscoveryPath::Group(group) => groups::single_group(registry, group)?,
-        DiscoveryPath::GroupVersion(group, version) => {
-            groups::resource_list(registry, group, version)?
+    Some(match path {
+        DiscoveryPath::LegacyRoot => {
+            document_reply(path, &groups::api_versions(server_address), accept)
         }
-    };
-    Some(document_reply(path, &document, accept))
+        DiscoveryPath::GroupsRoot => document_reply(path, &groups::group_list(registry), accept),
+        DiscoveryPath::Group(group) => {
+            document_reply(path, &groups::single_group(registry, group)?, accept)
+        }
+        DiscoveryPath::GroupVersion(group, version) => {
+            let list = groups::resource_list(registry, group, version)?;
+            document_reply(path, &list, accept)
+        }
+    })
 }
 
 /// The response with a document in the negotiated media type.
 fn document_reply(
     path: &DiscoveryPath<'_>,
-    document: &Value,
+    document: &impl Serialize,
     accept: &str,
 ) -> Result<Reply, Status> {
     // As upstream does, `/apis` skips the generic check of the Accept header.
@@ -56,12 +58,15 @@ fn document_reply(
         return Err(generic_status::not_acceptable(&MEDIA_TYPE_NAMES));
     }
     let accept = NegotiatedAccept::negotiate(Some(accept), &[ObjectRepresentation::Object])?;
+    if accept.media == MediaType::Json {
+        return Ok(Reply::json(StatusCode::OK, document));
+    }
+    let document = serde_json::to_value(document).map_err(Status::internal_error)?;
     let body = match (accept.media, document) {
-        (MediaType::Yaml, document) => rhumb_schema::write_yaml(document)
+        (MediaType::Protobuf, Value::Object(object)) => encode_protobuf(&object)?,
+        (_, document) => rhumb_schema::write_yaml(&document)
             .map_err(Status::internal_error)?
             .into_bytes(),
-        (MediaType::Protobuf, Value::Object(object)) => encode_protobuf(object)?,
-        _ => return Ok(Reply::json(StatusCode::OK, document)),
     };
     Ok(Reply::new(
         StatusCode::OK,
@@ -91,8 +96,9 @@ fn header(headers: &http::HeaderMap, name: http::header::HeaderName) -> &str {
 }
 
 /// The response with an ETag, so that kubectl can revalidate its cached document.
-fn aggregated_reply(document: &Value, if_none_match: &str) -> Reply {
-    let body = document.to_string();
+fn aggregated_reply(document: &impl Serialize, if_none_match: &str) -> Result<Reply, Status> {
+    let mut body = serde_json::to_string(document).map_err(Status::internal_error)?;
+    body.push('\n');
     let etag = format!("\"{}\"", hex(&sha256(body.as_bytes())).to_ascii_uppercase());
     let reply = if if_none_match == etag {
         Reply::new(
@@ -107,7 +113,7 @@ fn aggregated_reply(document: &Value, if_none_match: &str) -> Reply {
             ResponseBody::full(body),
         )
     };
-    reply.header(ETAG, &etag).header(VARY, "Accept")
+    Ok(reply.header(ETAG, &etag).header(VARY, "Accept"))
 }
 
 fn sha256(bytes: &[u8]) -> Vec<u8> {

@@ -66,9 +66,10 @@ impl Reply {
         }
     }
 
+    /// As upstream writes it, the JSON ends with a newline.
     pub fn json(code: StatusCode, value: &impl serde::Serialize) -> Reply {
-        match serde_json::to_vec(value) {
-            Ok(bytes) => Reply::new(code, "application/json", ResponseBody::full(bytes)),
+        match to_json_line(value) {
+            Ok(line) => Reply::new(code, "application/json", ResponseBody::full(line)),
             Err(error) => Reply::status(&Status::internal_error(error)),
         }
     }
@@ -93,7 +94,7 @@ impl Reply {
             .ok()
             .and_then(|code| StatusCode::from_u16(code).ok())
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = serde_json::to_vec(status).unwrap_or_default();
+        let body = to_json_line(status).unwrap_or_default();
         let mut reply = Reply::new(code, MediaType::Json.name(), ResponseBody::full(body));
         reply.failure = Some(Box::new(status.clone()));
         if let Some(seconds) = status.retry_after_seconds() {
@@ -219,6 +220,12 @@ impl From<Status> for Reply {
     fn from(status: Status) -> Reply {
         Reply::status(&status)
     }
+}
+
+fn to_json_line(value: &impl serde::Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// Encodes a Status as protobuf, with its envelope.

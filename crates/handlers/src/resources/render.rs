@@ -385,7 +385,7 @@ fn serialize(
         AuditedBody::Nothing
     };
     let body = match media {
-        MediaType::Json if !pretty => json,
+        MediaType::Json if !pretty => with_newline(json),
         MediaType::Json => {
             let value: Value = serde_json::from_slice(&json).map_err(Status::internal_error)?;
             let mut text = serde_json::to_vec_pretty(&value).map_err(Status::internal_error)?;
@@ -404,6 +404,14 @@ fn serialize(
     let mut reply = Reply::new(code, media.name(), ResponseBody::full(body));
     reply.audited_body = is_audited;
     Ok(reply)
+}
+
+/// Compact JSON with a newline at the end, as upstream writes it.
+fn with_newline(json: Bytes) -> Bytes {
+    match json.ends_with(b"\n") {
+        true => json,
+        false => [&*json, b"\n"].concat().into(),
+    }
 }
 
 fn printer_for(value: &Value) -> Option<TablePrinter> {

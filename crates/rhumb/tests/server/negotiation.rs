@@ -1,4 +1,4 @@
-//! Representations of responses that are not stored objects.
+//! Representations of responses that are not stored objects, and the text of discovery documents.
 
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
@@ -70,4 +70,72 @@ async fn reviews_and_tokens_have_no_columns() {
         .await
         .json();
     assert_eq!(partial["metadata"]["name"], "default");
+}
+
+/// Scripts search the text of these documents.
+#[tokio::test]
+async fn discovery_documents_are_written_as_upstream_writes_them() {
+    const VERBS: &str =
+        r#"["create","delete","deletecollection","get","list","patch","update","watch"]"#;
+    const AGGREGATED: &str =
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    let server = TestServer::start(&[]);
+    let mut client = server.http2(ClientCredentials::Admin).await;
+    let pods = format!(
+        r#"{{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":{VERBS},"shortNames":["po"],"categories":["all"],"storageVersionHash":"xPOwRZ+Yhw8="}}"#
+    );
+    let aggregated_pods = format!(
+        r#"{{"resource":"pods","responseKind":{{"group":"","version":"","kind":"Pod"}},"scope":"Namespaced","singularResource":"pod","verbs":{VERBS},"shortNames":["po"],"categories":["all"],"subresources":[{{"subresource":"attach","responseKind":"#
+    );
+    let eviction = r#"{"name":"pods/eviction","singularName":"","namespaced":true,"group":"policy","version":"v1","kind":"Eviction","verbs":["create"]}"#;
+    for (path, accept, expect) in [
+        (
+            "/api/v1",
+            "",
+            r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"#,
+        ),
+        ("/api/v1", "", &*pods),
+        ("/api/v1", "", eviction),
+        (
+            "/apis/apps",
+            "",
+            r#"{"kind":"APIGroup","apiVersion":"v1","name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}"#,
+        ),
+        (
+            "/apis",
+            "",
+            r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apiregistration.k8s.io","versions":[{"groupVersion":"#,
+        ),
+        (
+            "/api",
+            "",
+            r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":""#,
+        ),
+        (
+            "/api",
+            AGGREGATED,
+            r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{},"versions":[{"version":"v1","resources":[{"resource":"#,
+        ),
+        ("/api", AGGREGATED, &*aggregated_pods),
+    ] {
+        let mut request = client.request(Method::GET, path, "");
+        let accept = HeaderValue::from_str(accept).expect("a header");
+        request.headers_mut().insert("accept", accept);
+        let text = HttpResponse::read(client.send(request).await.expect("an answer"))
+            .await
+            .text();
+        assert!(text.contains(expect), "{path}: {expect}\n{text}");
+        assert!(text.ends_with("}\n") && text.lines().count() == 1, "{path}");
+    }
+    for path in [
+        "/api/v1/namespaces/default",
+        "/api/v1/namespaces/default/pods",
+        "/api/v1/nodes/none",
+    ] {
+        let text = client.send_request(Method::GET, path, "").await.text();
+        assert!(
+            text.ends_with("}\n") && text.lines().count() == 1,
+            "{path}: {text}"
+        );
+    }
 }
