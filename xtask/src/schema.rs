@@ -1,8 +1,9 @@
 //! `cargo xtask schema`: generates the table of all fields of all built-in kinds from Go types and OpenAPI.
 //!
-//! Pointers, omitempty, embedding, protobuf numbers and type names come from Go; list types, keys, required fields and
-//! defaults from OpenAPI. `crates/schema/src/text.rs` parses the table and documents its format.
+//! Pointers, omitempty, embedding, protobuf numbers, type names and enums come from Go; list types, keys, required fields
+//! and defaults from OpenAPI. `crates/schema/src/text.rs` parses the table and documents its format.
 
+mod enum_values;
 mod go_type_facts;
 mod openapi;
 
@@ -14,6 +15,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::commands::root;
+use enum_values::EnumValues;
 use go_type_facts::{GoFieldFacts, GoTypeFacts, GoTypeShape};
 use openapi::OpenApiDefinitions;
 
@@ -21,13 +23,14 @@ const TABLE: &str = "crates/schema/src/builtin.table";
 
 pub(crate) fn run(k8s_api: &Path) -> Result<()> {
     let definitions = OpenApiDefinitions::read(k8s_api)?;
+    let enums = EnumValues::ask_go()?;
     let mut types = ask_go()?;
     types.sort_by(|a, b| a.name.cmp(&b.name));
     let mut table = String::from(
         "# What every field of every built-in kind is. Made by `cargo xtask schema`; table_parser.rs describes the format.\n",
     );
     for facts in &types {
-        print_type(&mut table, facts, &definitions)
+        print_type(&mut table, facts, &definitions, &enums)
             .with_context(|| format!("type {}", facts.name))?;
     }
     let path = root().join(TABLE);
@@ -57,6 +60,7 @@ fn print_type(
     out: &mut String,
     facts: &GoTypeFacts,
     definitions: &OpenApiDefinitions,
+    enums: &EnumValues,
 ) -> Result<()> {
     let atomic = definitions.is_atomic_type(&facts.name);
     let atomic = if atomic { " atomic" } else { "" };
@@ -64,7 +68,7 @@ fn print_type(
     let mut fields: Vec<&GoFieldFacts> = facts.fields.iter().collect();
     fields.sort_by(|a, b| a.name.cmp(&b.name));
     for field in fields {
-        print_field(out, facts, field, definitions)
+        print_field(out, facts, field, definitions, enums)
             .with_context(|| format!("field {}", field.name))?;
     }
     Ok(())
@@ -75,6 +79,7 @@ fn print_field(
     of: &GoTypeFacts,
     field: &GoFieldFacts,
     definitions: &OpenApiDefinitions,
+    enums: &EnumValues,
 ) -> Result<()> {
     let property = definitions.property(&of.name, &field.name);
     let flags = flags(field, definitions.is_required(&of.name, &field.name));
@@ -92,6 +97,9 @@ fn print_field(
     print_patch_strategy(out, field)?;
     if field.go != field.shape.go() {
         write!(out, " go={}", field.go.replace(' ', ""))?;
+    }
+    if let Some(values) = enums.property(&of.name, &field.name)? {
+        write!(out, " values={values}")?;
     }
     if let Some(default) = definitions.default(&of.name, &field.name) {
         write!(out, " default={default}")?;

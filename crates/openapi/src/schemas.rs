@@ -276,10 +276,6 @@ impl<'a> SchemaWriter<'a> {
         {
             more.insert("default".to_string(), default);
         }
-        if !field.allowed_values.is_empty() {
-            let values: Vec<&str> = field.allowed_values.iter().map(|value| &**value).collect();
-            more.insert("enum".to_string(), values.into());
-        }
         extensions(field, &mut more);
         if self.dialect == OpenApiVersion::V3 && json.get("$ref").is_some() && !more.is_empty() {
             // OpenAPI v3 ignores siblings of `$ref`.
@@ -301,6 +297,7 @@ impl<'a> SchemaWriter<'a> {
             ValueType::Int64 => json!({ "type": "integer", "format": "int64" }),
             ValueType::Float64 => json!({ "type": "number", "format": "double" }),
             ValueType::Bytes => json!({ "type": "string", "format": "byte" }),
+            ValueType::String => SchemaWriter::string_value(field),
             ValueType::List(items) => {
                 json!({ "type": "array", "items": self.element(&items.item_type, field) })
             }
@@ -309,6 +306,16 @@ impl<'a> SchemaWriter<'a> {
             }
             _ => json!({ "type": "string" }),
         }
+    }
+
+    /// Of a string, also as an item of a list or a value of a map.
+    fn string_value(field: &Field) -> Value {
+        let mut json = json!({ "type": "string" });
+        if !field.allowed_values.is_empty() {
+            let values: Vec<&str> = field.allowed_values.iter().map(|value| &**value).collect();
+            json["enum"] = values.into();
+        }
+        json
     }
 
     /// The schema of a list item or map value.

@@ -395,3 +395,45 @@ fn custom_resource_has_its_own_schema() {
         assert!(!api.with_schemas(&strange).v2_json().is_empty());
     }
 }
+
+/// `kubectl explain` shows them.
+#[test]
+fn fields_list_their_values_as_upstream_does() {
+    let v2 = v2();
+    let schemas = v2["definitions"].as_object().unwrap().values();
+    let properties = schemas.filter_map(|schema| schema["properties"].as_object());
+    let properties: Vec<_> = properties.flat_map(|fields| fields.values()).collect();
+    let count = |enum_of: fn(&Value) -> &Value| {
+        let mut enums = properties.iter().map(|property| enum_of(property));
+        enums.by_ref().filter(|values| values.is_array()).count()
+    };
+    assert_eq!(count(|property| &property["enum"]), 87);
+    assert_eq!(count(|property| &property["items"]["enum"]), 10);
+    assert_eq!(
+        count(|property| &property["additionalProperties"]["enum"]),
+        1
+    );
+    let core = |path: &str| {
+        let (of, rest) = path.split_once('.').unwrap();
+        let pointer = rest.replace('.', "/");
+        let v3 = v3("api/v1");
+        let schema = &v3["components"]["schemas"][format!("io.k8s.api.core.v1.{of}")];
+        let in_v3 = schema.pointer(&format!("/properties/{pointer}/enum"));
+        let in_v2 = &v2["definitions"][format!("io.k8s.api.core.v1.{of}")]["properties"];
+        let in_v2 = in_v2.pointer(&format!("/{pointer}/enum"));
+        assert_eq!(in_v2, in_v3, "{path}");
+        in_v3.cloned().unwrap_or_default()
+    };
+    assert_eq!(
+        core("PodSpec.restartPolicy"),
+        json!(["Always", "Never", "OnFailure"])
+    );
+    assert_eq!(
+        core("ServiceSpec.ipFamilies.items"),
+        json!(["", "IPv4", "IPv6"])
+    );
+    assert_eq!(core("ContainerPort.name"), Value::Null);
+    let requests = &v2["definitions"]["io.k8s.api.certificates.v1.CertificateSigningRequestSpec"];
+    let usages = requests["properties"]["usages"]["items"]["enum"].as_array();
+    assert!(usages.unwrap().contains(&json!("client auth")));
+}

@@ -63,7 +63,7 @@ pub struct Field {
     pub pointer: bool,
     pub emission: FieldEmission,
     pub default: Option<Value>,
-    /// The values it may have; empty if any.
+    /// The values that OpenAPI lists for it, its items or its map values; empty if any. Validation does not use them.
     pub allowed_values: Box<[Box<str>]>,
     /// Its Go type without the pointer, if `value_type` does not determine it: `v1.Protocol`, `v1.ResourceList`.
     pub go_type: Option<Box<str>>,

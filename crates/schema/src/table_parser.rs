@@ -15,7 +15,7 @@
 //! - `atomic`, `granular` whether server-side apply owns a map or object as a whole;
 //! - `merge=key`, `retainkeys`, `replace` how strategic merge patches treat it;
 //! - `go=v1.Protocol` its type in Go if the value type does not determine it;
-//! - `values=A|B` the values it may have;
+//! - `values=A|B` the values it, its items or its map values may have, for OpenAPI; a space is written as `_`;
 //! - `default=` a constant, as JSON without spaces.
 
 use crate::builder::{TableBuilder, TableError};
@@ -163,7 +163,10 @@ fn parse_property(field: &mut Field, word: &str) -> Result<(), LineError> {
         "retainkeys" => field.retain_keys = true,
         "replace" => field.replace = true,
         "go" => field.go_type = Some(value.into()),
-        "values" => field.allowed_values = value.split('|').map(Into::into).collect(),
+        "values" => {
+            let values = value.split('|');
+            field.allowed_values = values.map(|it| it.replace('_', " ").into()).collect();
+        }
         "default" => {
             let default = serde_json::from_str(value).map_err(|_| "a default that is not JSON")?;
             field.default = Some(default);
