@@ -86,7 +86,7 @@ impl MetricFamily<'_> {
             if !series.insert((sample.name, &sample.labels)) {
                 return Err(format!("duplicate series: {sample:?}"));
             }
-            if self.metric_type != "gauge" && !(sample.value >= 0.0) {
+            if self.metric_type != "gauge" && (sample.value.is_nan() || sample.value < 0.0) {
                 return Err(format!("negative or not a number: {sample:?}"));
             }
         }

@@ -53,7 +53,7 @@ async fn reviews_and_tokens_have_no_columns() {
         let partial = partial.json();
         assert_eq!(partial["kind"], "PartialObjectMetadata", "{path}");
         assert_eq!(partial["apiVersion"], "meta.k8s.io/v1", "{path}");
-        let keys = partial.as_object().map(|object| object.len());
+        let keys = partial.as_object().map(serde_json::Map::len);
         assert_eq!(keys, Some(3), "{path}: {partial}");
         let protobuf = PARTIAL.replace("json", "vnd.kubernetes.protobuf");
         assert_eq!(
