@@ -100,7 +100,9 @@ pub(super) fn run_here(size: ClusterSize, view: EngineView) -> Result<()> {
     spent += feed(cluster.policies(), |it: NetworkPolicy| {
         engine.set_policy(&it);
     })?;
-    spent += feed(cluster.pods(), |it: Pod| engine.set_pod(&it))?;
+    spent += feed(cluster.pods(), |it: Pod| {
+        engine.set_pod(&it);
+    })?;
     let before = own_cpu()?;
     let found = match view {
         EngineView::Cluster => selected(&engine, &cluster),

@@ -3,9 +3,11 @@
 //! The agent writes one per node, with the node's name; the network policy controller reads them to set policy status.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use k8s_openapi::ClusterResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use kube::api::ObjectMeta;
 use serde::{Deserialize, Serialize};
@@ -33,6 +35,18 @@ pub struct NetworkPolicyNode {
     pub unimplemented: Vec<UnimplementedFeature>,
     /// Policies that select pods of this node, in the generation that the kernel enforces.
     pub applied: Vec<AppliedPolicy>,
+    /// What the agent found wrong with policies, independently of the node.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policy_problems: Vec<PolicyProblem>,
+    /// When the agent last wrote the report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_heartbeat_time: Option<Time>,
+    /// How often the agent renews `last_heartbeat_time`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat_seconds: Option<u32>,
+    /// The greatest resourceVersion of a pod that the agent had observed when it wrote the rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods_resource_version: Option<String>,
     /// Why the kernel's rules are not up to date; absent if there is no problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -56,6 +70,18 @@ pub struct AppliedPolicy {
     pub generation: i64,
 }
 
+/// What an agent found wrong with a policy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PolicyProblem {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub generation: i64,
+    pub reason: String,
+    pub message: String,
+}
+
 impl NetworkPolicyNode {
     /// An empty report of a node.
     pub fn new(node: &str, agent: String, versions: Vec<String>) -> NetworkPolicyNode {
@@ -70,6 +96,13 @@ impl NetworkPolicyNode {
             versions,
             ..NetworkPolicyNode::default()
         }
+    }
+
+    /// Sets the heartbeat, and when the next one is due.
+    pub fn set_heartbeat(&mut self, now: Timestamp, interval: Duration) {
+        self.last_heartbeat_time = Some(Time(now));
+        let seconds = interval.as_millis().div_ceil(1000);
+        self.heartbeat_seconds = Some(u32::try_from(seconds).unwrap_or(u32::MAX));
     }
 
     /// Makes the node the owner of the report, so that both are garbage collected together.

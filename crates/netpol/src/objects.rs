@@ -30,6 +30,29 @@ pub struct Pod {
 
 view!(Pod, of k8s_openapi::api::core::v1::Pod);
 
+impl Pod {
+    /// The node that the pod is bound to.
+    pub fn node_name(&self) -> Option<&str> {
+        let node = self.spec.node_name.as_deref();
+        node.filter(|node| !node.is_empty())
+    }
+
+    /// Whether the pod has an address, so that there may be traffic.
+    pub fn has_address(&self) -> bool {
+        let ips = self.status.pod_ips.iter().flatten();
+        let mut ips = ips.map(|ip| &ip.ip).chain([&self.status.pod_ip]);
+        ips.any(|ip| ip.as_deref().is_some_and(|ip| !ip.is_empty()))
+    }
+
+    /// Its resourceVersion as a number; 0 if it has none that is a number.
+    pub fn version_number(&self) -> u64 {
+        let version = self.metadata.resource_version.as_deref();
+        version
+            .and_then(|version| version.parse().ok())
+            .unwrap_or_default()
+    }
+}
+
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {

@@ -10,6 +10,7 @@ const NETWORK_POLICY_STATUS: &str = "io.k8s.api.networking.v1.NetworkPolicyStatu
 const CONDITION: &str = "io.k8s.api.networking.v1.NetworkPolicyStatusCondition";
 const NODE: &str = "dev.rhumb.networking.v1alpha1.NetworkPolicyNode";
 const APPLIED: &str = "dev.rhumb.networking.v1alpha1.AppliedPolicy";
+const PROBLEM: &str = "dev.rhumb.networking.v1alpha1.PolicyProblem";
 const UNIMPLEMENTED: &str = "dev.rhumb.networking.v1alpha1.UnimplementedFeature";
 
 const TYPES: &[(&str, &str)] = &[
@@ -29,6 +30,10 @@ const TYPES: &[(&str, &str)] = &[
          has programmed, and errors. It has the same name as the node.",
     ),
     (APPLIED, "A network policy that is programmed on a node."),
+    (
+        PROBLEM,
+        "What an implementation found wrong with a network policy.",
+    ),
     (
         UNIMPLEMENTED,
         "A feature of network policies that the agent supports but cannot implement on the node.",
@@ -156,6 +161,29 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ),
     (
         NODE,
+        "heartbeatSeconds",
+        "How often the agent renews lastHeartbeatTime. If it does not for four times as long, and for longer than the \
+         grace period of the status controller, policies do not count as programmed on the node.",
+    ),
+    (
+        NODE,
+        "lastHeartbeatTime",
+        "When the agent last wrote this report. It writes it when something changed, and every heartbeatSeconds.",
+    ),
+    (
+        NODE,
+        "podsResourceVersion",
+        "The greatest resourceVersion of any pod that the agent has observed when it programmed the policies. A \
+         selected pod that changed later does not count as covered.",
+    ),
+    (
+        NODE,
+        "policyProblems",
+        "What the agent found wrong with policies, independently of the node, such as a value that it interprets in \
+         an unexpected way. It becomes part of their Problem condition.",
+    ),
+    (
+        NODE,
         "problem",
         "Why the programmed policies are not up to date; absent if they are.",
     ),
@@ -182,6 +210,24 @@ const FIELDS: &[(&str, &str, &str)] = &[
         "uid",
         "The UID of the policy, which distinguishes it from earlier policies of the same name.",
     ),
+    (
+        PROBLEM,
+        "generation",
+        "The metadata.generation of the policy that has the problem. It is ignored for other generations.",
+    ),
+    (
+        PROBLEM,
+        "message",
+        "What is wrong, as a human-readable message.",
+    ),
+    (PROBLEM, "name", "The name of the policy."),
+    (PROBLEM, "namespace", "The namespace of the policy."),
+    (
+        PROBLEM,
+        "reason",
+        "What is wrong, as a machine-readable word.",
+    ),
+    (PROBLEM, "uid", "The UID of the policy."),
     (UNIMPLEMENTED, "feature", "The feature, such as SCTP."),
     (
         UNIMPLEMENTED,

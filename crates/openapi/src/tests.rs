@@ -157,7 +157,7 @@ fn fields_beyond_upstream_have_descriptions() {
             found += 1;
         }
     }
-    assert_eq!(found, 25);
+    assert_eq!(found, 35);
     let prefix = "io.k8s.api.admissionregistration.v1";
     let third = v3("apis/admissionregistration.k8s.io/v1");
     for definitions in [&v2()["definitions"], &third["components"]["schemas"]] {

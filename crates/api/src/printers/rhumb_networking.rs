@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::json_ref::JsonRef;
-use super::{AGE, NAME, age, name};
+use super::{AGE, NAME, age, name, since};
 use crate::table::{TableColumn, TablePrinter};
 
 pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
@@ -19,6 +19,7 @@ const NETWORK_POLICY_NODE: TablePrinter = TablePrinter::new(
         ),
         TableColumn::integer("Policies", "Number of policies programmed on the node."),
         TableColumn::text("Problem", "Why the programmed policies are not up to date."),
+        TableColumn::text("Last Seen", "Time since the agent last wrote the report."),
         AGE,
         TableColumn::text("Agent", "The agent that enforces policies on the node.").wide(),
         TableColumn::text(
@@ -34,6 +35,7 @@ const NETWORK_POLICY_NODE: TablePrinter = TablePrinter::new(
             json!(object.key("versions").join(None, ",")),
             json!(object.key("applied").item_count()),
             json!(object.key("problem").str()),
+            json!(since(object.key("lastHeartbeatTime"), now)),
             age(object, now),
             json!(object.key("agent").str()),
             json!(object.key("unimplemented").join(Some("feature"), ",")),

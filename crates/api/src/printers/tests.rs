@@ -252,19 +252,22 @@ fn network_policy_node_row_shows_versions_and_applied_policies() {
     let report = json!({
         "metadata": {"name": "n"}, "agent": "rhumb 0.1.0", "versions": ["1.3", "1.8"], "problem": "nft: busy",
         "unimplemented": [{"feature": "SCTP"}], "applied": [{"name": "a"}, {"name": "b"}],
+        "lastHeartbeatTime": "1970-01-01T00:00:00Z",
     });
     let full = json!([
         "n",
         "1.3,1.8",
         2,
         "nft: busy",
+        "12s",
         "<unknown>",
         "rhumb 0.1.0",
         "SCTP"
     ]);
-    let empty = json!(["", "", 0, "", "<unknown>", "", ""]);
+    let empty = json!(["", "", 0, "", "<unknown>", "<unknown>", "", ""]);
+    let now = "1970-01-01T00:00:12Z".parse().unwrap();
     for (report, expected) in [(report, full), (json!({}), empty)] {
-        let cells = printer.cells(report.as_object().unwrap(), Default::default());
+        let cells = printer.cells(report.as_object().unwrap(), now);
         assert_eq!(json!(cells), expected);
     }
 }

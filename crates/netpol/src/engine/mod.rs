@@ -100,9 +100,9 @@ impl PolicyEngine {
         self.delete_namespace(name);
     }
 
-    /// Adds or updates a pod.
-    pub fn set_pod(&mut self, pod: &Pod) {
-        self.apply_pod(pod);
+    /// Adds or updates a pod. Returns whether this may have changed which policies select it, or its addresses.
+    pub fn set_pod(&mut self, pod: &Pod) -> bool {
+        self.apply_pod(pod)
     }
 
     pub fn remove_pod(&mut self, name: &NamespacedName) {
@@ -134,6 +134,34 @@ impl PolicyEngine {
 
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.cluster.namespaces.existing_names()
+    }
+
+    pub fn has_pod(&self, name: &NamespacedName) -> bool {
+        self.cluster.pods.find(name).is_some()
+    }
+
+    /// Whether the policy selects the pod.
+    pub fn selects(&self, policy: &NamespacedName, pod: &NamespacedName) -> bool {
+        let policy = self.cluster.policies.find(policy);
+        let pod = self.cluster.pods.find(pod);
+        policy.zip(pod).is_some_and(|(policy, pod)| {
+            let target = self.cluster.policies[policy].compiled.target;
+            self.cluster.selections[target].members.contains(pod)
+        })
+    }
+
+    /// The policies that select the pod, in unspecified order.
+    pub fn policies_selecting(
+        &self,
+        pod: &NamespacedName,
+    ) -> impl Iterator<Item = &NamespacedName> {
+        let pod = self.cluster.pods.find(pod);
+        let selections = pod.into_iter().flat_map(|pod| {
+            let selections = &self.cluster.pods[pod].selections;
+            selections.iter()
+        });
+        let policies = selections.flat_map(|id| self.cluster.selections[*id].targeted_by.iter());
+        policies.map(|policy| &*self.cluster.policies[policy].name)
     }
 
     /// The pod that owns an address. If several claim it: the newest that is not terminating. Pods in the host network

@@ -42,15 +42,18 @@ impl PolicyEngine {
         self.update_stale_policy_activity();
     }
 
-    pub(super) fn apply_pod(&mut self, pod: &Pod) {
+    pub(super) fn apply_pod(&mut self, pod: &Pod) -> bool {
         let name = name_of(&pod.metadata);
         if pod_table::is_finished(pod) {
-            return self.delete_pod(&name);
+            self.delete_pod(&name);
+            return false;
         }
         let attributes = PodAttributes::from_pod(pod, &mut self.interner);
+        let mut is_same_target = false;
         let id = match self.cluster.pods.find(&name) {
-            Some(id) if self.cluster.pods[id].attributes == attributes => return,
+            Some(id) if self.cluster.pods[id].attributes == attributes => return false,
             Some(id) => {
+                is_same_target = self.cluster.pods[id].attributes.is_same_target(&attributes);
                 self.unindex_pod(id);
                 if self.cluster.pods[id].attributes.node != attributes.node {
                     self.move_member_counts(id, &attributes.node);
@@ -67,6 +70,7 @@ impl PolicyEngine {
         self.index_pod(id);
         self.update_pod_selections(id);
         self.update_stale_policy_activity();
+        !is_same_target
     }
 
     pub(super) fn delete_pod(&mut self, name: &NamespacedName) {

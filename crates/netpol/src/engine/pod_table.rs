@@ -77,6 +77,14 @@ impl PodAttributes {
         }
     }
 
+    /// Whether the same policies select the pod, at the same addresses.
+    pub(crate) fn is_same_target(&self, other: &PodAttributes) -> bool {
+        self.node == other.node
+            && self.is_host_network == other.is_host_network
+            && self.labels == other.labels
+            && self.addresses == other.addresses
+    }
+
     /// Resolves a named port.
     pub(crate) fn named_port(&self, name: &Symbol, protocol: Protocol) -> Option<u16> {
         let mut ports = self.ports.iter();

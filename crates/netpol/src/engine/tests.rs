@@ -75,7 +75,9 @@ fn add_and_remove_everything(engine: &mut PolicyEngine, transition: usize) {
     let policies = ["p", "q"].map(|name| policy(name, rich_spec()));
     let mut steps: Vec<EngineStep> = Vec::new();
     for pod in pods {
-        steps.push(Box::new(move |engine| engine.set_pod(&pod)));
+        steps.push(Box::new(move |engine| {
+            engine.set_pod(&pod);
+        }));
     }
     for policy in policies {
         steps.push(Box::new(move |engine| engine.set_policy(&policy)));
@@ -103,6 +105,35 @@ fn add_and_remove_everything(engine: &mut PolicyEngine, transition: usize) {
     }
     engine.take_ruleset_delta();
     engine.take_changed_policies();
+}
+
+#[test]
+fn policies_that_select_a_pod_are_found() {
+    let mut engine = PolicyEngine::new(EngineScope::Cluster, PluginCapabilities::all());
+    engine.set_policy(&policy(
+        "p",
+        json!({"podSelector": {"matchLabels": {"app": "web"}}, "policyTypes": ["Ingress"]}),
+    ));
+    let (policy, name) = (shop("p"), shop("a"));
+    let mut check =
+        |node: &str, addresses: &[&str], app: &str, is_change: bool, is_selected: bool| {
+            let pod = pod("a", node, addresses, json!({"app": app}));
+            assert_eq!(
+                engine.set_pod(&pod),
+                is_change,
+                "{node} {addresses:?} {app}"
+            );
+            assert_eq!(engine.selects(&policy, &name), is_selected);
+            let selecting: Vec<&NamespacedName> = engine.policies_selecting(&name).collect();
+            let expected: &[&NamespacedName] = if is_selected { &[&policy] } else { &[] };
+            assert_eq!(selecting, expected);
+        };
+    check("here", &[], "web", true, true);
+    check("here", &[], "web", false, true);
+    check("here", &["10.0.0.1"], "web", true, true);
+    check("there", &["10.0.0.1"], "web", true, true);
+    check("there", &["10.0.0.1"], "db", true, false);
+    assert!(engine.has_pod(&name) && !engine.has_pod(&policy));
 }
 
 #[test]
@@ -418,17 +449,49 @@ fn further_pods_on_a_node_change_only_counts() {
             let want: &[NamespacedName] = if is_changed { &policies } else { &[] };
             assert_eq!(changed.into_iter().collect::<Vec<_>>(), want, "{nodes:?}");
         };
-    check(&|engine| engine.set_pod(&at("a", "x")), &[("x", 1)], true);
-    check(&|engine| engine.set_pod(&at("b", "x")), &[("x", 2)], false);
+    check(
+        &|engine| {
+            engine.set_pod(&at("a", "x"));
+        },
+        &[("x", 1)],
+        true,
+    );
+    check(
+        &|engine| {
+            engine.set_pod(&at("b", "x"));
+        },
+        &[("x", 2)],
+        false,
+    );
     check(&|engine| engine.remove_pod(&shop("a")), &[("x", 1)], false);
     check(
-        &|engine| engine.set_pod(&at("c", "y")),
+        &|engine| {
+            engine.set_pod(&at("c", "y"));
+        },
         &[("x", 1), ("y", 1)],
         true,
     );
-    check(&|engine| engine.set_pod(&at("b", "y")), &[("y", 2)], true);
-    check(&|engine| engine.set_pod(&at("d", "")), &[("y", 2)], false);
-    check(&|engine| engine.set_pod(&at("d", "y")), &[("y", 3)], false);
+    check(
+        &|engine| {
+            engine.set_pod(&at("b", "y"));
+        },
+        &[("y", 2)],
+        true,
+    );
+    check(
+        &|engine| {
+            engine.set_pod(&at("d", ""));
+        },
+        &[("y", 2)],
+        false,
+    );
+    check(
+        &|engine| {
+            engine.set_pod(&at("d", "y"));
+        },
+        &[("y", 3)],
+        false,
+    );
     let none = json!({"podSelector": {"matchLabels": {"app": "none"}}});
     let transition = |engine: &mut PolicyEngine| {
         for name in ["p", "q"] {
@@ -440,8 +503,20 @@ fn further_pods_on_a_node_change_only_counts() {
     let gone =
         |engine: &mut PolicyEngine| ["b", "c", "d"].map(|name| engine.remove_pod(&shop(name)));
     check(&|engine| _ = gone(engine), &[], true);
-    check(&|engine| engine.set_pod(&at("e", "")), &[], true);
-    check(&|engine| engine.set_pod(&at("e", "z")), &[("z", 1)], true);
+    check(
+        &|engine| {
+            engine.set_pod(&at("e", ""));
+        },
+        &[],
+        true,
+    );
+    check(
+        &|engine| {
+            engine.set_pod(&at("e", "z"));
+        },
+        &[("z", 1)],
+        true,
+    );
 }
 
 #[test]

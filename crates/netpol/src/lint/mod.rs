@@ -18,6 +18,17 @@ pub struct LintWarning {
     pub message: String,
 }
 
+/// The reasons of all warnings.
+pub const LINT_REASONS: [&str; 7] = [
+    "AmbiguousCIDR",
+    "ExceptCoversBlock",
+    "ExceptOutsideBlock",
+    "PortRangeEmpty",
+    "RulesIgnored",
+    "SelectorNeverMatches",
+    "UnreadableCIDR",
+];
+
 /// All warnings about a policy, ordered by field.
 pub fn lint_policy(spec: &NetworkPolicySpec) -> Vec<LintWarning> {
     let mut warnings = Vec::new();

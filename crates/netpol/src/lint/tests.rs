@@ -7,6 +7,9 @@ use super::*;
 fn check(spec: Value, want: &[(&str, &str)]) {
     let read: NetworkPolicySpec = serde_json::from_value(spec.clone()).expect("valid policy spec");
     let warnings = lint_policy(&read);
+    for warning in &warnings {
+        assert!(LINT_REASONS.contains(&warning.reason), "{}", warning.reason);
+    }
     let got: Vec<(&str, &str)> = warnings
         .iter()
         .map(|warning| (warning.reason, warning.message.as_str()))

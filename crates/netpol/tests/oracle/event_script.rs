@@ -128,7 +128,9 @@ fn set(engine: &mut PolicyEngine, object: &Value) {
         ScriptObjectKind::Namespace => {
             engine.set_namespace(&serde_json::from_value(object).expect(read));
         }
-        ScriptObjectKind::Pod => engine.set_pod(&serde_json::from_value(object).expect(read)),
+        ScriptObjectKind::Pod => {
+            engine.set_pod(&serde_json::from_value(object).expect(read));
+        }
         ScriptObjectKind::Policy => engine.set_policy(&serde_json::from_value(object).expect(read)),
     }
 }

@@ -204,7 +204,9 @@ fn set(engine: &mut PolicyEngine, object: &Value) {
         Some("Namespace") => {
             engine.set_namespace(&serde_json::from_value(object.clone()).expect(read));
         }
-        Some("Pod") => engine.set_pod(&serde_json::from_value(object.clone()).expect(read)),
+        Some("Pod") => {
+            engine.set_pod(&serde_json::from_value(object.clone()).expect(read));
+        }
         _ => engine.set_policy(&serde_json::from_value(object.clone()).expect(read)),
     }
 }
