@@ -15,6 +15,7 @@ mod watches;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::api::DeleteParams;
 use kube::{Api, Client};
 use rhumb_client::error::none_if_not_found;
@@ -50,6 +51,8 @@ pub struct AgentOptions {
     /// Whether addresses of the node's pod CIDRs are blocked while no known pod has them.
     pub block_unknown_pods: bool,
     pub inspection_interval: Duration,
+    /// How often the report is renewed if nothing changes.
+    pub heartbeat_interval: Duration,
     pub metrics: Arc<AgentMetrics>,
 }
 
@@ -120,6 +123,7 @@ impl NetworkPolicyAgent {
             client,
             options.node.clone(),
             reports,
+            options.heartbeat_interval,
         ));
         let core = SyncLoop {
             observed: ObservedState::new(options.node, capabilities, options.block_unknown_pods),
@@ -165,6 +169,7 @@ async fn report_startup_failure(client: &Client, options: &AgentOptions, error: 
     let mut report = NetworkPolicyNode::new(&options.node, options.agent.clone(), versions);
     report.boot_id = HostProbe::default().boot_id();
     report.problem = Some(error.to_string());
+    report.set_heartbeat(Timestamp::now(), options.heartbeat_interval);
     let api = Api::all(client.clone());
     // Best effort: the caller exits with the error in any case.
     let _ = timeout(

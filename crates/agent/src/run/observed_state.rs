@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use rhumb_client::informer::Event;
-use rhumb_netpol::{EngineScope, NamespacedName, PluginCapabilities, PolicyEngine};
+use rhumb_netpol::{EngineScope, NamespacedName, PluginCapabilities, Pod, PolicyEngine};
 
 use super::watches::{AgentEvent, Node};
 use crate::nft::PodCidrRanges;
@@ -20,6 +20,11 @@ pub(super) struct ObservedState {
     pub(super) pod_cidr_ranges: PodCidrRanges,
     pub(super) node: NodeObjectState,
     block_unknown_pods: bool,
+    node_name: String,
+    /// The greatest resourceVersion of any pod so far.
+    pub(super) pods_version: u64,
+    /// Pods of this node that were added or changed, so that other policies may select them.
+    changed_local_pods: Vec<NamespacedName>,
     /// Resources that have not been listed completely yet.
     unsynced: BTreeSet<&'static str>,
 }
@@ -42,7 +47,10 @@ impl ObservedState {
         block_unknown_pods: bool,
     ) -> ObservedState {
         ObservedState {
-            engine: PolicyEngine::new(EngineScope::Node(node), capabilities),
+            engine: PolicyEngine::new(EngineScope::Node(node.clone()), capabilities),
+            node_name: node,
+            pods_version: 0,
+            changed_local_pods: Vec::new(),
             pod_cidr_ranges: PodCidrRanges::default(),
             node: NodeObjectState::NeverSeen,
             block_unknown_pods,
@@ -69,7 +77,7 @@ impl ObservedState {
                 gone.iter().for_each(|name| engine.remove_namespace(name));
                 self.unsynced.remove(NAMESPACES);
             }
-            AgentEvent::Pod(Event::Applied(pod)) => self.engine.set_pod(&pod),
+            AgentEvent::Pod(Event::Applied(pod)) => self.on_pod_applied(&pod),
             AgentEvent::Pod(Event::Deleted(name)) => self.engine.remove_pod(&name),
             AgentEvent::Pod(Event::Replaced(names)) => {
                 let gone = names_not_listed(self.engine.pods(), &names);
@@ -92,6 +100,27 @@ impl ObservedState {
                 self.unsynced.remove(NODE);
             }
         }
+    }
+
+    fn on_pod_applied(&mut self, pod: &Pod) {
+        self.pods_version = self.pods_version.max(pod.version_number());
+        let is_local = pod.node_name() == Some(&self.node_name);
+        if self.engine.set_pod(pod) && is_local && pod.has_address() {
+            let metadata = &pod.metadata;
+            self.changed_local_pods.push(NamespacedName::new(
+                metadata.namespace.clone().unwrap_or_default(),
+                metadata.name.clone().unwrap_or_default(),
+            ));
+        }
+    }
+
+    /// Whether policies select a pod of this node that was added or changed since the last call: the report must say that
+    /// the agent has observed it.
+    pub(super) fn take_changed_targets(&mut self) -> bool {
+        let changed = std::mem::take(&mut self.changed_local_pods);
+        let is_selected =
+            |pod: &NamespacedName| self.engine.policies_selecting(pod).next().is_some();
+        changed.iter().any(is_selected)
     }
 
     fn on_node_applied(&mut self, node: &Node) {
@@ -124,7 +153,7 @@ fn names_not_listed<'a>(
 #[cfg(test)]
 mod tests {
     use kube::api::ObjectMeta;
-    use rhumb_netpol::{Namespace, NetworkPolicy, Pod};
+    use rhumb_netpol::{Namespace, NetworkPolicy};
 
     use super::*;
 
@@ -184,6 +213,35 @@ mod tests {
             (vec!["b/p".to_owned()], vec!["b/q".to_owned()])
         );
         assert_eq!(namespaces, ["b"]);
+    }
+
+    #[test]
+    fn changed_pods_of_this_node_that_policies_select_are_reported() {
+        let mut state = state();
+        let policy = r#"{"metadata": {"namespace": "a", "name": "q", "uid": "q"},
+            "spec": {"minVersion": "1.3", "podSelector": {"matchLabels": {"app": "x"}}, "policyTypes": ["Ingress"]}}"#;
+        let policy = serde_json::from_str(policy).unwrap();
+        state.apply_event(AgentEvent::Policy(Event::Applied(policy)));
+        let mut check = |version: u64, node: &str, app: &str, address: &str, is_reported: bool| {
+            let pod = serde_json::json!({
+                "metadata": {
+                    "namespace": "a", "name": "p", "labels": {"app": app}, "resourceVersion": version.to_string(),
+                },
+                "spec": {"nodeName": node},
+                "status": {"phase": "Running", "podIP": address},
+            });
+            let pod = serde_json::from_value(pod).unwrap();
+            state.apply_event(AgentEvent::Pod(Event::Applied(pod)));
+            assert_eq!(state.pods_version, version);
+            assert_eq!(state.take_changed_targets(), is_reported, "{version}");
+            assert!(!state.take_changed_targets());
+        };
+        check(1, "n", "y", "10.0.0.1", false);
+        check(2, "n", "x", "10.0.0.1", true);
+        check(3, "n", "x", "10.0.0.1", false);
+        check(4, "n", "x", "10.0.0.2", true);
+        check(5, "other", "x", "10.0.0.2", false);
+        check(6, "n", "x", "", false);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use rhumb_netpol::node_report::{AppliedPolicy, MAX_APPLIED_POLICIES, NetworkPoli
 #[derive(Debug)]
 pub(super) struct NodeReportPublisher {
     report: NetworkPolicyNode,
+    /// The report must be written although only the observed version of pods changed.
+    covers_changed_pods: bool,
     /// Why the kernel's rules are not up to date.
     kernel_problem: Option<String>,
     /// Why bridged packets bypass the rules.
@@ -30,6 +32,7 @@ impl NodeReportPublisher {
         let (published, receiver) = watch::channel(None);
         let publisher = NodeReportPublisher {
             report,
+            covers_changed_pods: false,
             kernel_problem: None,
             bridge_problem: None,
             overflow_problem: None,
@@ -74,6 +77,13 @@ impl NodeReportPublisher {
         });
     }
 
+    /// Sets up to which version of the pods the kernel is up to date. `has_changed_targets` if the status of policies
+    /// waits for it; otherwise it may be reported with the next heartbeat.
+    pub(super) fn set_pods_version(&mut self, version: u64, has_changed_targets: bool) {
+        self.report.pods_resource_version = Some(version.to_string());
+        self.covers_changed_pods |= has_changed_targets;
+    }
+
     pub(super) fn set_kernel_problem(&mut self, problem: Option<String>) {
         self.kernel_problem = problem;
     }
@@ -105,7 +115,12 @@ impl NodeReportPublisher {
             NodeObjectState::NeverSeen | NodeObjectState::Deleted => None,
         });
         let report = Some(&self.report).filter(|_| *node != NodeObjectState::Deleted);
+        let is_due = std::mem::take(&mut self.covers_changed_pods);
         self.published.send_if_modified(|published| {
+            if let Some(published) = published.as_mut().filter(|_| !is_due) {
+                let version = &self.report.pods_resource_version;
+                published.pods_resource_version.clone_from(version);
+            }
             let is_changed = published.as_ref() != report;
             if is_changed {
                 *published = report.cloned();
@@ -169,6 +184,23 @@ mod tests {
         check(&[(0, "w", 1), (2, "v", 2)], true);
         check(&[(0, "w", 1)], true);
         check(&[(0, "w", 1)], false);
+    }
+
+    #[test]
+    fn the_observed_version_is_published_if_policies_select_changed_pods() {
+        let (mut publisher, mut report_receiver) = publisher();
+        let mut check = |version: u64, has_changed_targets: bool, is_published: bool| {
+            publisher.set_pods_version(version, has_changed_targets);
+            publisher.publish(&NodeObjectState::NeverSeen);
+            assert_eq!(report_receiver.has_changed().unwrap(), is_published);
+            // The next heartbeat has it in any case.
+            let report = report_receiver.borrow_and_update().clone().unwrap();
+            assert_eq!(report.pods_resource_version, Some(version.to_string()));
+        };
+        check(1, false, true);
+        check(2, false, false);
+        check(3, true, true);
+        check(4, false, false);
     }
 
     #[test]

@@ -1,16 +1,12 @@
-//! Writes the node's report to the API server: immediately when it changes, but at most once a second. A report that
-//! somebody deletes is written again.
+//! Writes the node's report to the API server: immediately when it changes, but at most once a second, and as a heartbeat
+//! while nothing changes. A heartbeat also restores a report that somebody deleted.
 
-use std::future::ready;
-use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use rhumb_client::Error;
-use rhumb_client::informer::{self, Event};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -20,62 +16,68 @@ use rhumb_netpol::node_report::NetworkPolicyNode;
 /// Minimum interval between two writes.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY_FIRST: Duration = Duration::from_millis(500);
-const RETRY_MAX: Duration = Duration::from_secs(30);
+/// Well below the grace period of heartbeats, so that agents renew them in time after an outage of the server.
+const RETRY_MAX: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// A heartbeat writes the whole report. For every so many policies that it lists, the interval grows by itself, up to the
+/// maximum.
+const POLICIES_PER_INTERVAL: usize = 100;
+const LARGE_REPORT_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 /// Runs until the publisher is dropped.
 pub(super) async fn run_report_writer(
     client: Client,
     node: String,
     mut reports: watch::Receiver<Option<NetworkPolicyNode>>,
+    heartbeat_interval: Duration,
 ) {
     let api: Api<NetworkPolicyNode> = Api::all(client);
-    let own = Config::default().fields(&format!("metadata.name={node}"));
-    let events = informer::events(api.clone(), own, NetworkPolicyNode::name_any);
-    let mut missing = pin!(events.filter(|event| ready(is_absent(event))));
     let mut backoff = RetryBackoff::new(RETRY_FIRST, RETRY_MAX);
     loop {
         let report = reports.borrow_and_update().clone();
-        let pause = match &report {
-            None => Duration::ZERO,
-            Some(report) => match write_report(&api, &node, report).await {
-                Ok(()) => {
-                    if backoff.on_success() {
-                        tracing::info!(%node, "writing the node report succeeded again");
-                    }
-                    MIN_WRITE_INTERVAL
+        let mut next_heartbeat = None;
+        if let Some(mut report) = report {
+            let interval = report_interval(heartbeat_interval, report.applied.len());
+            report.set_heartbeat(Timestamp::now(), interval);
+            next_heartbeat = Some(with_jitter(interval));
+            if let Err(error) = write_report(&api, &node, &report).await {
+                let (wait, should_log) = backoff.on_failure(Instant::now());
+                if should_log {
+                    tracing::warn!(%error, %node, ?wait, "failed to write the node report; retrying");
                 }
-                Err(error) => {
-                    let (wait, should_log) = backoff.on_failure(Instant::now());
-                    if should_log {
-                        tracing::warn!(%error, %node, ?wait, "failed to write the node report; retrying");
-                    }
-                    sleep(wait).await;
-                    continue;
-                }
-            },
+                sleep(wait).await;
+                continue;
+            }
+            if backoff.on_success() {
+                tracing::info!(%node, "writing the node report succeeded again");
+            }
+            sleep(MIN_WRITE_INTERVAL).await;
+        }
+        let heartbeat = async {
+            match next_heartbeat {
+                Some(interval) => sleep(interval.saturating_sub(MIN_WRITE_INTERVAL)).await,
+                None => std::future::pending().await,
+            }
         };
-        sleep(pause).await;
         tokio::select! {
             changed = reports.changed() => if changed.is_err() {
                 return;
             },
-            // Watched only after it has been written: with a server that does not serve the kind, the write already
-            // fails and is logged.
-            absent = missing.next(), if report.is_some() => if absent.is_none() {
-                return;
-            },
+            () = heartbeat => {}
         }
     }
 }
 
-/// Whether the event says that the report does not exist.
-fn is_absent(event: &Event<NetworkPolicyNode, String>) -> bool {
-    match event {
-        Event::Applied(_) => false,
-        Event::Deleted(_) => true,
-        Event::Replaced(names) => names.is_empty(),
-    }
+/// The interval of heartbeats of a report that lists this many policies.
+fn report_interval(configured: Duration, policies: usize) -> Duration {
+    let factor = u32::try_from(1 + policies / POLICIES_PER_INTERVAL).unwrap_or(u32::MAX);
+    let limit = LARGE_REPORT_INTERVAL_MAX.max(configured);
+    configured.saturating_mul(factor).min(limit)
+}
+
+/// Between nine and ten tenths, so that agents that started together do not stay in step.
+fn with_jitter(interval: Duration) -> Duration {
+    interval - interval / 10 * fastrand::u32(0..=100) / 100
 }
 
 /// Replaces the report; the server creates it if it does not exist.
@@ -91,5 +93,66 @@ pub(super) async fn write_report(
             "the server did not answer within {} s",
             REQUEST_TIMEOUT.as_secs()
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use rhumb_client::testing::{fake_client_with, ok_response};
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn large_reports_are_renewed_less_often() {
+        let seconds = Duration::from_secs;
+        for (configured, policies, expected) in [
+            (10, 0, 10),
+            (10, 99, 10),
+            (10, 250, 30),
+            (10, 10_000, 60),
+            (120, 10_000, 120),
+        ] {
+            assert_eq!(
+                report_interval(seconds(configured), policies),
+                seconds(expected)
+            );
+        }
+        for _ in 0..1000 {
+            let interval = with_jitter(seconds(10));
+            assert!(
+                (seconds(9)..=seconds(10)).contains(&interval),
+                "{interval:?}"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unchanged_report_is_renewed_every_interval() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let log = written.clone();
+        let client = fake_client_with(move |request| {
+            let report: Value = serde_json::from_slice(request.body()).unwrap();
+            log.lock().unwrap().push((Instant::now(), report.clone()));
+            ok_response(report)
+        });
+        let report = NetworkPolicyNode::new("n", "a".to_owned(), Vec::new());
+        let (published, reports) = watch::channel(Some(report));
+        let writer = run_report_writer(client, "n".to_owned(), reports, Duration::from_secs(10));
+        let ran = timeout(Duration::from_secs(605), writer).await;
+        assert!(ran.is_err());
+        drop(published);
+        let written = written.lock().unwrap();
+        assert!((61..=68).contains(&written.len()), "{}", written.len());
+        for pair in written.windows(2) {
+            let pause = pair[1].0 - pair[0].0;
+            assert!((9..=10).contains(&pause.as_secs()), "{pause:?}");
+        }
+        for (_, report) in written.iter() {
+            assert_eq!(report["heartbeatSeconds"], 10);
+            assert!(report["lastHeartbeatTime"].is_string(), "{report}");
+        }
     }
 }

@@ -36,7 +36,6 @@ pub(crate) struct FakeApiServerState {
     pub(crate) policy_events: Vec<Value>,
     /// Whether policy watches without pending events fail, so that the client retries.
     pub(crate) refuses_policy_watches: bool,
-    pub(crate) has_report: bool,
     /// Whether writing reports fails.
     pub(crate) rejects_reports: bool,
     pub(crate) reports: Vec<Value>,
@@ -59,7 +58,6 @@ impl FakeApiServer {
         FakeApiServer::new(|state| {
             state.pods = vec![pod("p", "10.1.0.2")];
             state.policies = vec![policy("q", 1)];
-            state.has_report = true;
         })
     }
 
@@ -110,9 +108,6 @@ impl FakeApiServerState {
             "pods" => list_response(&self.pods),
             "networkpolicies" => list_response(&self.policies),
             "nodes" => list_response(&self.nodes),
-            "networkpolicynodes" if self.has_report => list_response(&[
-                json!({"metadata": {"name": NODE, "uid": "r", "resourceVersion": "1"}}),
-            ]),
             _ => list_response(&[]),
         }
     }
@@ -171,6 +166,7 @@ impl RunningAgent {
             table: table(),
             block_unknown_pods: true,
             inspection_interval: inspect_every,
+            heartbeat_interval: Duration::from_secs(60),
             metrics: metrics.clone(),
         };
         let client = server.client();

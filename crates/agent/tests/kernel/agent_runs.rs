@@ -40,7 +40,6 @@ async fn rules_wait_for_initial_lists_and_reports_wait_for_rules() {
         state.pods = vec![pod("p", "10.1.0.2")];
         state.policies = vec![policy("q", 3)];
         state.nodes = vec![node()];
-        state.has_report = true;
     });
     let agent = RunningAgent::start(&server, &namespace).await;
     // All other resources have been listed; listing policies fails.
@@ -77,6 +76,9 @@ async fn rules_wait_for_initial_lists_and_reports_wait_for_rules() {
         "versions": ["1.3", "1.8"],
         "unimplemented": report["unimplemented"],
         "applied": [{"namespace": "a", "name": "q", "uid": "q", "generation": 3}],
+        "heartbeatSeconds": 60,
+        "lastHeartbeatTime": report["lastHeartbeatTime"],
+        "podsResourceVersion": "1",
     });
     assert_eq!(report, expected);
     let rules = namespace.rules().join("\n");
@@ -96,7 +98,6 @@ async fn change_reaches_the_kernel_before_the_report() {
     let server = FakeApiServer::new(|state| {
         state.pods = vec![pod("p", "10.1.0.2")];
         state.refuses_policy_watches = true;
-        state.has_report = true;
     });
     let agent = RunningAgent::start(&server, &namespace).await;
     let report = until_reports(&server, "a report", has_no_problem).await;
@@ -158,23 +159,6 @@ async fn kernel_rejection_is_reported_and_retried() {
 }
 
 #[tokio::test]
-async fn deleted_report_is_recreated() {
-    if !is_root() {
-        return;
-    }
-    let namespace = TestNetworkNamespace::new();
-    let server = FakeApiServer::new(|_| {});
-    let agent = RunningAgent::start(&server, &namespace).await;
-    let well = || {
-        let reports = server.reports().into_iter();
-        reports.filter(has_no_problem).collect::<Vec<Value>>()
-    };
-    until("two reports", async || well().len() >= 2).await;
-    assert_eq!(well()[0], well()[1]);
-    agent.shut_down().await;
-}
-
-#[tokio::test]
 async fn rejected_report_is_retried() {
     if !is_root() {
         return;
@@ -182,7 +166,6 @@ async fn rejected_report_is_retried() {
     let namespace = TestNetworkNamespace::new();
     let server = FakeApiServer::new(|state| {
         state.rejects_reports = true;
-        state.has_report = true;
     });
     let agent = RunningAgent::start(&server, &namespace).await;
     let tries = |asked: &[String]| asked.iter().filter(|it| it.starts_with("PUT ")).count();
@@ -219,6 +202,7 @@ async fn node_without_kernel_support_is_reported() {
             table: table(),
             block_unknown_pods: true,
             inspection_interval: Duration::from_secs(10),
+            heartbeat_interval: Duration::from_secs(60),
             metrics: Arc::default(),
         };
         let error = NetworkPolicyAgent::prepare(options, connection, &server.client())

@@ -14,6 +14,7 @@ use rhumb_api::network_policy_versions::FeatureCatalog;
 use tokio::time::timeout;
 
 use crate::clients;
+use crate::duration::duration;
 use crate::logging::LoggingFlags;
 use crate::metrics_server::{self, MonitoredComponent};
 use crate::pki;
@@ -45,6 +46,9 @@ pub(crate) struct AgentCommand {
         require_equals = true
     )]
     hold_unknown_pods: bool,
+    /// How often the agent renews the report of its node, which the status of policies depends on.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = heartbeat_interval)]
+    heartbeat_interval: Duration,
     /// Address for metrics and health checks, over HTTP and without authentication; empty disables it.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10260")]
     metrics_address: String,
@@ -57,6 +61,15 @@ pub(crate) struct AgentCommand {
 
 fn table(name: &str) -> Result<NftTable, String> {
     NftTable::new(name).map_err(|error| error.to_string())
+}
+
+fn heartbeat_interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    let limits = Duration::from_secs(1)..=Duration::from_secs(3600);
+    match limits.contains(&interval) {
+        true => Ok(interval),
+        false => Err("must be between 1s and 1h0m0s".to_owned()),
+    }
 }
 
 struct AgentMonitor(Arc<AgentMetrics>);
@@ -98,6 +111,7 @@ async fn enforce(command: AgentCommand) -> Result<()> {
         table: command.table,
         block_unknown_pods: command.hold_unknown_pods,
         inspection_interval: DEFAULT_INSPECTION_INTERVAL,
+        heartbeat_interval: command.heartbeat_interval,
         metrics: metrics.clone(),
     };
     let (connect, _) = clients::over_https(command.kubeconfig.as_deref(), false).await?;
