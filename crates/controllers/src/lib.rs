@@ -57,6 +57,9 @@ pub struct ControllerOptions {
     pub node_startup_grace_period: Duration,
     /// How long a node must be missing before the pods bound to it are deleted.
     pub node_quarantine: Duration,
+    /// How long the network policy agent of a node may send no heartbeat before policies do not count as programmed
+    /// there.
+    pub network_policy_grace_period: Duration,
     /// Number of finished pods to keep; the oldest ones beyond it are deleted. 0 means no limit.
     pub terminated_pods_max: usize,
 }

@@ -30,6 +30,7 @@ pub(crate) fn context(client: Client) -> ControllerContext {
             node_monitor_grace_period: Duration::from_secs(50),
             node_startup_grace_period: Duration::from_secs(60),
             node_quarantine: Duration::from_secs(40),
+            network_policy_grace_period: Duration::from_secs(40),
             terminated_pods_max: 0,
         }),
     }

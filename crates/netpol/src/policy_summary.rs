@@ -19,9 +19,3 @@ pub struct PolicySummary {
     pub has_matching_peers: Option<bool>,
     pub lint_warnings: Vec<LintWarning>,
 }
-
-impl PolicySummary {
-    pub fn has_targets(&self) -> bool {
-        self.unscheduled_pods > 0 || !self.pods_per_node.is_empty()
-    }
-}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use rhumb_netpol::node_report::{NetworkPolicyNode, UnimplementedFeature};
+use rhumb_netpol::node_report::{NetworkPolicyNode, PolicyProblem, UnimplementedFeature};
 
 /// What an agent supports. Shared, because most agents of a cluster are alike.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,8 +30,20 @@ pub(super) struct AgentReport {
     capabilities: Arc<AgentCapabilities>,
     /// The applied generation, by the uid of the policy.
     pub(super) applied: HashMap<Box<str>, i64>,
+    /// What the agent found wrong with policies, by the uid of the policy.
+    policy_problems: BTreeMap<Box<str>, Vec<ReportedProblem>>,
+    /// The resourceVersion up to which the agent has observed pods.
+    pub(super) pods_version: u64,
     /// Why the node's rules are outdated, if they are.
     pub(super) problem: Option<String>,
+}
+
+/// What an agent found wrong with one generation of a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ReportedProblem {
+    generation: i64,
+    pub(super) reason: String,
+    pub(super) message: String,
 }
 
 /// Uids of the policies that a change of a report or node affects.
@@ -58,6 +70,8 @@ pub(super) struct AgentReports {
     reports: BTreeMap<String, AgentReport>,
     /// Nodes with a valid report.
     by_capabilities: BTreeMap<Arc<AgentCapabilities>, BTreeSet<String>>,
+    /// Nodes whose reports, valid or not, name a problem of the policy with this uid.
+    by_problem: HashMap<Box<str>, BTreeSet<String>>,
 }
 
 impl AgentReports {
@@ -109,6 +123,21 @@ impl AgentReports {
         })
     }
 
+    /// What agents found wrong with a generation of a policy, and on which nodes.
+    pub(super) fn policy_problems(
+        &self,
+        uid: &str,
+        generation: i64,
+    ) -> impl Iterator<Item = (&str, &ReportedProblem)> {
+        let nodes = self.by_problem.get(uid).into_iter().flatten();
+        let reports = nodes.filter_map(|node| Some((node.as_str(), self.report(node)?)));
+        let problems = reports.flat_map(move |(node, report)| {
+            let problems = report.policy_problems.get(uid).into_iter().flatten();
+            problems.map(move |problem| (node, problem))
+        });
+        problems.filter(move |(_, problem)| problem.generation == generation)
+    }
+
     /// The report of this node, if the node does not exist.
     pub(super) fn stale_report(&self, node: &str) -> Option<StaleReport> {
         let report = self.reports.get(node).filter(|_| !self.has_node(node))?;
@@ -147,6 +176,11 @@ impl AgentReports {
         let before = did_count.then(|| self.all_policies(&node));
         self.unindex_capabilities(&node);
         let report = self.read(report);
+        self.unindex_problems(&node);
+        for uid in report.policy_problems.keys() {
+            let nodes = self.by_problem.entry(uid.clone()).or_default();
+            nodes.insert(node.clone());
+        }
         let old = self.reports.insert(node.clone(), report);
         self.index_capabilities(&node);
         match self.report(&node) {
@@ -161,6 +195,7 @@ impl AgentReports {
             true => self.all_policies(node),
             false => AffectedPolicies::default(),
         };
+        self.unindex_problems(node);
         self.reports.remove(node);
         change
     }
@@ -183,6 +218,11 @@ impl AgentReports {
             applied: applied
                 .map(|applied| (applied.uid.into(), applied.generation))
                 .collect(),
+            policy_problems: problems_by_policy(report.policy_problems),
+            pods_version: report
+                .pods_resource_version
+                .and_then(|version| version.parse().ok())
+                .unwrap_or_default(),
             problem: report.problem.filter(|problem| !problem.is_empty()),
         }
     }
@@ -207,14 +247,46 @@ impl AgentReports {
         }
     }
 
+    fn unindex_problems(&mut self, node: &str) {
+        let Some(report) = self.reports.get(node) else {
+            return;
+        };
+        for uid in report.policy_problems.keys() {
+            if let Some(nodes) = self.by_problem.get_mut(uid) {
+                nodes.remove(node);
+                if nodes.is_empty() {
+                    self.by_problem.remove(uid);
+                }
+            }
+        }
+    }
+
     /// All policies that the node's report names, and possibly any other.
-    fn all_policies(&self, node: &str) -> AffectedPolicies {
-        let applied = self.reports.get(node).map(|report| report.applied.keys());
+    pub(super) fn all_policies(&self, node: &str) -> AffectedPolicies {
+        let report = self.reports.get(node).into_iter();
+        let uids = report.flat_map(|report| {
+            let problems = report.policy_problems.keys();
+            report.applied.keys().chain(problems)
+        });
         AffectedPolicies {
-            uids: applied.into_iter().flatten().cloned().collect(),
+            uids: uids.cloned().collect(),
             is_for_all: true,
         }
     }
+}
+
+/// Groups the problems that name the uid of their policy.
+fn problems_by_policy(problems: Vec<PolicyProblem>) -> BTreeMap<Box<str>, Vec<ReportedProblem>> {
+    let mut by_policy: BTreeMap<Box<str>, Vec<ReportedProblem>> = BTreeMap::new();
+    for problem in problems {
+        let of_policy = by_policy.entry(problem.uid.into()).or_default();
+        of_policy.push(ReportedProblem {
+            generation: problem.generation,
+            reason: problem.reason,
+            message: problem.message,
+        });
+    }
+    by_policy
 }
 
 /// If anything other than the applied generations changed, all policies that were or are applied are affected.
@@ -230,10 +302,27 @@ fn difference(old: Option<&AgentReport>, new: &AgentReport) -> AffectedPolicies 
         .applied
         .iter()
         .filter(|(uid, generation)| is_for_all || is_new(uid, generation));
+    let uids = lost.chain(changed).map(|(uid, _)| uid);
+    let problems = old.map(|old| &old.policy_problems);
     AffectedPolicies {
-        uids: lost.chain(changed).map(|(uid, _)| uid.clone()).collect(),
+        uids: uids
+            .chain(changed_keys(problems, &new.policy_problems))
+            .cloned()
+            .collect(),
         is_for_all,
     }
+}
+
+/// The keys that one of the maps lacks, or that have different values.
+fn changed_keys<'a, K: Ord, V: PartialEq>(
+    old: Option<&'a BTreeMap<K, V>>,
+    new: &'a BTreeMap<K, V>,
+) -> impl Iterator<Item = &'a K> {
+    let of_old = old.into_iter().flatten();
+    let lost = of_old.filter(|(key, value)| new.get(key) != Some(*value));
+    let is_new = move |key: &K, value: &V| old.and_then(|old| old.get(key)) != Some(value);
+    let changed = new.iter().filter(move |(key, value)| is_new(key, value));
+    lost.chain(changed).map(|(key, _)| key)
 }
 
 #[cfg(test)]

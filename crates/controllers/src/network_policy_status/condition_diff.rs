@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use rhumb_netpol::objects::{self, NetworkPolicyStatus};
 use serde_json::{Value, json};
 
-use super::conditions::{ConditionStatus, ConditionType, PROGRAMMED_REASONS, PolicyCondition};
+use super::conditions::{ConditionStatus, ConditionType, PolicyCondition, StoredProgrammed};
 
 /// Digests of the stored conditions of this controller. Kept for every policy, so it must be small.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,18 +14,19 @@ pub(super) struct StatusDigest([Option<ConditionDigest>; ConditionType::ALL.len(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ConditionDigest {
     status: ConditionStatus,
+    /// Whether it is of this controller. Other implementations write conditions of the same types.
+    is_ours: bool,
+    generation: i64,
     /// Hash of everything except type and time.
     digest: u64,
-    /// Whether this controller uses its reason: other implementations may write the `Programmed` condition too.
-    is_ours: bool,
 }
 
 impl StatusDigest {
     pub(super) fn of(status: &NetworkPolicyStatus) -> StatusDigest {
         let conditions = || status.conditions.iter().flatten();
         StatusDigest(ConditionType::ALL.map(|type_| {
-            let own = conditions().find(|condition| condition.type_ == type_.name());
-            own.and_then(ConditionDigest::of)
+            let stored = conditions().find(|condition| condition.type_ == type_.name());
+            stored.and_then(|stored| ConditionDigest::of(type_, stored))
         }))
     }
 
@@ -33,22 +34,36 @@ impl StatusDigest {
         self.0[type_ as usize]
     }
 
-    /// Whether the stored condition of this type was written by this controller.
-    pub(super) fn has_own(&self, type_: ConditionType) -> bool {
-        self.of_type(type_).is_some_and(|stands| stands.is_ours)
+    /// The stored `Programmed` condition, for a generation of the policy.
+    pub(super) fn programmed(&self, generation: i64) -> StoredProgrammed {
+        match self.of_type(ConditionType::Programmed) {
+            Some(stored) if stored.is_ours => {
+                let is_true = stored.status == ConditionStatus::True;
+                match is_true && stored.generation == generation {
+                    true => StoredProgrammed::True,
+                    false => StoredProgrammed::NotTrue,
+                }
+            }
+            _ => StoredProgrammed::NotOurs,
+        }
     }
 
-    /// The desired conditions that differ from the stored ones.
+    /// The desired conditions that differ from the stored ones. Conditions of other implementations are kept.
     pub(super) fn without(
         &self,
         wanted: Vec<PolicyCondition>,
         generation: i64,
+        repeats: &RepeatedWrites,
     ) -> Vec<ConditionUpdate> {
         let missing = wanted.into_iter().filter_map(|condition| {
-            let stands = self.of_type(condition.type_);
+            let stored = self.of_type(condition.type_);
             let wanted = ConditionDigest::from(&condition, generation);
-            (stands != Some(wanted)).then(|| ConditionUpdate {
-                is_turn: stands.is_none_or(|stands| stands.status != wanted.status),
+            let is_foreign = stored.is_some_and(|stored| !stored.is_ours);
+            if is_foreign || stored == Some(wanted) || repeats.are_futile(&condition, generation) {
+                return None;
+            }
+            Some(ConditionUpdate {
+                is_turn: stored.is_none_or(|stored| stored.status != wanted.status),
                 condition,
             })
         });
@@ -56,23 +71,55 @@ impl StatusDigest {
     }
 }
 
+/// How often the same condition has been written in succession, by type: somebody else overwrites it each time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RepeatedWrites([(u64, u8); ConditionType::ALL.len()]);
+
+/// Afterwards the condition is left to whoever overwrites it, until another one is to be written.
+const REPEATED_WRITES_MAX: u8 = 3;
+
+impl RepeatedWrites {
+    pub(super) fn record(&mut self, write: &StatusWrite) {
+        for ConditionUpdate { condition, .. } in &write.missing {
+            let wanted = ConditionDigest::from(condition, write.generation);
+            let (written, count) = &mut self.0[condition.type_ as usize];
+            *count = match *written == wanted.digest {
+                true => count.saturating_add(1),
+                false => 1,
+            };
+            *written = wanted.digest;
+        }
+    }
+
+    fn are_futile(&self, condition: &PolicyCondition, generation: i64) -> bool {
+        let (written, count) = self.0[condition.type_ as usize];
+        let wanted = ConditionDigest::from(condition, generation);
+        written == wanted.digest && count >= REPEATED_WRITES_MAX
+    }
+}
+
 impl ConditionDigest {
-    /// `None` for an incomplete condition, so that it is written again.
-    fn of(condition: &objects::StatusCondition) -> Option<ConditionDigest> {
-        let statuses = [
-            ConditionStatus::True,
-            ConditionStatus::False,
-            ConditionStatus::Unknown,
-        ];
+    /// `None` for an incomplete condition of this controller, so that it is written again.
+    fn of(type_: ConditionType, condition: &objects::StatusCondition) -> Option<ConditionDigest> {
+        let reason = condition.reason.as_deref().unwrap_or_default();
+        let is_ours = type_.has_reason(reason);
+        let is_complete = condition.last_transition_time.is_some()
+            && condition.message.is_some()
+            && condition.observed_generation.is_some();
+        if is_ours && !is_complete {
+            return None;
+        }
+        let statuses = [ConditionStatus::True, ConditionStatus::False];
         let mut statuses = statuses.into_iter();
-        let status = statuses.find(|status| status.name() == condition.status)?;
-        condition.last_transition_time.as_ref()?;
-        let reason = condition.reason.as_deref()?;
-        let message = condition.message.as_deref()?;
+        let status = statuses.find(|status| status.name() == condition.status);
+        let status = status.unwrap_or(ConditionStatus::Unknown);
+        let message = condition.message.as_deref().unwrap_or_default();
+        let generation = condition.observed_generation.unwrap_or_default();
         Some(ConditionDigest {
             status,
-            digest: digest(status, reason, message, condition.observed_generation?),
-            is_ours: PROGRAMMED_REASONS.contains(&reason),
+            is_ours,
+            generation,
+            digest: digest(status, reason, message, generation),
         })
     }
 
@@ -85,8 +132,9 @@ impl ConditionDigest {
         } = condition;
         ConditionDigest {
             status: *status,
+            is_ours: true,
+            generation,
             digest: digest(*status, reason, message, generation),
-            is_ours: PROGRAMMED_REASONS.contains(reason),
         }
     }
 }
@@ -147,8 +195,9 @@ impl StatusWrite {
         })
     }
 
-    pub(super) fn contains(&self, type_: ConditionType) -> bool {
-        let mut missing = self.missing.iter();
-        missing.any(|missing| missing.condition.type_ == type_)
+    /// The condition of this type, if it is written.
+    pub(super) fn condition(&self, type_: ConditionType) -> Option<&PolicyCondition> {
+        let mut missing = self.missing.iter().map(|missing| &missing.condition);
+        missing.find(|condition| condition.type_ == type_)
     }
 }

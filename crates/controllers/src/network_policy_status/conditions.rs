@@ -2,10 +2,14 @@
 //!
 //! Messages contain no pod counts, because every change of a count would cause a write.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rhumb_netpol::PolicyFeatureSet;
+use rhumb_netpol::lint::LINT_REASONS;
 use rhumb_netpol::policy_summary::PolicySummary;
 
 use super::agent_reports::{AgentCapabilities, AgentReports};
+use super::heartbeats::{AgentHeartbeats, AgentLiveness};
 
 /// Longer messages are truncated.
 const MESSAGE_BYTES_MAX: usize = 1024;
@@ -40,7 +44,38 @@ impl ConditionType {
             ConditionType::Programmed => "Programmed",
         }
     }
+
+    /// Whether this controller gives the reason in a condition of this type. Conditions with other reasons belong to
+    /// other implementations.
+    pub(super) fn has_reason(self, reason: &str) -> bool {
+        let own: &[&str] = match self {
+            ConditionType::Supported => &["Supported", "Unimplemented", "Version"],
+            ConditionType::Problem => {
+                return LINT_REASONS.contains(&reason)
+                    || [NO_PROBLEM, REPORTED_PROBLEM].contains(&reason);
+            }
+            ConditionType::TargetMatch => &["NoPods", "PodsSelected"],
+            ConditionType::TrafficMatch => &["NoPeers", "NoRules", "PeersMatched"],
+            ConditionType::Programmed => &[
+                "Applied",
+                "NoAgent",
+                NO_HEARTBEAT,
+                "NodeProblem",
+                "NothingToApply",
+                PENDING,
+                "Unsupported",
+            ],
+        };
+        own.contains(&reason)
+    }
 }
+
+const NO_PROBLEM: &str = "NoProblem";
+/// The policy has only problems that agents report, each with a reason of its own.
+const REPORTED_PROBLEM: &str = "ReportedByAgents";
+const NO_HEARTBEAT: &str = "NoHeartbeat";
+/// Agents have yet to apply the policy.
+pub(super) const PENDING: &str = "Pending";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConditionStatus {
@@ -84,31 +119,33 @@ impl PolicyCondition {
     }
 }
 
-/// All reasons that this controller gives in the `Programmed` condition.
-pub(super) const PROGRAMMED_REASONS: [&str; 6] = [
-    "Applied",
-    "NoAgent",
-    "NodeProblem",
-    "NothingToApply",
-    "Pending",
-    "Unsupported",
-];
-
 /// Inputs of a policy's conditions.
 pub(super) struct PolicyStatusInputs<'a> {
     pub(super) summary: &'a PolicySummary,
     pub(super) features: PolicyFeatureSet,
     pub(super) agents: &'a AgentReports,
-    /// Whether its status has a `Programmed` condition of this controller.
-    pub(super) was_programmed: bool,
+    pub(super) heartbeats: &'a AgentHeartbeats,
+    /// Nodes with selected pods that their agents have not observed.
+    pub(super) uncovered_nodes: &'a BTreeSet<String>,
+    pub(super) stored: StoredProgrammed,
+}
+
+/// The `Programmed` condition in the status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StoredProgrammed {
+    /// There is none, or it belongs to another implementation.
+    NotOurs,
+    NotTrue,
+    /// It is true for the current generation.
+    True,
 }
 
 /// Computes all conditions. Without agents it is unknown whether the policy is supported or applied, so `Supported` and
 /// `Programmed` are omitted; only an earlier `Programmed` of this controller is reset.
 pub(super) fn compute_conditions(inputs: &PolicyStatusInputs<'_>) -> Vec<PolicyCondition> {
     let mut conditions = vec![
-        problem(inputs.summary),
-        target_match(inputs.summary),
+        problem(inputs),
+        target_match(inputs),
         traffic_match(inputs.summary),
     ];
     if !inputs.agents.is_empty() {
@@ -125,7 +162,7 @@ pub(super) fn compute_conditions(inputs: &PolicyStatusInputs<'_>) -> Vec<PolicyC
                 message,
             )
         }));
-    } else if inputs.was_programmed {
+    } else if inputs.stored != StoredProgrammed::NotOurs {
         let message = "no agent reports from any node";
         conditions.push(PolicyCondition::new(
             ConditionType::Programmed,
@@ -144,6 +181,11 @@ impl<'a> PolicyStatusInputs<'a> {
         let agents = self.agents;
         let nodes = self.summary.pods_per_node.keys().map(String::as_str);
         nodes.filter(|node| agents.has_node(node))
+    }
+
+    /// Whether the policy selects a pod that is not scheduled yet, or is on a node that exists.
+    fn has_targets(&self) -> bool {
+        self.summary.unscheduled_pods > 0 || self.nodes().next().is_some()
     }
 
     /// Agents that determine `Supported` and satisfy the predicate: those on nodes with selected pods; if there are
@@ -165,6 +207,14 @@ impl<'a> PolicyStatusInputs<'a> {
         let mut all: Vec<_> = agents.with_capabilities(predicate).collect();
         all.sort_unstable_by_key(|(node, _)| *node);
         all
+    }
+
+    /// A node, and when its agent sent the last heartbeat.
+    fn last_heartbeat_of(&self, node: &str) -> String {
+        match self.heartbeats.last_time(node) {
+            Some(time) => format!("{node} (last at {})", time.0.strftime("%FT%TZ")),
+            None => format!("{node} (never)"),
+        }
     }
 
     /// The `Supported` condition, if some agents do not know the version that the policy needs.
@@ -213,31 +263,52 @@ fn unimplemented(inputs: &PolicyStatusInputs<'_>) -> Option<PolicyCondition> {
     })
 }
 
-fn problem(summary: &PolicySummary) -> PolicyCondition {
-    let Some(first) = summary.lint_warnings.first() else {
-        let message = "nothing is wrong with the policy itself";
-        return PolicyCondition::new(
-            ConditionType::Problem,
-            ConditionStatus::False,
-            "NoProblem",
-            message,
-        );
+/// Static defects, found here or by agents.
+fn problem(inputs: &PolicyStatusInputs<'_>) -> PolicyCondition {
+    let warnings = &inputs.summary.lint_warnings;
+    let own = warnings.iter().map(|warning| warning.message.clone());
+    let messages: Vec<String> = own.chain(reported_problems(inputs)).collect();
+    let condition = |status, reason, message| {
+        PolicyCondition::new(ConditionType::Problem, status, reason, message)
     };
-    let messages: Vec<&str> = summary
-        .lint_warnings
-        .iter()
-        .map(|warning| warning.message.as_str())
-        .collect();
-    PolicyCondition::new(
-        ConditionType::Problem,
+    if messages.is_empty() {
+        let message = "nothing is wrong with the policy itself".to_owned();
+        return condition(ConditionStatus::False, NO_PROBLEM, message);
+    }
+    let first = warnings.first().map(|warning| warning.reason);
+    condition(
         ConditionStatus::True,
-        first.reason,
+        first.unwrap_or(REPORTED_PROBLEM),
         messages.join("; "),
     )
 }
 
-fn target_match(summary: &PolicySummary) -> PolicyCondition {
-    let (status, reason, message) = if summary.has_targets() {
+/// What agents found wrong with the policy; equal messages once, with the nodes.
+fn reported_problems<'a>(
+    inputs: &PolicyStatusInputs<'a>,
+) -> impl Iterator<Item = String> + use<'a> {
+    let summary = inputs.summary;
+    let mut nodes: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+    for (node, problem) in inputs
+        .agents
+        .policy_problems(&summary.uid, summary.generation)
+    {
+        let nodes = nodes
+            .entry((&problem.reason, &problem.message))
+            .or_default();
+        nodes.push(node.to_owned());
+    }
+    nodes.into_iter().filter_map(|((reason, message), nodes)| {
+        let nodes = some(nodes.into_iter())?;
+        Some(match message {
+            "" => format!("{reason} (reported by {nodes})"),
+            message => format!("{reason}: {message} (reported by {nodes})"),
+        })
+    })
+}
+
+fn target_match(inputs: &PolicyStatusInputs<'_>) -> PolicyCondition {
+    let (status, reason, message) = if inputs.has_targets() {
         (
             ConditionStatus::True,
             "PodsSelected",
@@ -288,20 +359,26 @@ fn programmed(inputs: &PolicyStatusInputs<'_>, is_ignored: bool) -> PolicyCondit
     if let Some(problems) = some(spread.problems.into_iter()) {
         return condition(ConditionStatus::False, "NodeProblem", problems);
     }
-    let applied = spread.nodes - spread.waiting.len();
+    let applied = spread.nodes - spread.waiting.len() - spread.silent.len();
     let nodes = match spread.nodes {
         1 => "node",
         _ => "nodes",
     };
-    let message = format!("applied on {applied} of {} {nodes}", spread.nodes);
-    match some(spread.waiting.into_iter()) {
-        Some(waiting) => condition(
-            ConditionStatus::Unknown,
-            "Pending",
-            format!("{message}; waiting for {waiting}"),
-        ),
-        None => condition(ConditionStatus::True, "Applied", message),
+    let mut message = format!("applied on {applied} of {} {nodes}", spread.nodes);
+    let is_silent = !spread.silent.is_empty();
+    if let Some(waiting) = some(spread.waiting.into_iter()) {
+        message.push_str(&format!("; waiting for {waiting}"));
+    } else if !is_silent {
+        return condition(ConditionStatus::True, "Applied", message);
     }
+    if let Some(silent) = some(spread.silent.into_iter()) {
+        message.push_str(&format!("; no heartbeat from the agents of {silent}"));
+    }
+    let reason = match is_silent {
+        true => NO_HEARTBEAT,
+        false => PENDING,
+    };
+    condition(ConditionStatus::Unknown, reason, message)
 }
 
 /// Rollout of a policy's generation to its nodes.
@@ -309,8 +386,10 @@ fn programmed(inputs: &PolicyStatusInputs<'_>, is_ignored: bool) -> PolicyCondit
 struct RolloutProgress {
     /// Number of nodes with selected pods.
     nodes: usize,
-    /// Nodes that have not reported the generation as applied.
+    /// Nodes that have not reported the generation as applied to all selected pods.
     waiting: Vec<String>,
+    /// Nodes whose agents have stopped to send heartbeats, with the time of the last one.
+    silent: Vec<String>,
     /// Nodes that failed to update their rules, with the reason.
     problems: Vec<String>,
 }
@@ -334,8 +413,19 @@ impl RolloutProgress {
             if let Some(problem) = &report.problem {
                 spread.problems.push(format!("{node}: {problem}"));
             }
-            if report.applied.get(uid.as_str()) != Some(generation) {
+            let liveness = inputs.heartbeats.liveness(node);
+            if liveness == AgentLiveness::Stale {
+                spread.silent.push(inputs.last_heartbeat_of(node));
+            } else if report.applied.get(uid.as_str()) != Some(generation) {
                 spread.waiting.push(node.to_owned());
+            } else if inputs.uncovered_nodes.contains(node) {
+                let why = "its agent has not observed all pods there";
+                spread.waiting.push(format!("{node} ({why})"));
+            } else if liveness == AgentLiveness::Unconfirmed
+                && inputs.stored != StoredProgrammed::True
+            {
+                let why = "its agent has to renew its heartbeat";
+                spread.waiting.push(format!("{node} ({why})"));
             }
         }
         spread

@@ -17,8 +17,10 @@
 mod agent_reports;
 mod condition_diff;
 mod conditions;
+mod heartbeats;
 mod partial_node;
 mod state;
+mod uncovered_pods;
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use tokio::sync::watch::{self as signal};
 use tokio::task::coop;
 use tokio::time::Instant;
 
+use self::heartbeats::ObservationTime;
 use self::partial_node::PartialNode;
 use self::state::{DelayedKeys, PlannedWrite, PolicyStatusState, WorkKey};
 use crate::{ControllerContext, Error};
@@ -55,7 +58,10 @@ enum WatchedKinds {
 pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let shared = Arc::new(PolicyStatusController {
         client: context.client,
-        state: Mutex::new(PolicyStatusState::new(context.options.node_quarantine)),
+        state: Mutex::new(PolicyStatusState::new(
+            context.options.node_quarantine,
+            context.options.network_policy_grace_period,
+        )),
         queue: WorkQueue::new(),
         has_warned: AtomicBool::new(false),
     });
@@ -65,7 +71,11 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
         if matches!(event, Event::InitDone) {
             advance_stage(&stage, WatchedKinds::WithPolicies);
         }
-        shared.add(shared.state().handle_report_event(event));
+        shared.add(
+            shared
+                .state()
+                .handle_report_event(event, ObservationTime::now()),
+        );
     });
     let nodes: Api<PartialNode> = Api::all(context.reader.clone());
     let nodes = watch(nodes, Config::default(), |event| {
@@ -148,6 +158,16 @@ async fn process_key(shared: Arc<PolicyStatusController>, key: WorkKey) -> Resul
         WorkKey::Policy(name) => reconcile_policy(&shared, &name).await,
         WorkKey::Policies => Ok(sweep_policies(&shared)),
         WorkKey::StaleReport(node) => delete_stale_report(&shared, &node).await,
+        WorkKey::Heartbeat(node) => {
+            let due = shared.state().check_heartbeat(&node, Instant::now());
+            shared.add(due);
+            Ok(Requeue::No)
+        }
+        WorkKey::Coverage(node) => {
+            let due = shared.state().check_coverage(&node);
+            shared.add(due);
+            Ok(Requeue::No)
+        }
     }
 }
 

@@ -18,8 +18,10 @@ use rhumb_netpol::{
 use tokio::time::Instant;
 
 use super::agent_reports::{AffectedPolicies, AgentReports, StaleReport};
-use super::condition_diff::StatusDigest;
+use super::condition_diff::{RepeatedWrites, StatusDigest};
+use super::heartbeats::{AgentHeartbeats, ObservationTime};
 use super::partial_node::PartialNode;
+use super::uncovered_pods::UncoveredPods;
 pub(super) use write_planner::PlannedWrite;
 
 /// Key of the work queue.
@@ -30,7 +32,14 @@ pub(super) enum WorkKey {
     Policies,
     /// The report of a node that does not exist.
     StaleReport(String),
+    /// The heartbeat of a node's agent, which may have become stale.
+    Heartbeat(String),
+    /// The pods of a node that its agent has not reported as observed yet.
+    Coverage(String),
 }
+
+/// How long an agent may take to report a changed pod before its policies are checked.
+const COVERAGE_DELAY: Duration = Duration::from_millis(100);
 
 /// Keys to queue, each with a delay.
 pub(super) type DelayedKeys = Vec<(WorkKey, Duration)>;
@@ -56,13 +65,18 @@ struct PolicyRecord {
     version: String,
     current: StatusDigest,
     features: PolicyFeatureSet,
+    repeats: RepeatedWrites,
     /// Not checked before this time.
     paused_until: Option<Instant>,
+    /// Since when `Pending` is to be written.
+    pending_since: Option<Instant>,
 }
 
 pub(super) struct PolicyStatusState {
     engine: PolicyEngine,
     agents: AgentReports,
+    heartbeats: AgentHeartbeats,
+    uncovered_pods: UncoveredPods,
     policies: HashMap<NamespacedName, PolicyRecord>,
     /// Policies by uid, which reports use.
     names: HashMap<String, NamespacedName>,
@@ -101,7 +115,7 @@ fn now(keys: impl IntoIterator<Item = WorkKey>) -> DelayedKeys {
 }
 
 impl PolicyStatusState {
-    pub(super) fn new(quarantine: Duration) -> PolicyStatusState {
+    pub(super) fn new(quarantine: Duration, heartbeat_grace: Duration) -> PolicyStatusState {
         let kinds = [
             ListedKind::Reports,
             ListedKind::Nodes,
@@ -112,6 +126,8 @@ impl PolicyStatusState {
         PolicyStatusState {
             engine: PolicyEngine::new(EngineScope::Cluster, PluginCapabilities::all()),
             agents: AgentReports::default(),
+            heartbeats: AgentHeartbeats::new(heartbeat_grace),
+            uncovered_pods: UncoveredPods::default(),
             policies: HashMap::new(),
             names: HashMap::new(),
             unread: kinds.into(),
@@ -123,22 +139,88 @@ impl PolicyStatusState {
     }
 
     pub(super) fn handle_pod_event(&mut self, event: Event<Pod>) -> DelayedKeys {
+        let mut due = DelayedKeys::new();
         match event {
-            Event::Apply(pod) => self.engine.set_pod(&pod),
+            Event::Apply(pod) => due.extend(self.set_pod(&pod)),
             Event::InitApply(pod) => {
                 self.unlisted.pods.remove(&name(&pod));
-                self.engine.set_pod(&pod);
+                due.extend(self.set_pod(&pod));
             }
-            Event::Delete(pod) => self.engine.remove_pod(&name(&pod)),
+            Event::Delete(pod) => due.extend(self.remove_pod(&name(&pod))),
             Event::Init => self.unlisted.pods = self.engine.pods().cloned().collect(),
             Event::InitDone => {
                 for gone in take(&mut self.unlisted.pods) {
-                    self.engine.remove_pod(&gone);
+                    due.extend(self.remove_pod(&gone));
                 }
                 self.mark_listed(ListedKind::Pods);
             }
         }
-        self.changed()
+        due.extend(self.changed());
+        due
+    }
+
+    fn set_pod(&mut self, pod: &Pod) -> DelayedKeys {
+        let name = name(pod);
+        let mut due = self.uncover_policies(&name);
+        let is_first_list = self.unread.contains(&ListedKind::Pods);
+        if !self.engine.set_pod(pod) {
+            if !self.engine.has_pod(&name) {
+                self.uncovered_pods.remove(&name);
+            }
+            return due;
+        }
+        self.uncovered_pods.remove(&name);
+        let Some(node) = pod.node_name().filter(|_| pod.has_address()) else {
+            return due;
+        };
+        let report = self.agents.report(node);
+        let version = pod.version_number();
+        let is_covered = report.map_or_else(
+            || is_first_list || self.agents.is_empty(),
+            |report| report.pods_version >= version,
+        );
+        if !is_covered {
+            let uncovered = &mut self.uncovered_pods;
+            uncovered.insert(name, node, version, is_first_list);
+            due.push((WorkKey::Coverage(node.to_owned()), COVERAGE_DELAY));
+        }
+        due
+    }
+
+    fn remove_pod(&mut self, name: &NamespacedName) -> DelayedKeys {
+        let due = self.uncover_policies(name);
+        self.uncovered_pods.remove(name);
+        self.engine.remove_pod(name);
+        due
+    }
+
+    /// The policies that wait for the agent to observe a pod, which is about to change.
+    fn uncover_policies(&self, pod: &NamespacedName) -> DelayedKeys {
+        match self.uncovered_pods.contains(pod) && self.is_ready() {
+            true => now(self.policy_keys_of_pod(pod)),
+            false => DelayedKeys::new(),
+        }
+    }
+
+    fn policy_keys_of_pod(&self, pod: &NamespacedName) -> impl Iterator<Item = WorkKey> {
+        let policies = self.engine.policies_selecting(pod);
+        policies.cloned().map(WorkKey::Policy)
+    }
+
+    /// The policies to check because the agent of a node has not reported changed pods in time.
+    pub(super) fn check_coverage(&mut self, node: &str) -> DelayedKeys {
+        let late = self.uncovered_pods.mark_late(node);
+        let keys = late.iter().flat_map(|pod| self.policy_keys_of_pod(pod));
+        now(keys.collect::<BTreeSet<WorkKey>>())
+    }
+
+    /// The policies that are affected because the heartbeat of a node became stale, and when to check it again.
+    pub(super) fn check_heartbeat(&mut self, node: &str, at: Instant) -> DelayedKeys {
+        match self.heartbeats.expire(node, at) {
+            None => DelayedKeys::new(),
+            Some(Duration::ZERO) => self.affected_policy_keys(&self.agents.all_policies(node)),
+            Some(remaining) => vec![(WorkKey::Heartbeat(node.to_owned()), remaining)],
+        }
     }
 
     pub(super) fn handle_namespace_event(&mut self, event: Event<Namespace>) -> DelayedKeys {
@@ -214,7 +296,9 @@ impl PolicyStatusState {
             version,
             current,
             features: PolicyFeatureSet::of(&policy.spec),
+            repeats: RepeatedWrites::default(),
             paused_until: None,
+            pending_since: None,
         };
         if let Some(old) = self.policies.insert(name.clone(), known)
             && let Some(known) = self.policies.get_mut(&name)
@@ -278,37 +362,54 @@ impl PolicyStatusState {
         due
     }
 
-    pub(super) fn handle_report_event(&mut self, event: Event<NetworkPolicyNode>) -> DelayedKeys {
+    pub(super) fn handle_report_event(
+        &mut self,
+        event: Event<NetworkPolicyNode>,
+        now: ObservationTime,
+    ) -> DelayedKeys {
         match event {
-            Event::Apply(report) | Event::InitApply(report) => {
-                let node = report.name_any();
-                self.unlisted.reports.remove(&node);
-                let change = self.agents.set_report(node.clone(), report);
-                let mut due = self.affected_policy_keys(&change);
-                if !self.unread.contains(&ListedKind::Nodes) && !self.agents.has_node(&node) {
-                    due.push((WorkKey::StaleReport(node), self.quarantine));
-                }
-                due
-            }
-            Event::Delete(report) => {
-                let change = self.agents.remove_report(&report.name_any());
-                self.affected_policy_keys(&change)
-            }
+            Event::Apply(report) | Event::InitApply(report) => self.set_report(report, now),
+            Event::Delete(report) => self.remove_report(&report.name_any()),
             Event::Init => {
                 self.unlisted.reports = self.agents.reporting().cloned().collect();
                 DelayedKeys::new()
             }
             Event::InitDone => {
-                let mut due = DelayedKeys::new();
-                for gone in take(&mut self.unlisted.reports) {
-                    let change = self.agents.remove_report(&gone);
-                    due.extend(self.affected_policy_keys(&change));
-                }
+                let gone = take(&mut self.unlisted.reports).into_iter();
+                let mut due: DelayedKeys =
+                    gone.flat_map(|node| self.remove_report(&node)).collect();
                 self.mark_listed(ListedKind::Reports);
                 due.extend(self.changed());
                 due
             }
         }
+    }
+
+    fn set_report(&mut self, report: NetworkPolicyNode, at: ObservationTime) -> DelayedKeys {
+        let node = report.name_any();
+        self.unlisted.reports.remove(&node);
+        let mut due = DelayedKeys::new();
+        if self.heartbeats.observe(&node, &report, at) {
+            due.extend(self.affected_policy_keys(&self.agents.all_policies(&node)));
+            due.extend(self.check_heartbeat(&node, at.at));
+        }
+        let change = self.agents.set_report(node.clone(), report);
+        due.extend(self.affected_policy_keys(&change));
+        if let Some(report) = self.agents.report(&node) {
+            let covered = self.uncovered_pods.cover(&node, report.pods_version);
+            let keys = covered.iter().flat_map(|pod| self.policy_keys_of_pod(pod));
+            due.extend(now(keys.filter(|_| self.is_ready())));
+        }
+        if !self.unread.contains(&ListedKind::Nodes) && !self.agents.has_node(&node) {
+            due.push((WorkKey::StaleReport(node), self.quarantine));
+        }
+        due
+    }
+
+    fn remove_report(&mut self, node: &str) -> DelayedKeys {
+        self.heartbeats.remove(node);
+        let change = self.agents.remove_report(node);
+        self.affected_policy_keys(&change)
     }
 
     fn is_ready(&self) -> bool {

@@ -23,6 +23,9 @@ fn report(node: &str) -> Value {
     json!({
         "metadata": {"name": node, "uid": "r", "resourceVersion": "9"},
         "versions": ["1.3"],
+        "podsResourceVersion": "5",
+        "lastHeartbeatTime": "2030-01-01T00:00:00Z",
+        "heartbeatSeconds": 3600,
         "applied": [{"namespace": "ns", "name": "p", "uid": "u", "generation": 1}],
     })
 }

@@ -36,6 +36,10 @@ pub(crate) struct ControllerFlags {
     /// How long a new node may go without a heartbeat before it is marked unhealthy.
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration, allow_hyphen_values = true)]
     node_startup_grace_period: Duration,
+    /// How long the network policy agent of a node may go without a heartbeat before policies do not count as programmed
+    /// there.
+    #[arg(long, value_name = "DURATION", default_value = "40s", value_parser = duration, allow_hyphen_values = true)]
+    network_policy_agent_grace_period: Duration,
     /// How long a pod may be bound to a node that does not exist before the pod is deleted. Upstream has no such flag;
     /// tests set it.
     #[arg(long, hide = true, value_name = "DURATION", default_value = "40s", value_parser = duration)]
@@ -125,6 +129,7 @@ impl ControllerFlags {
             node_monitor_grace_period: self.node_monitor_grace_period,
             node_startup_grace_period: self.node_startup_grace_period,
             node_quarantine: self.node_quarantine,
+            network_policy_grace_period: self.network_policy_agent_grace_period,
             terminated_pods_max: self.terminated_pod_gc_threshold,
         }
     }
@@ -142,6 +147,7 @@ mod tests {
                 node_monitor_grace_period: Duration::from_secs(50),
                 node_startup_grace_period: Duration::from_secs(60),
                 node_quarantine: Duration::from_secs(40),
+                network_policy_agent_grace_period: Duration::from_secs(40),
                 terminated_pod_gc_threshold: 0,
                 leader_elect_resource_name: "it".to_owned(),
                 leader_elect_resource_namespace: "here".to_owned(),

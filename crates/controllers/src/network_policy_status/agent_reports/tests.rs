@@ -26,6 +26,27 @@ fn with_node() -> AgentReports {
 }
 
 #[test]
+fn changed_problems_affect_their_policies() {
+    let mut agents = AgentReports::default();
+    agents.set_node("a".to_owned(), "");
+    let report =
+        |problems: Value| serde_json::from_value(json!({"policyProblems": problems})).unwrap();
+    let problem = |uid: &str, message: &str| json!({"uid": uid, "reason": "R", "message": message});
+    let mut changed = |problems: Value| {
+        let change = agents.set_report("a".to_owned(), report(problems));
+        let uids: Vec<String> = change.uids.iter().map(ToString::to_string).collect();
+        uids.join(",")
+    };
+    assert_eq!(
+        changed(json!([problem("p", "m"), problem("q", "m")])),
+        "p,q"
+    );
+    assert_eq!(changed(json!([problem("p", "m"), problem("q", "m")])), "");
+    assert_eq!(changed(json!([problem("p", "m"), problem("q", "n")])), "q");
+    assert_eq!(changed(json!([problem("q", "n")])), "p");
+}
+
+#[test]
 fn a_report_affects_the_policies_with_changed_entries() {
     let mut agents = with_node();
     let first = report(&[("x", 1), ("y", 1)]);

@@ -1,8 +1,12 @@
+use std::time::Duration;
+
 use rhumb_netpol::lint::LintWarning;
 use rhumb_netpol::objects::NetworkPolicySpec;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::*;
+use crate::network_policy_status::heartbeats::ObservationTime;
 
 const UID: &str = "u";
 const GENERATION: i64 = 3;
@@ -80,12 +84,32 @@ fn condition_text(type_: ConditionType, inputs: &PolicyStatusInputs<'_>) -> Opti
     Some(format!("{}/{reason}: {message}", status.name()))
 }
 
+/// Heartbeats of these nodes, sent in this second of a minute and observed at its end.
+fn heartbeats(nodes: &[&str], second: u32) -> AgentHeartbeats {
+    let mut heartbeats = AgentHeartbeats::new(Duration::from_secs(40));
+    let report = json!({"lastHeartbeatTime": format!("2030-01-01T00:00:{second:02}Z")});
+    let report = serde_json::from_value(report).unwrap();
+    let now = ObservationTime {
+        at: Instant::now(),
+        time_of_day: "2030-01-01T00:00:59Z".parse().unwrap(),
+    };
+    for node in nodes {
+        heartbeats.observe(node, &report, now);
+    }
+    heartbeats
+}
+
+/// The inputs while all agents run and have observed all pods.
 fn inputs<'a>(summary: &'a PolicySummary, agents: &'a AgentReports) -> PolicyStatusInputs<'a> {
+    static COVERED: BTreeSet<String> = BTreeSet::new();
+    let nodes: Vec<&str> = agents.reporting().map(String::as_str).collect();
     PolicyStatusInputs {
         summary,
         features: PolicyFeatureSet::default(),
         agents,
-        was_programmed: false,
+        heartbeats: Box::leak(Box::new(heartbeats(&nodes, 59))),
+        uncovered_nodes: &COVERED,
+        stored: StoredProgrammed::NotOurs,
     }
 }
 
@@ -325,6 +349,56 @@ fn a_policy_is_programmed_when_every_node_with_its_pods_has_applied_the_generati
 }
 
 #[test]
+fn a_node_without_a_heartbeat_does_not_count_as_programmed() {
+    let nodes = ["a", "b", "c"];
+    let agents = agents(&[
+        ("a", applied(GENERATION)),
+        ("b", applied(GENERATION)),
+        ("c", agent_supporting(&OLD)),
+    ]);
+    let mut silent = heartbeats(&nodes, 59);
+    silent.expire("b", Instant::now() + Duration::from_secs(60));
+    let all = summary(&nodes);
+    let mut inputs = PolicyStatusInputs {
+        heartbeats: &silent,
+        ..inputs(&all, &agents)
+    };
+    let expected = "Unknown/NoHeartbeat: applied on 1 of 3 nodes; waiting for c; no heartbeat from the agents of b \
+                    (last at 2030-01-01T00:00:59Z)";
+    check(ConditionType::Programmed, &inputs, expected);
+    let only_b = summary(&["b"]);
+    inputs.summary = &only_b;
+    let expected = "Unknown/NoHeartbeat: applied on 0 of 1 node; no heartbeat from the agents of b (last at \
+                    2030-01-01T00:00:59Z)";
+    check(ConditionType::Programmed, &inputs, expected);
+    let only_a = summary(&["a"]);
+    inputs.summary = &only_a;
+    let applied = "True/Applied: applied on 1 of 1 node";
+    check(ConditionType::Programmed, &inputs, applied);
+
+    // Listed with old heartbeats, as after an outage: a status that is true stays so for now.
+    let old = heartbeats(&nodes, 0);
+    inputs.heartbeats = &old;
+    let waiting = "Unknown/Pending: applied on 0 of 1 node; waiting for a (its agent has to renew its heartbeat)";
+    check(ConditionType::Programmed, &inputs, waiting);
+    inputs.stored = StoredProgrammed::True;
+    check(ConditionType::Programmed, &inputs, applied);
+}
+
+#[test]
+fn a_pod_that_its_agent_has_not_observed_does_not_count_as_programmed() {
+    let agents = agents(&[("a", applied(GENERATION)), ("b", applied(GENERATION))]);
+    let policy = summary(&["a", "b"]);
+    let uncovered = BTreeSet::from(["b".to_owned()]);
+    let inputs = PolicyStatusInputs {
+        uncovered_nodes: &uncovered,
+        ..inputs(&policy, &agents)
+    };
+    let expected = "Unknown/Pending: applied on 1 of 2 nodes; waiting for b (its agent has not observed all pods there)";
+    check(ConditionType::Programmed, &inputs, expected);
+}
+
+#[test]
 fn a_policy_ignored_on_some_node_is_not_programmed() {
     let agents = agents(&[
         (
@@ -390,7 +464,7 @@ fn without_agents_only_conditions_derived_from_objects_are_set() {
         ConditionType::TrafficMatch,
     ];
     assert_eq!(types(&inputs), of_objects);
-    inputs.was_programmed = true;
+    inputs.stored = StoredProgrammed::NotTrue;
     assert_eq!(
         types(&inputs),
         [&of_objects[..], &[ConditionType::Programmed]].concat()
@@ -441,8 +515,57 @@ fn the_problem_condition_shows_lint_warnings() {
 }
 
 #[test]
+fn the_problem_condition_shows_what_agents_report() {
+    let reporting = |generation: i64, message: &str| {
+        let problem =
+            json!({"uid": UID, "generation": generation, "reason": "TooBig", "message": message});
+        with(applied(GENERATION), "policyProblems", json!([problem]))
+    };
+    let mut agents = agents(&[
+        ("a", reporting(GENERATION, "2,000 rules")),
+        ("b", reporting(GENERATION, "2,000 rules")),
+        ("c", reporting(GENERATION, "")),
+        ("old", reporting(GENERATION - 1, "1,000 rules")),
+    ]);
+    let mut policy = summary(&["a"]);
+    let reported = "TooBig (reported by c); TooBig: 2,000 rules (reported by a, b)";
+    let expected = format!("True/ReportedByAgents: {reported}");
+    check(ConditionType::Problem, &inputs(&policy, &agents), &expected);
+    policy.lint_warnings = vec![LintWarning {
+        reason: "AmbiguousCIDR",
+        message: "interpreting".to_owned(),
+    }];
+    let expected = format!("True/AmbiguousCIDR: interpreting; {reported}");
+    check(ConditionType::Problem, &inputs(&policy, &agents), &expected);
+    policy.lint_warnings.clear();
+    for node in ["a", "b"] {
+        agents.set_report(
+            node.to_owned(),
+            serde_json::from_value(applied(GENERATION)).unwrap(),
+        );
+    }
+    agents.remove_report("c");
+    let none = "False/NoProblem: nothing is wrong with the policy itself";
+    check(ConditionType::Problem, &inputs(&policy, &agents), none);
+}
+
+#[test]
+fn reasons_distinguish_own_conditions_from_those_of_others() {
+    for (type_, reason, is_own) in [
+        (ConditionType::Problem, "AmbiguousCIDR", true),
+        (ConditionType::Problem, "ReportedByAgents", true),
+        (ConditionType::Problem, "TooManyRules", false),
+        (ConditionType::Programmed, "AmbiguousCIDR", false),
+        (ConditionType::Programmed, "Applied", true),
+        (ConditionType::Supported, "", false),
+    ] {
+        assert_eq!(type_.has_reason(reason), is_own, "{type_:?} {reason}");
+    }
+}
+
+#[test]
 fn match_conditions_contain_no_counts() {
-    let agents = AgentReports::default();
+    let agents = agents(&[("a", Value::Null), ("b", Value::Null)]);
     let one = summary(&["a"]);
     let unscheduled = PolicySummary {
         unscheduled_pods: 1,
@@ -453,11 +576,11 @@ fn match_conditions_contain_no_counts() {
         check(ConditionType::TargetMatch, &inputs(summary, &agents), some);
     }
     let none = "False/NoPods: no pod is selected by spec.podSelector";
-    check(
-        ConditionType::TargetMatch,
-        &inputs(&summary(&[]), &agents),
-        none,
-    );
+    // As for Programmed, pods of nodes that do not exist do not count.
+    for nodes in [&[][..], &["gone"]] {
+        let summary = summary(nodes);
+        check(ConditionType::TargetMatch, &inputs(&summary, &agents), none);
+    }
     for (traffic, expected) in [
         (
             Some(true),

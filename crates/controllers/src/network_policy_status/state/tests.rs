@@ -3,7 +3,8 @@ mod fixtures;
 use serde_json::json;
 
 use super::write_planner::{
-    IGNORED_PAUSE, IGNORED_PAUSE_EACH, SETTLE_TIME, SWEEP_PAUSE, SWEEP_PAUSE_EACH,
+    FIRST_PENDING_DELAY, IGNORED_PAUSE, IGNORED_PAUSE_EACH, REVOCATION_DELAY, SETTLE_TIME,
+    SWEEP_PAUSE, SWEEP_PAUSE_EACH,
 };
 use super::*;
 use crate::network_policy_status::condition_diff::StatusWrite;
@@ -26,7 +27,7 @@ fn a_status_is_written_after_the_settle_time_and_then_once_a_second() {
         ]
     );
     let once = write(&mut state, &policy("p", 1), started);
-    let due = state.handle_report_event(Event::Apply(report("a", &[("p", 1)])));
+    let due = apply_report(&mut state, report("a", &[("p", 1)]), started);
     assert_eq!(keys(due), [key("p")].into());
     let soon = started + Duration::from_millis(300);
     let rest = Duration::from_millis(700);
@@ -145,10 +146,14 @@ fn a_change_queues_the_affected_policies() {
     assert_eq!(keys(due), [of_other.clone()].into());
     let due = state.handle_pod_event(Event::Delete(pod("x", "ns", "a")));
     assert_eq!(keys(due), [key("p")].into());
-    let due = state.handle_report_event(Event::Apply(report("a", &[("p", 1), ("unknown", 1)])));
+    let due = apply_report(
+        &mut state,
+        report("a", &[("p", 1), ("unknown", 1)]),
+        started,
+    );
     assert_eq!(keys(due), [key("p")].into());
     // A change of a whole node may affect any policy.
-    let due = state.handle_report_event(Event::Delete(report("b", &[])));
+    let due = state.handle_report_event(Event::Delete(report("b", &[])), seen(started));
     assert_eq!(keys(due), [WorkKey::Policies].into());
     let due = state.handle_node_event(Event::Apply(node("c")));
     assert_eq!(keys(due), [WorkKey::Policies].into());
@@ -176,7 +181,7 @@ fn objects_missing_from_a_relist_are_removed() {
         [WorkKey::Policies, WorkKey::StaleReport("a".to_owned())].into()
     );
     for event in relist(vec![]) {
-        state.handle_report_event(event);
+        state.handle_report_event(event, seen(started));
     }
     assert!(state.stale_report("a").is_none());
     let written_conditions = written_conditions(&mut state);
@@ -266,9 +271,9 @@ fn a_recreated_policy_does_not_wait_for_its_predecessor() {
     let write = written(&mut state, started + SETTLE_TIME);
     assert_eq!(write.uid, "another");
     // Reports about the old uid do not affect the new policy.
-    let due = state.handle_report_event(Event::Apply(report("a", &[("p", 1)])));
+    let due = apply_report(&mut state, report("a", &[("p", 1)]), started);
     assert_eq!(keys(due), BTreeSet::new());
-    let due = state.handle_report_event(Event::Apply(report("a", &[("another", 1)])));
+    let due = apply_report(&mut state, report("a", &[("another", 1)]), started);
     assert_eq!(keys(due), [key("p")].into());
 }
 
@@ -290,21 +295,22 @@ fn all_policies_are_swept_periodically() {
 fn reports_of_missing_nodes_are_checked_after_the_quarantine() {
     let started = Instant::now();
     let stale_report = |node: &str, pause| vec![(WorkKey::StaleReport(node.to_owned()), pause)];
-    let mut state = PolicyStatusState::new(QUARANTINE);
+    let mut state = PolicyStatusState::new(QUARANTINE, HEARTBEAT_GRACE);
+    let without_heartbeats = |due: DelayedKeys| -> DelayedKeys {
+        let is_other = |(key, _): &(WorkKey, Duration)| !matches!(key, WorkKey::Heartbeat(_));
+        due.into_iter().filter(is_other).collect()
+    };
     for event in relist(vec![report("a", &[]), report("b", &[])]) {
-        assert_eq!(
-            state.handle_report_event(event),
-            DelayedKeys::new(),
-            "nodes are not known yet"
-        );
+        let due = state.handle_report_event(event, seen(started));
+        assert_eq!(without_heartbeats(due), [], "nodes are not known yet");
     }
     let mut due = DelayedKeys::new();
     for event in relist(vec![node("a")]) {
         due.extend(state.handle_node_event(event));
     }
     assert_eq!(due, stale_report("b", QUARANTINE));
-    let due = state.handle_report_event(Event::Apply(report("c", &[])));
-    assert_eq!(due, stale_report("c", QUARANTINE));
+    let due = apply_report(&mut state, report("c", &[]), started);
+    assert_eq!(without_heartbeats(due), stale_report("c", QUARANTINE));
     let due = state.handle_node_event(Event::Delete(node("a")));
     assert_eq!(due, stale_report("a", Duration::ZERO));
     assert!(state.stale_report("a").is_some());
@@ -365,13 +371,247 @@ fn a_pod_on_a_node_with_selected_pods_queues_no_policy() {
         at,
     );
     let come = |name: &str, node: &str| Event::Apply(pod(name, "ns", node));
-    assert_eq!(state.handle_pod_event(come("pod-new", "")), []);
-    assert_eq!(state.handle_pod_event(come("pod-new", "node-7")), []);
-    assert_eq!(state.handle_pod_event(come("pod-new", "node-8")), []);
-    let gone = Event::Delete(pod("pod-new", "ns", "node-8"));
-    assert_eq!(state.handle_pod_event(gone), []);
+    let mut queued = |event| keys(state.handle_pod_event(event)).len();
+    assert_eq!(queued(come("pod-new", "")), 0);
+    assert_eq!(queued(come("pod-new", "node-0")), 0);
+    assert_eq!(queued(come("pod-new", "")), 0);
+    let gone = Event::Delete(pod("pod-new", "ns", ""));
+    assert_eq!(queued(gone), 0);
+    assert_eq!(queued(come("pod-new", "node-new")), 1000);
+}
+
+/// The cluster of `cluster`, with the policy applied and written as such.
+fn programmed_cluster(at: Instant) -> (PolicyStatusState, NetworkPolicy) {
+    let mut state = cluster(at);
+    apply_report(&mut state, report("a", &[("p", 1)]), at);
+    let policy = write(&mut state, &policy("p", 1), at);
+    (state, policy)
+}
+
+#[test]
+fn the_first_write_waits_for_agents() {
+    let started = Instant::now();
+    let mut state = cluster(started);
+    let name = NamespacedName::new("ns", "p");
     assert_eq!(
-        state.handle_pod_event(come("pod-new", "node-new")).len(),
-        1000
+        state.plan_write(&name, started),
+        PlannedWrite::Later(FIRST_PENDING_DELAY)
+    );
+    // The agent reports in time: there is only one write.
+    apply_report(&mut state, report("a", &[("p", 1)]), started + SECOND);
+    let written_conditions = writes(&mut state, started + SECOND);
+    assert_eq!(
+        written_conditions.last().unwrap(),
+        "Programmed=True/Applied"
+    );
+    // It does not.
+    apply_report(&mut state, report("a", &[]), started + SECOND);
+    let due = started + SECOND + FIRST_PENDING_DELAY;
+    assert_eq!(
+        state.plan_write(&name, started + SECOND),
+        PlannedWrite::Later(FIRST_PENDING_DELAY)
+    );
+    let written_conditions = writes(&mut state, due);
+    assert_eq!(
+        written_conditions.last().unwrap(),
+        "Programmed=Unknown/Pending"
+    );
+}
+
+#[test]
+fn a_stale_heartbeat_revokes_programmed() {
+    let started = Instant::now();
+    let (mut state, _) = programmed_cluster(started);
+    let name = NamespacedName::new("ns", "p");
+    let later = |seconds: u64| started + Duration::from_secs(seconds);
+    let mut renewed = report("a", &[("p", 1)]);
+    renewed.last_heartbeat_time = Some(object(json!("2030-01-01T00:00:20Z")));
+    assert_eq!(apply_report(&mut state, renewed, later(20)), []);
+    let again = (WorkKey::Heartbeat("a".to_owned()), 20 * SECOND);
+    assert_eq!(state.check_heartbeat("a", later(40)), [again]);
+    assert_eq!(state.plan_write(&name, later(59)), PlannedWrite::Nothing);
+    let due = state.check_heartbeat("a", later(60));
+    assert_eq!(keys(due), [key("p"), WorkKey::Policies].into());
+    let conditions = writes(&mut state, later(61));
+    assert_eq!(conditions, ["Programmed=Unknown/NoHeartbeat"]);
+    assert_eq!(state.check_heartbeat("a", later(61)), []);
+    let mut renewed = report("a", &[("p", 1)]);
+    renewed.last_heartbeat_time = Some(object(json!("2030-01-01T00:01:01Z")));
+    let due = apply_report(&mut state, renewed, later(61));
+    assert!(due.contains(&(WorkKey::Heartbeat("a".to_owned()), 40 * SECOND)));
+    assert!(keys(due).contains(&key("p")));
+    assert_eq!(state.plan_write(&name, later(61)), PlannedWrite::Nothing);
+}
+
+#[test]
+fn a_pod_that_the_agent_has_not_observed_revokes_programmed() {
+    let started = Instant::now();
+    let (mut state, programmed) = programmed_cluster(started);
+    let name = NamespacedName::new("ns", "p");
+    let later = started + 2 * SECOND;
+    let mut second = pod("y", "ns", "a");
+    second.metadata.resource_version = Some("9".to_owned());
+    let coverage = (WorkKey::Coverage("a".to_owned()), COVERAGE_DELAY);
+    assert_eq!(
+        state.handle_pod_event(Event::Apply(second.clone())),
+        std::slice::from_ref(&coverage)
+    );
+    assert_eq!(keys(state.check_coverage("a")), [key("p")].into());
+    assert_eq!(
+        state.plan_write(&name, later),
+        PlannedWrite::Later(REVOCATION_DELAY)
+    );
+    let conditions = writes(&mut state, later + REVOCATION_DELAY);
+    assert_eq!(conditions, ["Programmed=Unknown/Pending"]);
+    let mut report = report("a", &[("p", 1)]);
+    report.pods_resource_version = Some("9".to_owned());
+    let due = apply_report(&mut state, report.clone(), later);
+    assert_eq!(keys(due), [key("p")].into());
+    assert_eq!(state.plan_write(&name, later), PlannedWrite::Nothing);
+    assert_eq!(keys(state.check_coverage("a")), [].into());
+
+    // Other changes of the pod, and pods without an address or of another policy, need no report.
+    second.metadata.resource_version = Some("10".to_owned());
+    assert_eq!(state.handle_pod_event(Event::Apply(second.clone())), []);
+    let mut unaddressed = pod("z", "ns", "a");
+    unaddressed.status = Default::default();
+    unaddressed.metadata.resource_version = Some("11".to_owned());
+    assert_eq!(state.handle_pod_event(Event::Apply(unaddressed)), []);
+    let mut other = pod("other", "other", "a");
+    other.metadata.resource_version = Some("12".to_owned());
+    assert_eq!(
+        state.handle_pod_event(Event::Apply(other)),
+        std::slice::from_ref(&coverage)
+    );
+    assert_eq!(keys(state.check_coverage("a")), [].into());
+    assert_eq!(
+        state.plan_write(&name, later + SECOND),
+        PlannedWrite::Nothing
+    );
+
+    // A relabelled pod, and one that goes away before its agent observes it.
+    second.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+    second.metadata.resource_version = Some("13".to_owned());
+    let gone = second.clone();
+    assert_eq!(state.handle_pod_event(Event::Apply(second)), [coverage]);
+    assert_eq!(keys(state.check_coverage("a")), [key("p")].into());
+    let due = state.handle_pod_event(Event::Delete(gone));
+    assert_eq!(keys(due), [key("p")].into());
+    let at = later + 2 * SECOND;
+    assert_eq!(state.plan_write(&name, at), PlannedWrite::Nothing);
+    assert!(programmed.status.conditions.is_some());
+}
+
+#[test]
+fn a_restart_does_not_revoke_programmed_for_pods_with_a_new_version() {
+    let started = Instant::now();
+    let (_, programmed) = programmed_cluster(started);
+    let mut pod = pod("x", "ns", "a");
+    pod.metadata.resource_version = Some("9".to_owned());
+    let lists = |policy: NetworkPolicy| InitialLists {
+        policies: vec![policy],
+        pods: vec![pod.clone()],
+        nodes: vec![node("a"), node("b")],
+        reports: vec![report("a", &[("p", 1)]), report("b", &[])],
+    };
+    let name = NamespacedName::new("ns", "p");
+    let mut state = read(lists(programmed), started);
+    assert_eq!(
+        state.plan_write(&name, started + SECOND),
+        PlannedWrite::Nothing
+    );
+    // A policy that was not programmed before must wait for the agent.
+    let mut state = read(lists(policy("p", 1)), started);
+    state.plan_write(&name, started);
+    let conditions = writes(&mut state, started + FIRST_PENDING_DELAY);
+    assert_eq!(conditions.last().unwrap(), "Programmed=Unknown/Pending");
+}
+
+/// The policy with a condition of another implementation.
+fn with_condition(mut policy: NetworkPolicy, condition: serde_json::Value) -> NetworkPolicy {
+    let condition: rhumb_netpol::objects::StatusCondition = object(condition);
+    let conditions = policy.status.conditions.get_or_insert_default();
+    conditions.retain(|known| known.type_ != condition.type_);
+    conditions.push(condition);
+    policy
+}
+
+#[test]
+fn conditions_of_other_implementations_are_kept() {
+    let started = Instant::now();
+    let name = NamespacedName::new("ns", "p");
+    for foreign in [
+        json!({"type": "Problem", "status": "True", "reason": "TooManyRules", "message": "m"}),
+        json!({"type": "Problem", "status": "True"}),
+        json!({"type": "Programmed", "status": "True", "reason": "Realized", "observedGeneration": 1}),
+        json!({"type": "TargetMatch", "status": "False", "reason": "Nothing"}),
+    ] {
+        let (mut state, own) = programmed_cluster(started);
+        let policy = with_condition(own, foreign.clone());
+        state.handle_policy_event(Event::Apply(policy), started);
+        let later = started + 10 * SECOND;
+        assert_eq!(
+            state.plan_write(&name, later),
+            PlannedWrite::Nothing,
+            "{foreign}"
+        );
+    }
+    // The same without agents of ours.
+    let foreign = json!({"type": "Problem", "status": "True", "reason": "TooManyRules"});
+    let lists = InitialLists {
+        policies: vec![with_condition(policy("p", 1), foreign)],
+        nodes: vec![node("a")],
+        ..InitialLists::default()
+    };
+    let mut state = read(lists, started);
+    assert_eq!(
+        writes(&mut state, started),
+        ["TargetMatch=False/NoPods", "TrafficMatch=True/PeersMatched"]
+    );
+}
+
+#[test]
+fn a_condition_that_somebody_insists_on_is_left_to_them() {
+    let started = Instant::now();
+    let (mut state, own) = programmed_cluster(started);
+    let name = NamespacedName::new("ns", "p");
+    let theirs = |own: &NetworkPolicy| {
+        let foreign = json!({
+            "type": "Problem", "status": "True", "reason": "AmbiguousCIDR", "message": "theirs",
+            "observedGeneration": 1, "lastTransitionTime": "2030-01-01T00:00:00Z",
+        });
+        with_condition(own.clone(), foreign)
+    };
+    let mut at = started;
+    let mut repairs = 0;
+    loop {
+        at += 2 * SECOND;
+        state.handle_policy_event(Event::Apply(theirs(&own)), at);
+        match state.plan_write(&name, at) {
+            PlannedWrite::Write(write) => {
+                repairs += 1;
+                assert_eq!(write.missing.len(), 1);
+                let answer = patched(&own, &write);
+                assert_eq!(state.record_write(&name, &write, &answer, at), None);
+            }
+            planned => {
+                assert_eq!(planned, PlannedWrite::Nothing);
+                break;
+            }
+        }
+        assert!(repairs < 10, "the writes do not end");
+    }
+    assert_eq!(repairs, 2);
+    // A new generation is another condition.
+    let mut next = theirs(&own);
+    next.metadata.generation = Some(2);
+    state.handle_policy_event(Event::Apply(next), at);
+    let conditions = {
+        state.plan_write(&name, at + SECOND);
+        writes(&mut state, at + 3 * SECOND)
+    };
+    assert!(
+        conditions.contains(&"Problem=False/NoProblem".to_owned()),
+        "{conditions:?}"
     );
 }

@@ -6,10 +6,10 @@ use kube::ResourceExt;
 use rhumb_netpol::{NamespacedName, NetworkPolicy};
 use tokio::time::Instant;
 
-use super::PolicyStatusState;
+use super::{PolicyRecord, PolicyStatusState};
 use crate::network_policy_status::condition_diff::{StatusDigest, StatusWrite};
 use crate::network_policy_status::conditions::{
-    ConditionType, PolicyStatusInputs, compute_conditions,
+    ConditionType, PENDING, PolicyStatusInputs, StoredProgrammed, compute_conditions,
 };
 
 /// Minimum time between writes to one policy.
@@ -17,8 +17,13 @@ const WRITE_PAUSE: Duration = Duration::from_secs(1);
 /// Minimum time between checks of a policy that needed no write.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 /// How long a generation must be known before `Programmed` is written. Watches of different kinds are not ordered, so
-/// pods older than the policy may be observed after it; and most agents have applied it by then, which saves a write.
-pub(super) const SETTLE_TIME: Duration = Duration::from_millis(500);
+/// pods older than the policy may be observed after it.
+pub(super) const SETTLE_TIME: Duration = Duration::from_millis(200);
+/// How long a policy must wait for agents before this is written. Most agents apply a policy within the second in which
+/// they may write one report, which saves the write of `Pending` and the pause after it.
+pub(super) const FIRST_PENDING_DELAY: Duration = Duration::from_millis(1200);
+/// The same for a policy that is programmed according to its status, which must not stay so.
+pub(super) const REVOCATION_DELAY: Duration = Duration::from_millis(200);
 /// Minimum time between sweeps of all policies: a base, and an amount per policy.
 pub(super) const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 pub(super) const SWEEP_PAUSE_EACH: Duration = Duration::from_micros(100);
@@ -70,27 +75,34 @@ impl PolicyStatusState {
         let Some(summary) = self.engine.summary(name) else {
             return PlannedWrite::Nothing;
         };
+        let stored = known.current.programmed(summary.generation);
+        let is_programmed = stored == StoredProgrammed::True;
+        let is_selected = |pod: &NamespacedName| self.engine.selects(name, pod);
         let wanted = compute_conditions(&PolicyStatusInputs {
             summary: &summary,
             features: known.features,
             agents: &self.agents,
-            was_programmed: known.current.has_own(ConditionType::Programmed),
+            heartbeats: &self.heartbeats,
+            uncovered_nodes: &self.uncovered_pods.nodes(is_programmed, is_selected),
+            stored,
         });
         let write = StatusWrite {
             uid: known.uid.clone(),
             version: known.version.clone(),
             generation: summary.generation,
-            missing: known.current.without(wanted, summary.generation),
+            missing: known
+                .current
+                .without(wanted, summary.generation, &known.repeats),
         };
         if write.missing.is_empty() {
             known.paused_until = Some(at + LOOK_PAUSE);
+            known.pending_since = None;
             return PlannedWrite::Nothing;
         }
-        let settled = known.since + SETTLE_TIME;
-        if write.contains(ConditionType::Programmed) && at < settled {
-            return PlannedWrite::Later(settled - at);
+        match known.delay(&write, is_programmed, at) {
+            Duration::ZERO => PlannedWrite::Write(write),
+            delay => PlannedWrite::Later(delay),
         }
-        PlannedWrite::Write(write)
     }
 
     /// Handles the server's response to a write. If the status was not stored, returns the delay before the retry.
@@ -102,7 +114,8 @@ impl PolicyStatusState {
         at: Instant,
     ) -> Option<Duration> {
         let current = StatusDigest::of(&answer.status);
-        let ignored = if write.is_in(&current) {
+        let is_stored = write.is_in(&current);
+        let ignored = if is_stored {
             self.ignored.remove(name);
             None
         } else {
@@ -114,6 +127,9 @@ impl PolicyStatusState {
             && known.uid == write.uid
         {
             known.paused_until = Some(at + ignored.unwrap_or(WRITE_PAUSE));
+            if is_stored {
+                known.repeats.record(write);
+            }
             // Unless the watch has already delivered this write or a later one.
             if known.version == write.version {
                 known.version = answer.resource_version().unwrap_or_default();
@@ -121,5 +137,25 @@ impl PolicyStatusState {
             }
         }
         ignored
+    }
+}
+
+impl PolicyRecord {
+    /// How long to wait before a write.
+    fn delay(&mut self, write: &StatusWrite, is_programmed: bool, at: Instant) -> Duration {
+        let Some(programmed) = write.condition(ConditionType::Programmed) else {
+            return Duration::ZERO;
+        };
+        let settled = (self.since + SETTLE_TIME).saturating_duration_since(at);
+        if programmed.reason != PENDING {
+            self.pending_since = None;
+            return settled;
+        }
+        let since = *self.pending_since.get_or_insert(at);
+        let pause = match is_programmed {
+            true => REVOCATION_DELAY,
+            false => FIRST_PENDING_DELAY,
+        };
+        settled.max((since + pause).saturating_duration_since(at))
     }
 }

@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 use super::super::write_planner::SETTLE_TIME;
 use super::super::*;
 use crate::network_policy_status::condition_diff::StatusWrite;
+use crate::network_policy_status::heartbeats::ObservationTime;
 
 pub(super) const QUARANTINE: Duration = Duration::from_secs(40);
+pub(super) const HEARTBEAT_GRACE: Duration = Duration::from_secs(40);
 
 pub(super) fn object<K: serde::de::DeserializeOwned>(object: Value) -> K {
     serde_json::from_value(object).unwrap()
@@ -23,9 +25,10 @@ pub(super) fn policy(name: &str, generation: i64) -> NetworkPolicy {
     }))
 }
 
+/// A pod that the agents of `report` have observed.
 pub(super) fn pod(name: &str, namespace: &str, node: &str) -> Pod {
     object(json!({
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace, "resourceVersion": "5"},
         "spec": {"nodeName": node},
         "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]},
     }))
@@ -46,7 +49,26 @@ pub(super) fn report(node: &str, applied: &[(&str, i64)]) -> NetworkPolicyNode {
         "metadata": {"name": node},
         "versions": ["1.3"],
         "applied": applied.collect::<Value>(),
+        "podsResourceVersion": "5",
+        "lastHeartbeatTime": "2030-01-01T00:00:00Z",
     }))
+}
+
+/// Observed when the reports were sent.
+pub(super) fn seen(at: Instant) -> ObservationTime {
+    ObservationTime {
+        at,
+        time_of_day: "2030-01-01T00:00:00Z".parse().unwrap(),
+    }
+}
+
+/// A report arrives.
+pub(super) fn apply_report(
+    state: &mut PolicyStatusState,
+    report: NetworkPolicyNode,
+    at: Instant,
+) -> DelayedKeys {
+    state.handle_report_event(Event::Apply(report), seen(at))
 }
 
 pub(super) fn key(policy: &str) -> WorkKey {
@@ -77,10 +99,10 @@ pub(super) fn relist<K>(objects: Vec<K>) -> impl Iterator<Item = Event<K>> {
 
 /// A state after all initial lists and the first sweep.
 pub(super) fn read(lists: InitialLists, at: Instant) -> PolicyStatusState {
-    let mut state = PolicyStatusState::new(QUARANTINE);
+    let mut state = PolicyStatusState::new(QUARANTINE, HEARTBEAT_GRACE);
     let mut due = DelayedKeys::new();
     for event in relist(lists.reports) {
-        due.extend(state.handle_report_event(event));
+        due.extend(state.handle_report_event(event, seen(at)));
     }
     for event in relist(lists.nodes) {
         due.extend(state.handle_node_event(event));
@@ -131,8 +153,14 @@ pub(super) fn writes(state: &mut PolicyStatusState, at: Instant) -> Vec<String> 
     .collect()
 }
 
+/// The planned write, after its delay.
 pub(super) fn written(state: &mut PolicyStatusState, at: Instant) -> StatusWrite {
-    match state.plan_write(&NamespacedName::new("ns", "p"), at) {
+    let name = NamespacedName::new("ns", "p");
+    let planned = match state.plan_write(&name, at) {
+        PlannedWrite::Later(delay) => state.plan_write(&name, at + delay),
+        planned => planned,
+    };
+    match planned {
         PlannedWrite::Write(write) => write,
         other => panic!("no write planned: {other:?}"),
     }
