@@ -29,6 +29,7 @@ pub(super) fn fill_missing_min_version(policy: &mut JsonObject, gates: &FeatureG
 
 /// A defaulted version cannot be told from one that the client set. A version equal to the default of the old object
 /// is therefore defaulted again: a client that reads a policy and adds a newer feature did not ask for the old version.
+/// A client that omits the version and changes nothing else in the spec does not know the field: the version stays.
 pub(super) fn prepare(
     policy: &mut JsonObject,
     old: Option<&JsonObject>,
@@ -43,10 +44,25 @@ pub(super) fn prepare(
     let sent = fields::str(policy, MIN_VERSION);
     let was_filled_in =
         old.is_some_and(|old| sent == stored && sent == required_version(catalog, old));
-    if sent.is_empty() || was_filled_in {
+    if let Some(old) = old
+        && sent.is_empty()
+        && !stored.is_empty()
+        && differs_only_in_version(policy, old)
+    {
+        fields::set(policy, MIN_VERSION, stored);
+    } else if sent.is_empty() || was_filled_in {
         let version = required_version(catalog, policy);
         fields::set(policy, MIN_VERSION, version);
     }
+}
+
+fn differs_only_in_version(policy: &JsonObject, old: &JsonObject) -> bool {
+    let without_version = |policy: &JsonObject| {
+        let mut spec = policy.get("spec").cloned().unwrap_or_default();
+        spec.as_object_mut().map(|spec| spec.remove("minVersion"));
+        spec
+    };
+    without_version(policy) == without_version(old)
 }
 
 /// Skips an unchanged policy, because the catalog of versions may have changed since it was stored.

@@ -75,6 +75,21 @@ fn min_version_removed_by_an_old_client_is_computed_again() {
 }
 
 #[test]
+fn min_version_omitted_by_an_old_client_that_changes_nothing_else_is_kept() {
+    for (stored, gates) in [
+        ("1.21", FeatureGates::default()),
+        ("1.12", off()),
+        ("1.3", FeatureGates::default()),
+    ] {
+        let spec = json!({"podSelector": {}, "policyTypes": ["Ingress"]});
+        let old = versioned(spec, stored);
+        let patch = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"minVersion": null}});
+        let made = accepted(testing::update_with(&kind(), old, patch, &gates));
+        assert_eq!(min_version(&made), stored);
+    }
+}
+
+#[test]
 fn explicit_min_version_is_kept() {
     let made = accepted(create(versioned(end_port(), "1.21")));
     assert_eq!(min_version(&made), "1.21");
