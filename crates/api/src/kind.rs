@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use rhumb_meta::{GroupResource, GroupVersionKind};
 
-use crate::feature_gates::Feature;
 use crate::strategy::DefaultStrategy;
 use crate::table::TablePrinter;
 use crate::{FeatureGates, JsonObject, ResourceStrategy, printers};
@@ -362,8 +361,8 @@ impl Kind {
     }
 
     /// Rejects unknown fields while the gate is on: for kinds where dropping a field would change the meaning.
-    pub fn reject_unknown_fields(mut self, gate: Feature, reason: &'static str) -> Kind {
-        self.write_behavior.unknown_field_rejection = Some(UnknownFieldRejection { gate, reason });
+    pub fn reject_unknown_fields(mut self, rejection: UnknownFieldRejection) -> Kind {
+        self.write_behavior.unknown_field_rejection = Some(rejection);
         self
     }
 

@@ -220,7 +220,7 @@ fn apply_mutation(
         }
     };
     let new = attributes
-        .decode_mutated(names, &patched)
+        .decode_mutated(names, &patched, original)
         .map_err(|status| status.message)?;
     Ok(Some(new))
 }

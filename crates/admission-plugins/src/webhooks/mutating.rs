@@ -151,7 +151,7 @@ impl WebhookPlugin {
             )))
         })?;
         let new = attributes
-            .decode_mutated(names, &patched)
+            .decode_mutated(names, &patched, object)
             .map_err(WebhookRejection::Internal)?;
         webhook_call.annotate_patch(attributes, &response);
         let changed = *object != new;

@@ -32,6 +32,8 @@ pub struct UnknownFieldRejection {
     pub gate: Feature,
     /// The reason in the error message.
     pub reason: &'static str,
+    /// Fields of the spec that the server sets if a client leaves them out.
+    pub server_set_spec_fields: &'static [&'static str],
 }
 
 impl Default for WriteBehavior {

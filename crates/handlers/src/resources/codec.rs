@@ -13,7 +13,9 @@ use serde_json::Value;
 
 use super::ResourceRequest;
 use super::decode_failure::DecodeFailure;
+use super::kept_spec::StrictBody;
 use crate::request::{FieldValidation, MEDIA_TYPE_NAMES, MediaType};
+use rhumb_registry::objects::SPEC;
 use rhumb_registry::write::ObjectPart;
 use rhumb_registry::{RequestContext, ServedVersion};
 
@@ -43,6 +45,53 @@ impl ResourceRequest<'_> {
         expected: ExpectedType<'_>,
         validation: FieldValidation,
     ) -> Result<JsonObject, Status> {
+        let decoded = self.decode_body(expected, validation)?;
+        self.report_unknown_fields(&decoded.problems, &decoded.rejected, validation)
+            .map_err(|text| {
+                DecodeFailure::cannot_handle(expected.kind, expected.api_version, text)
+                    .status(expected.kind, &self.body)
+            })?;
+        self.audit_request_object(&decoded.object, expected);
+        Ok(decoded.object)
+    }
+
+    /// Decodes the object in the body of an update. Unknown fields of kinds that reject these may be those of the object
+    /// that it replaces, so they are returned.
+    pub(super) fn decode_update(
+        &self,
+        validation: FieldValidation,
+    ) -> Result<(JsonObject, Option<StrictBody>), Status> {
+        let expected = self.expected_type();
+        if !matches!(validation, FieldValidation::ForcedStrict(_)) {
+            return Ok((self.decode(expected, validation)?, None));
+        }
+        let decoded = self.decode_body(expected, validation)?;
+        self.audit_request_object(&decoded.object, expected);
+        let body = StrictBody {
+            problems: decoded.problems,
+            spec: self.sent_spec(),
+            validation,
+        };
+        Ok((decoded.object, Some(body)))
+    }
+
+    /// The spec in the body, with unknown fields.
+    fn sent_spec(&self) -> Option<Value> {
+        let media = body_media_type(self.header(http::header::CONTENT_TYPE)).ok()?;
+        let mut body: Value = match media {
+            MediaType::Json => serde_json::from_slice(&self.body).ok()?,
+            MediaType::Yaml => rhumb_schema::read_yaml(&self.body).ok()?,
+            MediaType::Protobuf => return None,
+        };
+        body.get_mut(SPEC).map(Value::take)
+    }
+
+    /// Decodes the object in the body, without reporting unknown fields.
+    fn decode_body(
+        &self,
+        expected: ExpectedType<'_>,
+        validation: FieldValidation,
+    ) -> Result<DecodeOutput, Status> {
         let media = body_media_type(self.header(http::header::CONTENT_TYPE))?;
         let options = decode_options(validation);
         let decoded = match media {
@@ -50,21 +99,10 @@ impl ResourceRequest<'_> {
             MediaType::Yaml => self.decode_yaml(expected, options),
             MediaType::Protobuf => self.decode_protobuf(expected, validation),
         };
-        let decoded = decoded.map_err(|failure| failure.status(expected.kind, &self.body))?;
-        self.warn_all(decoded.alias_warnings);
-        match self.report_unknown_fields(&decoded.problems, &decoded.rejected, validation) {
-            Ok(()) => {
-                let object = with_type_meta(decoded.object, expected);
-                self.audit_request_object(&object, expected);
-                Ok(object)
-            }
-            Err(text) => {
-                Err(
-                    DecodeFailure::cannot_handle(expected.kind, expected.api_version, text)
-                        .status(expected.kind, &self.body),
-                )
-            }
-        }
+        let mut decoded = decoded.map_err(|failure| failure.status(expected.kind, &self.body))?;
+        self.warn_all(std::mem::take(&mut decoded.alias_warnings));
+        decoded.object = with_type_meta(decoded.object, expected);
+        Ok(decoded)
     }
 
     /// Records the request object for the audit log, if the policy asks for it: with defaults, as upstream does.

@@ -11,6 +11,7 @@ mod delete;
 mod disabled_fields;
 mod field_selector;
 mod get;
+mod kept_spec;
 mod list;
 mod patch;
 mod propagation;

@@ -7,6 +7,7 @@ use rhumb_meta::{GroupKind, GroupResource, Status};
 use super::codec::DecodeBody;
 use super::disabled_fields::report_disabled_fields;
 use super::get::parse_uint;
+use super::kept_spec::{StrictBody, keep_stored_spec, strict_decoding_error};
 use super::{ResourceRequest, render};
 use crate::http::Reply;
 use crate::request::{FieldValidation, WriteOptions};
@@ -21,7 +22,7 @@ pub(super) async fn update(
 ) -> Result<Reply, Status> {
     let options = WriteOptions::parse(request.query, "UpdateOptions")?;
     let validation = request.effective_field_validation(options.field_validation, part);
-    let mut object = request.decode(request.expected_type(), validation)?;
+    let (mut object, strict) = request.decode_update(validation)?;
     ensure_request_namespace(request, &mut object)?;
     check_name(request, &object)?;
     request.convert_to_stored(&mut object)?;
@@ -29,6 +30,7 @@ pub(super) async fn update(
     let update = ReplaceUpdate {
         context: request,
         object,
+        strict,
         part,
         validation,
     };
@@ -58,6 +60,8 @@ pub(super) fn check_name(context: &RequestContext<'_>, object: &JsonObject) -> R
 struct ReplaceUpdate<'a> {
     context: &'a RequestContext<'a>,
     object: JsonObject,
+    /// `Some` for kinds that reject unknown fields.
+    strict: Option<StrictBody>,
     part: ObjectPart,
     validation: FieldValidation,
 }
@@ -70,7 +74,11 @@ impl ObjectUpdate for ReplaceUpdate<'_> {
                 check_uid(context, current.object.uid(), &self.object)?;
                 let (old, validation) = (Some(&current.object), self.validation);
                 report_disabled_fields(context, &self.object, old, validation)?;
-                propose_replacement(context, current, self.object.clone(), self.part)
+                let mut new = self.object.clone();
+                if let Some(body) = &self.strict {
+                    keep_stored_spec(context, body, &current.object, &mut new)?;
+                }
+                propose_replacement(context, current, new, self.part)
             }
             None => self.propose_creation(),
         }
@@ -91,6 +99,11 @@ impl ReplaceUpdate<'_> {
         }
         context.authorize_create()?;
         check_uid(context, "", &self.object)?;
+        if let Some(body) = &self.strict {
+            context
+                .report_unknown_fields(&body.problems, &[], body.validation)
+                .map_err(|text| strict_decoding_error(context, text))?;
+        }
         let mut object = self.object.clone();
         object.clear_meta("resourceVersion");
         Ok(ProposedWrite::Create(object))

@@ -5,12 +5,14 @@ use std::borrow::Cow;
 
 use rhumb_admission::ResourceAndKind;
 use rhumb_api::JsonObject;
-use rhumb_meta::{GroupVersionKind, Status};
+use rhumb_meta::field::{Error, ErrorList, Path};
+use rhumb_meta::{GroupKind, GroupVersionKind, Status};
 use rhumb_schema::{AliasResolver, JSON_PATCH_OPERATIONS_MAX, JsonPatch, JsonPatchError, TypeId};
 use serde_json::Value;
 
 use super::AdmissionAttributes;
 use crate::Registry;
+use crate::objects::{ObjectMetadata, SPEC, copy_spec};
 use crate::{Resource, ResourceStorage, ServedVersion};
 
 /// Kinds that are only sent to subresources, with their schema names.
@@ -67,6 +69,9 @@ const SUBRESOURCE_KINDS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+/// How the problems of unknown fields of the spec begin.
+const UNKNOWN_FIELD_OF_SPEC: &str = "unknown field \"spec.";
+
 /// How objects are converted to a resource and kind.
 enum ResolvedKind<'a> {
     /// A stored resource: convert between the storage version and this version.
@@ -94,11 +99,13 @@ impl AdmissionAttributes<'_> {
     }
 
     /// Decodes an object that a webhook or policy returned in the version of `names`: applies defaults and converts it
-    /// back to the version in which it is admitted.
+    /// back to the version in which it is admitted. `original` is the object before the mutation: unknown fields in its
+    /// spec stay if the mutation leaves the spec alone.
     pub fn decode_mutated(
         &self,
         names: &ResourceAndKind,
         patched: &Value,
+        original: &JsonObject,
     ) -> Result<JsonObject, Status> {
         let registry = self.context.registry;
         let target = self.conversion_target(names)?;
@@ -115,17 +122,19 @@ impl AdmissionAttributes<'_> {
         let decode = |schema: TypeId| {
             let decoded = rhumb_schema::decode_value(registry.table, schema, patched, options)
                 .map_err(Status::internal_error)?;
-            let invalid = |problems: &[String]| {
-                Err(Status::internal_error(format_args!(
-                    "the object is invalid after mutating admission: {}{}",
-                    problems.join(", "),
-                    rejection.map_or_else(String::new, |reason| format!(" ({reason})")),
-                )))
+            let mut object = with_type_meta(decoded.object, &names.kind);
+            let mut problems = match rejection {
+                Some(_) => decoded.problems,
+                None => Vec::new(),
             };
-            match rejection.filter(|_| !decoded.problems.is_empty()) {
-                Some(_) => invalid(&decoded.problems),
-                None if !decoded.rejected.is_empty() => invalid(&decoded.rejected),
-                None => Ok(with_type_meta(decoded.object, &names.kind)),
+            if !problems.is_empty() && original.get(SPEC) == patched.get(SPEC) {
+                problems.retain(|problem| !problem.starts_with(UNKNOWN_FIELD_OF_SPEC));
+                copy_spec(original, &mut object);
+            }
+            problems.extend(decoded.rejected);
+            match problems.is_empty() {
+                true => Ok(object),
+                false => Err(invalid_after_mutation(&object, names, &problems, rejection)),
             }
         };
         let kind = &names.kind;
@@ -243,6 +252,22 @@ fn with_type_meta(mut object: JsonObject, kind: &GroupVersionKind) -> JsonObject
     object.insert("apiVersion".into(), kind.group_version().to_string().into());
     object.insert("kind".into(), kind.kind.to_string().into());
     object
+}
+
+/// The error for a mutation that adds unknown fields to an object of a kind that rejects these.
+fn invalid_after_mutation(
+    object: &JsonObject,
+    names: &ResourceAndKind,
+    problems: &[String],
+    reason: Option<&str>,
+) -> Status {
+    let problems = problems.join(", ");
+    let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+    let detail = format!("strict decoding error after mutating admission: {problems}{reason}");
+    let mut errors = ErrorList::new();
+    errors.push(Error::invalid(&Path::new("object"), object.name(), detail));
+    let kind = GroupKind::new(names.kind.group.clone(), names.kind.kind.clone());
+    Status::invalid(&kind, object.name(), &errors)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::ip_addresses::{self, CidrBlock};
 use crate::network_policy_versions::FeatureCatalog;
 use crate::{
     FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
-    StrategyContext, checks, conditions, selectors,
+    StrategyContext, UnknownFieldRejection, checks, conditions, selectors,
 };
 
 pub(super) fn kind() -> Kind {
@@ -24,10 +24,11 @@ pub(super) fn kind() -> Kind {
     )
     .short_names(&["netpol"])
     .generation(GenerationPolicy::ChangesTo(&["spec"]))
-    .reject_unknown_fields(
-        Feature::NetworkPolicyVersioning,
-        "network policies are always read strictly: without some of its fields, one would mean something else",
-    )
+    .reject_unknown_fields(UnknownFieldRejection {
+        gate: Feature::NetworkPolicyVersioning,
+        reason: "network policies are always read strictly: without some of its fields, one would mean something else",
+        server_set_spec_fields: &["minVersion"],
+    })
     .read_fixup(min_version::fill_missing_min_version)
     .status()
     .strategy(NetworkPolicyStrategy {

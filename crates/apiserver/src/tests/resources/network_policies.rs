@@ -92,6 +92,7 @@ async fn a_network_policy_stored_with_unknown_fields_can_be_read_and_updated() {
     }
 
     fetched["metadata"]["resourceVersion"] = Value::Null;
+    fetched["spec"]["policyTypes"] = json!(["Ingress", "Egress"]);
     let (code, rejected) = server.request(Method::PUT, &path, fetched).await;
     assert_eq!(code, 400, "{rejected}");
     let label = json!({"metadata": {"labels": {"a": "b"}}});
@@ -99,6 +100,101 @@ async fn a_network_policy_stored_with_unknown_fields_can_be_read_and_updated() {
     assert_eq!(code, 200, "{labelled}");
     assert_eq!(labelled["status"], status);
     assert_eq!(server.delete(&path).await.0, 200);
+    server.close().await;
+}
+
+/// The spec of a later release, as it is stored.
+const LATER_SPEC: &str = r#""spec":{"ingress":[{"ports":[{"icmpType":8,"port":1,"protocol":"TCP"}]}],"minVersion":"1.99","podSelector":{},"policyTypes":["Ingress"]}"#;
+
+async fn stored_text(server: &TestServer) -> String {
+    let entry = server.state.registry.store.get(KEY).await;
+    let entry = entry.expect("store is readable").expect("entry exists");
+    String::from_utf8(entry.value.to_vec()).expect("UTF-8")
+}
+
+#[tokio::test]
+async fn updates_of_metadata_keep_the_spec_of_a_later_release() {
+    let (_directory, server) = server().await;
+    let metadata = r#"{"finalizers":["example.com/f"],"generation":7,"name":"p","namespace":"default","uid":"u"}"#;
+    let stored = format!(
+        r#"{{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{metadata},{LATER_SPEC}}}"#
+    );
+    server.put_raw(KEY, stored).await;
+    let path = format!("{POLICIES}/p");
+    let status = json!({"conditions": [{"type": "Supported", "status": "False"}]});
+    for (method, target, body) in [
+        (
+            Method::PATCH,
+            path.clone(),
+            json!({"metadata": {"labels": {"a": "1"}}}),
+        ),
+        (
+            Method::PATCH,
+            format!("{path}/status"),
+            json!({"status": status}),
+        ),
+        (
+            Method::PATCH,
+            path.clone(),
+            json!({"spec": {"podSelector": {}}}),
+        ),
+    ] {
+        let (code, patched) = server.request(method, &target, body).await;
+        assert_eq!(code, 200, "{patched}");
+        assert_eq!(patched["metadata"]["generation"], 7);
+        let text = stored_text(&server).await;
+        assert!(text.contains(LATER_SPEC), "{text}");
+    }
+
+    // As clients read it, with and without the fields that they do not know.
+    let (_, read) = server.get(&path).await;
+    let mut typed = read.clone();
+    typed["metadata"]["labels"]["a"] = json!("2");
+    typed["spec"] = json!({"ingress": [{"ports": [{"port": 1}]}], "podSelector": {}, "policyTypes": ["Ingress"]});
+    let mut whole = read.clone();
+    whole["metadata"]["labels"]["a"] = json!("3");
+    for mut body in [typed, whole] {
+        body["metadata"]["resourceVersion"] = Value::Null;
+        let (code, updated) = server.request(Method::PUT, &path, body).await;
+        assert_eq!(code, 200, "{updated}");
+        assert_eq!(updated["metadata"]["generation"], 7);
+        let text = stored_text(&server).await;
+        assert!(text.contains(LATER_SPEC), "{text}");
+    }
+
+    // Whoever changes the spec has to remove what the server does not know.
+    for change in [
+        json!({"spec": {"egress": [{}]}}),
+        json!({"spec": {"minVersion": null, "policyTypes": ["Egress"]}}),
+    ] {
+        let (code, rejected) = server.request(Method::PATCH, &path, change).await;
+        assert_eq!(code, 422, "{rejected}");
+        let message = rejected["message"].as_str().unwrap_or_default();
+        assert!(message.contains("icmpType"), "{message}");
+    }
+
+    assert_eq!(server.delete(&path).await.0, 200);
+    let (_, mut read) = server.get(&path).await;
+    assert!(read["metadata"]["deletionTimestamp"].is_string(), "{read}");
+    read["metadata"]["finalizers"] = Value::Null;
+    let (code, updated) = server.request(Method::PUT, &path, read).await;
+    assert_eq!(code, 200, "{updated}");
+    assert_eq!(server.get(&path).await.0, 404);
+    server.close().await;
+}
+
+#[tokio::test]
+async fn unknown_fields_of_the_stored_spec_can_be_removed() {
+    let (_directory, server) = server().await;
+    let stored = policy(spec_with_port_field("icmpType", json!(8)));
+    server.put_raw(KEY, stored.to_string()).await;
+    let path = format!("{POLICIES}/p");
+    let ports = json!([{"port": 1, "protocol": "TCP"}]);
+    let patch = json!({"spec": {"ingress": [{"ports": ports}]}});
+    let (code, patched) = server.request(Method::PATCH, &path, patch).await;
+    assert_eq!(code, 200, "{patched}");
+    assert_eq!(patched["spec"]["ingress"][0]["ports"], ports);
+    assert_eq!(patched["metadata"]["generation"], 8);
     server.close().await;
 }
 

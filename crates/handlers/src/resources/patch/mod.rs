@@ -12,12 +12,14 @@ use serde_json::Value;
 
 use super::codec::{DecodeBody, ExpectedType, decode_options, with_type_meta};
 use super::disabled_fields::report_disabled_fields;
+use super::kept_spec::unknown_fields;
 use super::update::{check_name, propose_replacement};
 use super::{ResourceRequest, render};
 use crate::http::{Reply, generic_status};
 use crate::request::{FieldValidation, WriteOptions};
 use rhumb_registry::RequestContext;
 use rhumb_registry::ensure_request_namespace;
+use rhumb_registry::objects::{SPEC, copy_spec};
 use rhumb_registry::write::{ObjectPart, ObjectUpdate, ProposedWrite, StoredObject};
 
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -132,7 +134,9 @@ impl ParsedPatch {
         original: JsonObject,
         validation: FieldValidation,
     ) -> Result<JsonObject, Status> {
+        let stored = unknown_fields(context, &original, validation).problems;
         let patched = self.apply(context, expected, &original)?;
+        let keeps_spec = !stored.is_empty() && original.get(SPEC) == patched.get(SPEC);
         let invalid = |text: String| {
             let mut errors = ErrorList::new();
             errors.push(Error::invalid(
@@ -149,15 +153,21 @@ impl ParsedPatch {
         context.warn_all(decoded.alias_warnings);
         let mut problems = [&self.problems[..], &decoded.problems].concat();
         let mut rejected = decoded.rejected;
-        if !rejected.is_empty() || matches!(validation, FieldValidation::ForcedStrict(_)) {
-            let existing = existing_problems(context, expected, original, validation);
-            problems.retain(|problem| !existing.contains(problem));
+        if keeps_spec {
+            problems.retain(|problem| !stored.contains(problem));
+        }
+        if !rejected.is_empty() {
+            let existing = existing_rejected_fields(context, expected, &original, validation);
             rejected.retain(|problem| !existing.contains(problem));
         }
         context
             .report_unknown_fields(&problems, &rejected, validation)
             .map_err(invalid)?;
-        Ok(with_type_meta(decoded.object, expected))
+        let mut object = with_type_meta(decoded.object, expected);
+        if keeps_spec {
+            copy_spec(&original, &mut object);
+        }
+        Ok(object)
     }
 
     fn apply(
@@ -218,19 +228,18 @@ impl ParsedPatch {
     }
 }
 
-/// Unknown fields that the stored object already has, as a server of another release may have written them. They do not
-/// fail a patch of a kind or type that rejects unknown fields.
-fn existing_problems(
+/// Unknown fields in types that reject these, which the stored object already has: a server of a later release has
+/// written them.
+fn existing_rejected_fields(
     context: &RequestContext<'_>,
     expected: ExpectedType<'_>,
-    original: JsonObject,
+    original: &JsonObject,
     validation: FieldValidation,
 ) -> Vec<String> {
-    let json = Value::Object(original).to_string();
-    match context.decode_json(json.as_bytes(), expected, decode_options(validation)) {
-        Ok(decoded) => [decoded.problems, decoded.rejected].concat(),
-        Err(_) => Vec::new(),
-    }
+    let json = Value::Object(original.clone()).to_string();
+    context
+        .decode_json(json.as_bytes(), expected, decode_options(validation))
+        .map_or_else(|_| Vec::new(), |decoded| decoded.rejected)
 }
 
 /// Upstream's `FromUnstructured` error for a JSON error such as
@@ -239,6 +248,10 @@ fn unstructured_error(text: &str) -> Option<String> {
     let rest = text.strip_prefix("json: cannot unmarshal ")?;
     let (actual, rest) = rest.split_once(' ')?;
     let (_, expected) = rest.rsplit_once(" of type ")?;
+    // Errors of fields that upstream does not have may end with advice.
+    if expected.contains(": ") {
+        return None;
+    }
     let actual = match actual {
         "object" => "map",
         "array" => "slice",
