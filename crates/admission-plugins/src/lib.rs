@@ -30,6 +30,7 @@ mod limit_ranger;
 mod metrics;
 mod namespace_labels;
 mod namespace_lifecycle;
+mod network_policy_reports;
 mod node_taint;
 mod object_lookup;
 mod plugin_list;

@@ -18,6 +18,7 @@ use super::escalation::RbacEscalationPlugin;
 use super::exclusion_rule_warnings::ExclusionRuleWarningPlugin;
 use super::limit_ranger::LimitRangerPlugin;
 use super::namespace_lifecycle::NamespaceLifecyclePlugin;
+use super::network_policy_reports::NetworkPolicyReportPlugin;
 use super::node_taint::TaintNodesByConditionPlugin;
 use super::policies::{MutatingAdmissionPolicyPlugin, ValidatingAdmissionPolicyPlugin};
 use super::priority::PriorityPlugin;
@@ -253,6 +254,7 @@ impl EnabledPlugins {
             self.critical.clone(),
         )));
         plugins.push(Arc::new(ExclusionRuleWarningPlugin));
+        plugins.push(Arc::new(NetworkPolicyReportPlugin));
         AdmissionPlugins {
             chain: AdmissionChain::new(plugins),
             metrics: dependencies.metrics,

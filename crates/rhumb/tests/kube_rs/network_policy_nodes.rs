@@ -1,5 +1,8 @@
 //! NetworkPolicyNode objects: the reports of network policy agents.
 
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
 };
@@ -117,4 +120,81 @@ async fn kind_is_found_by_discovery() {
         .map(|(resource, _)| resource.plural.as_str())
         .collect();
     assert_eq!(subresources, ["status"]);
+}
+
+/// A client with the token of an agent, bound to an object.
+async fn agent(server: &TestServer, bound_to: Value) -> Client {
+    let client = server.client().await;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client, "kube-system");
+    let request: TokenRequest =
+        object(json!({"spec": {"audiences": [], "boundObjectRef": bound_to}}));
+    let token: TokenRequest = accounts
+        .create_subresource(
+            "token",
+            "network-policy-agent",
+            &PostParams::default(),
+            &request,
+        )
+        .await
+        .expect("a token");
+    let user = json!({"token": token.status.expect("a status").token});
+    server
+        .client_with(|config| config.auth_info = object(user))
+        .await
+}
+
+#[tokio::test]
+async fn an_agent_writes_only_the_report_of_its_node() {
+    let server = TestServer::start();
+    let client = server.client().await;
+    let params = PostParams::default();
+    let account = object(json!({"metadata": {"name": "network-policy-agent"}}));
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "kube-system");
+    accounts
+        .create(&params, &account)
+        .await
+        .expect("an account");
+    let binding = object(json!({
+        "metadata": {"name": "network-policy-agent"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:network-policy-agent",
+        },
+        "subjects": [{"kind": "ServiceAccount", "name": "network-policy-agent", "namespace": "kube-system"}],
+    }));
+    let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+    bindings.create(&params, &binding).await.expect("a binding");
+    let nodes: Api<Node> = Api::all(client.clone());
+    let mut uids = Vec::new();
+    for name in ["node-a", "node-b"] {
+        let node = object(json!({"metadata": {"name": name}}));
+        uids.push(nodes.create(&params, &node).await.expect("a node").uid());
+    }
+
+    let bound = json!({"apiVersion": "v1", "kind": "Node", "name": "node-a", "uid": uids[0]});
+    let own = reports(&agent(&server, bound).await);
+    let other = json!({"apiVersion": "v1", "kind": "Node", "name": "node-b", "uid": uids[1]});
+    let other = reports(&agent(&server, other).await);
+    let unbound = reports(&agent(&server, Value::Null).await);
+    for (agent, name, reason) in [
+        (&other, "a", "this identity is bound to node \"node-b\""),
+        (&unbound, "b", "this identity is bound to no node"),
+    ] {
+        // Neither a new report nor one that exists.
+        for generation in 1..=2 {
+            let report = report(json!([policy(name, generation)]));
+            let refused = refusal(agent.replace("node-a", &params, &report).await);
+            assert_eq!(refused.code, 403, "{refused:?}");
+            assert!(refused.message.contains(reason), "{}", refused.message);
+            let written = own.replace("node-a", &params, &report).await;
+            written.expect("its own report");
+        }
+    }
+    let refused = refusal(other.delete("node-a", &DeleteParams::default()).await);
+    assert_eq!(refused.code, 403, "{refused:?}");
+    let deleted = own.delete("node-a", &DeleteParams::default()).await;
+    deleted.expect("its own report");
+    // An administrator may write any.
+    let report = report(json!([]));
+    let written = reports(&client).replace("node-a", &params, &report).await;
+    written.expect("a report");
 }
