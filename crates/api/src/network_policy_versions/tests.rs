@@ -235,3 +235,17 @@ fn catalog_with_ambiguous_versions_is_rejected() {
         assert_eq!(error.to_string(), want);
     }
 }
+
+#[test]
+fn schema_lists_the_versions() {
+    let table = rhumb_schema::Table::builtin();
+    let spec = table.type_id("io.k8s.api.networking.v1.NetworkPolicySpec");
+    let spec = table.get(spec.expect("schema type exists"));
+    let field = spec.field("minVersion").expect("schema field exists");
+    let listed: Vec<&str> = field
+        .allowed_values
+        .iter()
+        .map(|version| &**version)
+        .collect();
+    assert_eq!(listed, FeatureCatalog::builtin().versions());
+}

@@ -480,3 +480,21 @@ async fn a_typed_client_can_patch_the_status() {
     patched.expect("a patch");
     assert_eq!(get(&client, "p").await["status"], status["status"]);
 }
+
+#[tokio::test]
+async fn unquoted_version_is_rejected_with_advice() {
+    let server = TestServer::start_with(&[FEW_CONTROLLERS]);
+    let client = server.client().await;
+    let advice = "write it in quotes, such as minVersion: \"1.21\"";
+    let refused = create(&client, "a", json!({"minVersion": 1.8})).await;
+    assert_eq!(refused.code, 400);
+    let message = refused.body["message"].to_string().replace('\\', "");
+    assert!(message.contains(advice), "{message}");
+    create(&client, "a", json!({})).await;
+    for media in [MERGE, STRATEGIC] {
+        let refused = patch(&client, "a", media, json!({"spec": {"minVersion": 1.8}})).await;
+        assert!([400, 422].contains(&refused.code), "{}", refused.code);
+        let message = refused.body["message"].to_string().replace('\\', "");
+        assert!(message.contains(advice), "{media}: {message}");
+    }
+}

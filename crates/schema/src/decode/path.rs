@@ -55,22 +55,37 @@ pub(super) fn push_name(path: &mut String, name: &str) {
 pub(super) fn type_mismatch(path: OptionalPath<'_>, found: &str, go_type: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     let mut struct_name = None;
+    let mut last_field = None;
     for element in elements(path) {
         if let DecodePathElement::Field(parent, field) = element {
             struct_name = Some(parent.short_go_name());
             names.extend(field.embedded.iter().map(|outer| &*outer.go_name));
             names.push(&field.name);
+            last_field = Some(field);
         }
     }
     match struct_name {
         Some(struct_name) => {
             let path = names.join(".");
+            let advice = last_field.and_then(|field| quoting_advice(field, found));
+            let advice = advice.unwrap_or_default();
             format!(
-                "json: cannot unmarshal {found} into Go struct field {struct_name}.{path} of type {go_type}"
+                "json: cannot unmarshal {found} into Go struct field {struct_name}.{path} of type {go_type}{advice}"
             )
         }
         None => format!("json: cannot unmarshal {found} into Go value of type {go_type}"),
     }
+}
+
+/// What to do about a number where one of several texts is expected that look like numbers, such as versions. Fields of
+/// upstream have upstream's error.
+fn quoting_advice(field: &Field, found: &str) -> Option<String> {
+    let example = field.allowed_values.last()?;
+    let is_likely = found == "number" && field.is_rhumb_extension();
+    is_likely.then(|| {
+        let name = &field.name;
+        format!(": write it in quotes, such as {name}: \"{example}\"")
+    })
 }
 
 /// The Go type of the value at a path.

@@ -280,3 +280,19 @@ proptest! {
         prop_assert_eq!(result.is_ok(), expected.is_ok());
     }
 }
+
+#[test]
+fn numbers_in_place_of_versions_are_reported_with_advice() {
+    let policy = "io.k8s.api.networking.v1.NetworkPolicy";
+    for (format, body) in [
+        ("json", r#"{"spec": {"minVersion": 1.8}}"#),
+        ("yaml", "spec:\n  minVersion: 1.8\n"),
+    ] {
+        let error = decode(format, policy, body.as_bytes()).unwrap_err();
+        assert_eq!(
+            error.0,
+            "json: cannot unmarshal number into Go struct field NetworkPolicySpec.spec.minVersion of type \
+             v1.NetworkPolicyVersion: write it in quotes, such as minVersion: \"1.21\""
+        );
+    }
+}
