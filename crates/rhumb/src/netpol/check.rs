@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use super::cluster::NetpolCluster;
 use super::endpoints::{ConnectionDestination, ConnectionSource, PortAndProtocol, question, shown};
-use super::note;
+use super::enforcement::{self, UnenforcedPolicy};
+use super::{NOT_ENFORCED, note};
 use crate::text_table::aligned;
 
 #[derive(clap::Args, Debug)]
@@ -65,16 +66,31 @@ pub(super) fn run(command: &NetpolCheckCommand) -> Result<ExitCode> {
         question: &question,
         port_name,
         pairs: &verdict.pairs,
+        unenforced: unenforced_at(&cluster, &verdict.pairs),
     };
     match command.output {
         CheckOutputFormat::Table => print!("{}", answer.table()),
         CheckOutputFormat::Json => println!("{}", serde_json::to_string_pretty(&answer.json())?),
+    }
+    if answer.is_enforced() == Some(false) {
+        return Ok(ExitCode::from(NOT_ENFORCED));
     }
     let is_expected = answer.is_allowed() == (command.expect == ExpectedVerdict::Allowed);
     Ok(match is_expected {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// The policies that select an endpoint but are not enforced there; `None` for objects from files.
+fn unenforced_at(
+    cluster: &NetpolCluster,
+    pairs: &[AddressPairVerdict],
+) -> Option<Vec<UnenforcedPolicy>> {
+    let enforcement = cluster.enforcement.as_ref()?;
+    let addresses = pairs.iter().flat_map(|pair| [pair.from, pair.to]);
+    let pods = addresses.filter_map(|address| cluster.pod_at(address));
+    Some(enforcement.unenforced_on(&cluster.engine, pods))
 }
 
 fn why_no_pair(cluster: &NetpolCluster, question: &ConnectionQuery) -> String {
@@ -126,6 +142,7 @@ struct CheckResult<'a> {
     question: &'a ConnectionQuery,
     port_name: Option<String>,
     pairs: &'a [AddressPairVerdict],
+    unenforced: Option<Vec<UnenforcedPolicy>>,
 }
 
 /// The address pair that decides a connection: the first allowed one, or the first.
@@ -143,6 +160,19 @@ impl CheckResult<'_> {
         self.pairs.iter().any(AddressPairVerdict::is_allowed)
     }
 
+    /// Whether the policies that lead to the verdict are enforced; `None` for objects from files.
+    fn is_enforced(&self) -> Option<bool> {
+        let enforcement = self.cluster.enforcement.as_ref()?;
+        let pod = |address| self.cluster.pod_at(address).map(|(_, pod)| pod);
+        let is_certain =
+            |pair: &AddressPairVerdict| enforcement.is_certain(pair, pod(pair.from), pod(pair.to));
+        let mut pairs = self.pairs.iter();
+        Some(match self.is_allowed() {
+            true => pairs.any(|pair| pair.is_allowed() && is_certain(pair)),
+            false => pairs.all(is_certain),
+        })
+    }
+
     fn table(&self) -> String {
         let mut text = format!("{}\n", self.headline());
         for (opinions, pairs) in self.distinct() {
@@ -155,6 +185,10 @@ impl CheckResult<'_> {
             }
             text.push_str(&aligned(&rows(opinions)));
         }
+        if let Some(unenforced) = self.unenforced.as_ref().filter(|list| !list.is_empty()) {
+            text.push('\n');
+            text.push_str(&enforcement::lines(unenforced));
+        }
         text
     }
 
@@ -163,8 +197,12 @@ impl CheckResult<'_> {
             port: self.question.port,
             protocol: self.question.protocol,
         };
+        let doubt = match self.is_enforced() {
+            Some(false) => ", but not enforced",
+            _ => "",
+        };
         let mut line = format!(
-            "{}: {} → {}:{to}",
+            "{}{doubt}: {} → {}:{to}",
             self.summary(),
             shown(&self.question.from),
             shown(&self.question.to),
@@ -240,6 +278,8 @@ impl CheckResult<'_> {
             ingress: by(|pair| &pair.ingress),
             egress: by(|pair| &pair.egress),
             combined: verdict_word(self.is_allowed()),
+            enforced: self.is_enforced(),
+            not_enforced: self.unenforced.as_deref(),
             pairs: self.pairs.iter().map(pair).collect(),
         }
     }
@@ -247,6 +287,7 @@ impl CheckResult<'_> {
 
 /// The JSON output: the fields of a matrix row, and the verdict of each address pair.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct CheckReport<'a> {
     from: String,
     to: String,
@@ -255,6 +296,10 @@ struct CheckReport<'a> {
     ingress: &'static str,
     egress: &'static str,
     combined: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enforced: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_enforced: Option<&'a [UnenforcedPolicy]>,
     pairs: Vec<AddressPairReport<'a>>,
 }
 

@@ -12,6 +12,7 @@ use rhumb_netpol::{
     Protocol, lint,
 };
 
+use super::enforcement::{self, Enforcement, NodeReports};
 use super::placeholder_addresses;
 use crate::paged_list::list;
 
@@ -21,6 +22,8 @@ pub(super) struct NetpolObjects {
     pub(super) namespaces: Vec<Namespace>,
     pub(super) pods: Vec<Pod>,
     pub(super) policies: Vec<NetworkPolicy>,
+    /// The reports of the nodes of a running cluster.
+    pub(super) reports: Option<NodeReports>,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
@@ -33,6 +36,7 @@ impl NetpolObjects {
             namespaces,
             pods,
             policies,
+            reports,
             notes,
         } = &mut objects;
         list(client, "/api/v1/namespaces", notes, |json| {
@@ -51,6 +55,7 @@ impl NetpolObjects {
             Ok(())
         })
         .await?;
+        *reports = Some(enforcement::read_reports(client, notes).await?);
         Ok(objects)
     }
 }
@@ -65,6 +70,8 @@ pub(super) struct NetpolCluster {
     pub(super) policies: BTreeMap<NamespacedName, NetworkPolicySpec>,
     /// Placeholder addresses of pods that have none.
     pub(super) placeholders: BTreeSet<IpAddr>,
+    /// Which policies are not enforced; `None` for objects from files.
+    pub(super) enforcement: Option<Enforcement>,
     pub(super) notes: Vec<String>,
 }
 
@@ -78,6 +85,7 @@ impl NetpolCluster {
             finished: BTreeSet::new(),
             policies: BTreeMap::new(),
             placeholders: BTreeSet::new(),
+            enforcement: None,
             notes: objects.notes,
         };
         for namespace in objects.namespaces {
@@ -86,14 +94,23 @@ impl NetpolCluster {
             let name = namespace.metadata.name.unwrap_or_default();
             cluster.namespaces.insert(name, labels);
         }
-        for policy in objects.policies {
-            cluster.engine.set_policy(&policy);
+        for policy in &objects.policies {
+            cluster.engine.set_policy(policy);
             let name = name_of(&policy.metadata);
             cluster.note_policy(&name, &policy.spec, &knowledge);
-            cluster.policies.insert(name, policy.spec);
+            cluster.policies.insert(name, policy.spec.clone());
         }
         cluster.add_pods(objects.pods);
+        cluster.enforcement = objects
+            .reports
+            .map(|reports| Enforcement::of(&cluster.engine, &objects.policies, &reports));
         cluster
+    }
+
+    /// The pod that has an address.
+    pub(super) fn pod_at(&self, address: IpAddr) -> Option<(&NamespacedName, &Pod)> {
+        let name = self.engine.pod_with_address(address)?;
+        self.pods.get_key_value(name)
     }
 
     fn add_pods(&mut self, pods: Vec<Pod>) {

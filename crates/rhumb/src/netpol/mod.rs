@@ -4,6 +4,7 @@
 mod check;
 mod cluster;
 mod endpoints;
+mod enforcement;
 mod manifest_reader;
 mod matrix;
 mod placeholder_addresses;
@@ -16,6 +17,8 @@ use anyhow::{Context, Result};
 use crate::clients;
 use cluster::{NetpolCluster, NetpolObjects};
 
+/// Exit code if the answer depends on policies that nodes do not enforce, so that the traffic may differ.
+const NOT_ENFORCED: u8 = 3;
 /// Exit code if there is no answer. Exit code 1 of `check` means denied.
 const NO_ANSWER: u8 = 2;
 
@@ -23,13 +26,15 @@ const NO_ANSWER: u8 = 2;
 pub(crate) enum NetpolCommand {
     /// Show whether a connection is allowed, which policies and rules allow it, and why others do not.
     ///
-    /// Exits with 0 if the connection is allowed, 1 if it is denied (reversed with --expect denied), and 2 on errors. If
-    /// both endpoints have IPv4 and IPv6 addresses, each pair is evaluated, and one allowed pair is enough.
+    /// Exits with 0 if the connection is allowed, 1 if it is denied (reversed with --expect denied), 2 on errors, and 3 if the
+    /// answer depends on policies that are not enforced according to the nodes of the server. If both endpoints have IPv4
+    /// and IPv6 addresses, each pair is evaluated, and one allowed pair is enough.
     Check(Box<check::NetpolCheckCommand>),
     /// Show which pods can reach which pods on which ports.
     ///
     /// For every pod, the ports are those that its containers declare and those in policies that may apply to it; if there
-    /// are none, 80/TCP. Exits with 2 on errors.
+    /// are none, 80/TCP. Exits with 2 on errors, and with 3 if some policies are not enforced on the shown pods, according to
+    /// the nodes of the server.
     Matrix(Box<matrix::NetpolMatrixCommand>),
 }
 

@@ -2,7 +2,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::api::{Patch, PatchParams, PostParams};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -16,10 +19,14 @@ fn object<T: DeserializeOwned>(value: Value) -> T {
 }
 
 async fn make_pod(client: &Client, name: &str, address: &str) {
+    make_pod_on(client, name, address, None).await;
+}
+
+async fn make_pod_on(client: &Client, name: &str, address: &str, node: Option<&str>) {
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let pod = object(json!({
         "metadata": {"name": name, "labels": {"app": name}},
-        "spec": {"containers": [{"name": "c", "image": "i", "ports": [{"name": "http", "containerPort": 8080}]}]},
+        "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i", "ports": [{"name": "http", "containerPort": 8080}]}]},
     }));
     pods.create(&PostParams::default(), &pod)
         .await
@@ -79,6 +86,102 @@ async fn objects_are_read_from_a_running_server() {
         .collect();
     assert_eq!(denied, ["\"default/other\" \"default/db\""]);
     assert_eq!((rows.len(), &*matrix.errors), (9, ""));
+}
+
+/// Replaces the report of node `a`, which has applied the policy `only-web` and supports these versions.
+async fn report(client: &Client, versions: Value, change: Value) {
+    let policies: Api<NetworkPolicy> = Api::default_namespaced(client.clone());
+    let policy = policies.get("only-web").await.expect("a policy").metadata;
+    let kind = GroupVersionKind::gvk("networking.rhumb.dev", "v1alpha1", "NetworkPolicyNode");
+    let kind = ApiResource::from_gvk_with_plural(&kind, "networkpolicynodes");
+    let reports: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    let mut report = json!({
+        "apiVersion": "networking.rhumb.dev/v1alpha1", "kind": "NetworkPolicyNode", "metadata": {"name": "a"},
+        "versions": versions, "heartbeatSeconds": 3600, "lastHeartbeatTime": Time(Timestamp::now()),
+        "applied": [{
+            "namespace": "default", "name": "only-web", "uid": policy.uid, "generation": policy.generation,
+        }],
+    });
+    for (field, value) in change.as_object().expect("an object") {
+        report[field] = value.clone();
+    }
+    let report = object(report);
+    let written = reports.replace("a", &PostParams::default(), &report).await;
+    written.expect("a report");
+}
+
+#[tokio::test]
+async fn policies_that_nodes_do_not_enforce_are_shown() {
+    let server = TestServer::start_with(&[FEW_CONTROLLERS]);
+    let client = server.client_for_pods().await;
+    for (name, address) in [
+        ("web", "10.0.0.1"),
+        ("db", "10.0.0.2"),
+        ("other", "10.0.0.3"),
+    ] {
+        make_pod_on(&client, name, address, Some("a")).await;
+    }
+    make_policy(&client).await;
+    let denied = "check --from default/other --to default/db:http";
+    let allowed = "check --from default/web --to default/db:http";
+    let known = json!(["1.3", "1.8"]);
+
+    // No node reports anything: another plugin enforces policies.
+    assert_eq!(ask(&server, denied).code, Some(1));
+    report(&client, known.clone(), json!({})).await;
+    assert_eq!(ask(&server, denied).code, Some(1));
+    assert_eq!(ask(&server, allowed).code, Some(0));
+    assert_eq!(ask(&server, "matrix -n default").code, Some(0));
+
+    for (versions, change, reason) in [
+        (
+            json!(["1.1"]),
+            json!({}),
+            "version 1.3 is not known there (newest known: 1.1), so the policy is ignored",
+        ),
+        (
+            known.clone(),
+            json!({"applied": [], "problem": "nft: busy"}),
+            "this generation is not applied there: nft: busy",
+        ),
+        (
+            known.clone(),
+            json!({"lastHeartbeatTime": "2020-01-01T00:00:00Z"}),
+            "its agent has sent no heartbeat since 2020-01-01T00:00:00Z",
+        ),
+    ] {
+        report(&client, versions, change).await;
+        let line = format!("not enforced: default/only-web on a: {reason}\n");
+        for question in [denied, allowed, &format!("{denied} --expect denied")] {
+            let output = ask(&server, question);
+            assert_eq!(output.code, Some(3), "{output:?}");
+            assert!(output.out.contains(&line), "{}", output.out);
+            assert!(
+                output.out.contains("ed, but not enforced: default/"),
+                "{}",
+                output.out
+            );
+        }
+        let output = ask(&server, &format!("{denied} -o json"));
+        let shown: Value = serde_json::from_str(&output.out).expect("JSON");
+        assert_eq!(shown["combined"], "denied");
+        assert_eq!(shown["enforced"], false);
+        assert_eq!(
+            shown["notEnforced"],
+            json!([{"policy": "default/only-web", "node": "a", "reason": reason}])
+        );
+        // Neither endpoint is selected by the policy.
+        let output = ask(&server, "check --from default/other --to default/web:http");
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let output = ask(&server, "matrix -n default");
+        assert_eq!(output.code, Some(3), "{output:?}");
+        assert!(output.out.ends_with(&line), "{}", output.out);
+        let output = ask(&server, "matrix -n default -o json");
+        assert_eq!(
+            (output.code, output.errors.as_str()),
+            (Some(3), line.as_str())
+        );
+    }
 }
 
 /// A verdict from an incomplete set of policies would be wrong.

@@ -19,7 +19,8 @@ use anyhow::{Result, bail, ensure};
 
 use super::cluster::{NetpolCluster, counted, first_names};
 use super::endpoints::PortAndProtocol;
-use super::note;
+use super::enforcement::{self, UnenforcedPolicy};
+use super::{NOT_ENFORCED, note};
 use pod_groups::PodGroups;
 use reachability::ReachabilityMatrix;
 
@@ -71,12 +72,18 @@ pub(super) fn run(command: &NetpolMatrixCommand) -> Result<ExitCode> {
     if command.output == MatrixOutputFormat::Json {
         json::check_size(&reach)?;
     }
+    let unenforced = unenforced_policies(&cluster, &reach);
     let mut out = BufWriter::new(stdout().lock());
     let written = match command.output {
         MatrixOutputFormat::Json => json::write(&reach, &mut out),
         MatrixOutputFormat::Table => {
             let groups = PodGroups::new(&reach, IN_TABLE_MAX);
-            out.write_all(table::text(&reach, &groups, cluster.policies.len()).as_bytes())
+            let mut text = table::text(&reach, &groups, cluster.policies.len());
+            if !unenforced.is_empty() {
+                text.push('\n');
+                text.push_str(&enforcement::lines(&unenforced));
+            }
+            out.write_all(text.as_bytes())
         }
         MatrixOutputFormat::Dot => {
             let groups = PodGroups::new(&reach, IN_PICTURE_MAX);
@@ -90,9 +97,31 @@ pub(super) fn run(command: &NetpolMatrixCommand) -> Result<ExitCode> {
     };
     // A reader such as head may close the pipe early; that is not an error.
     match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => {}
     }
+    if unenforced.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if command.output != MatrixOutputFormat::Table {
+        eprint!("{}", enforcement::lines(&unenforced));
+    }
+    Ok(ExitCode::from(NOT_ENFORCED))
+}
+
+/// The policies that select pods of the matrix but are not enforced there.
+fn unenforced_policies(
+    cluster: &NetpolCluster,
+    reach: &ReachabilityMatrix<'_>,
+) -> Vec<UnenforcedPolicy> {
+    let Some(enforcement) = &cluster.enforcement else {
+        return Vec::new();
+    };
+    let pods = reach
+        .pods
+        .iter()
+        .filter_map(|name| cluster.pods.get_key_value(*name));
+    enforcement.unenforced_on(&cluster.engine, pods)
 }
 
 fn check_is_something(cluster: &NetpolCluster, namespaces: &[String]) -> Result<()> {

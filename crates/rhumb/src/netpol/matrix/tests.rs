@@ -114,6 +114,7 @@ fn cluster(seed: u64) -> NetpolCluster {
     // With host-network pods, the node is part of the equivalence key, so there are more classes.
     let has_host_pods = dice.one_in(3);
     NetpolCluster::new(NetpolObjects {
+        reports: None,
         namespaces: vec![serde_json::from_value(namespace).expect("a namespace")],
         pods: (0..24)
             .map(|at| read(pod(&mut dice, at, has_host_pods)))
