@@ -39,6 +39,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use kube::Client;
 
+pub use network_policy_status::NetworkPolicyStatusMetrics;
 pub use rhumb_client::{Error, LeaderElectionConfig};
 pub use supervisor::run;
 
@@ -60,6 +61,8 @@ pub struct ControllerOptions {
     /// How long the network policy agent of a node may send no heartbeat before policies do not count as programmed
     /// there.
     pub network_policy_grace_period: Duration,
+    /// What the controller of the status of network policies counts.
+    pub network_policy_metrics: Arc<NetworkPolicyStatusMetrics>,
     /// Number of finished pods to keep; the oldest ones beyond it are deleted. 0 means no limit.
     pub terminated_pods_max: usize,
 }

@@ -31,6 +31,7 @@ pub(crate) fn context(client: Client) -> ControllerContext {
             node_startup_grace_period: Duration::from_secs(60),
             node_quarantine: Duration::from_secs(40),
             network_policy_grace_period: Duration::from_secs(40),
+            network_policy_metrics: Arc::default(),
             terminated_pods_max: 0,
         }),
     }

@@ -34,6 +34,18 @@ impl StatusDigest {
         self.0[type_ as usize]
     }
 
+    /// The stored conditions about a generation of the policy, of whichever implementation, with their status.
+    pub(super) fn statuses(
+        &self,
+        generation: i64,
+    ) -> impl Iterator<Item = (ConditionType, ConditionStatus)> {
+        let types = ConditionType::ALL.into_iter();
+        types.filter_map(move |type_| {
+            let stored = self.of_type(type_)?;
+            (stored.generation == generation).then_some((type_, stored.status))
+        })
+    }
+
     /// The stored `Programmed` condition, for a generation of the policy.
     pub(super) fn programmed(&self, generation: i64) -> StoredProgrammed {
         match self.of_type(ConditionType::Programmed) {

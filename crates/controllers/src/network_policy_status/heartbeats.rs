@@ -24,6 +24,17 @@ pub(super) enum AgentLiveness {
     Stale,
 }
 
+impl AgentLiveness {
+    /// Its name in metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            AgentLiveness::Alive => "alive",
+            AgentLiveness::Unconfirmed => "unconfirmed",
+            AgentLiveness::Stale => "stale",
+        }
+    }
+}
+
 /// When something was observed: on the monotonic clock, and the time of day that a heartbeat is compared with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ObservationTime {

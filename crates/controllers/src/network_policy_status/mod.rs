@@ -18,6 +18,7 @@ mod agent_reports;
 mod condition_diff;
 mod conditions;
 mod heartbeats;
+mod metrics;
 mod partial_node;
 mod state;
 mod uncovered_pods;
@@ -39,6 +40,7 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use self::heartbeats::ObservationTime;
+pub use self::metrics::NetworkPolicyStatusMetrics;
 use self::partial_node::PartialNode;
 use self::state::{DelayedKeys, PlannedWrite, PolicyStatusState, WorkKey};
 use crate::{ControllerContext, Error};
@@ -65,6 +67,10 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
         queue: WorkQueue::new(),
         has_warned: AtomicBool::new(false),
     });
+    context
+        .options
+        .network_policy_metrics
+        .set_controller(Arc::downgrade(&shared));
     let (stage, _) = signal::channel(WatchedKinds::ReportsOnly);
     let reports: Api<NetworkPolicyNode> = Api::all(context.reader.clone());
     let reports = watch(reports, Config::default(), |event| {

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::take;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
@@ -19,7 +20,9 @@ use tokio::time::Instant;
 
 use super::agent_reports::{AffectedPolicies, AgentReports, StaleReport};
 use super::condition_diff::{RepeatedWrites, StatusDigest};
+use super::conditions::{ConditionStatus, ConditionType};
 use super::heartbeats::{AgentHeartbeats, ObservationTime};
+use super::metrics::PolicyStatusCounts;
 use super::partial_node::PartialNode;
 use super::uncovered_pods::UncoveredPods;
 pub(super) use write_planner::PlannedWrite;
@@ -70,6 +73,17 @@ struct PolicyRecord {
     paused_until: Option<Instant>,
     /// Since when `Pending` is to be written.
     pending_since: Option<Instant>,
+    /// Since when its `Programmed` condition is not true.
+    unprogrammed_since: Option<Timestamp>,
+}
+
+/// Since when the `Programmed` condition is not true; `None` if it is, or there is none.
+fn unprogrammed_since(policy: &NetworkPolicy) -> Option<Timestamp> {
+    let mut conditions = policy.status.conditions.iter().flatten();
+    let programmed = conditions.find(|own| own.type_ == ConditionType::Programmed.name())?;
+    let is_true = programmed.status == ConditionStatus::True.name();
+    let since = programmed.last_transition_time.as_deref();
+    since.filter(|_| !is_true)?.parse().ok()
 }
 
 pub(super) struct PolicyStatusState {
@@ -286,6 +300,7 @@ impl PolicyStatusState {
         {
             known.version = version;
             known.current = current;
+            known.unprogrammed_since = unprogrammed_since(policy);
             return name;
         }
         self.engine.set_policy(policy);
@@ -299,6 +314,7 @@ impl PolicyStatusState {
             repeats: RepeatedWrites::default(),
             paused_until: None,
             pending_since: None,
+            unprogrammed_since: unprogrammed_since(policy),
         };
         if let Some(old) = self.policies.insert(name.clone(), known)
             && let Some(known) = self.policies.get_mut(&name)
@@ -443,6 +459,31 @@ impl PolicyStatusState {
         let names = uids.filter_map(|uid| self.names.get(&**uid));
         let policies = names.cloned().map(WorkKey::Policy);
         now(policies.chain(change.is_for_all.then_some(WorkKey::Policies)))
+    }
+
+    /// The numbers for metrics. The cost is proportional to the number of policies and nodes.
+    pub(super) fn counts(&self, now: Timestamp) -> PolicyStatusCounts {
+        let mut counts = PolicyStatusCounts::default();
+        for (name, policy) in &self.policies {
+            let generation = policy.generation.unwrap_or_default();
+            for (type_, status) in policy.current.statuses(generation) {
+                let key = (type_.name(), status.name());
+                *counts.conditions.entry(key).or_default() += 1;
+            }
+            if let Some(version) = self.engine.min_version(name) {
+                *counts.min_versions.entry(version.to_owned()).or_default() += 1;
+            }
+            if let Some(since) = policy.unprogrammed_since {
+                let seconds = now.duration_since(since).as_secs();
+                let oldest = &mut counts.oldest_unprogrammed_seconds;
+                *oldest = seconds.max(*oldest);
+            }
+        }
+        for node in self.agents.reporting() {
+            let liveness = self.heartbeats.liveness(node).name();
+            *counts.nodes.entry(liveness).or_default() += 1;
+        }
+        counts
     }
 
     pub(super) fn stale_report(&self, node: &str) -> Option<StaleReport> {

@@ -140,6 +140,12 @@ impl PolicyEngine {
         self.cluster.pods.find(name).is_some()
     }
 
+    /// The version that a policy requires.
+    pub fn min_version(&self, policy: &NamespacedName) -> Option<&str> {
+        let id = self.cluster.policies.find(policy)?;
+        Some(&self.cluster.policies[id].compiled.min_version)
+    }
+
     /// Whether the policy selects the pod.
     pub fn selects(&self, policy: &NamespacedName, pod: &NamespacedName) -> bool {
         let policy = self.cluster.policies.find(policy);

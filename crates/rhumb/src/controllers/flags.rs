@@ -130,6 +130,7 @@ impl ControllerFlags {
             node_startup_grace_period: self.node_startup_grace_period,
             node_quarantine: self.node_quarantine,
             network_policy_grace_period: self.network_policy_agent_grace_period,
+            network_policy_metrics: Arc::default(),
             terminated_pods_max: self.terminated_pod_gc_threshold,
         }
     }

@@ -4,12 +4,15 @@ mod component_thread;
 mod flags;
 mod token_signer;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use rhumb_controllers::NetworkPolicyStatusMetrics;
+use rhumb_handlers::MetricsSource;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
@@ -20,6 +23,16 @@ pub(crate) use token_signer::LegacyTokenSigner;
 use crate::clients;
 use crate::logging::LoggingFlags;
 use crate::pki;
+
+/// The metrics of the controllers, for `/metrics` of the server in the same process.
+#[derive(Debug)]
+pub(crate) struct ControllerMetricsSource(pub(crate) Arc<NetworkPolicyStatusMetrics>);
+
+impl MetricsSource for ControllerMetricsSource {
+    fn encode(&self, text: &mut String) -> fmt::Result {
+        self.0.encode(text)
+    }
+}
 
 #[derive(Args, Debug)]
 pub(crate) struct ControllersCommand {

@@ -116,12 +116,16 @@ async fn serve(flags: UpFlags) -> Result<()> {
             .metrics
             .add_source(Arc::new(scheduler::SchedulerMetricsSource(counted.clone())));
     }
-    let service = Arc::new(service);
     let options = flags.controllers.options(
         identity(&flags),
         Some(pki.ca_pem.clone()),
         Some(controllers::LegacyTokenSigner::Server(api.clone())),
     );
+    let policies = options.network_policy_metrics.clone();
+    service
+        .metrics
+        .add_source(Arc::new(controllers::ControllerMetricsSource(policies)));
+    let service = Arc::new(service);
     let connect = Arc::new(InProcessClientFactory::new(service.clone()));
     let scheduler = match scheduling {
         Some(config) => Some(start_scheduler(

@@ -1,4 +1,6 @@
+mod agents;
 mod fixtures;
+mod foreign_conditions;
 
 use serde_json::json;
 
@@ -200,35 +202,6 @@ fn objects_missing_from_a_relist_are_removed() {
 }
 
 #[test]
-fn foreign_changes_of_a_condition_are_reverted() {
-    let started = Instant::now();
-    let mut state = cluster(started);
-    let mut policy = write(&mut state, &policy("p", 1), started);
-    let name = NamespacedName::new("ns", "p");
-    let own = policy.clone();
-    let due = state.handle_policy_event(Event::Apply(own), started);
-    assert_eq!(keys(due), [key("p")].into());
-    assert_eq!(
-        state.plan_write(&name, started + SECOND),
-        PlannedWrite::Nothing
-    );
-    let conditions = policy.status.conditions.as_mut().unwrap();
-    conditions.retain(|condition| condition.type_ != "Problem");
-    conditions[0].message = Some("mine".to_owned());
-    conditions.push(object(json!({"type": "Theirs", "status": "True"})));
-    policy.metadata.resource_version = Some("7".to_owned());
-    state.handle_policy_event(Event::Apply(policy), started);
-    let right = written(&mut state, started + 2 * SECOND);
-    assert_eq!(right.version, "7");
-    let types: Vec<ConditionType> = right
-        .missing
-        .iter()
-        .map(|missing| missing.condition.type_)
-        .collect();
-    assert_eq!(types, [ConditionType::Supported, ConditionType::Problem]);
-}
-
-#[test]
 fn a_status_dropped_by_the_server_is_retried_after_a_long_pause() {
     let started = Instant::now();
     let mut state = cluster(started);
@@ -323,36 +296,6 @@ fn reports_of_missing_nodes_are_checked_after_the_quarantine() {
 }
 
 #[test]
-fn a_foreign_programmed_condition_is_kept_without_agents() {
-    let started = Instant::now();
-    let written_conditions = |reason: &str| {
-        let mut policy = policy("p", 1);
-        policy.status = serde_json::from_value(json!({"conditions": [{
-            "type": "Programmed",
-            "status": "True",
-            "reason": reason,
-            "message": "by whoever enforces it",
-            "observedGeneration": 1,
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }]}))
-        .unwrap();
-        let lists = InitialLists {
-            policies: vec![policy],
-            nodes: vec![node("a")],
-            ..InitialLists::default()
-        };
-        let mut state = read(lists, started);
-        writes(&mut state, started + SETTLE_TIME)
-    };
-    let is_about = |writes: &[String]| writes.iter().any(|it| it.starts_with("Programmed"));
-    assert!(!is_about(&written_conditions("Enforced")));
-    assert!(
-        is_about(&written_conditions("Applied")),
-        "a condition of this controller must be reset"
-    );
-}
-
-#[test]
 fn a_pod_on_a_node_with_selected_pods_queues_no_policy() {
     let at = Instant::now();
     let pods = (0..10_000).map(|number| {
@@ -388,145 +331,6 @@ fn programmed_cluster(at: Instant) -> (PolicyStatusState, NetworkPolicy) {
     (state, policy)
 }
 
-#[test]
-fn the_first_write_waits_for_agents() {
-    let started = Instant::now();
-    let mut state = cluster(started);
-    let name = NamespacedName::new("ns", "p");
-    assert_eq!(
-        state.plan_write(&name, started),
-        PlannedWrite::Later(FIRST_PENDING_DELAY)
-    );
-    // The agent reports in time: there is only one write.
-    apply_report(&mut state, report("a", &[("p", 1)]), started + SECOND);
-    let written_conditions = writes(&mut state, started + SECOND);
-    assert_eq!(
-        written_conditions.last().unwrap(),
-        "Programmed=True/Applied"
-    );
-    // It does not.
-    apply_report(&mut state, report("a", &[]), started + SECOND);
-    let due = started + SECOND + FIRST_PENDING_DELAY;
-    assert_eq!(
-        state.plan_write(&name, started + SECOND),
-        PlannedWrite::Later(FIRST_PENDING_DELAY)
-    );
-    let written_conditions = writes(&mut state, due);
-    assert_eq!(
-        written_conditions.last().unwrap(),
-        "Programmed=Unknown/Pending"
-    );
-}
-
-#[test]
-fn a_stale_heartbeat_revokes_programmed() {
-    let started = Instant::now();
-    let (mut state, _) = programmed_cluster(started);
-    let name = NamespacedName::new("ns", "p");
-    let later = |seconds: u64| started + Duration::from_secs(seconds);
-    let mut renewed = report("a", &[("p", 1)]);
-    renewed.last_heartbeat_time = Some(object(json!("2030-01-01T00:00:20Z")));
-    assert_eq!(apply_report(&mut state, renewed, later(20)), []);
-    let again = (WorkKey::Heartbeat("a".to_owned()), 20 * SECOND);
-    assert_eq!(state.check_heartbeat("a", later(40)), [again]);
-    assert_eq!(state.plan_write(&name, later(59)), PlannedWrite::Nothing);
-    let due = state.check_heartbeat("a", later(60));
-    assert_eq!(keys(due), [key("p"), WorkKey::Policies].into());
-    let conditions = writes(&mut state, later(61));
-    assert_eq!(conditions, ["Programmed=Unknown/NoHeartbeat"]);
-    assert_eq!(state.check_heartbeat("a", later(61)), []);
-    let mut renewed = report("a", &[("p", 1)]);
-    renewed.last_heartbeat_time = Some(object(json!("2030-01-01T00:01:01Z")));
-    let due = apply_report(&mut state, renewed, later(61));
-    assert!(due.contains(&(WorkKey::Heartbeat("a".to_owned()), 40 * SECOND)));
-    assert!(keys(due).contains(&key("p")));
-    assert_eq!(state.plan_write(&name, later(61)), PlannedWrite::Nothing);
-}
-
-#[test]
-fn a_pod_that_the_agent_has_not_observed_revokes_programmed() {
-    let started = Instant::now();
-    let (mut state, programmed) = programmed_cluster(started);
-    let name = NamespacedName::new("ns", "p");
-    let later = started + 2 * SECOND;
-    let mut second = pod("y", "ns", "a");
-    second.metadata.resource_version = Some("9".to_owned());
-    let coverage = (WorkKey::Coverage("a".to_owned()), COVERAGE_DELAY);
-    assert_eq!(
-        state.handle_pod_event(Event::Apply(second.clone())),
-        std::slice::from_ref(&coverage)
-    );
-    assert_eq!(keys(state.check_coverage("a")), [key("p")].into());
-    assert_eq!(
-        state.plan_write(&name, later),
-        PlannedWrite::Later(REVOCATION_DELAY)
-    );
-    let conditions = writes(&mut state, later + REVOCATION_DELAY);
-    assert_eq!(conditions, ["Programmed=Unknown/Pending"]);
-    let mut report = report("a", &[("p", 1)]);
-    report.pods_resource_version = Some("9".to_owned());
-    let due = apply_report(&mut state, report.clone(), later);
-    assert_eq!(keys(due), [key("p")].into());
-    assert_eq!(state.plan_write(&name, later), PlannedWrite::Nothing);
-    assert_eq!(keys(state.check_coverage("a")), [].into());
-
-    // Other changes of the pod, and pods without an address or of another policy, need no report.
-    second.metadata.resource_version = Some("10".to_owned());
-    assert_eq!(state.handle_pod_event(Event::Apply(second.clone())), []);
-    let mut unaddressed = pod("z", "ns", "a");
-    unaddressed.status = Default::default();
-    unaddressed.metadata.resource_version = Some("11".to_owned());
-    assert_eq!(state.handle_pod_event(Event::Apply(unaddressed)), []);
-    let mut other = pod("other", "other", "a");
-    other.metadata.resource_version = Some("12".to_owned());
-    assert_eq!(
-        state.handle_pod_event(Event::Apply(other)),
-        std::slice::from_ref(&coverage)
-    );
-    assert_eq!(keys(state.check_coverage("a")), [].into());
-    assert_eq!(
-        state.plan_write(&name, later + SECOND),
-        PlannedWrite::Nothing
-    );
-
-    // A relabelled pod, and one that goes away before its agent observes it.
-    second.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
-    second.metadata.resource_version = Some("13".to_owned());
-    let gone = second.clone();
-    assert_eq!(state.handle_pod_event(Event::Apply(second)), [coverage]);
-    assert_eq!(keys(state.check_coverage("a")), [key("p")].into());
-    let due = state.handle_pod_event(Event::Delete(gone));
-    assert_eq!(keys(due), [key("p")].into());
-    let at = later + 2 * SECOND;
-    assert_eq!(state.plan_write(&name, at), PlannedWrite::Nothing);
-    assert!(programmed.status.conditions.is_some());
-}
-
-#[test]
-fn a_restart_does_not_revoke_programmed_for_pods_with_a_new_version() {
-    let started = Instant::now();
-    let (_, programmed) = programmed_cluster(started);
-    let mut pod = pod("x", "ns", "a");
-    pod.metadata.resource_version = Some("9".to_owned());
-    let lists = |policy: NetworkPolicy| InitialLists {
-        policies: vec![policy],
-        pods: vec![pod.clone()],
-        nodes: vec![node("a"), node("b")],
-        reports: vec![report("a", &[("p", 1)]), report("b", &[])],
-    };
-    let name = NamespacedName::new("ns", "p");
-    let mut state = read(lists(programmed), started);
-    assert_eq!(
-        state.plan_write(&name, started + SECOND),
-        PlannedWrite::Nothing
-    );
-    // A policy that was not programmed before must wait for the agent.
-    let mut state = read(lists(policy("p", 1)), started);
-    state.plan_write(&name, started);
-    let conditions = writes(&mut state, started + FIRST_PENDING_DELAY);
-    assert_eq!(conditions.last().unwrap(), "Programmed=Unknown/Pending");
-}
-
 /// The policy with a condition of another implementation.
 fn with_condition(mut policy: NetworkPolicy, condition: serde_json::Value) -> NetworkPolicy {
     let condition: rhumb_netpol::objects::StatusCondition = object(condition);
@@ -537,81 +341,25 @@ fn with_condition(mut policy: NetworkPolicy, condition: serde_json::Value) -> Ne
 }
 
 #[test]
-fn conditions_of_other_implementations_are_kept() {
+fn conditions_versions_and_heartbeats_are_counted() {
     let started = Instant::now();
-    let name = NamespacedName::new("ns", "p");
-    for foreign in [
-        json!({"type": "Problem", "status": "True", "reason": "TooManyRules", "message": "m"}),
-        json!({"type": "Problem", "status": "True"}),
-        json!({"type": "Programmed", "status": "True", "reason": "Realized", "observedGeneration": 1}),
-        json!({"type": "TargetMatch", "status": "False", "reason": "Nothing"}),
-    ] {
-        let (mut state, own) = programmed_cluster(started);
-        let policy = with_condition(own, foreign.clone());
-        state.handle_policy_event(Event::Apply(policy), started);
-        let later = started + 10 * SECOND;
-        assert_eq!(
-            state.plan_write(&name, later),
-            PlannedWrite::Nothing,
-            "{foreign}"
-        );
-    }
-    // The same without agents of ours.
-    let foreign = json!({"type": "Problem", "status": "True", "reason": "TooManyRules"});
-    let lists = InitialLists {
-        policies: vec![with_condition(policy("p", 1), foreign)],
-        nodes: vec![node("a")],
-        ..InitialLists::default()
-    };
-    let mut state = read(lists, started);
-    assert_eq!(
-        writes(&mut state, started),
-        ["TargetMatch=False/NoPods", "TrafficMatch=True/PeersMatched"]
-    );
-}
-
-#[test]
-fn a_condition_that_somebody_insists_on_is_left_to_them() {
-    let started = Instant::now();
-    let (mut state, own) = programmed_cluster(started);
-    let name = NamespacedName::new("ns", "p");
-    let theirs = |own: &NetworkPolicy| {
-        let foreign = json!({
-            "type": "Problem", "status": "True", "reason": "AmbiguousCIDR", "message": "theirs",
-            "observedGeneration": 1, "lastTransitionTime": "2030-01-01T00:00:00Z",
-        });
-        with_condition(own.clone(), foreign)
-    };
-    let mut at = started;
-    let mut repairs = 0;
-    loop {
-        at += 2 * SECOND;
-        state.handle_policy_event(Event::Apply(theirs(&own)), at);
-        match state.plan_write(&name, at) {
-            PlannedWrite::Write(write) => {
-                repairs += 1;
-                assert_eq!(write.missing.len(), 1);
-                let answer = patched(&own, &write);
-                assert_eq!(state.record_write(&name, &write, &answer, at), None);
-            }
-            planned => {
-                assert_eq!(planned, PlannedWrite::Nothing);
-                break;
-            }
-        }
-        assert!(repairs < 10, "the writes do not end");
-    }
-    assert_eq!(repairs, 2);
-    // A new generation is another condition.
-    let mut next = theirs(&own);
-    next.metadata.generation = Some(2);
-    state.handle_policy_event(Event::Apply(next), at);
-    let conditions = {
-        state.plan_write(&name, at + SECOND);
-        writes(&mut state, at + 3 * SECOND)
-    };
-    assert!(
-        conditions.contains(&"Problem=False/NoProblem".to_owned()),
-        "{conditions:?}"
-    );
+    let (mut state, _) = programmed_cluster(started);
+    let now = |time: &str| time.parse::<Timestamp>().unwrap();
+    let counts = state.counts(now("2030-01-01T00:01:00Z"));
+    assert_eq!(counts.conditions[&("Programmed", "True")], 1);
+    assert_eq!(counts.conditions[&("Problem", "False")], 1);
+    assert_eq!(counts.min_versions, [("1.3".to_owned(), 1)].into());
+    assert_eq!(counts.nodes, [("alive", 2)].into());
+    assert_eq!(counts.oldest_unprogrammed_seconds, 0);
+    let pending = json!({
+        "type": "Programmed", "status": "Unknown", "reason": "Pending", "message": "m",
+        "observedGeneration": 1, "lastTransitionTime": "2030-01-01T00:00:00Z",
+    });
+    let other = with_condition(policy("other", 1), pending);
+    state.handle_policy_event(Event::Apply(other), started);
+    state.check_heartbeat("b", started + HEARTBEAT_GRACE);
+    let counts = state.counts(now("2030-01-01T00:01:00Z"));
+    assert_eq!(counts.conditions[&("Programmed", "Unknown")], 1);
+    assert_eq!(counts.nodes, [("alive", 1), ("stale", 1)].into());
+    assert_eq!(counts.oldest_unprogrammed_seconds, 60);
 }

@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use rhumb_netpol::{NamespacedName, NetworkPolicy};
 use tokio::time::Instant;
 
-use super::{PolicyRecord, PolicyStatusState};
+use super::{PolicyRecord, PolicyStatusState, unprogrammed_since};
 use crate::network_policy_status::condition_diff::{StatusDigest, StatusWrite};
 use crate::network_policy_status::conditions::{
     ConditionType, PENDING, PolicyStatusInputs, StoredProgrammed, compute_conditions,
@@ -134,6 +134,7 @@ impl PolicyStatusState {
             if known.version == write.version {
                 known.version = answer.resource_version().unwrap_or_default();
                 known.current = current;
+                known.unprogrammed_since = unprogrammed_since(answer);
             }
         }
         ignored
