@@ -3,6 +3,9 @@
 #[path = "../kube_rs/make.rs"]
 #[allow(dead_code)]
 mod make;
+#[path = "../../../../examples/network-policy-plugin.rs"]
+#[allow(dead_code)]
+mod network_policy_plugin;
 #[path = "../program/mod.rs"]
 mod program;
 #[path = "../kube_rs/support.rs"]

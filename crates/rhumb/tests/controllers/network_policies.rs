@@ -1,11 +1,14 @@
 //! Status of network policies, with reports written like agents do.
 
+mod plugins;
+
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use http::Request;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -213,54 +216,6 @@ async fn assert_not_recreated(client: &Client, node: &str) {
 }
 
 #[tokio::test]
-async fn stopped_agent_revokes_programmed() {
-    let grace = "--network-policy-agent-grace-period=2s";
-    let server = TestServer::start_with(&[CONTROLLERS, grace]);
-    let client = server.client_for_pods().await;
-    create_node(&client, "a").await;
-    create_pod(&client, "on-a", "a", "10.0.0.1").await;
-    let policy = create_policy(&client, "p", json!({})).await;
-    let mut report = applied(&[&policy]);
-    report["heartbeatSeconds"] = Value::Null;
-    let done = "True/Applied: applied on 1 of 1 node";
-    for _ in 0..2 {
-        report["lastHeartbeatTime"] = now();
-        let time = report["lastHeartbeatTime"].as_str().expect("a time");
-        let silent = format!(
-            "Unknown/NoHeartbeat: applied on 0 of 1 node; no heartbeat from the agents of a (last at {time})"
-        );
-        replace_report(&client, "a", report.clone()).await;
-        wait_for_condition(&client, "p", "Programmed", done).await;
-        wait_for_condition(&client, "p", "Programmed", &silent).await;
-    }
-}
-
-#[tokio::test]
-async fn pod_is_covered_by_a_report_that_observed_it() {
-    let (_server, client) = cluster(&["a"]).await;
-    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
-    create_pod(&client, "second", "a", "10.0.0.2").await;
-    let label = |app: &str| Patch::Merge(json!({"metadata": {"labels": {"app": app}}}));
-    let params = PatchParams::default();
-    pods.patch("second", &params, &label("other"))
-        .await
-        .expect("a label");
-    let policy = create_policy(&client, "p", json!({})).await;
-    let mut report = applied(&[&policy]);
-    report["podsResourceVersion"] = json!(policy.resource_version());
-    replace_report(&client, "a", report.clone()).await;
-    let done = "True/Applied: applied on 1 of 1 node";
-    wait_for_condition(&client, "p", "Programmed", done).await;
-
-    let labelled = pods.patch("second", &params, &label("web")).await;
-    let waiting = "Unknown/Pending: applied on 0 of 1 node; waiting for a (its agent has not observed all pods there)";
-    wait_for_condition(&client, "p", "Programmed", waiting).await;
-    report["podsResourceVersion"] = json!(labelled.expect("a label").resource_version());
-    replace_report(&client, "a", report).await;
-    wait_for_condition(&client, "p", "Programmed", done).await;
-}
-
-#[tokio::test]
 async fn policy_is_supported_if_its_agents_implement_its_features() {
     let (_server, client) = cluster(&["a", "b"]).await;
     let knows = |versions: &[&str]| json!({"agent": "a test", "versions": versions});
@@ -426,55 +381,6 @@ async fn rebooted_node_counts_as_not_applied_until_its_agent_reports() {
 }
 
 #[tokio::test]
-async fn conditions_of_other_implementations_are_kept() {
-    let (_server, client) = cluster(&["a"]).await;
-    let policy = create_policy(&client, "p", json!({})).await;
-    let theirs = json!([
-        {
-            "type": "Problem", "status": "True", "reason": "TooManyRules", "message": "m",
-            "lastTransitionTime": "2020-01-01T00:00:00Z",
-        },
-        {"type": "Programmed", "status": "True"},
-    ]);
-    let patch = Patch::Merge(json!({"status": {"conditions": theirs}}));
-    let params = PatchParams::default();
-    let patched = policies(&client).patch_status("p", &params, &patch).await;
-    patched.expect("a status");
-    // The other conditions show that the controller has seen these, first without and then with an agent.
-    let pods = "True/PodsSelected: at least one pod is selected by spec.podSelector";
-    wait_for_condition(&client, "p", "TargetMatch", pods).await;
-    replace_report(&client, "a", applied(&[&policy])).await;
-    let supported = "True/Supported: every agent that it is for, of those that report, knows and has all that it uses";
-    let policy = wait_for_condition(&client, "p", "Supported", supported).await;
-    for theirs in theirs.as_array().expect("a list") {
-        let type_ = theirs["type"].as_str().expect("a type");
-        assert_eq!(condition(&policy, type_), Some(theirs));
-    }
-}
-
-#[tokio::test]
-async fn problem_that_agents_report_is_shown() {
-    let (_server, client) = cluster(&["a", "b"]).await;
-    let policy = create_policy(&client, "p", json!({})).await;
-    for node in ["a", "b"] {
-        let mut report = applied(&[&policy]);
-        report["policyProblems"] = json!([{
-            "namespace": "default", "name": "p", "uid": policy.uid(), "generation": policy.metadata.generation,
-            "reason": "TooManyRules", "message": "the first 100 rules are in force",
-        }]);
-        replace_report(&client, node, report).await;
-    }
-    let problem =
-        "True/ReportedByAgents: TooManyRules: the first 100 rules are in force (reported by a, b)";
-    wait_for_condition(&client, "p", "Problem", problem).await;
-    for node in ["a", "b"] {
-        replace_report(&client, node, applied(&[&policy])).await;
-    }
-    let none = "False/NoProblem: nothing is wrong with the policy itself";
-    wait_for_condition(&client, "p", "Problem", none).await;
-}
-
-#[tokio::test]
 async fn foreign_conditions_and_transition_times_are_kept() {
     let (_server, client) = cluster(&["a"]).await;
     let policy = create_policy(&client, "p", json!({})).await;
@@ -517,7 +423,7 @@ async fn foreign_conditions_and_transition_times_are_kept() {
 
 /// The number of attempted status writes of a policy.
 async fn status_writes(client: &Client) -> u64 {
-    let request = http::Request::get("/metrics").body(Vec::new());
+    let request = Request::get("/metrics").body(Vec::new());
     let metrics = client.request_text(request.expect("a request")).await;
     let metrics = metrics.expect("metrics");
     let writes = metrics.lines().filter(|line| {

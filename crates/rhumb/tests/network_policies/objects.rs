@@ -229,6 +229,21 @@ impl NetpolTestCluster {
         .await;
     }
 
+    /// Waits until `Programmed` is not true, and returns the reason.
+    pub(crate) async fn wait_until_not_programmed(&self, name: &str) -> String {
+        let (namespace, name) = split(name);
+        let policies = self.policies(namespace);
+        poll_until(&format!("that {name} is not programmed"), async || {
+            let policy = policies.get(name).await.expect("a read");
+            let conditions = policy.data["status"]["conditions"].as_array()?.clone();
+            let mut conditions = conditions.into_iter();
+            let programmed = conditions.find(|own| own["type"] == "Programmed")?;
+            let reason = programmed["reason"].as_str()?.to_owned();
+            (programmed["status"] != "True").then_some(reason)
+        })
+        .await
+    }
+
     /// Creates a policy and waits until it is enforced.
     pub(crate) async fn enforce(&self, name: &str, spec: &str) {
         self.create_policy(name, spec).await;

@@ -1,5 +1,7 @@
 //! Rules stay enforced while agents are killed or servers are down.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use crate::agent::AgentProcess;
@@ -78,6 +80,36 @@ fn rule_of_round(round: usize) -> serde_json::Value {
     let teams = ["blue".to_owned(), format!("of-round-{round}")];
     let expression = json!({"key": "team", "operator": "In", "values": teams});
     json!({"from": [{"namespaceSelector": {"matchExpressions": [expression]}}]})
+}
+
+#[test]
+fn policy_is_not_programmed_on_a_pod_that_was_relabelled_while_the_agent_is_dead() {
+    with_cluster(PodLinkType::Bridged, async |cluster| {
+        cluster.create_pods().await;
+        cluster.start_agents().await;
+        cluster.label_pod("x/a", json!({"iso": "yes"})).await;
+        cluster
+            .enforce("x/p", "{podSelector: {matchLabels: {iso: 'yes'}}}")
+            .await;
+        let isolated = between(&cluster.pod("y/a"), &cluster.pod("x/a"));
+        all_are_closed("isolated", isolated).await;
+        cluster.agents.iter_mut().for_each(AgentProcess::kill);
+        cluster.label_pod("x/c", json!({"iso": "yes"})).await;
+        let revoked = Instant::now();
+        let reason = cluster.wait_until_not_programmed("x/p").await;
+        assert_eq!(reason, "Pending");
+        let took = revoked.elapsed();
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        let open = between(&cluster.pod("y/a"), &cluster.pod("x/c"));
+        all_are_open("not isolated yet", open).await;
+        cluster
+            .agents
+            .iter_mut()
+            .for_each(AgentProcess::start_again);
+        cluster.wait_until_programmed("x/p").await;
+        let isolated = between(&cluster.pod("y/a"), &cluster.pod("x/c"));
+        all_are_closed("isolated", isolated).await;
+    });
 }
 
 #[test]
