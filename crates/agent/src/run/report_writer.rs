@@ -1,5 +1,5 @@
-//! Writes the node's report to the API server: immediately when it changes, but at most once a second, and as a heartbeat
-//! while nothing changes. A heartbeat also restores a report that somebody deleted.
+//! Writes the node's report to the API server: immediately when it changes, but at most once a second except in short
+//! bursts, and as a heartbeat while nothing changes. A heartbeat also restores a report that somebody deleted.
 
 use std::time::Duration;
 
@@ -8,13 +8,16 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use rhumb_client::Error;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::retry_backoff::RetryBackoff;
 use rhumb_netpol::node_report::NetworkPolicyNode;
 
-/// Minimum interval between two writes.
+/// Average interval between two writes while the report keeps changing.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(1);
+/// Writes in succession after a quiet time. A new pod and a new policy change the report a few times within a second, and
+/// `Programmed` waits for the last of them.
+const WRITE_BURST: u32 = 5;
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// Well below the grace period of heartbeats, so that agents renew them in time after an outage of the server.
 const RETRY_MAX: Duration = Duration::from_secs(10);
@@ -33,13 +36,16 @@ pub(super) async fn run_report_writer(
 ) {
     let api: Api<NetworkPolicyNode> = Api::all(client);
     let mut backoff = RetryBackoff::new(RETRY_FIRST, RETRY_MAX);
+    let mut limiter = WriteLimiter::new(Instant::now());
     loop {
+        sleep_until(limiter.next_write()).await;
         let report = reports.borrow_and_update().clone();
         let mut next_heartbeat = None;
         if let Some(mut report) = report {
             let interval = report_interval(heartbeat_interval, report.applied.len());
             report.set_heartbeat(Timestamp::now(), interval);
-            next_heartbeat = Some(with_jitter(interval));
+            next_heartbeat = Some(Instant::now() + with_jitter(interval));
+            limiter.record_write(Instant::now());
             if let Err(error) = write_report(&api, &node, &report).await {
                 let (wait, should_log) = backoff.on_failure(Instant::now());
                 if should_log {
@@ -51,11 +57,10 @@ pub(super) async fn run_report_writer(
             if backoff.on_success() {
                 tracing::info!(%node, "writing the node report succeeded again");
             }
-            sleep(MIN_WRITE_INTERVAL).await;
         }
         let heartbeat = async {
             match next_heartbeat {
-                Some(interval) => sleep(interval.saturating_sub(MIN_WRITE_INTERVAL)).await,
+                Some(at) => sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
@@ -65,6 +70,32 @@ pub(super) async fn run_report_writer(
             },
             () = heartbeat => {}
         }
+    }
+}
+
+/// Allows one write per `MIN_WRITE_INTERVAL` on average, and `WRITE_BURST` writes after a quiet time.
+struct WriteLimiter {
+    /// When the whole burst is available again.
+    replenished_at: Instant,
+}
+
+impl WriteLimiter {
+    fn new(now: Instant) -> WriteLimiter {
+        WriteLimiter {
+            replenished_at: now,
+        }
+    }
+
+    /// When the next write is allowed; in the past if it is allowed now.
+    fn next_write(&self) -> Instant {
+        let burst = MIN_WRITE_INTERVAL * (WRITE_BURST - 1);
+        self.replenished_at
+            .checked_sub(burst)
+            .unwrap_or(self.replenished_at)
+    }
+
+    fn record_write(&mut self, now: Instant) {
+        self.replenished_at = self.replenished_at.max(now) + MIN_WRITE_INTERVAL;
     }
 }
 
@@ -127,6 +158,24 @@ mod tests {
                 "{interval:?}"
             );
         }
+    }
+
+    #[test]
+    fn changes_after_a_quiet_time_are_written_at_once() {
+        let start = Instant::now() + Duration::from_secs(3600);
+        let mut limiter = WriteLimiter::new(start);
+        let mut now = start;
+        let mut delays = Vec::new();
+        for _ in 0..8 {
+            let delay = limiter.next_write().saturating_duration_since(now);
+            delays.push(delay.as_secs());
+            now += delay;
+            limiter.record_write(now);
+        }
+        assert_eq!(delays, [0, 0, 0, 0, 0, 1, 1, 1]);
+        now += Duration::from_secs(60);
+        let next = limiter.next_write();
+        assert_eq!(next.saturating_duration_since(now), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
