@@ -41,6 +41,7 @@ mod runtime_class;
 mod server_services;
 mod service_account;
 mod storage_protection;
+mod template_quota_warnings;
 mod volume_resize;
 mod webhooks;
 mod writable_resources;

@@ -25,6 +25,7 @@ use super::priority::PriorityPlugin;
 use super::runtime_class::RuntimeClassPlugin;
 use super::service_account::ServiceAccountPlugin;
 use super::storage_protection::StorageObjectInUseProtectionPlugin;
+use super::template_quota_warnings::TemplateQuotaWarningPlugin;
 use super::volume_resize::PersistentVolumeClaimResizePlugin;
 use super::webhooks::{PluginDependencies, WebhookPlugin};
 use crate::resource_quota::ResourceQuotaPlugin;
@@ -234,8 +235,8 @@ impl EnabledPlugins {
         self
     }
 
-    /// Builds the enabled plugins. Two plugins without a name upstream are always enabled: the RBAC escalation
-    /// check, and the warnings about webhooks that intercept critical resources.
+    /// Builds the enabled plugins. Plugins without a name upstream are always enabled: the RBAC escalation check, the
+    /// restriction of node reports, and those that only warn.
     pub fn build(&self) -> AdmissionPlugins {
         let dependencies =
             PluginDependencies::default().with_limited_resources(self.limited.clone());
@@ -255,6 +256,7 @@ impl EnabledPlugins {
         )));
         plugins.push(Arc::new(ExclusionRuleWarningPlugin));
         plugins.push(Arc::new(NetworkPolicyReportPlugin));
+        plugins.push(Arc::new(TemplateQuotaWarningPlugin::new(&dependencies)));
         AdmissionPlugins {
             chain: AdmissionChain::new(plugins),
             metrics: dependencies.metrics,

@@ -25,6 +25,7 @@ mod namespace_quota;
 mod quota_enforcer;
 mod reservation;
 mod status;
+mod template_check;
 mod usage_tracker;
 
 pub use epoch::{EPOCHS_PATH, EpochSideEffects, QuotaEpochs};

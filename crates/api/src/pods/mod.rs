@@ -44,6 +44,18 @@ pub use status::validate_status_update;
 pub use update::{validate_binding, validate_create, validate_update};
 pub use warnings::{pod_warnings, template_warnings};
 
+/// The path of the pod template in objects of a resource; `None` if they have none.
+pub fn pod_template_path(group: &str, plural: &str) -> Option<&'static [&'static str]> {
+    match (group, plural) {
+        ("apps", "daemonsets" | "deployments" | "replicasets" | "statefulsets")
+        | ("batch", "jobs")
+        | ("", "replicationcontrollers") => Some(&["spec", "template"]),
+        ("batch", "cronjobs") => Some(&["spec", "jobTemplate", "spec", "template"]),
+        ("", "podtemplates") => Some(&["template"]),
+        _ => None,
+    }
+}
+
 /// Validates a new pod template: its labels, annotations and pod spec.
 pub fn validate_template(template: &FieldView<'_>, errors: &mut ErrorList) {
     template::validate(template, &PodValidationOptions::default(), errors);

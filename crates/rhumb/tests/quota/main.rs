@@ -8,6 +8,9 @@ mod metric_value;
 #[path = "../program/mod.rs"]
 #[allow(dead_code)]
 mod program;
+#[path = "../kube_rs/requests.rs"]
+#[allow(dead_code)]
+mod requests;
 #[path = "../kube_rs/support.rs"]
 #[allow(dead_code)]
 mod support;
@@ -30,3 +33,4 @@ mod quota_namespace;
 mod ranges;
 mod release;
 mod status;
+mod templates;
