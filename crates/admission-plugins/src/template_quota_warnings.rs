@@ -33,7 +33,7 @@ impl TemplateQuotaWarningPlugin {
 /// Where objects of the request's kind have their pod template.
 fn template_path(attributes: &AdmissionAttributes<'_>) -> Option<&'static [&'static str]> {
     let kind = &attributes.context.resource.kind;
-    pod_template_path(kind.group, kind.plural)
+    pod_template_path(&kind.group, &kind.plural)
 }
 
 fn template_at<'a>(object: &'a JsonObject, path: &[&str]) -> Option<&'a Value> {

@@ -60,7 +60,7 @@ async fn check_creates(ns: &QuotaNamespace, name: &str, crosses: bool, denial: O
         let created = send(&ns.client, Method::POST, &path, JSON, object.to_string()).await;
         let expected = denial.map(|denial| {
             let text = format!("{template_path}.spec.affinity: {DENIED}{denial}");
-            format!("299 - {:?}", text)
+            format!("299 - {text:?}")
         });
         assert_eq!(created.warnings, Vec::from_iter(expected), "{path} {name}");
         created.object();
