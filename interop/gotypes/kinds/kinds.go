@@ -28,6 +28,16 @@ import (
 	aggregatorv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
+// ConnectOptions are the options of CONNECT requests, which OpenAPI does not describe.
+var ConnectOptions = []any{
+	corev1.NodeProxyOptions{},
+	corev1.PodAttachOptions{},
+	corev1.PodExecOptions{},
+	corev1.PodPortForwardOptions{},
+	corev1.PodProxyOptions{},
+	corev1.ServiceProxyOptions{},
+}
+
 // All is everything a client can send, get or be asked, but for lists.
 var All = []any{
 	admissionv1.AdmissionReview{},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	metajson "k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -41,7 +42,7 @@ func main() {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	types := map[string]reflect.Type{}
-	for _, kind := range kinds.All {
+	for _, kind := range append(slices.Clone(kinds.All), kinds.ConnectOptions...) {
 		types[openAPIName(reflect.TypeOf(kind))] = reflect.TypeOf(kind)
 	}
 	for in.Scan() {
