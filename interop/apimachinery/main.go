@@ -1,4 +1,5 @@
-// Answers questions about Kubernetes' apimachinery and the errors of its apiserver: one JSON object a line in, one a line out, in order.
+// Evaluates functions of Kubernetes' apimachinery and error constructors of its apiserver: one JSON request per line in,
+// one JSON response per line out, in order.
 package main
 
 import (
@@ -20,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The longest line that is read: selectors are tested up to a megabyte, and JSON can make six bytes of one.
+// The maximum length of a request line: selectors have up to a megabyte, and JSON can escape one byte as six.
 const lineBytesMax = 16 << 20
 
-type question struct {
+type oracleRequest struct {
 	Op       string                `json:"op"`
 	Input    string                `json:"input"`
 	Path     string                `json:"path"`
@@ -35,7 +36,7 @@ type question struct {
 	Seconds  int64                 `json:"seconds"`
 	Nanos    int64                 `json:"nanos"`
 	Bits     uint64                `json:"bits"`
-	Status   statusQuestion        `json:"status"`
+	Status   statusRequest         `json:"status"`
 }
 
 type validationOptions struct {
@@ -43,16 +44,16 @@ type validationOptions struct {
 	UnknownOperator   bool `json:"unknown_operator"`
 }
 
-// Fields that do not apply to a question stay at their zero value, on both sides.
-type answer struct {
-	Output   string              `json:"output"`
-	Error    string              `json:"error"`
-	Matches  bool                `json:"matches"`
-	Outdated bool                `json:"outdated"`
-	Exact    map[string]string   `json:"exact"`
-	Problems map[string][]string `json:"problems"`
-	Errors   []string            `json:"errors"`
-	Status   *metav1.Status      `json:"status"`
+// Fields that do not apply to a request have their zero value, on both sides.
+type oracleResponse struct {
+	Output               string              `json:"output"`
+	Error                string              `json:"error"`
+	Matches              bool                `json:"matches"`
+	HasInvalidLabelValue bool                `json:"has_invalid_label_value"`
+	ExactMatches         map[string]string   `json:"exact_matches"`
+	Problems             map[string][]string `json:"problems"`
+	Errors               []string            `json:"errors"`
+	Status               *metav1.Status      `json:"status"`
 }
 
 func main() {
@@ -61,61 +62,61 @@ func main() {
 	out := bufio.NewWriter(os.Stdout)
 	encoder := json.NewEncoder(out)
 	for in.Scan() {
-		var q question
+		var q oracleRequest
 		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
-			fail("cannot read question", err)
+			fail("failed to decode a request", err)
 		}
-		if err := encoder.Encode(reply(&q)); err != nil {
-			fail("cannot write answer", err)
+		if err := encoder.Encode(respond(&q)); err != nil {
+			fail("failed to write a response", err)
 		}
 	}
 	if err := in.Err(); err != nil {
-		fail("cannot read questions", err)
+		fail("failed to read requests", err)
 	}
 	if err := out.Flush(); err != nil {
-		fail("cannot write answers", err)
+		fail("failed to write responses", err)
 	}
 }
 
-func fail(what string, err error) {
-	fmt.Fprintf(os.Stderr, "%s: %v\n", what, err)
+func fail(action string, err error) {
+	fmt.Fprintf(os.Stderr, "%s: %v\n", action, err)
 	os.Exit(1)
 }
 
-func reply(q *question) answer {
+func respond(q *oracleRequest) oracleResponse {
 	switch q.Op {
 	case "labels":
-		return askLabels(q)
+		return parseLabelSelector(q)
 	case "requirement":
-		return askRequirement(q)
+		return newRequirement(q)
 	case "fields":
-		return askFields(q)
-	case "labelselector":
-		return askLabelSelector(q)
+		return parseFieldSelector(q)
+	case "label_selector":
+		return convertLabelSelector(q)
 	case "names":
-		return askNames(q.Input)
-	case "groupversion":
+		return validateName(q.Input)
+	case "group_version":
 		gv, err := schema.ParseGroupVersion(q.Input)
-		return answer{Output: gv.String(), Error: text(err)}
+		return oracleResponse{Output: gv.String(), Error: errorText(err)}
 	case "quote":
-		return answer{Output: strconv.Quote(q.Input)}
+		return oracleResponse{Output: strconv.Quote(q.Input)}
 	case "json":
-		return answer{Output: encode(q.Input)}
-	case "time":
-		return answer{Output: printTime(q.Seconds, q.Nanos)}
-	case "readtime":
-		return answer{Output: readTime(q.Input)}
+		return oracleResponse{Output: encode(q.Input)}
+	case "format_time":
+		return oracleResponse{Output: formatTime(q.Seconds, q.Nanos)}
+	case "parse_time":
+		return oracleResponse{Output: parseTime(q.Input)}
 	case "float":
-		return answer{Output: printFloat(math.Float64frombits(q.Bits))}
+		return oracleResponse{Output: formatFloat(math.Float64frombits(q.Bits))}
 	case "quantity":
-		return askQuantity(q)
+		return computeQuantity(q)
 	case "status":
-		return answer{Status: askStatus(&q.Status)}
+		return oracleResponse{Status: statusOf(&q.Status)}
 	}
-	return answer{Error: "unknown op " + q.Op}
+	return oracleResponse{Error: "unknown op " + q.Op}
 }
 
-func text(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -130,35 +131,35 @@ func encode(value any) string {
 	return string(encoded)
 }
 
-func askLabels(q *question) answer {
-	selector, err := labels.Parse(q.Input, under(q.Path)...)
+func parseLabelSelector(q *oracleRequest) oracleResponse {
+	selector, err := labels.Parse(q.Input, pathOptions(q.Path)...)
 	if err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
-	return describe(selector, q.Labels)
+	return describeSelector(selector, q.Labels)
 }
 
-func under(name string) []field.PathOption {
+func pathOptions(name string) []field.PathOption {
 	if name == "" {
 		return nil
 	}
 	return []field.PathOption{field.WithPath(field.NewPath(name))}
 }
 
-// No values are nil, as in all callers upstream: an empty list that is not nil would be shown as [].
-func askRequirement(q *question) answer {
+// Passes nil if there are no values, as all callers upstream do: messages show an empty list that is not nil as [].
+func newRequirement(q *oracleRequest) oracleResponse {
 	var values []string
 	if len(q.Values) > 0 {
 		values = q.Values
 	}
-	requirement, err := labels.NewRequirement(q.Input, selection.Operator(q.Operator), values, under(q.Path)...)
+	requirement, err := labels.NewRequirement(q.Input, selection.Operator(q.Operator), values, pathOptions(q.Path)...)
 	if err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
-	return answer{Output: requirement.String(), Matches: requirement.Matches(labels.Set(q.Labels))}
+	return oracleResponse{Output: requirement.String(), Matches: requirement.Matches(labels.Set(q.Labels))}
 }
 
-func describe(selector labels.Selector, set map[string]string) answer {
+func describeSelector(selector labels.Selector, set map[string]string) oracleResponse {
 	exact := map[string]string{}
 	requirements, _ := selector.Requirements()
 	for i := range requirements {
@@ -167,13 +168,13 @@ func describe(selector labels.Selector, set map[string]string) answer {
 			exact[key] = value
 		}
 	}
-	return answer{Output: selector.String(), Matches: selector.Matches(labels.Set(set)), Exact: exact}
+	return oracleResponse{Output: selector.String(), Matches: selector.Matches(labels.Set(set)), ExactMatches: exact}
 }
 
-func askFields(q *question) answer {
+func parseFieldSelector(q *oracleRequest) oracleResponse {
 	selector, err := fields.ParseSelector(q.Input)
 	if err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
 	exact := map[string]string{}
 	for _, requirement := range selector.Requirements() {
@@ -181,16 +182,16 @@ func askFields(q *question) answer {
 			exact[requirement.Field] = value
 		}
 	}
-	return answer{Output: selector.String(), Matches: selector.Matches(fields.Set(q.Labels)), Exact: exact}
+	return oracleResponse{Output: selector.String(), Matches: selector.Matches(fields.Set(q.Labels)), ExactMatches: exact}
 }
 
-func askLabelSelector(q *question) answer {
-	var result answer
+func convertLabelSelector(q *oracleRequest) oracleResponse {
+	var result oracleResponse
 	selector, err := metav1.LabelSelectorAsSelector(q.Selector)
 	if err != nil {
 		result.Error = err.Error()
 	} else {
-		result = describe(selector, q.Labels)
+		result = describeSelector(selector, q.Labels)
 	}
 	options := metavalidation.LabelSelectorValidationOptions{
 		AllowInvalidLabelValueInSelector:  q.Options.InvalidLabelValue,
@@ -199,12 +200,12 @@ func askLabelSelector(q *question) answer {
 	for _, problem := range metavalidation.ValidateLabelSelector(q.Selector, options, field.NewPath("spec", "selector")) {
 		result.Errors = append(result.Errors, problem.Error())
 	}
-	result.Outdated = metavalidation.LabelSelectorHasInvalidLabelValue(q.Selector)
+	result.HasInvalidLabelValue = metavalidation.LabelSelectorHasInvalidLabelValue(q.Selector)
 	return result
 }
 
-func askNames(name string) answer {
-	return answer{Problems: map[string][]string{
+func validateName(name string) oracleResponse {
+	return oracleResponse{Problems: map[string][]string{
 		"qualified_name":      validation.IsQualifiedName(name),
 		"label_value":         validation.IsValidLabelValue(name),
 		"dns1123_label":       validation.IsDNS1123Label(name),

@@ -11,18 +11,18 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-type statusQuestion struct {
-	Constructor string       `json:"constructor"`
-	Group       string       `json:"group"`
-	Resource    string       `json:"resource"`
-	Name        string       `json:"name"`
-	Message     string       `json:"message"`
-	Retry       int          `json:"retry"`
-	Code        int          `json:"code"`
-	Unexpected  bool         `json:"unexpected"`
-	Wanted      uint64       `json:"wanted"`
-	Accepted    []string     `json:"accepted"`
-	Errors      []fieldError `json:"errors"`
+type statusRequest struct {
+	Constructor     string       `json:"constructor"`
+	Group           string       `json:"group"`
+	Resource        string       `json:"resource"`
+	Name            string       `json:"name"`
+	Message         string       `json:"message"`
+	Retry           int          `json:"retry"`
+	Code            int          `json:"code"`
+	Unexpected      bool         `json:"unexpected"`
+	ResourceVersion uint64       `json:"resource_version"`
+	Accepted        []string     `json:"accepted"`
+	Errors          []fieldError `json:"errors"`
 }
 
 type fieldError struct {
@@ -34,7 +34,7 @@ type fieldError struct {
 	Valid  []string `json:"valid"`
 }
 
-func askStatus(q *statusQuestion) *metav1.Status {
+func statusOf(q *statusRequest) *metav1.Status {
 	err := newStatus(q)
 	if err == nil {
 		return nil
@@ -45,7 +45,7 @@ func askStatus(q *statusQuestion) *metav1.Status {
 	return &status
 }
 
-func newStatus(q *statusQuestion) apierrors.APIStatus {
+func newStatus(q *statusRequest) apierrors.APIStatus {
 	resource := schema.GroupResource{Group: q.Group, Resource: q.Resource}
 	switch q.Constructor {
 	case "not_found":
@@ -89,7 +89,7 @@ func newStatus(q *statusQuestion) apierrors.APIStatus {
 	case "unsupported_media_type":
 		return asStatus(negotiation.NewUnsupportedMediaTypeError(q.Accepted))
 	case "too_large_resource_version":
-		return asStatus(storage.NewTooLargeResourceVersionError(q.Wanted, uint64(q.Code), q.Retry))
+		return asStatus(storage.NewTooLargeResourceVersionError(q.ResourceVersion, uint64(q.Code), q.Retry))
 	case "server_response":
 		return apierrors.NewGenericServerResponse(q.Code, "POST", resource, q.Name, q.Message, q.Retry, q.Unexpected)
 	}
@@ -102,9 +102,9 @@ func asStatus(err error) apierrors.APIStatus {
 	return status
 }
 
-func fieldErrors(questions []fieldError) field.ErrorList {
+func fieldErrors(requests []fieldError) field.ErrorList {
 	var list field.ErrorList
-	for _, q := range questions {
+	for _, q := range requests {
 		list = append(list, newFieldError(field.NewPath("spec").Child(q.Field), q))
 	}
 	return list

@@ -11,31 +11,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func printTime(seconds, nanos int64) string {
+func formatTime(seconds, nanos int64) string {
 	at := time.Unix(seconds, nanos)
 	return encode(metav1.NewTime(at)) + encode(metav1.NewMicroTime(at))
 }
 
-// Whether and how a text is read, first as a Time and then as a MicroTime. Why it is refused is Go's business.
-func readTime(text string) string {
+// parseTime parses a text as a Time and as a MicroTime. The error messages are not compared.
+func parseTime(text string) string {
 	encoded := []byte(encode(text))
 	var at metav1.Time
 	var micro metav1.MicroTime
-	return instant(json.Unmarshal(encoded, &at), &at.Time) + " " + instant(json.Unmarshal(encoded, &micro), &micro.Time)
+	return formatParsedTime(json.Unmarshal(encoded, &at), &at.Time) + " " + formatParsedTime(json.Unmarshal(encoded, &micro), &micro.Time)
 }
 
-func instant(err error, at *time.Time) string {
+func formatParsedTime(err error, at *time.Time) string {
 	if err != nil {
-		return "refused"
+		return "invalid"
 	}
 	return fmt.Sprintf("%d.%d", at.Unix(), at.Nanosecond())
 }
 
-// A float as an error shows it, and as JSON in both sizes.
-func printFloat(value float64) string {
-	shown := field.Invalid(field.NewPath("x"), value, "").Error()
+// formatFloat formats a float as an error message does, and as JSON in both sizes.
+func formatFloat(value float64) string {
+	inError := field.Invalid(field.NewPath("x"), value, "").Error()
 	single := float32(value)
-	return fmt.Sprintf("%s %s %s", shown, encodeFinite(value, value), encodeFinite(single, float64(single)))
+	return fmt.Sprintf("%s %s %s", inError, encodeFinite(value, value), encodeFinite(single, float64(single)))
 }
 
 func encodeFinite(encoded any, value float64) string {
@@ -45,19 +45,20 @@ func encodeFinite(encoded any, value float64) string {
 	return encode(encoded)
 }
 
-// A quantity as it is printed, rounded up to thousandths, compared with another one, and their sum and difference.
-func askQuantity(q *question) answer {
+// computeQuantity returns a quantity, the quantity rounded up to thousandths, the order of it and another one, their sum
+// and their difference.
+func computeQuantity(q *oracleRequest) oracleResponse {
 	left, err := resource.ParseQuantity(q.Input)
 	if err != nil {
-		return answer{Error: text(err)}
+		return oracleResponse{Error: errorText(err)}
 	}
 	right, err := resource.ParseQuantity(q.Values[0])
 	if err != nil {
-		return answer{Error: text(err)}
+		return oracleResponse{Error: errorText(err)}
 	}
 	rounded, sum, difference := left.DeepCopy(), left.DeepCopy(), left.DeepCopy()
 	rounded.RoundUp(resource.Milli)
 	sum.Add(right)
 	difference.Sub(right)
-	return answer{Output: fmt.Sprintf("%s %s %d %s %s", left.String(), rounded.String(), left.Cmp(right), sum.String(), difference.String())}
+	return oracleResponse{Output: fmt.Sprintf("%s %s %d %s %s", left.String(), rounded.String(), left.Cmp(right), sum.String(), difference.String())}
 }

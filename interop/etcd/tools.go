@@ -1,6 +1,6 @@
 //go:build tools
 
-// The etcd server that the store's tests run on, built from its module.
+// Package tools pins the version of the etcd server for the tests of the store.
 package tools
 
 import _ "go.etcd.io/etcd/server/v3"

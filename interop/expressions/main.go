@@ -71,7 +71,7 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "declarations" {
 		env, err := base.Env(environment.StoredExpressions)
 		if err != nil {
-			panic(err)
+			fail("failed to build the environment", err)
 		}
 		writeDeclarations(os.Stdout, env)
 		return
@@ -83,24 +83,29 @@ func main() {
 	for in.Scan() {
 		var request oracleRequest
 		if err := json.Unmarshal(in.Bytes(), &request); err != nil {
-			panic(err)
+			fail("failed to decode a request", err)
 		}
 		line, err := json.Marshal(evaluate(base, &request))
 		if err != nil {
-			panic(fmt.Errorf("%s: %w", request.Expression, err))
+			fail("failed to encode the result of "+request.Expression, err)
 		}
 		out.Write(line)
 		out.WriteByte('\n')
 	}
 	if err := in.Err(); err != nil {
-		panic(err)
+		fail("failed to read requests", err)
 	}
+}
+
+func fail(action string, err error) {
+	fmt.Fprintf(os.Stderr, "%s: %v\n", action, err)
+	os.Exit(1)
 }
 
 func evaluate(base *environment.EnvSet, request *oracleRequest) oracleResponse {
 	compiler, err := plugincel.NewCompositedCompiler(base)
 	if err != nil {
-		panic(err)
+		fail("failed to create a compiler", err)
 	}
 	options := plugincel.OptionalVariableDeclarations{HasParams: request.Params, HasAuthorizer: true, HasPatchTypes: request.Patches}
 	for _, v := range request.Variables {

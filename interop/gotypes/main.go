@@ -1,4 +1,5 @@
-// Prints what Go knows of the API types and OpenAPI does not tell, as JSON: pointers, omitempty, embedding, protobuf numbers, patch tags and names of types.
+// Prints the facts about the API types that OpenAPI does not have, one JSON object per type: pointers, omitempty, embedding,
+// protobuf field numbers, patch tags and names of types.
 package main
 
 import (
@@ -12,7 +13,7 @@ import (
 	"rhumb.test/gotypes/kinds"
 )
 
-// A type with fields. Name is as OpenAPI has it, Go as error texts of encoding/json have it.
+// A type with fields. Name is the name in OpenAPI, Go the name in the error messages of encoding/json.
 type typeFacts struct {
 	Name   string       `json:"name"`
 	Go     string       `json:"go"`
@@ -32,13 +33,13 @@ type fieldFacts struct {
 	PatchMergeKey string      `json:"patchMergeKey,omitempty"`
 }
 
-// A struct that a field is promoted from, and its number in the protobuf form.
+// A struct from which a field is promoted, and its protobuf field number.
 type embedding struct {
 	Go     string `json:"go"`
 	Number int    `json:"number,omitempty"`
 }
 
-// Exactly one is set.
+// Exactly one field is set.
 type shape struct {
 	Plain  string `json:"plain,omitempty"`
 	Object string `json:"object,omitempty"`
@@ -46,7 +47,7 @@ type shape struct {
 	Map    *shape `json:"map,omitempty"`
 }
 
-// Types with a JSON form of their own.
+// Types with a JSON encoding of their own.
 var special = map[string]string{
 	"resource.Quantity":               "quantity",
 	"intstr.IntOrString":              "intorstring",
@@ -74,7 +75,7 @@ func main() {
 	encoder := json.NewEncoder(os.Stdout)
 	for i := range w.types {
 		if err := encoder.Encode(&w.types[i]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
+			fmt.Fprintf(os.Stderr, "failed to write the types: %v\n", err)
 			os.Exit(1)
 		}
 	}
@@ -104,7 +105,7 @@ func (w *walker) fields(t reflect.Type, embedded []embedding, facts *typeFacts) 
 			continue
 		}
 		if !tagged {
-			fail("a field without a tag", t, field.Name)
+			fail("a field has no json tag", t, field.Name)
 		}
 		target := field.Type
 		pointer := target.Kind() == reflect.Pointer
@@ -153,11 +154,11 @@ func (w *walker) shape(t reflect.Type) shape {
 		w.walk(t)
 		return shape{Object: openAPIName(t)}
 	}
-	fail("a type of an unknown kind", t, t.Kind().String())
+	fail("the kind of a type is not supported", t, t.Kind().String())
 	return shape{}
 }
 
-// Names like v1.JSON are only special where the machinery defines them.
+// Names such as v1.JSON are special only in the packages that define them.
 func isMachinery(t reflect.Type) bool {
 	return strings.HasPrefix(t.PkgPath(), "k8s.io/apimachinery/") || strings.HasPrefix(t.PkgPath(), "k8s.io/apiextensions-apiserver/")
 }
@@ -168,7 +169,7 @@ func fieldOfSchema(t reflect.Type) int {
 			return i
 		}
 	}
-	fail("no field Schema", t, "")
+	fail("a type has no field Schema", t, "")
 	return 0
 }
 
@@ -179,21 +180,21 @@ func number(field reflect.StructField) int {
 	}
 	number, err := strconv.Atoi(parts[1])
 	if err != nil {
-		fail("a protobuf tag", field.Type, err.Error())
+		fail("a protobuf tag is invalid", field.Type, err.Error())
 	}
 	return number
 }
 
-func has(options, wanted string) bool {
+func has(options, name string) bool {
 	for _, option := range strings.Split(options, ",") {
-		if option == wanted {
+		if option == name {
 			return true
 		}
 	}
 	return false
 }
 
-// k8s.io/api/core/v1.Pod is io.k8s.api.core.v1.Pod.
+// openAPIName returns io.k8s.api.core.v1.Pod for k8s.io/api/core/v1.Pod.
 func openAPIName(t reflect.Type) string {
 	domain, rest, _ := strings.Cut(t.PkgPath(), "/")
 	labels := strings.Split(domain, ".")
@@ -203,7 +204,7 @@ func openAPIName(t reflect.Type) string {
 	return strings.Join(labels, ".") + "." + strings.ReplaceAll(rest, "/", ".") + "." + t.Name()
 }
 
-func fail(what string, t reflect.Type, detail string) {
-	fmt.Fprintf(os.Stderr, "%s: %s.%s: %s\n", what, t.PkgPath(), t.Name(), detail)
+func fail(problem string, t reflect.Type, detail string) {
+	fmt.Fprintf(os.Stderr, "%s: %s.%s: %s\n", problem, t.PkgPath(), t.Name(), detail)
 	os.Exit(1)
 }

@@ -1,6 +1,6 @@
 //go:build tools
 
-// The API server, the scheduler and the command line that rhumb is compared with, built from their module.
+// Package tools pins the version of the Kubernetes programs that rhumb is compared with.
 package tools
 
 import (

@@ -1,14 +1,14 @@
-//! The outcome of comparing many answers of rhumb with those of upstream.
+//! Reports differences between the responses of rhumb and of upstream.
 
-/// How many differences are printed.
-const SHOWN_MAX: usize = 5;
+/// The maximum number of differences that are printed.
+const PRINTED_MAX: usize = 5;
 
 /// Panics with the first differences, if there are any.
 pub fn assert_no_differences(differences: &[String], compared: usize) {
     assert!(
         differences.is_empty(),
-        "{} of {compared} answers differ; the first are:\n{}",
+        "{} of {compared} responses differ, such as:\n{}",
         differences.len(),
-        differences[..differences.len().min(SHOWN_MAX)].join("\n")
+        differences[..differences.len().min(PRINTED_MAX)].join("\n")
     );
 }

@@ -17,17 +17,17 @@ fn upstream_fields(table: &Table, of: TypeId) -> impl Iterator<Item = &Field> {
 pub struct RandomObjectGenerator<'t> {
     table: &'t Table,
     state: u64,
-    mistakes: bool,
+    invalid_values: bool,
     dense: bool,
     depth: u32,
 }
 
 impl<'t> RandomObjectGenerator<'t> {
-    pub fn new(table: &'t Table, seed: u64, mistakes: bool) -> RandomObjectGenerator<'t> {
+    pub fn new(table: &'t Table, seed: u64, invalid_values: bool) -> RandomObjectGenerator<'t> {
         RandomObjectGenerator {
             table,
             state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d,
-            mistakes,
+            invalid_values,
             dense: false,
             depth: 0,
         }
@@ -74,7 +74,7 @@ impl<'t> RandomObjectGenerator<'t> {
                 object.insert((*field.name).to_owned(), value);
             }
         }
-        if self.mistakes && self.chance(8) {
+        if self.invalid_values && self.chance(8) {
             object.insert("unknown".to_owned(), json!({"a": [1]}));
         }
         self.depth -= 1;
@@ -82,10 +82,10 @@ impl<'t> RandomObjectGenerator<'t> {
     }
 
     fn field(&mut self, field: &Field) -> Value {
-        if self.mistakes && self.chance(60) {
-            return self.pick(&[0, 1, 2, 3, 4, 5]).into_mistake();
+        if self.invalid_values && self.chance(60) {
+            return self.pick(&[0, 1, 2, 3, 4, 5]).into_invalid_value();
         }
-        if self.mistakes && self.chance(12) {
+        if self.invalid_values && self.chance(12) {
             return Value::Null;
         }
         self.value(&field.value_type)
@@ -224,13 +224,13 @@ impl<'t> RandomObjectGenerator<'t> {
 }
 
 trait IntoRandomValue {
-    fn into_mistake(self) -> Value;
+    fn into_invalid_value(self) -> Value;
     fn into_int_or_string(self) -> Value;
 }
 
 impl IntoRandomValue for i32 {
     /// A value that is invalid for most types.
-    fn into_mistake(self) -> Value {
+    fn into_invalid_value(self) -> Value {
         match self {
             0 => json!(1.5),
             1 => json!("text"),

@@ -9,7 +9,7 @@ mod protocol;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use oracle::ask;
+use oracle::run;
 use protocol::{OracleRequest, OracleResponse};
 use rhumb_interop::comparison::assert_no_differences;
 use rhumb_interop::random_objects::RandomObjectGenerator;
@@ -29,8 +29,8 @@ fn cases() -> u64 {
 /// Tables have no protobuf encoding, and discovery documents are always JSON.
 const JSON_ONLY: [&str; 2] = ["v1.Table", "v1.APIResourceList"];
 
-/// Prefixes of type names that upstream does not have.
-const OURS: &str = "dev.rhumb.";
+/// The prefix of the names of types that only rhumb has.
+const RHUMB_TYPES: &str = "dev.rhumb.";
 
 /// The kinds with a protobuf encoding: those whose type has an envelope.
 fn kinds() -> Vec<&'static Type> {
@@ -40,7 +40,7 @@ fn kinds() -> Vec<&'static Type> {
                 .iter()
                 .any(|outer| &*outer.go_name == "TypeMeta")
         });
-        has_type && !JSON_ONLY.contains(&&*of.go_name) && !of.name.starts_with(OURS)
+        has_type && !JSON_ONLY.contains(&&*of.go_name) && !of.name.starts_with(RHUMB_TYPES)
     };
     Table::builtin().types().filter(is_kind).collect()
 }
@@ -55,15 +55,19 @@ fn samples(first_seed: u64) -> Vec<OracleRequest> {
     let mut samples = Vec::new();
     for kind in kinds() {
         for seed in 0..cases() {
-            let mut maker = RandomObjectGenerator::new(table, first_seed + seed, false).dense();
-            let object = maker.object(named(&kind.name));
-            samples.push(question("to-protobuf", &kind.name, object.to_string()));
+            let mut generator = RandomObjectGenerator::new(table, first_seed + seed, false).dense();
+            let object = generator.object(named(&kind.name));
+            samples.push(oracle_request(
+                "to-protobuf",
+                &kind.name,
+                object.to_string(),
+            ));
         }
     }
     samples
 }
 
-fn question(op: &'static str, kind: &str, input: String) -> OracleRequest {
+fn oracle_request(op: &'static str, kind: &str, input: String) -> OracleRequest {
     OracleRequest {
         op,
         kind: kind.to_owned(),
@@ -71,75 +75,76 @@ fn question(op: &'static str, kind: &str, input: String) -> OracleRequest {
     }
 }
 
-fn our_bytes(question: &OracleRequest) -> Vec<u8> {
-    let (table, id) = (Table::builtin(), named(&question.kind));
+fn our_bytes(request: &OracleRequest) -> Vec<u8> {
+    let (table, id) = (Table::builtin(), named(&request.kind));
     let options = DecodeOptions {
         strict: false,
         top_level: false,
     };
-    let decoded = decode_json(table, id, question.input.as_bytes(), options).expect("our own JSON");
-    protobuf::encode(table, id, &decoded.object).expect("our own JSON")
+    let decoded =
+        decode_json(table, id, request.input.as_bytes(), options).expect("generated JSON is valid");
+    protobuf::encode(table, id, &decoded.object).expect("generated JSON is valid")
 }
 
 /// Decodes the bytes and encodes the object as JSON.
-fn our_object(question: &OracleRequest) -> Result<Value, String> {
-    let (table, id) = (Table::builtin(), named(&question.kind));
-    let bytes = STANDARD.decode(&question.input).expect("base64");
+fn our_object(request: &OracleRequest) -> Result<Value, String> {
+    let (table, id) = (Table::builtin(), named(&request.kind));
+    let bytes = STANDARD.decode(&request.input).expect("base64");
     let mut object = protobuf::decode(table, id, &bytes).map_err(|error| error.to_string())?;
     canonicalize(table, id, &mut object);
     Ok(Value::Object(object))
 }
 
-fn their_object(answer: &OracleResponse) -> Result<Value, String> {
-    match answer.error.as_str() {
-        "" => Ok(serde_json::from_str(&answer.output).expect("JSON")),
+fn their_object(response: &OracleResponse) -> Result<Value, String> {
+    match response.error.as_str() {
+        "" => Ok(serde_json::from_str(&response.output).expect("JSON")),
         error => Err(error.to_owned()),
     }
 }
 
 #[test]
 fn encoding_is_byte_identical_to_upstream() {
-    let questions = samples(0);
-    let answers = ask(&questions);
-    let differences: Vec<String> = questions
+    let requests = samples(0);
+    let responses = run(&requests);
+    let differences: Vec<String> = requests
         .iter()
-        .zip(&answers)
-        .filter_map(|(question, answer)| {
-            let ours = STANDARD.encode(our_bytes(question));
-            (ours != answer.output)
-                .then(|| format!("{question:?}\n  upstream: {answer:?}\n  ours:     {ours}"))
+        .zip(&responses)
+        .filter_map(|(request, response)| {
+            let ours = STANDARD.encode(our_bytes(request));
+            (ours != response.output)
+                .then(|| format!("{request:?}\n  upstream: {response:?}\n  ours:     {ours}"))
         })
         .collect();
-    assert_no_differences(&differences, questions.len());
+    assert_no_differences(&differences, requests.len());
 }
 
 #[test]
 fn decoding_matches_upstream() {
-    let written = samples(1_000_000);
-    let questions: Vec<OracleRequest> = ask(&written)
+    let objects = samples(1_000_000);
+    let requests: Vec<OracleRequest> = run(&objects)
         .into_iter()
-        .zip(&written)
-        .map(|(answer, sample)| question("from-protobuf", &sample.kind, answer.output))
+        .zip(&objects)
+        .map(|(response, sample)| oracle_request("from-protobuf", &sample.kind, response.output))
         .collect();
-    let answers = ask(&questions);
-    let differences: Vec<String> = questions
+    let responses = run(&requests);
+    let differences: Vec<String> = requests
         .iter()
-        .zip(&answers)
-        .filter_map(|(question, answer)| {
-            let (ours, theirs) = (our_object(question), their_object(answer));
+        .zip(&responses)
+        .filter_map(|(request, response)| {
+            let (ours, theirs) = (our_object(request), their_object(response));
             (ours != theirs)
-                .then(|| format!("{question:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
+                .then(|| format!("{request:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
         })
         .collect();
-    assert_no_differences(&differences, questions.len());
+    assert_no_differences(&differences, requests.len());
 }
 
 /// The message with one byte changed or removed, or truncated.
 fn damaged(mut bytes: Vec<u8>, seed: u64) -> Vec<u8> {
     let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
-    let (how, bit) = (random % 4, (random >> 2) % 8);
+    let (damage, bit) = (random % 4, (random >> 2) % 8);
     let at = usize::try_from(random >> 5).expect("64 bits") % bytes.len().max(1);
-    match how {
+    match damage {
         0 => bytes.truncate(at),
         1 if at < bytes.len() => {
             bytes.remove(at);
@@ -168,27 +173,27 @@ fn without_nulls(value: Value) -> Value {
 
 #[test]
 fn damaged_messages_are_handled_like_upstream() {
-    let questions: Vec<OracleRequest> = samples(2_000_000)
+    let requests: Vec<OracleRequest> = samples(2_000_000)
         .iter()
         .zip(0_u64..)
         .map(|(sample, seed)| {
             let bytes = damaged(our_bytes(sample), seed);
-            question("from-protobuf", &sample.kind, STANDARD.encode(bytes))
+            oracle_request("from-protobuf", &sample.kind, STANDARD.encode(bytes))
         })
         .collect();
-    let answers = ask(&questions);
-    let differences: Vec<String> = questions
+    let responses = run(&requests);
+    let differences: Vec<String> = requests
         .iter()
-        .zip(&answers)
-        .filter_map(|(question, answer)| {
-            let ours = our_object(question).map(without_nulls);
-            let theirs = their_object(answer).map(without_nulls);
+        .zip(&responses)
+        .filter_map(|(request, response)| {
+            let ours = our_object(request).map(without_nulls);
+            let theirs = their_object(response).map(without_nulls);
             // Upstream accepts input that no client writes: overlapping map entries, and times in distant years.
             (ours.is_ok() && ours != theirs)
-                .then(|| format!("{question:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
+                .then(|| format!("{request:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
         })
         .collect();
-    assert_no_differences(&differences, questions.len());
+    assert_no_differences(&differences, requests.len());
 }
 
 #[test]
@@ -204,6 +209,6 @@ fn no_kind_has_a_duration() {
         .collect();
     assert!(
         found.is_empty(),
-        "durations have no protobuf form here yet: {found:?}"
+        "the protobuf encoding does not support durations yet: {found:?}"
     );
 }

@@ -1,7 +1,7 @@
 //! Compares rhumb-quota with upstream's evaluators: every object must have the same usage.
 //!
-//! RHUMB_INTEROP_BLESS=1 writes upstream's answers to the recording of the crate's tests. To add a case, add a line
-//! without an answer.
+//! RHUMB_INTEROP_BLESS=1 writes upstream's responses to the recording of the crate's tests. To add a case, add a line
+//! without a response.
 
 #[path = "apimachinery/oracle.rs"]
 mod oracle;
@@ -30,23 +30,23 @@ fn cases_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/quota/tests/upstream/cases.jsonl")
 }
 
-fn recorded_line(case: &str, answer: &EvaluatorAnswer) -> String {
+fn recorded_line(case: &str, response: &EvaluatorAnswer) -> String {
     let mut case: Value = serde_json::from_str(case).expect("JSON");
-    case["answer"] = json!(answer);
+    case["answer"] = json!(response);
     case.to_string()
 }
 
 #[test]
 fn recorded_answers_match_upstream() {
     let recorded = std::fs::read_to_string(cases_file()).expect("the cases");
-    let questions: Vec<EvaluatorQuery> = recorded
+    let requests: Vec<EvaluatorQuery> = recorded
         .lines()
-        .map(|line| serde_json::from_str(line).expect("a question"))
+        .map(|line| serde_json::from_str(line).expect("a request"))
         .collect();
-    let answers = oracle::ask(&questions);
-    let lines = recorded.lines().zip(&answers);
+    let responses = oracle::run(&requests);
+    let lines = recorded.lines().zip(&responses);
     let lines: Vec<String> = lines
-        .map(|(case, answer)| recorded_line(case, answer))
+        .map(|(case, response)| recorded_line(case, response))
         .collect();
     let answered = lines.join("\n") + "\n";
     if std::env::var_os("RHUMB_INTEROP_BLESS").is_some() {
@@ -64,22 +64,18 @@ fn random_objects_have_the_same_usage() {
     let cases = set
         .and_then(|text| text.parse().ok())
         .unwrap_or(CASES_DEFAULT);
-    let questions: Vec<EvaluatorQuery> = (0..cases)
+    let requests: Vec<EvaluatorQuery> = (0..cases)
         .map(|seed| ObjectGenerator::new(seed).query())
         .collect();
-    let theirs = oracle::ask(&questions);
-    assert_eq!(
-        theirs.len(),
-        questions.len(),
-        "every question has an answer"
-    );
-    let differs = |(question, theirs): (&EvaluatorQuery, &EvaluatorAnswer)| {
-        let ours = support::evaluate(question);
+    let theirs = oracle::run(&requests);
+    assert_eq!(theirs.len(), requests.len(), "one response per request");
+    let differs = |(request, theirs): (&EvaluatorQuery, &EvaluatorAnswer)| {
+        let ours = support::evaluate(request);
         (ours != *theirs).then(|| {
-            let question = json!(question);
-            format!("{question}\n  upstream: {theirs:?}\n  ours:     {ours:?}")
+            let request = json!(request);
+            format!("{request}\n  upstream: {theirs:?}\n  ours:     {ours:?}")
         })
     };
-    let differences: Vec<String> = questions.iter().zip(&theirs).filter_map(differs).collect();
-    assert_no_differences(&differences, questions.len());
+    let differences: Vec<String> = requests.iter().zip(&theirs).filter_map(differs).collect();
+    assert_no_differences(&differences, requests.len());
 }

@@ -40,35 +40,35 @@ fn cases() -> u64 {
         .unwrap_or(CASES_DEFAULT)
 }
 
-fn random(op: &'static str, mistakes: bool) -> Vec<OracleRequest> {
+fn random_requests(op: &'static str, invalid_values: bool) -> Vec<OracleRequest> {
     let table = Table::builtin();
-    let mut questions = Vec::new();
+    let mut requests = Vec::new();
     for seed in 0..cases() {
         let kind = KINDS[usize::try_from(seed).expect("fits") % KINDS.len()];
         let of = table.type_id(kind).expect("a built-in type");
-        let mut maker = RandomObjectGenerator::new(table, seed, mistakes);
-        questions.push(OracleRequest {
+        let mut generator = RandomObjectGenerator::new(table, seed, invalid_values);
+        requests.push(OracleRequest {
             op,
             kind: kind.to_owned(),
-            input: maker.object(of).to_string(),
+            input: generator.object(of).to_string(),
             patch: match op {
-                "merge" => maker.patch(of).to_string(),
+                "merge" => generator.patch(of).to_string(),
                 _ => String::new(),
             },
         });
     }
-    questions
+    requests
 }
 
-fn ours(question: &OracleRequest) -> OracleResponse {
+fn ours(request: &OracleRequest) -> OracleResponse {
     let table = Table::builtin();
-    let of = table.type_id(&question.kind).expect("a built-in type");
-    let input = question.input.as_bytes();
+    let of = table.type_id(&request.kind).expect("a built-in type");
+    let input = request.input.as_bytes();
     let options = DecodeOptions::default();
-    let decoded = match question.op {
+    let decoded = match request.op {
         "merge" => {
             let original = decode_untyped(input, false).expect("an object").object;
-            let patch = decode_untyped(question.patch.as_bytes(), false).expect("an object");
+            let patch = decode_untyped(request.patch.as_bytes(), false).expect("an object");
             return match strategic_merge(table, of, &original, patch.object) {
                 Ok(merged) => OracleResponse::object(Value::Object(merged), Vec::new()),
                 Err(error) => OracleResponse::error(error.to_string()),
@@ -87,41 +87,37 @@ fn ours(question: &OracleRequest) -> OracleResponse {
 }
 
 /// Sends the requests to both sides and shows the first ones with different responses.
-fn compare(questions: &[OracleRequest]) {
-    let theirs = oracle::ask(questions);
-    assert_eq!(
-        theirs.len(),
-        questions.len(),
-        "every question has an answer"
-    );
-    let differs = |(question, theirs): (&OracleRequest, OracleResponse)| {
-        let (ours, theirs) = (ours(question), theirs.parsed());
+fn compare(requests: &[OracleRequest]) {
+    let theirs = oracle::run(requests);
+    assert_eq!(theirs.len(), requests.len(), "one response per request");
+    let differs = |(request, theirs): (&OracleRequest, OracleResponse)| {
+        let (ours, theirs) = (ours(request), theirs.parsed());
         // Go visits the keys of a patch in random order: which of several errors it reports is random.
-        let both_refuse =
-            question.op == "merge" && !ours.error.is_empty() && !theirs.error.is_empty();
-        (!both_refuse && ours != theirs)
-            .then(|| format!("{question:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
+        let both_reject =
+            request.op == "merge" && !ours.error.is_empty() && !theirs.error.is_empty();
+        (!both_reject && ours != theirs)
+            .then(|| format!("{request:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
     };
-    let differences: Vec<String> = questions.iter().zip(theirs).filter_map(differs).collect();
-    assert_no_differences(&differences, questions.len());
+    let differences: Vec<String> = requests.iter().zip(theirs).filter_map(differs).collect();
+    assert_no_differences(&differences, requests.len());
 }
 
 #[test]
 fn objects_round_trip_identically() {
-    compare(&random("json", false));
+    compare(&random_requests("json", false));
 }
 
 #[test]
 fn decoding_errors_are_identical() {
-    compare(&random("json", true));
+    compare(&random_requests("json", true));
 }
 
 #[test]
 fn yaml_is_parsed_identically() {
-    compare(&random("yaml", true));
+    compare(&random_requests("yaml", true));
 }
 
 #[test]
 fn patches_are_applied_identically() {
-    compare(&random("merge", false));
+    compare(&random_requests("merge", false));
 }

@@ -1,4 +1,4 @@
-// Package kinds lists the types that rhumb serves, reads and answers with.
+// Package kinds lists the types that rhumb serves, accepts and responds with.
 package kinds
 
 import (
@@ -38,7 +38,7 @@ var ConnectOptions = []any{
 	corev1.ServiceProxyOptions{},
 }
 
-// All is everything a client can send, get or be asked, but for lists.
+// All lists the types of request and response bodies, without lists.
 var All = []any{
 	admissionv1.AdmissionReview{},
 	admissionregistrationv1.MutatingAdmissionPolicy{},

@@ -1,4 +1,5 @@
-// Answers how Kubernetes reads, writes back and patches objects, in JSON and protobuf: one JSON object a line in, one a line out, in order.
+// Decodes, encodes and patches objects as Kubernetes does, in JSON, YAML and protobuf: one JSON request per line in, one
+// JSON response per line out, in order.
 package main
 
 import (
@@ -18,18 +19,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// The maximum length of a request line.
 const lineBytesMax = 16 << 20
 
-type question struct {
+type oracleRequest struct {
 	Op string `json:"op"`
-	// A type, as OpenAPI names it.
+	// The name of the type in OpenAPI.
 	Type  string `json:"type"`
 	Input string `json:"input"`
 	Patch string `json:"patch"`
 }
 
-// Fields that do not apply to a question stay at their zero value, on both sides.
-type answer struct {
+// Fields that do not apply to a request have their zero value, on both sides.
+type oracleResponse struct {
 	Output   string   `json:"output"`
 	Error    string   `json:"error"`
 	Problems []string `json:"problems"`
@@ -46,39 +48,39 @@ func main() {
 		types[openAPIName(reflect.TypeOf(kind))] = reflect.TypeOf(kind)
 	}
 	for in.Scan() {
-		var q question
+		var q oracleRequest
 		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
-			fail("cannot read question", err)
+			fail("failed to decode a request", err)
 		}
 		t, found := types[q.Type]
 		if !found {
-			fail("unknown type", fmt.Errorf("%s", q.Type))
+			fail("failed to find a type", fmt.Errorf("%q is not listed in kinds.go", q.Type))
 		}
-		if err := encoder.Encode(reply(&q, t)); err != nil {
-			fail("cannot write answer", err)
+		if err := encoder.Encode(respond(&q, t)); err != nil {
+			fail("failed to write a response", err)
 		}
 	}
 	if err := in.Err(); err != nil {
-		fail("cannot read questions", err)
+		fail("failed to read requests", err)
 	}
 	if err := out.Flush(); err != nil {
-		fail("cannot write answers", err)
+		fail("failed to write responses", err)
 	}
 }
 
-func fail(what string, err error) {
-	fmt.Fprintf(os.Stderr, "%s: %v\n", what, err)
+func fail(action string, err error) {
+	fmt.Fprintf(os.Stderr, "%s: %v\n", action, err)
 	os.Exit(1)
 }
 
-func reply(q *question, t reflect.Type) answer {
+func respond(q *oracleRequest, t reflect.Type) oracleResponse {
 	switch q.Op {
 	case "json":
 		return decode([]byte(q.Input), nil, t)
 	case "yaml":
 		converted, err := yaml.YAMLToJSON([]byte(q.Input))
 		if err != nil {
-			return answer{Error: err.Error()}
+			return oracleResponse{Error: err.Error()}
 		}
 		var problems []string
 		if _, err := yaml.YAMLToJSONStrict([]byte(q.Input)); err != nil {
@@ -92,34 +94,34 @@ func reply(q *question, t reflect.Type) answer {
 	case "from-protobuf":
 		return fromProtobuf(q.Input, t)
 	}
-	return answer{Error: "unknown op " + q.Op}
+	return oracleResponse{Error: "unknown op " + q.Op}
 }
 
-// The steps of upstream's serializer, but for the choice of the type.
-func decode(data []byte, problems []string, t reflect.Type) answer {
+// decode repeats the steps of upstream's serializer, except for the choice of the type.
+func decode(data []byte, problems []string, t reflect.Type) oracleResponse {
 	if _, err := metajson.DefaultMetaFactory.Interpret(data); err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
 	object := reflect.New(t).Interface()
 	strict, err := kjson.UnmarshalStrict(data, object)
 	if err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
 	for _, problem := range strict {
 		problems = append(problems, problem.Error())
 	}
 	stored, err := throughStore(object.(message), t)
 	if err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
 	output, err := json.Marshal(stored)
 	if err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
-	return answer{Output: string(output), Problems: problems}
+	return oracleResponse{Output: string(output), Problems: problems}
 }
 
-// Clients see objects as they come back from the store, which does not tell an empty list from none.
+// throughStore encodes an object for the store and decodes it: protobuf does not distinguish an empty list from none.
 func throughStore(object message, t reflect.Type) (any, error) {
 	data, err := object.Marshal()
 	if err != nil {
@@ -134,55 +136,55 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-// From JSON to the bytes of a message, in base64.
-func toProtobuf(data []byte, t reflect.Type) answer {
+// toProtobuf converts JSON to a protobuf message, in base64.
+func toProtobuf(data []byte, t reflect.Type) oracleResponse {
 	object := reflect.New(t).Interface()
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, object); err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
 	output, err := object.(message).Marshal()
 	if err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
-	return answer{Output: base64.StdEncoding.EncodeToString(output)}
+	return oracleResponse{Output: base64.StdEncoding.EncodeToString(output)}
 }
 
-func fromProtobuf(input string, t reflect.Type) answer {
+func fromProtobuf(input string, t reflect.Type) oracleResponse {
 	data, err := base64.StdEncoding.DecodeString(input)
 	if err != nil {
-		fail("cannot read base64", err)
+		fail("failed to decode base64", err)
 	}
 	object := reflect.New(t).Interface()
 	if err := object.(message).Unmarshal(data); err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
 	output, err := json.Marshal(object)
 	if err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
-	return answer{Output: string(output)}
+	return oracleResponse{Output: string(output)}
 }
 
-func merge(q *question, t reflect.Type) answer {
+func merge(q *oracleRequest, t reflect.Type) oracleResponse {
 	original, patch := map[string]any{}, map[string]any{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(q.Input), &original); err != nil {
-		fail("cannot read object", err)
+		fail("failed to decode an object", err)
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(q.Patch), &patch); err != nil {
-		fail("cannot read patch", err)
+		fail("failed to decode a patch", err)
 	}
 	merged, err := strategicpatch.StrategicMergeMapPatch(original, patch, reflect.New(t).Interface())
 	if err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
 	output, err := json.Marshal(merged)
 	if err != nil {
-		return answer{Error: err.Error()}
+		return oracleResponse{Error: err.Error()}
 	}
-	return answer{Output: string(output)}
+	return oracleResponse{Output: string(output)}
 }
 
-// k8s.io/api/core/v1.Pod is io.k8s.api.core.v1.Pod.
+// openAPIName returns io.k8s.api.core.v1.Pod for k8s.io/api/core/v1.Pod.
 func openAPIName(t reflect.Type) string {
 	domain, rest, _ := strings.Cut(t.PkgPath(), "/")
 	labels := strings.Split(domain, ".")

@@ -1,4 +1,4 @@
-// Prints which values upstream's OpenAPI lists for which fields, as one JSON object: type, field, values.
+// Prints the enum values of fields in upstream's OpenAPI definitions, as one JSON object: type, field, values.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/generated/openapi"
 )
 
-// enumOf returns the values of a string, of the items of a list, or of the values of a map.
+// enumOf returns the enum values of a schema, of its items, or of its additional properties.
 func enumOf(schema *spec.Schema) []any {
 	switch {
 	case len(schema.Enum) > 0:
@@ -27,7 +27,7 @@ func enumOf(schema *spec.Schema) []any {
 
 func main() {
 	reference := func(name string) spec.Ref { return spec.MustCreateRef(name) }
-	found := map[string]map[string][]any{}
+	enums := map[string]map[string][]any{}
 	var definitions map[string]common.OpenAPIDefinition = openapi.GetOpenAPIDefinitions(reference)
 	for name, definition := range definitions {
 		for field, schema := range definition.Schema.Properties {
@@ -35,13 +35,13 @@ func main() {
 			if len(values) == 0 {
 				continue
 			}
-			if found[name] == nil {
-				found[name] = map[string][]any{}
+			if enums[name] == nil {
+				enums[name] = map[string][]any{}
 			}
-			found[name][field] = values
+			enums[name][field] = values
 		}
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
-		log.Fatal(err)
+	if err := json.NewEncoder(os.Stdout).Encode(enums); err != nil {
+		log.Fatalf("failed to write the enums: %v", err)
 	}
 }

@@ -1,4 +1,5 @@
-// Answers what objects count for in Kubernetes' quotas: one JSON object a line in, one a line out, in order.
+// Evaluates the quota usage of objects with upstream's evaluators: one JSON request per line in, one JSON response per line
+// out, in order.
 package main
 
 import (
@@ -24,20 +25,20 @@ const lineBytesMax = 16 << 20
 type question struct {
 	Resource string          `json:"resource"`
 	Object   json.RawMessage `json:"object"`
-	// The object before an update, and the part that is updated.
+	// The object before an update, and the updated subresource.
 	Old         json.RawMessage `json:"old"`
 	Subresource string          `json:"subresource"`
-	// Which of these scopes it is in.
+	// The scopes to match.
 	Scopes []corev1.ScopedResourceSelectorRequirement `json:"scopes"`
-	// What quotas limit.
+	// The resource names that quotas limit.
 	Names []corev1.ResourceName `json:"names"`
 }
 
 type answer struct {
-	// What it counts for, and what it will count for when all its times are over.
+	// The usage now, and after all deadlines of the object.
 	Usage corev1.ResourceList `json:"usage"`
 	Later corev1.ResourceList `json:"later"`
-	// One letter a scope: y or n.
+	// One letter per scope: y or n.
 	Scopes  string                `json:"scopes"`
 	Covered []corev1.ResourceName `json:"covered"`
 	Missing string                `json:"missing"`
@@ -117,7 +118,7 @@ func evaluatorOf(resource string, now time.Time) (quota.Evaluator, runtime.Objec
 	return nil, nil
 }
 
-// Only what a quota could limit.
+// usage returns the usage of the resources that a quota can limit.
 func usage(evaluator quota.Evaluator, object runtime.Object) corev1.ResourceList {
 	used, err := evaluator.Usage(object)
 	check("cannot measure", err)

@@ -51,7 +51,7 @@ pub(crate) struct StatusRequest {
     pub(crate) retry: i32,
     pub(crate) code: i32,
     pub(crate) unexpected: bool,
-    pub(crate) wanted: u64,
+    pub(crate) resource_version: u64,
     pub(crate) accepted: Vec<String>,
     pub(crate) errors: Vec<FieldErrorRequest>,
 }
@@ -72,10 +72,10 @@ pub(crate) struct OracleResponse {
     pub(crate) output: String,
     pub(crate) error: String,
     pub(crate) matches: bool,
-    /// Whether a selector has a value that is valid only in existing objects.
-    pub(crate) outdated: bool,
+    /// Whether a label selector has a value that is valid only in existing objects.
+    pub(crate) has_invalid_label_value: bool,
     #[serde(deserialize_with = "null_is_empty")]
-    pub(crate) exact: BTreeMap<String, String>,
+    pub(crate) exact_matches: BTreeMap<String, String>,
     #[serde(deserialize_with = "null_is_empty")]
     pub(crate) problems: BTreeMap<String, Option<Vec<String>>>,
     #[serde(deserialize_with = "null_is_empty")]

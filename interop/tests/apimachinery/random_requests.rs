@@ -1,4 +1,4 @@
-//! Generates the requests that both sides answer.
+//! Generates the requests.
 
 use std::collections::BTreeMap;
 
@@ -41,24 +41,32 @@ pub(crate) fn table() -> Vec<OracleRequest> {
     let labels: BTreeMap<String, String> = [("a", "b"), ("in", "in"), ("k", "7"), ("l", "x")]
         .map(|(k, v)| (k.to_owned(), v.to_owned()))
         .into();
-    let mut questions: Vec<OracleRequest> = texts
+    let mut requests: Vec<OracleRequest> = texts
         .flat_map(|text| {
-            ["labels", "fields", "names", "groupversion", "quote", "json"].map(|op| OracleRequest {
+            [
+                "labels",
+                "fields",
+                "names",
+                "group_version",
+                "quote",
+                "json",
+            ]
+            .map(|op| OracleRequest {
                 labels: labels.clone(),
                 ..OracleRequest::text(op, text.clone())
             })
         })
         .collect();
-    questions.push(OracleRequest {
-        op: "labelselector",
+    requests.push(OracleRequest {
+        op: "label_selector",
         ..OracleRequest::default()
     });
-    questions.push(OracleRequest {
-        op: "labelselector",
+    requests.push(OracleRequest {
+        op: "label_selector",
         selector: Some(LabelSelector::default()),
         ..OracleRequest::default()
     });
-    questions
+    requests
 }
 
 pub(crate) fn path() -> impl Strategy<Value = &'static str> {
@@ -124,8 +132,8 @@ fn expression() -> impl Strategy<Value = LabelSelectorRequirement> {
 /// Go iterates over `matchLabels` in random order, so at most one label may be invalid for a deterministic error.
 pub(crate) fn label_selector() -> impl Strategy<Value = OracleRequest> {
     let valid = proptest::collection::btree_map(support::key(), support::value(), 0..4);
-    let wrong = proptest::collection::btree_map(name(), name(), 1);
-    let match_labels = prop_oneof![4 => valid, 1 => wrong];
+    let invalid = proptest::collection::btree_map(name(), name(), 1);
+    let match_labels = prop_oneof![4 => valid, 1 => invalid];
     let selector = (match_labels, proptest::collection::vec(expression(), 0..5)).prop_map(
         |(match_labels, match_expressions)| LabelSelector {
             match_labels,
@@ -140,7 +148,7 @@ pub(crate) fn label_selector() -> impl Strategy<Value = OracleRequest> {
             }
         });
     (selector, options, set()).prop_map(|(selector, options, labels)| OracleRequest {
-        op: "labelselector",
+        op: "label_selector",
         labels,
         selector: Some(selector),
         options,
@@ -239,7 +247,7 @@ pub(crate) fn status() -> impl Strategy<Value = OracleRequest> {
     )
         .prop_map(
             |(constructor, group, resource, name, message, numbers, (accepted, errors))| {
-                let (retry, code, unexpected, wanted) = numbers;
+                let (retry, code, unexpected, resource_version) = numbers;
                 OracleRequest {
                     op: "status",
                     status: StatusRequest {
@@ -251,7 +259,7 @@ pub(crate) fn status() -> impl Strategy<Value = OracleRequest> {
                         retry,
                         code,
                         unexpected,
-                        wanted,
+                        resource_version,
                         accepted,
                         errors,
                     },
@@ -264,6 +272,6 @@ pub(crate) fn status() -> impl Strategy<Value = OracleRequest> {
 pub(crate) fn text() -> impl Strategy<Value = OracleRequest> {
     let text =
         prop_oneof![1 => "[ -~\\x00-\\x1f\u{7f}\u{2028}\u{2029}]{0,40}", 1 => support::any_text()];
-    let op = select(vec!["quote", "json", "groupversion"]);
+    let op = select(vec!["quote", "json", "group_version"]);
     (op, text).prop_map(|(op, text)| OracleRequest::text(op, text))
 }

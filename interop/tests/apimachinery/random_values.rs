@@ -90,8 +90,8 @@ const FLOATS: &[f64] = &[
 pub(crate) fn table() -> Vec<OracleRequest> {
     let times = TIMES
         .iter()
-        .map(|text| OracleRequest::text("readtime", *text));
-    let floats = FLOATS.iter().map(|value| float_question(*value));
+        .map(|text| OracleRequest::text("parse_time", *text));
+    let floats = FLOATS.iter().map(|value| float_request(*value));
     times.chain(floats).collect()
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn time() -> impl Strategy<Value = OracleRequest> {
     let seconds =
         prop_oneof![1 => -62_198_755_200_i64..=253_433_836_799, 1 => 0_i64..4_102_444_800];
     (seconds, 1_u32..1_000_000_000).prop_map(|(seconds, nanos)| OracleRequest {
-        op: "time",
+        op: "format_time",
         seconds,
         nanos,
         ..OracleRequest::default()
@@ -125,13 +125,15 @@ fn has_signed_fraction(text: &str) -> bool {
         .any(|sign| text.contains(sign))
 }
 
-pub(crate) fn read_time() -> impl Strategy<Value = OracleRequest> {
+pub(crate) fn parse_time() -> impl Strategy<Value = OracleRequest> {
     let text = prop_oneof![3 => time_text(), 1 => support::mutated(time_text())];
-    text.prop_filter("a known difference", |text| !has_signed_fraction(text))
-        .prop_map(|text| OracleRequest::text("readtime", text))
+    text.prop_filter("a known difference: signed fractions", |text| {
+        !has_signed_fraction(text)
+    })
+    .prop_map(|text| OracleRequest::text("parse_time", text))
 }
 
-fn float_question(value: f64) -> OracleRequest {
+fn float_request(value: f64) -> OracleRequest {
     OracleRequest {
         op: "float",
         bits: value.to_bits(),
@@ -150,7 +152,7 @@ pub(crate) fn float() -> impl Strategy<Value = OracleRequest> {
                 .expect("a float")
         });
     let value = prop_oneof![1 => any::<u64>().prop_map(f64::from_bits), 2 => decimal, 2 => binary];
-    value.prop_map(float_question)
+    value.prop_map(float_request)
 }
 
 pub(crate) fn requirement() -> impl Strategy<Value = OracleRequest> {

@@ -17,43 +17,43 @@ use rhumb_meta::{
 use crate::protocol::{FieldErrorRequest, OracleRequest, OracleResponse, StatusRequest};
 use crate::random_values::OPERATORS;
 
-pub(crate) fn reply(question: &OracleRequest) -> OracleResponse {
-    let input = question.input.as_str();
-    match question.op {
-        "labels" => match Selector::parse_at(&under(question), input) {
-            Ok(selector) => describe(&selector, &question.labels),
-            Err(error) => refused(error),
+pub(crate) fn respond(request: &OracleRequest) -> OracleResponse {
+    let input = request.input.as_str();
+    match request.op {
+        "labels" => match Selector::parse_at(&field_path(request), input) {
+            Ok(selector) => describe_selector(&selector, &request.labels),
+            Err(error) => error_response(error),
         },
-        "requirement" => requirement(question),
+        "requirement" => requirement(request),
         "fields" => match fields::Selector::parse(input) {
-            Ok(selector) => describe_fields(&selector, &question.labels),
-            Err(error) => refused(error),
+            Ok(selector) => describe_fields(&selector, &request.labels),
+            Err(error) => error_response(error),
         },
-        "labelselector" => label_selector(question),
+        "label_selector" => label_selector(request),
         "names" => names(input),
-        "groupversion" => match input.parse::<GroupVersion>() {
-            Ok(version) => printed(version),
-            Err(error) => refused(error),
+        "group_version" => match input.parse::<GroupVersion>() {
+            Ok(version) => output_response(version),
+            Err(error) => error_response(error),
         },
-        "quote" => printed(gotext::quote(input)),
-        "json" => printed(gotext::json(input)),
-        "time" => {
-            let at = Timestamp::from_unix(question.seconds, question.nanos);
-            printed(format_args!(
+        "quote" => output_response(gotext::quote(input)),
+        "json" => output_response(gotext::json(input)),
+        "format_time" => {
+            let at = Timestamp::from_unix(request.seconds, request.nanos);
+            output_response(format_args!(
                 "\"{}\"\"{}\"",
                 at.rfc3339(),
                 at.rfc3339_micro()
             ))
         }
-        "readtime" => printed(format_args!(
+        "parse_time" => output_response(format_args!(
             "{} {}",
-            instant(input.parse()),
-            instant(Timestamp::from_rfc3339_micro(input))
+            format_parsed_time(input.parse()),
+            format_parsed_time(Timestamp::from_rfc3339_micro(input))
         )),
-        "float" => printed(float(f64::from_bits(question.bits))),
-        "quantity" => quantity(input, &question.values[0]),
+        "float" => output_response(float(f64::from_bits(request.bits))),
+        "quantity" => quantity(input, &request.values[0]),
         "status" => {
-            let status = status(&question.status);
+            let status = status(&request.status);
             OracleResponse {
                 status: serde_json::to_value(status).expect("serializes"),
                 ..OracleResponse::default()
@@ -67,51 +67,51 @@ fn quantity(left: &str, right: &str) -> OracleResponse {
     let parsed = Quantity::parse(left).and_then(|left| Ok((left, Quantity::parse(right)?)));
     let (left, right) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => return refused(error),
+        Err(error) => return error_response(error),
     };
     let (mut rounded, mut sum, mut difference) = (left.clone(), left.clone(), left.clone());
     rounded.round_up(-3);
     sum.add(&right);
     difference.sub(&right);
     let order = left.cmp(&right) as i8;
-    printed(format_args!("{left} {rounded} {order} {sum} {difference}"))
+    output_response(format_args!("{left} {rounded} {order} {sum} {difference}"))
 }
 
-fn printed(output: impl Display) -> OracleResponse {
+fn output_response(output: impl Display) -> OracleResponse {
     OracleResponse {
         output: output.to_string(),
         ..OracleResponse::default()
     }
 }
 
-fn refused(error: impl Display) -> OracleResponse {
+fn error_response(error: impl Display) -> OracleResponse {
     OracleResponse {
         error: error.to_string(),
         ..OracleResponse::default()
     }
 }
 
-fn under(question: &OracleRequest) -> Path<'static> {
-    match question.path {
+fn field_path(request: &OracleRequest) -> Path<'static> {
+    match request.path {
         "" => Path::NIL,
         path => Path::new(path),
     }
 }
 
-fn requirement(question: &OracleRequest) -> OracleResponse {
-    let path = under(question);
-    let (key, values) = (question.input.as_str(), question.values.as_slice());
-    let operator = operator(question.operator);
-    let made = match question.path {
+fn requirement(request: &OracleRequest) -> OracleResponse {
+    let path = field_path(request);
+    let (key, values) = (request.input.as_str(), request.values.as_slice());
+    let operator = operator(request.operator);
+    let result = match request.path {
         "" => Requirement::new(key, operator, values),
         _ => Requirement::new_at(&path, key, operator, values),
     };
-    match made {
+    match result {
         Ok(requirement) => OracleResponse {
-            matches: requirement.matches(&question.labels),
-            ..printed(requirement)
+            matches: requirement.matches(&request.labels),
+            ..output_response(requirement)
         },
-        Err(errors) => refused(errors),
+        Err(errors) => error_response(errors),
     }
 }
 
@@ -120,30 +120,31 @@ fn operator(text: &str) -> Operator {
     known.unwrap_or_else(|| panic!("unknown operator {text}"))
 }
 
-fn instant(read: Result<Timestamp, ParseTimestampError>) -> String {
+fn format_parsed_time(read: Result<Timestamp, ParseTimestampError>) -> String {
     match read {
         Ok(at) => format!("{}.{}", at.unix_seconds(), at.subsec_nanos()),
-        Err(_) => "refused".to_owned(),
+        Err(_) => "invalid".to_owned(),
     }
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "JSON in both sizes is the question"
-)]
+#[allow(clippy::cast_possible_truncation, reason = "both sizes are encoded")]
 fn float(value: f64) -> String {
-    let shown = Error::invalid(&Path::new("x"), value, "");
+    let in_error = Error::invalid(&Path::new("x"), value, "");
     let single = value as f32;
-    format!("{shown} {} {}", gotext::json(&value), gotext::json(&single))
+    format!(
+        "{in_error} {} {}",
+        gotext::json(&value),
+        gotext::json(&single)
+    )
 }
 
-fn describe(selector: &Selector, labels: &BTreeMap<String, String>) -> OracleResponse {
+fn describe_selector(selector: &Selector, labels: &BTreeMap<String, String>) -> OracleResponse {
     let keys = selector
         .requirements()
         .unwrap_or_default()
         .iter()
         .map(Requirement::key);
-    let exact = |key: &str| {
+    let exact_match = |key: &str| {
         Some((
             key.to_owned(),
             selector.requires_exact_match(key)?.to_owned(),
@@ -152,7 +153,7 @@ fn describe(selector: &Selector, labels: &BTreeMap<String, String>) -> OracleRes
     OracleResponse {
         output: selector.to_string(),
         matches: selector.matches(labels),
-        exact: keys.filter_map(exact).collect(),
+        exact_matches: keys.filter_map(exact_match).collect(),
         ..OracleResponse::default()
     }
 }
@@ -166,7 +167,7 @@ fn describe_fields(
         .unwrap_or_default()
         .iter()
         .map(fields::Requirement::field);
-    let exact = |name: &str| {
+    let exact_match = |name: &str| {
         Some((
             name.to_owned(),
             selector.requires_exact_match(name)?.to_owned(),
@@ -175,26 +176,26 @@ fn describe_fields(
     OracleResponse {
         output: selector.to_string(),
         matches: selector.matches(values),
-        exact: names.filter_map(exact).collect(),
+        exact_matches: names.filter_map(exact_match).collect(),
         ..OracleResponse::default()
     }
 }
 
-fn label_selector(question: &OracleRequest) -> OracleResponse {
-    let mut answer = match LabelSelector::to_selector(question.selector.as_ref()) {
-        Ok(selector) => describe(&selector, &question.labels),
-        Err(error) => refused(error),
+fn label_selector(request: &OracleRequest) -> OracleResponse {
+    let mut response = match LabelSelector::to_selector(request.selector.as_ref()) {
+        Ok(selector) => describe_selector(&selector, &request.labels),
+        Err(error) => error_response(error),
     };
-    if let Some(selector) = &question.selector {
+    if let Some(selector) = &request.selector {
         let options = LabelSelectorValidationOptions {
-            allow_invalid_label_value: question.options.invalid_label_value,
-            allow_unknown_operator: question.options.unknown_operator,
+            allow_invalid_label_value: request.options.invalid_label_value,
+            allow_unknown_operator: request.options.unknown_operator,
         };
         let errors = selector.validate(options, &Path::new("spec.selector"));
-        answer.errors = errors.iter().map(ToString::to_string).collect();
-        answer.outdated = selector.has_invalid_label_value();
+        response.errors = errors.iter().map(ToString::to_string).collect();
+        response.has_invalid_label_value = selector.has_invalid_label_value();
     }
-    answer
+    response
 }
 
 fn names(name: &str) -> OracleResponse {
@@ -260,7 +261,7 @@ fn status(q: &StatusRequest) -> Option<Status> {
         "too_large_resource_version" => {
             let current = u64::try_from(q.code).expect("is positive");
             Status::too_large_resource_version(
-                Revision::new(q.wanted),
+                Revision::new(q.resource_version),
                 Revision::new(current),
                 q.retry,
             )

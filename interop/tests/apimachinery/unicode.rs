@@ -11,14 +11,14 @@ use crate::{oracle, rhumb_responses};
 
 static NEWER: LazyLock<HashSet<char>> = LazyLock::new(|| {
     let characters: Vec<char> = ('\0'..=char::MAX).collect();
-    let questions: Vec<OracleRequest> = characters
+    let requests: Vec<OracleRequest> = characters
         .iter()
         .map(|c| OracleRequest::text("quote", c.to_string()))
         .collect();
-    let theirs = oracle::ask(&questions);
+    let theirs = oracle::run(&requests);
     let mut newer = HashSet::new();
-    for ((&character, question), theirs) in characters.iter().zip(&questions).zip(&theirs) {
-        let ours = rhumb_responses::reply(question).output;
+    for ((&character, request), theirs) in characters.iter().zip(&requests).zip(&theirs) {
+        let ours = rhumb_responses::respond(request).output;
         if ours != theirs.output {
             let only_theirs =
                 theirs.output.starts_with("\"\\") && ours == format!("\"{character}\"");
@@ -38,7 +38,7 @@ pub(crate) fn newer_than_upstream() -> &'static HashSet<char> {
 }
 
 /// Whether a request contains a character unknown to Go.
-pub(crate) fn is_too_new(question: &OracleRequest) -> bool {
-    let json = serde_json::to_string(question).expect("serializes");
+pub(crate) fn is_too_new(request: &OracleRequest) -> bool {
+    let json = serde_json::to_string(request).expect("serializes");
     !json.is_ascii() && json.chars().any(|c| NEWER.contains(&c))
 }
