@@ -11,14 +11,14 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, ensure};
 use rhumb_interop::kubeconfig::Kubeconfig;
 use rhumb_interop::servers::{self, TestServer};
-use rhumb_interop::transcript::{KubectlTranscript, TranscriptStep, fits, mask, trim};
+use rhumb_interop::transcript::{KubectlTranscript, TranscriptStep, mask, matches, trim};
 
 fn main() -> ExitCode {
     let filter = std::env::args().nth(1).unwrap_or_default();
     match run_all_transcripts(&filter) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(failed) => {
-            eprintln!("kubectl: {failed} commands printed something else");
+            eprintln!("kubectl: {failed} commands printed unexpected output");
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -41,16 +41,20 @@ fn run_all_transcripts(filter: &str) -> Result<usize> {
 }
 
 fn transcripts(filter: &str) -> Result<Vec<PathBuf>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kubectl");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("kubectl");
     let mut paths = Vec::new();
-    for entry in std::fs::read_dir(&folder)? {
+    for entry in std::fs::read_dir(&directory)? {
         let path = entry?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         if path.extension().is_some_and(|end| end == "txt") && name.contains(filter) {
             paths.push(path);
         }
     }
-    ensure!(!paths.is_empty(), "no transcript is called {filter:?}");
+    ensure!(
+        !paths.is_empty(),
+        "no transcript in {} has {filter:?} in its name",
+        directory.display()
+    );
     paths.sort();
     Ok(paths)
 }
@@ -59,21 +63,21 @@ fn transcripts(filter: &str) -> Result<Vec<PathBuf>> {
 fn run_transcript(server: &dyn TestServer, path: &Path) -> Result<usize> {
     let mut transcript = KubectlTranscript::parse(&std::fs::read_to_string(path)?);
     let shell = KubectlShell::new(server)?;
-    let (mut failed, mut blessed) = (0, false);
+    let (mut failed, mut updated) = (0, false);
     for step in &mut transcript.steps {
-        let printed = shell.run(step)?;
-        if fits(&step.output, &printed) {
+        let actual = shell.run(step)?;
+        if matches(&step.output, &actual) {
             continue;
         }
         if std::env::var_os("RHUMB_INTEROP_BLESS").is_some() {
-            step.output = printed;
-            blessed = true;
+            step.output = actual;
+            updated = true;
         } else {
             failed += 1;
-            show(path, step, &printed);
+            print_difference(path, step, &actual);
         }
     }
-    if blessed {
+    if updated {
         std::fs::write(path, transcript.print())?;
     }
     let count = transcript.steps.len();
@@ -82,13 +86,13 @@ fn run_transcript(server: &dyn TestServer, path: &Path) -> Result<usize> {
     Ok(failed)
 }
 
-fn show(path: &Path, step: &TranscriptStep, printed: &[String]) {
+fn print_difference(path: &Path, step: &TranscriptStep, actual: &[String]) {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     println!("\n{name}: $ {}", step.command);
     for line in &step.output {
         println!("  - {line}");
     }
-    for line in printed {
+    for line in actual {
         println!("  + {line}");
     }
 }
@@ -109,30 +113,32 @@ impl KubectlShell {
         kubeconfig.namespace = Some(namespace.clone());
         kubeconfig.write(&directory.path().join("kubeconfig"))?;
         let kubectl = servers::tool("RHUMB_TEST_KUBECTL", "kubectl")?;
-        let folder = kubectl.parent().context("kubectl has no folder")?;
-        let others = std::env::var("PATH").unwrap_or_default();
+        let kubectl_directory = kubectl
+            .parent()
+            .with_context(|| format!("{} has no parent directory", kubectl.display()))?;
+        let path = std::env::var("PATH").unwrap_or_default();
         let shell = Self {
-            path: format!("{}:{others}", folder.canonicalize()?.display()),
+            path: format!("{}:{path}", kubectl_directory.canonicalize()?.display()),
             directory,
             namespace,
         };
-        shell.make("namespace", "$NAMESPACE")?;
+        shell.create("namespace", "$NAMESPACE")?;
         // The default service account, which pods need. A controller may create it as well.
-        shell.make("serviceaccount", "default")?;
+        shell.create("serviceaccount", "default")?;
         Ok(shell)
     }
 
     /// Creates an object unless it exists.
-    fn make(&self, kind: &str, name: &str) -> Result<()> {
-        let made = self.run(&TranscriptStep {
+    fn create(&self, kind: &str, name: &str) -> Result<()> {
+        let output = self.run(&TranscriptStep {
             command: format!("kubectl create {kind} {name}"),
             ..TranscriptStep::default()
         })?;
-        let is_there =
+        let exists =
             |line: &String| line.ends_with(" created") || line.ends_with(" already exists");
         ensure!(
-            made.first().is_some_and(is_there),
-            "cannot make a {kind}: {made:?}"
+            output.first().is_some_and(exists),
+            "failed to create {kind} {name}: {output:?}"
         );
         Ok(())
     }

@@ -7,14 +7,14 @@ use crate::differential::volatile_values;
 pub fn mask(output: &str, namespace: &str) -> Vec<String> {
     let line = |line: &str| {
         let line = line.replace(namespace, "NAMESPACE");
-        let line = without_identities(&line);
-        let line = without_versions(&line);
-        without_ages(&line)
+        let line = mask_identities(&line);
+        let line = mask_versions(&line);
+        mask_ages(&line)
     };
     output.lines().map(line).collect()
 }
 
-fn without_identities(line: &str) -> String {
+fn mask_identities(line: &str) -> String {
     let mut result = String::new();
     let mut rest = line;
     while let Some(next) = rest.chars().next() {
@@ -41,7 +41,7 @@ fn without_identities(line: &str) -> String {
     result
 }
 
-fn without_versions(line: &str) -> String {
+fn mask_versions(line: &str) -> String {
     let mut line = line.to_owned();
     for name in ["resourceVersion: \"", "\"resourceVersion\": \""] {
         if let Some((start, rest)) = line.clone().split_once(name) {
@@ -53,7 +53,7 @@ fn without_versions(line: &str) -> String {
 }
 
 /// Columns are separated by at least two spaces.
-fn without_ages(line: &str) -> String {
+fn mask_ages(line: &str) -> String {
     let indent = line.len() - line.trim_start().len();
     let columns: Vec<&str> = line[indent..]
         .split("  ")
@@ -74,12 +74,12 @@ fn without_ages(line: &str) -> String {
 mod tests {
     use super::*;
 
-    fn check(line: &str, expect: &str) {
-        assert_eq!(mask(line, "ns-abcde"), [expect]);
+    fn check(line: &str, expected: &str) {
+        assert_eq!(mask(line, "ns-abcde"), [expected]);
     }
 
     #[test]
-    fn masks_volatile_values() {
+    fn volatile_values_are_masked() {
         check("NAME   AGE", "NAME   AGE");
         check("a      5s    x", "a   <age>   x");
         check("  in ns-abcde", "  in NAMESPACE");

@@ -1,7 +1,7 @@
 //! Transcripts: commands and their expected output.
 //!
 //! ```text
-//! # A remark.
+//! # A comment.
 //! $ kubectl create configmap a --from-literal=k=v
 //! configmap/a created
 //!
@@ -29,7 +29,7 @@ pub struct KubectlTranscript {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TranscriptStep {
     /// Comment lines before the command.
-    pub remarks: Vec<String>,
+    pub comments: Vec<String>,
     pub command: String,
     pub input: Vec<String>,
     pub output: Vec<String>,
@@ -38,16 +38,16 @@ pub struct TranscriptStep {
 impl KubectlTranscript {
     pub fn parse(text: &str) -> Self {
         let mut steps = Vec::<TranscriptStep>::new();
-        let mut remarks = Vec::new();
+        let mut comments = Vec::new();
         for line in text.lines() {
             if let Some(command) = line.strip_prefix("$ ") {
                 steps.push(TranscriptStep {
-                    remarks: std::mem::take(&mut remarks),
+                    comments: std::mem::take(&mut comments),
                     command: command.to_owned(),
                     ..TranscriptStep::default()
                 });
             } else if line.starts_with("# ") {
-                remarks.push(line.to_owned());
+                comments.push(line.to_owned());
             } else if let Some(step) = steps.last_mut() {
                 match line.strip_prefix("> ") {
                     Some(input) => step.input.push(input.to_owned()),
@@ -67,8 +67,8 @@ impl KubectlTranscript {
             if index > 0 {
                 text += "\n";
             }
-            for remark in &step.remarks {
-                text += &format!("{remark}\n");
+            for comment in &step.comments {
+                text += &format!("{comment}\n");
             }
             text += &format!("$ {}\n", step.command);
             for line in &step.input {
@@ -90,24 +90,24 @@ pub fn trim(lines: &mut Vec<String>) {
 }
 
 /// Whether the lines match the expected ones.
-pub fn fits(expected: &[String], actual: &[String]) -> bool {
+pub fn matches(expected: &[String], actual: &[String]) -> bool {
     match expected.split_first() {
         None => actual.is_empty(),
         Some((first, rest)) if first == "..." => {
-            (0..=actual.len()).any(|skipped| fits(rest, &actual[skipped..]))
+            (0..=actual.len()).any(|skipped| matches(rest, &actual[skipped..]))
         }
         Some((first, rest)) => actual
             .split_first()
-            .is_some_and(|(line, others)| line_fits(first, line) && fits(rest, others)),
+            .is_some_and(|(line, others)| line_matches(first, line) && matches(rest, others)),
     }
 }
 
-fn line_fits(expected: &str, actual: &str) -> bool {
+fn line_matches(expected: &str, actual: &str) -> bool {
     match expected.split_once("[..]") {
         None => expected == actual,
         Some((start, rest)) => actual.strip_prefix(start).is_some_and(|actual| {
             let mut ends = (0..=actual.len()).filter(|end| actual.is_char_boundary(*end));
-            ends.any(|end| line_fits(rest, &actual[end..]))
+            ends.any(|end| line_matches(rest, &actual[end..]))
         }),
     }
 }
@@ -116,7 +116,7 @@ fn line_fits(expected: &str, actual: &str) -> bool {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# A remark.\n$ kubectl get\n> input\nline\n\nother\n\n$ kubectl version\n";
+    const TEXT: &str = "# A comment.\n$ kubectl get\n> input\nline\n\nother\n\n$ kubectl version\n";
 
     #[test]
     fn parsed_transcript_prints_unchanged() {
@@ -130,7 +130,7 @@ mod tests {
     fn wildcards() {
         let check = |expected: &str, actual: &str| {
             let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-            fits(&lines(expected), &lines(actual))
+            matches(&lines(expected), &lines(actual))
         };
         assert!(check("a\n...\nd", "a\nb\nc\nd"));
         assert!(check("a\n...", "a"));
