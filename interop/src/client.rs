@@ -18,9 +18,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::kubeconfig::Kubeconfig;
 
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(40);
-/// Silence after which a stream counts as having no more events.
-const EVENT_TIME_MAX: Duration = Duration::from_secs(4);
+const RESPONSE_TIME_MAX: Duration = Duration::from_secs(40);
+/// A stream that sends nothing for this long counts as ended.
+const EVENT_INTERVAL_MAX: Duration = Duration::from_secs(4);
 const BODY_BYTES_MAX: usize = 64 << 20;
 
 /// A request to send.
@@ -43,7 +43,8 @@ pub enum RequestIdentity {
     #[default]
     Admin,
     /// No certificate and no token.
-    Nobody,
+    Anonymous,
+    /// A bearer token.
     Token(String),
 }
 
@@ -60,8 +61,8 @@ pub struct RawResponse {
 pub struct RawClient {
     address: String,
     token: Option<String>,
-    as_admin: Arc<ClientConfig>,
-    as_nobody: Arc<ClientConfig>,
+    admin_tls: Arc<ClientConfig>,
+    anonymous_tls: Arc<ClientConfig>,
 }
 
 impl RawClient {
@@ -72,41 +73,52 @@ impl RawClient {
             trusted.add(certificate?)?;
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let trusting = || {
+        let tls_config = || {
             let builder = ClientConfig::builder_with_provider(provider.clone());
             let versions = builder.with_safe_default_protocol_versions()?;
             Ok::<_, rustls::Error>(versions.with_root_certificates(trusted.clone()))
         };
-        let as_admin = match &kubeconfig.identity_pem {
+        let admin_tls = match &kubeconfig.identity_pem {
             Some((certificates, key)) => {
                 let chain = CertificateDer::pem_slice_iter(certificates);
                 let chain = chain.collect::<Result<Vec<_>, _>>()?;
-                trusting()?.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key)?)?
+                tls_config()?.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key)?)?
             }
-            None => trusting()?.with_no_client_auth(),
+            None => tls_config()?.with_no_client_auth(),
         };
         Ok(Self {
-            address: address.context("the server is not on https")?.to_owned(),
+            address: address
+                .with_context(|| format!("server {:?} is not an https URL", kubeconfig.server))?
+                .to_owned(),
             token: kubeconfig.token.clone(),
-            as_admin: Arc::new(as_admin),
-            as_nobody: Arc::new(trusting()?.with_no_client_auth()),
+            admin_tls: Arc::new(admin_tls),
+            anonymous_tls: Arc::new(tls_config()?.with_no_client_auth()),
         })
     }
 
-    pub async fn ask(&self, question: &RawRequest) -> Result<RawResponse> {
-        timeout(ANSWER_TIME_MAX, self.ask_patiently(question))
+    /// Sends the request and waits for the complete response, or for its first lines.
+    pub async fn send(&self, request: &RawRequest) -> Result<RawResponse> {
+        timeout(RESPONSE_TIME_MAX, self.send_without_timeout(request))
             .await
-            .context("no answer in time")?
+            .with_context(|| {
+                format!("no response from {} in {RESPONSE_TIME_MAX:?}", self.address)
+            })?
     }
 
-    async fn ask_patiently(&self, question: &RawRequest) -> Result<RawResponse> {
-        let tls = match question.identity {
-            RequestIdentity::Admin => &self.as_admin,
-            RequestIdentity::Nobody | RequestIdentity::Token(_) => &self.as_nobody,
+    async fn send_without_timeout(&self, request: &RawRequest) -> Result<RawResponse> {
+        let tls = match request.identity {
+            RequestIdentity::Admin => &self.admin_tls,
+            RequestIdentity::Anonymous | RequestIdentity::Token(_) => &self.anonymous_tls,
         };
-        let socket = TcpStream::connect(&self.address).await?;
+        let socket = TcpStream::connect(&self.address)
+            .await
+            .with_context(|| format!("failed to connect to {}", self.address))?;
         socket.set_nodelay(true)?;
-        let host = self.address.rsplit_once(':').context("no port")?.0;
+        let host = self
+            .address
+            .rsplit_once(':')
+            .with_context(|| format!("server address {} has no port", self.address))?
+            .0;
         let name = ServerName::try_from(host.to_owned())?;
         let stream = TlsConnector::from(tls.clone())
             .connect(name, socket)
@@ -114,11 +126,11 @@ impl RawClient {
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let driver = tokio::spawn(connection);
-        let answer = sender.send_request(self.request(question)?).await?;
-        let (parts, body) = answer.into_parts();
-        let body = match question.lines {
-            Some(lines) if parts.status.is_success() => first_lines(body, lines).await?,
-            _ => whole(body).await?,
+        let response = sender.send_request(self.http_request(request)?).await?;
+        let (parts, body) = response.into_parts();
+        let body = match request.lines {
+            Some(lines) if parts.status.is_success() => read_lines(body, lines).await?,
+            _ => read_all(body).await?,
         };
         driver.abort();
         Ok(RawResponse {
@@ -128,50 +140,53 @@ impl RawClient {
         })
     }
 
-    fn request(&self, question: &RawRequest) -> Result<Request<Full<Bytes>>> {
-        let mut request = Request::new(Full::new(question.body.clone()));
-        *request.method_mut() = question.method.parse()?;
-        *request.uri_mut() = question.path.parse().context("bad path")?;
-        let headers = request.headers_mut();
+    fn http_request(&self, request: &RawRequest) -> Result<Request<Full<Bytes>>> {
+        let mut http_request = Request::new(Full::new(request.body.clone()));
+        *http_request.method_mut() = request.method.parse()?;
+        *http_request.uri_mut() = request
+            .path
+            .parse()
+            .with_context(|| format!("invalid path {:?}", request.path))?;
+        let headers = http_request.headers_mut();
         headers.insert("host", self.address.parse()?);
-        let token = match &question.identity {
+        let token = match &request.identity {
             RequestIdentity::Admin => self.token.as_ref(),
-            RequestIdentity::Nobody => None,
+            RequestIdentity::Anonymous => None,
             RequestIdentity::Token(token) => Some(token),
         };
         if let Some(token) = token {
             headers.insert("authorization", format!("Bearer {token}").parse()?);
         }
-        for (name, value) in &question.headers {
+        for (name, value) in &request.headers {
             headers.append(
                 HeaderName::try_from(name.as_str())?,
                 HeaderValue::try_from(value.as_str())?,
             );
         }
-        Ok(request)
+        Ok(http_request)
     }
 }
 
-async fn whole(mut body: Incoming) -> Result<Bytes> {
+async fn read_all(mut body: Incoming) -> Result<Bytes> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame?.into_data() {
             bytes.extend_from_slice(&data);
         }
         if bytes.len() > BODY_BYTES_MAX {
-            bail!("the answer is larger than {BODY_BYTES_MAX} bytes");
+            bail!("the response body is larger than {BODY_BYTES_MAX} bytes");
         }
     }
     Ok(bytes.into())
 }
 
-/// Reads until this many lines arrived, the stream ends, or it is silent for too long.
-async fn first_lines(mut body: Incoming, lines: usize) -> Result<Bytes> {
+/// Reads until this many lines arrived, the stream ends, or nothing arrives for [`EVENT_INTERVAL_MAX`].
+async fn read_lines(mut body: Incoming, lines: usize) -> Result<Bytes> {
     let mut bytes = Vec::<u8>::new();
-    let mut deadline = Instant::now() + EVENT_TIME_MAX;
+    let mut deadline = Instant::now() + EVENT_INTERVAL_MAX;
     loop {
-        let mut ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-        if let Some((end, _)) = ends.nth(lines.saturating_sub(1)) {
+        let mut newlines = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        if let Some((end, _)) = newlines.nth(lines.saturating_sub(1)) {
             bytes.truncate(end);
             break;
         }
@@ -181,7 +196,7 @@ async fn first_lines(mut body: Incoming, lines: usize) -> Result<Bytes> {
         if let Ok(data) = frame?.into_data() {
             bytes.extend_from_slice(&data);
         }
-        deadline = Instant::now() + EVENT_TIME_MAX;
+        deadline = Instant::now() + EVENT_INTERVAL_MAX;
     }
     Ok(bytes.into())
 }

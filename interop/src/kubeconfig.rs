@@ -55,14 +55,23 @@ struct UserEntry {
 impl Kubeconfig {
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        Self::parse(&text).with_context(|| format!("{} is no kubeconfig", path.display()))
+            .with_context(|| format!("failed to read {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("{} is not a valid kubeconfig", path.display()))
     }
 
     fn parse(text: &str) -> Result<Self> {
         let file: KubeconfigFile = serde_saphyr::from_str(text)?;
-        let cluster = file.clusters.into_iter().next().context("no cluster")?;
-        let user = file.users.into_iter().next().context("no user")?.user;
+        let cluster = file
+            .clusters
+            .into_iter()
+            .next()
+            .context("`clusters` is empty")?;
+        let user = file
+            .users
+            .into_iter()
+            .next()
+            .context("`users` is empty")?
+            .user;
         let decode = |data: Option<String>| data.map(|data| STANDARD.decode(data)).transpose();
         let certificate = decode(user.client_certificate_data)?;
         let key = decode(user.client_key_data)?;
@@ -75,7 +84,7 @@ impl Kubeconfig {
         })
     }
 
-    /// Writes it for kubectl, as JSON, which is valid YAML.
+    /// Writes a file that kubectl can use, as JSON, which is valid YAML.
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut user = json!({});
         if let Some((certificate, key)) = &self.identity_pem {
@@ -85,23 +94,23 @@ impl Kubeconfig {
         if let Some(token) = &self.token {
             user["token"] = token.as_str().into();
         }
-        let mut context = json!({"cluster": "peer", "user": "admin"});
+        let mut context = json!({"cluster": "test", "user": "admin"});
         if let Some(namespace) = &self.namespace {
             context["namespace"] = namespace.as_str().into();
         }
         let file = json!({
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "peer", "cluster": {
+            "clusters": [{"name": "test", "cluster": {
                 "server": self.server,
                 "certificate-authority-data": STANDARD.encode(&self.authority_pem),
             }}],
             "users": [{"name": "admin", "user": user}],
-            "contexts": [{"name": "peer", "context": context}],
-            "current-context": "peer",
+            "contexts": [{"name": "test", "context": context}],
+            "current-context": "test",
         });
         let text = serde_json::to_string_pretty(&file)?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        std::fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))
     }
 }
 

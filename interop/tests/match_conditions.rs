@@ -11,8 +11,7 @@ const ROUNDS: usize = 25;
 const WEBHOOKS_PER_ROUND: usize = 58;
 /// At least this many pairs of a webhook and a request are compared.
 const COMPARED_MIN: usize = 60_000;
-/// Differences shown.
-const DIFFERENCES_SHOWN: usize = 5;
+const PRINTED_MAX: usize = 5;
 
 fn main() -> ExitCode {
     match run() {
@@ -30,7 +29,9 @@ fn run() -> Result<()> {
         .next()
         .unwrap_or_else(|| "kube-apiserver".to_owned());
     let seed = match arguments.next() {
-        Some(seed) => seed.parse().context("the seed is not a number")?,
+        Some(seed) => seed
+            .parse()
+            .with_context(|| format!("the seed {seed:?} is not a number"))?,
         None => 1,
     };
     let server = servers::start(&server)?;
@@ -41,24 +42,24 @@ fn run() -> Result<()> {
         .build()?;
     let comparison = runtime.block_on(compare(&client, seed, ROUNDS, WEBHOOKS_PER_ROUND))?;
     println!(
-        "{} pairs of webhooks and requests compared, {} called, {} excluded; {} differ ({} webhooks cannot be compiled)",
+        "{} pairs of webhooks and requests compared, {} called, {} excluded; {} differ; {} webhooks could not be compiled",
         comparison.compared,
         comparison.called,
         comparison.excluded,
         comparison.differences.len(),
-        comparison.refused
+        comparison.not_compilable
     );
-    for difference in comparison.differences.iter().take(DIFFERENCES_SHOWN) {
+    for difference in comparison.differences.iter().take(PRINTED_MAX) {
         println!("{difference}");
     }
     ensure!(
         comparison.differences.is_empty(),
-        "the server calls webhooks for other requests"
+        "the server called webhooks for other requests than rhumb would"
     );
     ensure!(
         comparison.compared >= COMPARED_MIN
             && comparison.called.min(comparison.excluded) > COMPARED_MIN / 20,
-        "too few cases were compared"
+        "too few pairs were compared, called or excluded"
     );
     Ok(())
 }

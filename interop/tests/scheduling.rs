@@ -1,19 +1,18 @@
 //! Compares rhumb's scheduler with kube-scheduler on the scenarios in `interop/scheduling/`: `cargo xtask interop
 //! scheduling`. Each scheduler has its own rhumb server. An argument selects scenarios whose names contain it.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use rhumb_interop::scheduling::{self, SchedulerCluster, SchedulingScenario, run_scenario};
+use rhumb_interop::scheduling::{SchedulerCluster, read_scenarios, run_scenario};
 use rhumb_interop::servers::{self, scheduler};
 
 fn main() -> ExitCode {
     let filter = std::env::args().nth(1).unwrap_or_default();
-    match play_all(&filter) {
+    match run_scenarios(&filter) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(failed) => {
-            eprintln!("scheduling: {failed} scenarios went otherwise");
+            eprintln!("scheduling: {failed} scenarios failed");
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -23,51 +22,44 @@ fn main() -> ExitCode {
     }
 }
 
-fn play_all(filter: &str) -> Result<usize> {
-    let mut scenarios = scenarios()?;
-    scenarios.retain(|scenario| scenario.scenario.contains(filter));
-    ensure!(!scenarios.is_empty(), "no scenario is called {filter:?}");
-    let (theirs, ours) = (servers::start("rhumb")?, servers::start("rhumb")?);
+fn run_scenarios(filter: &str) -> Result<usize> {
+    let mut scenarios = read_scenarios()?;
+    scenarios.retain(|scenario| scenario.name.contains(filter));
+    ensure!(
+        !scenarios.is_empty(),
+        "no scenario in interop/scheduling has {filter:?} in its name"
+    );
+    let (upstream_server, rhumb_server) = (servers::start("rhumb")?, servers::start("rhumb")?);
     let _schedulers = [
-        scheduler::kube_scheduler(theirs.kubeconfig())?,
-        scheduler::rhumb_scheduler(ours.kubeconfig())?,
+        scheduler::kube_scheduler(upstream_server.kubeconfig())?,
+        scheduler::rhumb_scheduler(rhumb_server.kubeconfig())?,
     ];
     let upstream = SchedulerCluster {
         name: "upstream",
-        client: theirs.client()?,
+        client: upstream_server.client()?,
     };
-    let ours = SchedulerCluster {
+    let rhumb = SchedulerCluster {
         name: "rhumb",
-        client: ours.client()?,
+        client: rhumb_server.client()?,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let mut failed = 0;
     for scenario in &scenarios {
-        let outcome = runtime.block_on(run_scenario(scenario, &upstream, &ours));
-        let outcome = outcome.with_context(|| scenario.scenario.clone())?;
-        let mark = if outcome.is_empty() { "ok  " } else { "DIFF" };
-        println!("{mark} {}", scenario.scenario);
-        for problem in &outcome {
-            println!("    {problem}");
+        let mismatches = runtime.block_on(run_scenario(scenario, &upstream, &rhumb));
+        let mismatches = mismatches.with_context(|| format!("scenario {:?}", scenario.name))?;
+        let mark = if mismatches.is_empty() {
+            "ok  "
+        } else {
+            "DIFF"
+        };
+        println!("{mark} {}", scenario.name);
+        for mismatch in &mismatches {
+            println!("    {mismatch}");
         }
-        failed += usize::from(!outcome.is_empty());
+        failed += usize::from(!mismatches.is_empty());
     }
-    println!("{} scenarios, {failed} differ", scenarios.len());
+    println!("{} scenarios, {failed} failed", scenarios.len());
     Ok(failed)
-}
-
-fn scenarios() -> Result<Vec<SchedulingScenario>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scheduling");
-    let files = std::fs::read_dir(&folder)?;
-    let mut paths: Vec<PathBuf> = files
-        .map(|file| Ok(file?.path()))
-        .collect::<Result<_, std::io::Error>>()?;
-    paths.sort();
-    let mut all = Vec::new();
-    for path in paths {
-        all.extend(scheduling::read(&path)?);
-    }
-    Ok(all)
 }

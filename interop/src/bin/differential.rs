@@ -1,12 +1,12 @@
 //! Compares rhumb with kube-apiserver: `cargo xtask interop differential`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::{Args, Parser};
-use rhumb_interop::differential::case::{CaseFile, topics};
+use rhumb_interop::differential::case::{CaseFile, read_topics};
 use rhumb_interop::differential::case_runner::run_all_cases;
 use rhumb_interop::differential::expected_differences::{ComparisonResult, apply_expected, read};
 use rhumb_interop::differential::{ResponsesByCase, diff, recording};
@@ -18,7 +18,7 @@ enum DifferentialCommand {
     /// Run the cases on kube-apiserver and record its responses.
     Record {
         #[command(flatten)]
-        which: CaseFilter,
+        filter: CaseFilter,
         /// `kube-apiserver`, or the kubeconfig of a running one.
         #[arg(long, default_value = "kube-apiserver")]
         upstream: String,
@@ -34,7 +34,7 @@ enum DifferentialCommand {
     /// Run the cases on rhumb and compare the responses with those of kube-apiserver.
     Compare {
         #[command(flatten)]
-        which: CaseFilter,
+        filter: CaseFilter,
         /// `rhumb`, `kube-apiserver`, or the kubeconfig of a running server.
         #[arg(long, default_value = "rhumb")]
         server: String,
@@ -62,7 +62,7 @@ struct CaseFilter {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match carry_out(DifferentialCommand::parse()).await {
+    match run(DifferentialCommand::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("differential: {error:#}");
@@ -71,8 +71,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn carry_out(command: DifferentialCommand) -> Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential");
+async fn run(command: DifferentialCommand) -> Result<()> {
     match command {
         DifferentialCommand::Serve { server } => {
             let server = servers::start(&server)?;
@@ -81,45 +80,47 @@ async fn carry_out(command: DifferentialCommand) -> Result<()> {
             Ok(())
         }
         DifferentialCommand::Record {
-            which,
+            filter,
             upstream,
             to,
         } => {
-            let topics = topics(&folder.join("cases"), &which.topic)?;
+            let topics = read_topics(&filter.topic)?;
             let to = to.unwrap_or_else(|| servers::target().join("interop/recorded"));
-            let answers = run_cases(&upstream, &topics, &which.case).await?;
-            recording::write(&to, &answers)?;
+            let responses = run_cases(&upstream, &topics, &filter.case).await?;
+            recording::write(&to, &responses)?;
             println!(
-                "recorded the answers to {} cases in {}",
-                answers.len(),
+                "recorded the responses to {} cases in {}",
+                responses.len(),
                 to.display()
             );
             Ok(())
         }
         DifferentialCommand::Compare {
-            which,
+            filter,
             server,
             upstream,
             recorded,
             brief,
         } => {
-            let topics = topics(&folder.join("cases"), &which.topic)?;
+            let topics = read_topics(&filter.topic)?;
             let theirs = match recorded {
-                Some(directory) => recording::read(&directory, &topics, &which.case)?,
-                None => run_cases(&upstream, &topics, &which.case).await?,
+                Some(directory) => recording::read(&directory, &topics, &filter.case)?,
+                None => run_cases(&upstream, &topics, &filter.case).await?,
             };
-            let ours = run_cases(&server, &topics, &which.case).await?;
+            let ours = run_cases(&server, &topics, &filter.case).await?;
             // Between two kube-apiservers no differences are expected; the list is for rhumb.
             let expected = match server.as_str() {
                 "kube-apiserver" => Vec::new(),
-                _ => read(&folder.join("differences.yaml"))?,
+                _ => read()?,
             };
             let cases: Vec<&str> = theirs.keys().map(String::as_str).collect();
-            let verdict = apply_expected(diff::compare(&theirs, &ours), &expected, &cases);
-            report(&theirs, &verdict, brief);
+            let result = apply_expected(diff::compare(&theirs, &ours), &expected, &cases);
+            report(&theirs, &result, brief);
             ensure!(
-                verdict.unlisted.is_empty() && verdict.stale.is_empty(),
-                "the servers differ"
+                result.unlisted.is_empty() && result.stale.is_empty(),
+                "{} unlisted differences and {} stale entries of differences.yaml: fix the server or edit the list",
+                result.unlisted.len(),
+                result.stale.len()
             );
             Ok(())
         }
@@ -129,70 +130,66 @@ async fn carry_out(command: DifferentialCommand) -> Result<()> {
 async fn run_cases(server: &str, topics: &[CaseFile], filter: &str) -> Result<ResponsesByCase> {
     eprintln!("==> {server}");
     let server: Box<dyn TestServer> = servers::start(server)?;
-    let say = |topic: &str| eprintln!("    {topic}");
-    Ok(run_all_cases(&server.client()?, topics, filter, say).await)
+    let report = |topic: &str| eprintln!("    {topic}");
+    Ok(run_all_cases(&server.client()?, topics, filter, report).await)
 }
 
 #[derive(Default)]
 struct TopicCounts {
     cases: usize,
-    answers: usize,
+    responses: usize,
     different: usize,
     differences: usize,
 }
 
-fn report(theirs: &ResponsesByCase, verdict: &ComparisonResult, brief: bool) {
+fn report(theirs: &ResponsesByCase, result: &ComparisonResult, brief: bool) {
     if !brief {
-        show_differences(verdict);
+        show_differences(result);
     }
-    for entry in &verdict.stale {
+    for entry in &result.stale {
         println!(
-            "listed, but no longer there: {} at {}",
-            entry.case, entry.at
+            "stale entry of differences.yaml: {} at {}",
+            entry.case, entry.location
         );
     }
     let topic_of = |case: &str| case.split('/').next().unwrap_or_default().to_owned();
     let mut counts = BTreeMap::<String, TopicCounts>::new();
-    for (case, answers) in theirs {
+    for (case, responses) in theirs {
         let count = counts.entry(topic_of(case)).or_default();
         count.cases += 1;
-        count.answers += answers.len();
+        count.responses += responses.len();
     }
-    let mut steps: Vec<_> = verdict
-        .unlisted
-        .iter()
-        .map(|d| (&d.case, &d.step))
-        .collect();
+    let mut steps: Vec<_> = result.unlisted.iter().map(|d| (&d.case, &d.step)).collect();
     steps.dedup();
     for (case, _) in steps {
         counts.entry(topic_of(case)).or_default().different += 1;
     }
-    for difference in &verdict.unlisted {
+    for difference in &result.unlisted {
         let count = counts.entry(topic_of(&difference.case)).or_default();
         count.differences += 1;
     }
-    println!("\n{:24} cases answers  equal  fields that differ", "topic");
+    println!("\n{:24} cases responses  equal  different fields", "topic");
     for (topic, count) in counts {
-        let equal = count.answers - count.different;
+        let equal = count.responses - count.different;
         let TopicCounts {
             cases,
-            answers,
+            responses,
             differences,
             ..
         } = count;
-        println!("{topic:24} {cases:5} {answers:7} {equal:6}  {differences}");
+        println!("{topic:24} {cases:5} {responses:9} {equal:6}  {differences}");
     }
     println!(
-        "{} listed differences, {} unlisted, {} listed that are gone",
-        verdict.listed_count,
-        verdict.unlisted.len(),
-        verdict.stale.len()
+        "{} listed differences, {} unlisted differences, {} stale entries",
+        result.listed_count,
+        result.unlisted.len(),
+        result.stale.len()
     );
 }
 
-fn show_differences(verdict: &ComparisonResult) {
+fn show_differences(result: &ComparisonResult) {
     let (mut case, mut step) = ("", "");
-    for difference in &verdict.unlisted {
+    for difference in &result.unlisted {
         if difference.case != case {
             case = &difference.case;
             step = "";

@@ -14,8 +14,8 @@ pub struct CaseFile {
     /// The file name without extension.
     #[serde(skip)]
     pub name: String,
-    /// Abbreviations for path prefixes.
-    #[serde(default, rename = "let")]
+    /// Variables for `${name}`, such as path prefixes.
+    #[serde(default)]
     pub variables: BTreeMap<String, String>,
     /// Named base objects for request bodies.
     #[serde(default)]
@@ -36,16 +36,13 @@ pub struct DifferentialCase {
 #[serde(deny_unknown_fields, default)]
 pub struct RequestStep {
     /// Method and path.
-    #[serde(rename = "do")]
     pub request: String,
     /// Content type of the body. Default: JSON, or merge patch for PATCH.
-    #[serde(rename = "type")]
     pub content_type: Option<String>,
     pub accept: Option<String>,
-    /// `nobody` or a token. Default: the administrator.
+    /// `anonymous` or a bearer token. Default: the administrator.
     pub auth: Option<String>,
     /// The impersonated user and groups.
-    #[serde(rename = "as")]
     pub user: Option<String>,
     pub groups: Vec<String>,
     pub headers: BTreeMap<String, String>,
@@ -55,7 +52,7 @@ pub struct RequestStep {
     /// The name of the base object for the body.
     pub object: Option<String>,
     /// A merge patch applied to the base object.
-    pub with: Option<Value>,
+    pub patch: Option<Value>,
     /// Merge patches; the request is sent once for each.
     pub variants: Vec<Value>,
     /// Number of spaces appended to the body.
@@ -69,7 +66,7 @@ pub struct RequestStep {
     /// Lists whose order is ignored.
     pub unordered: Vec<String>,
     /// Texts after which a number is not compared.
-    pub mask: Vec<String>,
+    pub mask_numbers_after: Vec<String>,
     /// Delay after the step, for changes that the server applies asynchronously.
     pub wait_ms: u64,
 }
@@ -83,7 +80,7 @@ impl CaseFile {
         let mut names: Vec<&str> = topic.cases.iter().map(|case| case.name.as_str()).collect();
         names.sort_unstable();
         for pair in names.windows(2) {
-            ensure!(pair[0] != pair[1], "two cases are called {:?}", pair[0]);
+            ensure!(pair[0] != pair[1], "duplicate case name {:?}", pair[0]);
         }
         for step in topic.cases.iter().flat_map(|case| &case.steps) {
             topic.check(step).with_context(|| step.request.clone())?;
@@ -91,13 +88,21 @@ impl CaseFile {
         Ok(topic)
     }
 
+    /// The name of a case within all topics: `topic/case`.
+    pub fn qualified_name(&self, case: &DifferentialCase) -> String {
+        format!("{}/{}", self.name, case.name)
+    }
+
     fn check(&self, step: &RequestStep) -> Result<()> {
         ensure!(
             step.request.contains(' '),
-            "a step is a method and a path, such as GET /api"
+            "a request is a method and a path, such as GET /api"
         );
         if let Some(object) = &step.object {
-            ensure!(self.objects.contains_key(object), "no object {object:?}");
+            ensure!(
+                self.objects.contains_key(object),
+                "object {object:?} is not defined under `objects`"
+            );
         }
         Ok(())
     }
@@ -111,11 +116,11 @@ impl RequestStep {
             (None, None, None) => String::new(),
             (None, body, object) => {
                 let object = object.as_ref().and_then(|name| objects.get(name));
-                let mut tree = body.as_ref().or(object).cloned().unwrap_or_default();
-                for patch in [self.with.as_ref(), variant].into_iter().flatten() {
-                    merge(&mut tree, patch);
+                let mut object = body.as_ref().or(object).cloned().unwrap_or_default();
+                for patch in [self.patch.as_ref(), variant].into_iter().flatten() {
+                    merge(&mut object, patch);
                 }
-                tree.to_string()
+                object.to_string()
             }
         };
         text.extend(std::iter::repeat_n(' ', self.padding_bytes));
@@ -144,10 +149,11 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Reads all topics, or those named.
-pub fn topics(directory: &Path, wanted: &[String]) -> Result<Vec<CaseFile>> {
+/// Reads the case files of all topics, or of those named.
+pub fn read_topics(wanted: &[String]) -> Result<Vec<CaseFile>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential/cases");
     let mut topics = Vec::new();
-    let entries = std::fs::read_dir(directory).with_context(|| directory.display().to_string())?;
+    let entries = std::fs::read_dir(&directory).with_context(|| directory.display().to_string())?;
     for entry in entries {
         let path = entry?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -157,14 +163,16 @@ pub fn topics(directory: &Path, wanted: &[String]) -> Result<Vec<CaseFile>> {
             continue;
         }
         let text = std::fs::read_to_string(&path)?;
-        topics
-            .push(CaseFile::parse(&name, &text).with_context(|| format!("cases of topic {name}"))?);
+        topics.push(CaseFile::parse(&name, &text).with_context(|| path.display().to_string())?);
     }
     if let Some(unknown) = wanted
         .iter()
         .find(|wanted| !topics.iter().any(|topic| topic.name == **wanted))
     {
-        bail!("no topic {unknown:?} under {}", directory.display());
+        bail!(
+            "no case file {}",
+            directory.join(format!("{unknown}.yaml")).display()
+        );
     }
     topics.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(topics)
@@ -182,31 +190,30 @@ mod tests {
 objects: {pod: {kind: Pod, metadata: {name: a, labels: {x: y}}}}
 cases:
 - name: one
-  steps: [{do: POST /api, object: pod, with: {metadata: {labels: null}}}]
+  steps: [{request: POST /api, object: pod, patch: {metadata: {labels: null}}}]
 ";
-        let topic = CaseFile::parse("t", text).expect("a topic");
+        let topic = CaseFile::parse("t", text).expect("valid cases");
         let variant = json!({"metadata": {"name": "b"}});
         let body = topic.cases[0].steps[0].body(&topic.objects, Some(&variant));
         assert_eq!(body, r#"{"kind":"Pod","metadata":{"name":"b"}}"#);
     }
 
     #[test]
-    fn every_file_can_be_read() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential");
-        let topics = topics(&folder.join("cases"), &[]).expect("readable");
+    fn all_case_files_are_valid() {
+        let topics = read_topics(&[]).expect("valid case files");
         assert!(topics.iter().all(|topic| !topic.cases.is_empty()));
-        crate::differential::expected_differences::read(&folder.join("differences.yaml"))
-            .expect("readable");
     }
 
     #[test]
     fn invalid_steps_are_rejected() {
         let check = |text: &str| CaseFile::parse("t", text).is_err();
-        assert!(check("cases: [{name: a, steps: [{do: GET}]}]"));
+        assert!(check("cases: [{name: a, steps: [{request: GET}]}]"));
         assert!(check(
-            "cases: [{name: a, steps: [{do: GET /, object: none}]}]"
+            "cases: [{name: a, steps: [{request: GET /, object: none}]}]"
         ));
-        assert!(check("cases: [{name: a, steps: [{do: GET /, typo: 1}]}]"));
+        assert!(check(
+            "cases: [{name: a, steps: [{request: GET /, typo: 1}]}]"
+        ));
         assert!(check("cases: [{name: a, steps: []}, {name: a, steps: []}]"));
     }
 }

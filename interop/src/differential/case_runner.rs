@@ -30,15 +30,15 @@ pub async fn run_all_cases(
     filter: &str,
     mut report: impl FnMut(&str),
 ) -> ResponsesByCase {
-    let mut answers = ResponsesByCase::new();
+    let mut responses = ResponsesByCase::new();
     for topic in topics {
         report(&topic.name);
         for case in topic.cases.iter().filter(|case| case.name.contains(filter)) {
-            let name = format!("{}/{}", topic.name, case.name);
-            answers.insert(name, run_case(client, topic, case).await);
+            let case_responses = run_case(client, topic, case).await;
+            responses.insert(topic.qualified_name(case), case_responses);
         }
     }
-    answers
+    responses
 }
 
 async fn run_case(
@@ -46,96 +46,101 @@ async fn run_case(
     topic: &CaseFile,
     case: &DifferentialCase,
 ) -> Vec<NormalizedResponse> {
-    let mut player = CaseRunner::new(client, topic, case);
-    if player.normal_text.contains("${ns}") {
-        player.make_namespace().await;
+    let mut runner = CaseRunner::new(client, topic, case);
+    if runner.sent_text.contains("${ns}") {
+        runner.create_namespace().await;
     }
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for (index, step) in case.steps.iter().enumerate() {
         let number = index + 1;
         if step.variants.is_empty() {
             let title = format!("{number} {}", step.request);
-            answers.push(player.take(step, None, title).await);
+            responses.push(runner.run_step(step, None, title).await);
         }
         for (index, variant) in step.variants.iter().enumerate() {
             let title = format!("{number}.{} {}", index + 1, step.request);
-            answers.push(player.take(step, Some(variant), title).await);
+            responses.push(runner.run_step(step, Some(variant), title).await);
         }
     }
-    answers
+    responses
 }
 
 struct CaseRunner<'a> {
     client: &'a RawClient,
     objects: &'a BTreeMap<String, Value>,
     variables: BTreeMap<String, String>,
-    normal: ResponseNormalizer,
-    normal_text: String,
+    normalizer: ResponseNormalizer,
+    /// Everything that the case sends.
+    sent_text: String,
 }
 
 impl<'a> CaseRunner<'a> {
     fn new(client: &'a RawClient, topic: &'a CaseFile, case: &DifferentialCase) -> Self {
-        let id = unique();
+        let id = random_id();
         let mut variables = topic.variables.clone();
         variables.insert("ns".into(), format!("ns-{id}"));
         variables.insert("id".into(), id.clone());
-        let text = everything_sent(topic, case);
+        let sent_text = everything_sent(topic, case);
         Self {
             client,
             objects: &topic.objects,
             variables,
-            normal: ResponseNormalizer::new(&id, text.clone()),
-            normal_text: text,
+            normalizer: ResponseNormalizer::new(&id, sent_text.clone()),
+            sent_text,
         }
     }
 
-    /// Creates namespace and default service account, which pods need; a controller may create the account as well.
+    /// Creates the namespace and its default service account, which pods need; a controller may create the account as well.
     /// Failures show in the later responses.
-    async fn make_namespace(&mut self) {
+    async fn create_namespace(&mut self) {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "${ns}"}});
-        self.make("/api/v1/namespaces", namespace).await;
+        self.create("/api/v1/namespaces", namespace).await;
         let account =
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-        self.make("/api/v1/namespaces/${ns}/serviceaccounts", account)
+        self.create("/api/v1/namespaces/${ns}/serviceaccounts", account)
             .await;
     }
 
-    async fn make(&mut self, path: &str, object: Value) {
+    async fn create(&mut self, path: &str, object: Value) {
         let step = RequestStep {
             request: format!("POST {path}"),
             body: Some(object),
             ..RequestStep::default()
         };
-        let question = self.question(&step, None);
-        match self.client.ask(&question).await {
-            Ok(reply) if reply.status.is_success() || reply.status == StatusCode::CONFLICT => {}
-            Ok(reply) => eprintln!("    a case cannot begin: {path}: {}", reply.status),
-            Err(error) => eprintln!("    a case cannot begin: {path}: {error:#}"),
+        let request = self.request(&step, None);
+        match self.client.send(&request).await {
+            Ok(response)
+                if response.status.is_success() || response.status == StatusCode::CONFLICT => {}
+            Ok(response) => eprintln!(
+                "    failed to prepare a case: POST {path}: {}",
+                response.status
+            ),
+            Err(error) => eprintln!("    failed to prepare a case: POST {path}: {error:#}"),
         }
     }
 
-    async fn take(
+    async fn run_step(
         &mut self,
         step: &RequestStep,
         variant: Option<&Value>,
         title: String,
     ) -> NormalizedResponse {
-        let question = self.question(step, variant);
-        let answered = self.client.ask(&question).await;
+        let request = self.request(step, variant);
+        let result = self.client.send(&request).await;
         tokio::time::sleep(Duration::from_millis(step.wait_ms)).await;
-        match answered {
-            Ok(reply) => self.answer(step, title, &reply),
+        match result {
+            Ok(response) => self.normalize(step, title, &response),
             Err(error) => NormalizedResponse {
                 step: title,
                 status: 0,
                 headers: BTreeMap::new(),
-                body: format!("no answer: {error:#}").into(),
+                body: format!("no response: {error:#}").into(),
             },
         }
     }
 
-    fn question(&self, step: &RequestStep, variant: Option<&Value>) -> RawRequest {
+    fn request(&self, step: &RequestStep, variant: Option<&Value>) -> RawRequest {
         let (method, path) = step.request.split_once(' ').unwrap_or(("", ""));
         let body = self.expand(&step.body(self.objects, variant));
         let mut headers = Vec::new();
@@ -143,8 +148,8 @@ impl<'a> CaseRunner<'a> {
             headers.push((name.to_owned(), self.expand(value)));
         };
         match (&step.content_type, method) {
-            (Some(given), _) if given.is_empty() => {}
-            (Some(given), _) => header("content-type", given),
+            (Some(content_type), _) if content_type.is_empty() => {}
+            (Some(content_type), _) => header("content-type", content_type),
             (None, "PATCH") => header("content-type", "application/merge-patch+json"),
             (None, _) if !body.is_empty() => header("content-type", "application/json"),
             _ => {}
@@ -169,7 +174,7 @@ impl<'a> CaseRunner<'a> {
             body: body.into(),
             identity: match step.auth.as_deref() {
                 None => RequestIdentity::Admin,
-                Some("nobody") => RequestIdentity::Nobody,
+                Some("anonymous") => RequestIdentity::Anonymous,
                 Some(token) => RequestIdentity::Token(self.expand(token)),
             },
             lines: step.events,
@@ -187,13 +192,13 @@ impl<'a> CaseRunner<'a> {
         text
     }
 
-    fn answer(
+    fn normalize(
         &mut self,
         step: &RequestStep,
         title: String,
-        reply: &RawResponse,
+        response: &RawResponse,
     ) -> NormalizedResponse {
-        let body = parse(&reply.headers, &reply.body, step.events.is_some());
+        let body = parse_body(&response.headers, &response.body, step.events.is_some());
         for (name, pointer) in &step.save {
             if let Some(value) = body.pointer(pointer) {
                 let text = value
@@ -202,27 +207,27 @@ impl<'a> CaseRunner<'a> {
                 self.variables.insert(name.clone(), text);
             }
         }
-        self.normal.mask(&step.mask);
-        let mut answer = NormalizedResponse {
+        self.normalizer.mask_numbers_after(&step.mask_numbers_after);
+        let mut normalized = NormalizedResponse {
             step: title,
-            status: reply.status.as_u16(),
-            headers: self.headers(&reply.headers),
-            body: self.normal.tree(body),
+            status: response.status.as_u16(),
+            headers: self.headers(&response.headers),
+            body: self.normalizer.value(body),
         };
-        each_field(&mut answer.body, "body", &step.ignore, &|value| {
+        each_field(&mut normalized.body, "body", &step.ignore, &|value| {
             *value = "<ignored>".into();
         });
-        each_field(&mut answer.body, "body", &step.unordered, &|value| {
+        each_field(&mut normalized.body, "body", &step.unordered, &|value| {
             if let Value::Array(items) = value {
                 items.sort_by_key(Value::to_string);
             }
         });
         for pattern in &step.ignore {
             if let Some(name) = pattern.strip_prefix("header.") {
-                answer.headers.remove(name);
+                normalized.headers.remove(name);
             }
         }
-        answer
+        normalized
     }
 
     fn headers(&mut self, headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
@@ -231,7 +236,10 @@ impl<'a> CaseRunner<'a> {
             let values: Vec<String> = headers
                 .get_all(name)
                 .iter()
-                .map(|value| self.normal.text(&String::from_utf8_lossy(value.as_bytes())))
+                .map(|value| {
+                    self.normalizer
+                        .text(&String::from_utf8_lossy(value.as_bytes()))
+                })
                 .collect();
             if !values.is_empty() {
                 compared.insert(name.to_owned(), values);
@@ -241,8 +249,8 @@ impl<'a> CaseRunner<'a> {
     }
 }
 
-/// Five letters that are unique to this run.
-fn unique() -> String {
+/// Five random letters.
+fn random_id() -> String {
     let bytes = *uuid::Uuid::new_v4().as_bytes();
     let letter = |byte: u8| char::from(b'a' + byte % 26);
     bytes[..5].iter().map(|byte| letter(*byte)).collect()
@@ -264,12 +272,12 @@ fn everything_sent(topic: &CaseFile, case: &DifferentialCase) -> String {
 }
 
 /// The body as JSON value: the events of a stream, parsed JSON or YAML, or else a string.
-fn parse(headers: &HeaderMap, body: &Bytes, is_stream: bool) -> Value {
+fn parse_body(headers: &HeaderMap, body: &Bytes, is_stream: bool) -> Value {
     let text = String::from_utf8_lossy(body);
     if is_stream && text.starts_with('{') {
-        let parse =
+        let event =
             |line: &str| -> Value { serde_json::from_str(line).unwrap_or_else(|_| line.into()) };
-        return text.lines().map(parse).collect();
+        return text.lines().map(event).collect();
     }
     let content_type = headers
         .get("content-type")

@@ -32,7 +32,7 @@ impl fmt::Display for ResponseDifference {
 fn shown(value: Option<&Value>) -> String {
     const LENGTH_MAX: usize = 600;
     let Some(value) = value else {
-        return "(not there)".into();
+        return "(absent)".into();
     };
     let text = value.to_string();
     match text.char_indices().nth(LENGTH_MAX) {
@@ -56,15 +56,20 @@ pub fn compare(theirs: &ResponsesByCase, ours: &ResponsesByCase) -> Vec<Response
         let nothing = Vec::new();
         let ours = ours.get(case).unwrap_or(&nothing);
         for (index, theirs) in theirs.iter().enumerate() {
-            let mut found = DifferenceCollector::default();
-            found.answer(theirs, ours.get(index));
-            differences.extend(found.fields.into_iter().map(|field| ResponseDifference {
-                case: case.clone(),
-                step: theirs.step.clone(),
-                path: field.path,
-                theirs: field.theirs,
-                ours: field.ours,
-            }));
+            let mut collector = DifferenceCollector::default();
+            collector.response(theirs, ours.get(index));
+            differences.extend(
+                collector
+                    .fields
+                    .into_iter()
+                    .map(|field| ResponseDifference {
+                        case: case.clone(),
+                        step: theirs.step.clone(),
+                        path: field.path,
+                        theirs: field.theirs,
+                        ours: field.ours,
+                    }),
+            );
         }
     }
     differences
@@ -82,29 +87,29 @@ struct FieldDifference {
 }
 
 impl DifferenceCollector {
-    fn answer(&mut self, theirs: &NormalizedResponse, ours: Option<&NormalizedResponse>) {
+    fn response(&mut self, theirs: &NormalizedResponse, ours: Option<&NormalizedResponse>) {
         let Some(ours) = ours else {
-            self.found("answer", Some(&"one".into()), None);
+            self.add("response", Some(&"received".into()), None);
             return;
         };
         if theirs.status != ours.status {
-            self.found(
+            self.add(
                 "status",
                 Some(&theirs.status.into()),
                 Some(&ours.status.into()),
             );
         }
-        let headers = |answer: &NormalizedResponse| -> Map<String, Value> {
+        let headers = |response: &NormalizedResponse| -> Map<String, Value> {
             let header = |(name, values): (&String, &Vec<String>)| {
                 (name.clone(), Value::from(values.clone()))
             };
-            answer.headers.iter().map(header).collect()
+            response.headers.iter().map(header).collect()
         };
         self.objects("header", &headers(theirs), &headers(ours));
         self.values("body", &theirs.body, &ours.body);
     }
 
-    fn found(&mut self, path: &str, theirs: Option<&Value>, ours: Option<&Value>) {
+    fn add(&mut self, path: &str, theirs: Option<&Value>, ours: Option<&Value>) {
         self.fields.push(FieldDifference {
             path: path.to_owned(),
             theirs: theirs.cloned(),
@@ -117,7 +122,7 @@ impl DifferenceCollector {
             (Value::Object(theirs), Value::Object(ours)) => self.objects(path, theirs, ours),
             (Value::Array(theirs), Value::Array(ours)) => self.arrays(path, theirs, ours),
             _ if theirs == ours => {}
-            _ => self.found(path, Some(theirs), Some(ours)),
+            _ => self.add(path, Some(theirs), Some(ours)),
         }
     }
 
@@ -126,12 +131,12 @@ impl DifferenceCollector {
             let path = format!("{path}.{name}");
             match ours.get(name) {
                 Some(ours) => self.values(&path, value, ours),
-                None => self.found(&path, Some(value), None),
+                None => self.add(&path, Some(value), None),
             }
         }
         for (name, value) in ours {
             if !theirs.contains_key(name) {
-                self.found(&format!("{path}.{name}"), None, Some(value));
+                self.add(&format!("{path}.{name}"), None, Some(value));
             }
         }
     }
@@ -148,7 +153,7 @@ impl DifferenceCollector {
             let path = format!("{path}[{index}]");
             match (theirs.get(index), ours.get(index)) {
                 (Some(theirs), Some(ours)) => self.values(&path, theirs, ours),
-                (theirs, ours) => self.found(&path, theirs, ours),
+                (theirs, ours) => self.add(&path, theirs, ours),
             }
         }
     }
@@ -158,12 +163,12 @@ impl DifferenceCollector {
             let path = format!("{path}[{name}]");
             match ours.items.get(name) {
                 Some(ours) => self.values(&path, value, ours),
-                None => self.found(&path, Some(value), None),
+                None => self.add(&path, Some(value), None),
             }
         }
         for (name, value) in &ours.items {
             if !theirs.items.contains_key(name) {
-                self.found(&format!("{path}[{name}]"), None, Some(value));
+                self.add(&format!("{path}[{name}]"), None, Some(value));
             }
         }
         let common = |a: &ItemsByName<'_>, b: &ItemsByName<'_>| -> Vec<Value> {
@@ -173,7 +178,7 @@ impl DifferenceCollector {
         let (their_order, our_order) = (common(theirs, ours), common(ours, theirs));
         if their_order != our_order {
             let path = format!("{path}.order");
-            self.found(&path, Some(&their_order.into()), Some(&our_order.into()));
+            self.add(&path, Some(&their_order.into()), Some(&our_order.into()));
         }
     }
 }
@@ -199,7 +204,7 @@ fn by_name<'a>(items: &'a [Value], identity: &str) -> Option<ItemsByName<'a>> {
     Some(named)
 }
 
-/// Whether the text matches the pattern, in which `*` matches anything.
+/// Whether the text matches the pattern, in which `*` matches any text.
 pub fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -217,14 +222,14 @@ mod tests {
     use super::*;
 
     fn check(theirs: Value, ours: Value, expect: &[&str]) {
-        let mut finder = DifferenceCollector::default();
-        finder.values("body", &theirs, &ours);
-        let paths: Vec<&str> = finder.fields.iter().map(|field| &*field.path).collect();
+        let mut collector = DifferenceCollector::default();
+        collector.values("body", &theirs, &ours);
+        let paths: Vec<&str> = collector.fields.iter().map(|field| &*field.path).collect();
         assert_eq!(paths, expect);
     }
 
     #[test]
-    fn names_every_field_that_differs() {
+    fn every_different_field_is_reported() {
         check(
             json!({"a": [1, {"b": 2}]}),
             json!({"a": [1, {"b": 2}]}),
@@ -239,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn items_with_names_are_compared_by_name() {
+    fn named_items_are_compared_by_name() {
         check(
             json!([{"name": "a", "x": 1}, {"name": "b"}]),
             json!([{"name": "b"}, {"name": "a", "x": 2}, {"name": "c"}]),
@@ -248,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns() {
+    fn wildcards_match_any_text() {
         assert!(matches("body.a", "body.a"));
         assert!(matches("body.*.b*", "body.a.c.b"));
         assert!(!matches("body.a", "body.ab"));

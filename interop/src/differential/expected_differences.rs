@@ -7,31 +7,33 @@ use serde::Deserialize;
 
 use super::diff::{ResponseDifference, matches};
 
-/// Differences with a common reason. `*` matches anything.
+/// Differences with a common reason. `*` matches any text.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExpectedDifference {
     /// `topic/case`.
     pub case: String,
     /// The step and the path of the field, such as `2 GET /version body.gitVersion`.
-    pub at: String,
+    pub location: String,
     pub reason: String,
 }
 
 impl ExpectedDifference {
     fn covers(&self, difference: &ResponseDifference) -> bool {
-        let at = format!("{} {}", difference.step, difference.path);
-        matches(&self.case, &difference.case) && matches(&self.at, &at)
+        let location = format!("{} {}", difference.step, difference.path);
+        matches(&self.case, &difference.case) && matches(&self.location, &location)
     }
 
-    /// Whether a run of these cases covers the entry.
-    fn could_be_seen(&self, cases: &[&str]) -> bool {
+    /// Whether the entry is about one of these cases.
+    fn applies_to(&self, cases: &[&str]) -> bool {
         cases.iter().any(|case| matches(&self.case, case))
     }
 }
 
-pub fn read(path: &Path) -> Result<Vec<ExpectedDifference>> {
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+/// Reads `interop/differential/differences.yaml`.
+pub fn read() -> Result<Vec<ExpectedDifference>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential/differences.yaml");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     serde_saphyr::from_str(&text).with_context(|| path.display().to_string())
 }
 
@@ -51,7 +53,7 @@ pub fn apply_expected(
     cases: &[&str],
 ) -> ComparisonResult {
     let stale = expected.iter().filter(|entry| {
-        entry.could_be_seen(cases) && !differences.iter().any(|found| entry.covers(found))
+        entry.applies_to(cases) && !differences.iter().any(|found| entry.covers(found))
     });
     let stale = stale.cloned().collect();
     let (listed, unlisted): (Vec<_>, Vec<_>) = differences
@@ -67,6 +69,7 @@ pub fn apply_expected(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::differential::case::read_topics;
 
     fn difference(path: &str) -> ResponseDifference {
         ResponseDifference {
@@ -79,10 +82,23 @@ mod tests {
     }
 
     #[test]
+    fn every_entry_applies_to_an_existing_case() {
+        let topics = read_topics(&[]).expect("valid case files");
+        let mut cases = Vec::new();
+        for topic in &topics {
+            cases.extend(topic.cases.iter().map(|case| topic.qualified_name(case)));
+        }
+        let cases: Vec<&str> = cases.iter().map(String::as_str).collect();
+        for entry in read().expect("valid differences") {
+            assert!(entry.applies_to(&cases), "no case {}", entry.case);
+        }
+    }
+
+    #[test]
     fn unlisted_differences_and_stale_entries_are_reported() {
-        let entry = |case: &str, at: &str| ExpectedDifference {
+        let entry = |case: &str, location: &str| ExpectedDifference {
             case: case.into(),
-            at: at.into(),
+            location: location.into(),
             reason: "why".into(),
         };
         let expected = [
@@ -91,10 +107,10 @@ mod tests {
             entry("nodes/*", "*"),
         ];
         let found = vec![difference("body.a"), difference("body.b")];
-        let verdict = apply_expected(found, &expected, &["pods/defaults"]);
-        assert_eq!(verdict.unlisted, [difference("body.b")]);
-        assert_eq!(verdict.listed_count, 1);
-        assert_eq!(verdict.stale.len(), 1);
-        assert_eq!(verdict.stale[0].at, "1 GET / body.c");
+        let result = apply_expected(found, &expected, &["pods/defaults"]);
+        assert_eq!(result.unlisted, [difference("body.b")]);
+        assert_eq!(result.listed_count, 1);
+        assert_eq!(result.stale.len(), 1);
+        assert_eq!(result.stale[0].location, "1 GET / body.c");
     }
 }

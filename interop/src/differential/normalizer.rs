@@ -10,38 +10,38 @@ use super::volatile_values;
 /// The placeholders assigned in one case so far.
 #[derive(Debug)]
 pub struct ResponseNormalizer {
-    /// The namespace name, unique to this run of the case.
+    /// The random part of names, unique to this run of the case.
     id: String,
     /// Everything that the case sends; values that occur in it are not replaced.
-    written: String,
+    sent: String,
     uids: Vec<String>,
     versions: Vec<String>,
     /// Generated names with their placeholders.
     names: Vec<(String, String)>,
-    mask: Vec<String>,
+    masked_prefixes: Vec<String>,
 }
 
 impl ResponseNormalizer {
-    pub fn new(id: &str, written: String) -> Self {
+    pub fn new(id: &str, sent: String) -> Self {
         Self {
             id: id.to_owned(),
-            written,
+            sent,
             uids: Vec::new(),
             versions: Vec::new(),
             names: Vec::new(),
-            mask: Vec::new(),
+            masked_prefixes: Vec::new(),
         }
     }
 
     /// Sets the texts after which numbers are not compared.
-    pub fn mask(&mut self, mask: &[String]) {
-        self.mask = mask.to_vec();
+    pub fn mask_numbers_after(&mut self, texts: &[String]) {
+        self.masked_prefixes = texts.to_vec();
     }
 
-    pub fn tree(&mut self, value: Value) -> Value {
+    pub fn value(&mut self, value: Value) -> Value {
         match value {
             Value::Object(fields) => Value::Object(self.object(fields)),
-            Value::Array(items) => items.into_iter().map(|item| self.tree(item)).collect(),
+            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
             Value::String(text) => Value::String(self.text(&text)),
             other => other,
         }
@@ -50,28 +50,28 @@ impl ResponseNormalizer {
     fn object(&mut self, mut fields: Map<String, Value>) -> Map<String, Value> {
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or("");
         let kind = kind.to_owned();
-        let of_many = kind.ends_with("List") || kind == "Table";
+        let is_collection = kind.ends_with("List") || kind == "Table";
         let is_table = kind == "Table";
         if fields.get("type").and_then(Value::as_str) == Some("BOOKMARK") {
-            forget_version(fields.get_mut("object"));
+            mask_bookmark_version(fields.get_mut("object"));
         }
-        if of_many && let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-            forget_list(metadata);
+        if is_collection && let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+            mask_list_metadata(metadata);
         } else if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
             metadata.remove("managedFields");
-            self.learn_name(metadata);
+            self.record_generated_name(metadata);
         }
         if is_table {
-            forget_ages(&mut fields);
+            mask_ages(&mut fields);
         }
         if kind == "Status" {
-            order_causes(&mut fields);
+            sort_causes(&mut fields);
         }
-        let normal = |(name, value): (String, Value)| {
+        let normalized = |(name, value): (String, Value)| {
             let value = self.field(&name, value);
             (self.text(&name), value)
         };
-        fields.into_iter().map(normal).collect()
+        fields.into_iter().map(normalized).collect()
     }
 
     fn field(&mut self, name: &str, value: Value) -> Value {
@@ -80,17 +80,17 @@ impl ResponseNormalizer {
                 self.version(version).into()
             }
             ("nodePort" | "healthCheckNodePort", Value::Number(port))
-                if !self.is_written_whole(&port.to_string()) =>
+                if !self.is_sent_as_token(&port.to_string()) =>
             {
                 "<port>".into()
             }
             ("token", Value::String(token)) if token.starts_with("ey") => "<token>".into(),
-            _ => self.tree(value),
+            _ => self.value(value),
         }
     }
 
     fn version(&mut self, version: &str) -> String {
-        if version == "0" || self.is_written(&format!("\"{version}\"")) {
+        if version == "0" || self.is_sent(&format!("\"{version}\"")) {
             return version.to_owned();
         }
         format!(
@@ -99,25 +99,25 @@ impl ResponseNormalizer {
         )
     }
 
-    fn is_written(&self, text: &str) -> bool {
-        self.written.contains(text)
+    fn is_sent(&self, text: &str) -> bool {
+        self.sent.contains(text)
     }
 
     /// Whether the case sends this number or address as a whole token: `10.0.0.40` does not contain `10.0.0.4`.
-    fn is_written_whole(&self, text: &str) -> bool {
-        self.written.match_indices(text).any(|(start, _)| {
-            let (before, rest) = self.written.split_at(start);
+    fn is_sent_as_token(&self, text: &str) -> bool {
+        self.sent.match_indices(text).any(|(start, _)| {
+            let (before, rest) = self.sent.split_at(start);
             !before.ends_with(|before: char| before.is_ascii_digit())
                 && !rest[text.len()..].starts_with(|after: char| after.is_ascii_digit())
         })
     }
 
     /// Records a name that the server generated.
-    fn learn_name(&mut self, metadata: &Map<String, Value>) {
+    fn record_generated_name(&mut self, metadata: &Map<String, Value>) {
         let text = |name: &str| metadata.get(name).and_then(Value::as_str);
         if let (Some(prefix), Some(name)) = (text("generateName"), text("name"))
             && name.starts_with(prefix)
-            && !self.is_written(name)
+            && !self.is_sent(name)
         {
             let placeholder = format!("{prefix}<random>");
             self.names.push((name.to_owned(), placeholder));
@@ -125,24 +125,24 @@ impl ResponseNormalizer {
     }
 
     pub fn text(&mut self, text: &str) -> String {
-        let mut text = self.with_normal_objects(text);
+        let mut text = self.normalize_quoted_objects(text);
         for (name, placeholder) in &self.names {
             text = text.replace(name, placeholder);
         }
         text = text.replace(&self.id, "ID");
-        if text.starts_with("10.0.0.") && text.len() <= 10 && !self.is_written_whole(&text) {
+        if text.starts_with("10.0.0.") && text.len() <= 10 && !self.is_sent_as_token(&text) {
             return "<cluster address>".into();
         }
-        for mask in &self.mask {
-            text = without_number_after(&text, mask);
+        for prefix in &self.masked_prefixes {
+            text = mask_number_after(&text, prefix);
         }
-        self.without_identities(&text)
+        self.mask_identities(&text)
     }
 
     /// Sorts the fields of objects that are quoted in messages.
-    fn with_normal_objects(&mut self, text: &str) -> String {
-        const BEFORE: &str = "Invalid value: ";
-        let Some(start) = text.find("Invalid value: \"{").map(|at| at + BEFORE.len()) else {
+    fn normalize_quoted_objects(&mut self, text: &str) -> String {
+        const PREFIX: &str = "Invalid value: ";
+        let Some(start) = text.find("Invalid value: \"{").map(|at| at + PREFIX.len()) else {
             return text.to_owned();
         };
         let mut quoted = serde_json::Deserializer::from_str(&text[start..]).into_iter::<String>();
@@ -153,10 +153,10 @@ impl ResponseNormalizer {
             return text.to_owned();
         };
         let end = start + quoted.byte_offset();
-        format!("{}{}{}", &text[..start], self.tree(object), &text[end..])
+        format!("{}{}{}", &text[..start], self.value(object), &text[end..])
     }
 
-    fn without_identities(&mut self, text: &str) -> String {
+    fn mask_identities(&mut self, text: &str) -> String {
         let mut result = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(next) = rest.chars().next() {
@@ -164,7 +164,7 @@ impl ResponseNormalizer {
             let found = volatile_values::uuid(bytes)
                 .or_else(|| volatile_values::time(bytes))
                 .or_else(|| volatile_values::token_volume(bytes));
-            match found.filter(|length| !self.is_written(&rest[..*length])) {
+            match found.filter(|length| !self.is_sent(&rest[..*length])) {
                 Some(length) => {
                     result.push_str(&self.placeholder(&rest[..length]));
                     rest = &rest[length..];
@@ -178,18 +178,18 @@ impl ResponseNormalizer {
         result
     }
 
-    fn placeholder(&mut self, found: &str) -> String {
-        if volatile_values::token_volume(found.as_bytes()).is_some() {
+    fn placeholder(&mut self, value: &str) -> String {
+        if volatile_values::token_volume(value.as_bytes()).is_some() {
             return "<token volume>".into();
         }
-        if found.contains('T') {
-            let fraction = found.split_once('.').map_or(0, |(_, end)| end.len() - 1);
+        if value.contains('T') {
+            let fraction = value.split_once('.').map_or(0, |(_, end)| end.len() - 1);
             return match fraction {
                 0 => "<time>".into(),
                 digits => format!("<time with {digits} digits>"),
             };
         }
-        format!("<uid {}>", 1 + position(&mut self.uids, found.to_owned()))
+        format!("<uid {}>", 1 + position(&mut self.uids, value.to_owned()))
     }
 }
 
@@ -207,7 +207,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// The resourceVersion of a list is that of the whole store and changes with unrelated writes.
-fn forget_list(metadata: &mut Map<String, Value>) {
+fn mask_list_metadata(metadata: &mut Map<String, Value>) {
     for (name, placeholder) in [("resourceVersion", "<version>"), ("continue", "<continue>")] {
         if let Some(Value::String(text)) = metadata.get_mut(name)
             && !text.is_empty()
@@ -217,14 +217,15 @@ fn forget_list(metadata: &mut Map<String, Value>) {
     }
 }
 
-fn forget_version(object: Option<&mut Value>) {
+/// The resourceVersion of a bookmark is that of the whole store.
+fn mask_bookmark_version(object: Option<&mut Value>) {
     let metadata = object.and_then(|object| object.get_mut("metadata"));
     if let Some(Value::Object(metadata)) = metadata {
-        forget_list(metadata);
+        mask_list_metadata(metadata);
     }
 }
 
-fn forget_ages(table: &mut Map<String, Value>) {
+fn mask_ages(table: &mut Map<String, Value>) {
     let rows = table.get_mut("rows").and_then(Value::as_array_mut);
     for row in rows.into_iter().flatten() {
         let cells = row.get_mut("cells").and_then(Value::as_array_mut);
@@ -237,7 +238,7 @@ fn forget_ages(table: &mut Map<String, Value>) {
 }
 
 /// Upstream validates map entries in random order, so the causes are sorted.
-fn order_causes(status: &mut Map<String, Value>) {
+fn sort_causes(status: &mut Map<String, Value>) {
     let causes = status
         .get_mut("details")
         .and_then(|details| details.get_mut("causes"));
@@ -251,20 +252,20 @@ fn order_causes(status: &mut Map<String, Value>) {
     causes.sort_by_key(text);
     let mut texts: Vec<String> = causes.iter().map(text).collect();
     texts.dedup();
-    let ordered = texts.join(", ");
+    let sorted = texts.join(", ");
     if let Some(Value::String(message)) = status.get_mut("message")
         && let Some(start) = message.find(" is invalid: [").map(|at| at + 14)
-        && message.len() == start + ordered.len() + 1
+        && message.len() == start + sorted.len() + 1
     {
-        message.replace_range(start.., &format!("{ordered}]"));
+        message.replace_range(start.., &format!("{sorted}]"));
     }
 }
 
-fn without_number_after(text: &str, mask: &str) -> String {
+fn mask_number_after(text: &str, prefix: &str) -> String {
     let mut result = String::new();
     let mut rest = text;
-    while let Some(found) = rest.find(mask) {
-        let end = found + mask.len();
+    while let Some(found) = rest.find(prefix) {
+        let end = found + prefix.len();
         result.push_str(&rest[..end]);
         rest = &rest[end..];
         let count = volatile_values::digits(rest.as_bytes());
@@ -283,10 +284,10 @@ mod tests {
     use super::*;
 
     fn check(input: Value, expect: Value) {
-        let written = "2020-01-01T00:00:00Z 10.0.0.200 nodePort 30001".to_owned();
-        let mut normal = ResponseNormalizer::new("abcde", written);
-        normal.mask(&["current: ".to_owned()]);
-        assert_eq!(normal.tree(input), expect);
+        let sent = "2020-01-01T00:00:00Z 10.0.0.200 nodePort 30001".to_owned();
+        let mut normalizer = ResponseNormalizer::new("abcde", sent);
+        normalizer.mask_numbers_after(&["current: ".to_owned()]);
+        assert_eq!(normalizer.value(input), expect);
     }
 
     const ONE: &str = "123e4567-e89b-12d3-a456-426614174000";
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn values_written_by_the_case_are_kept() {
+    fn values_sent_by_the_case_are_kept() {
         check(
             json!(["2020-01-01T00:00:00Z", "2026-01-01T00:00:00Z"]),
             json!(["2020-01-01T00:00:00Z", "<time>"]),
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_have_no_order() {
+    fn causes_are_sorted() {
         check(
             json!({"kind": "Status", "message": "x is invalid: [b: no, a: yes]", "details":
                 {"causes": [{"field": "b", "message": "no"}, {"field": "a", "message": "yes"}]}}),
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_within_messages() {
+    fn quoted_objects_are_normalized() {
         check(
             json!(
                 "is invalid: Invalid value: \"{\\\"b\\\":1,\\\"a\\\":{\\\"resourceVersion\\\":\\\"7\\\"}}\": bad"
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_tables_and_generated_names() {
+    fn lists_tables_and_generated_names_are_masked() {
         check(
             json!({"kind": "PodList", "metadata": {"resourceVersion": "5", "continue": "abc"}}),
             json!({"kind": "PodList", "metadata": {"resourceVersion": "<version>", "continue": "<continue>"}}),

@@ -1,6 +1,7 @@
-//! Compares match conditions that rhumb compiles from exclusion rules with the rules themselves, on a real server: random
-//! webhooks are registered without their exclusion rules, but with the compiled condition, and must be called for exactly
-//! the requests that rhumb would call them for with the rules.
+//! Compares exclusion rules with the match conditions that rhumb compiles from them, on a real server.
+//!
+//! Random webhooks are registered with the compiled condition instead of their exclusion rules. The server must call them
+//! for exactly the requests for which rhumb would call them with the rules.
 
 mod random_webhooks;
 mod requests;
@@ -23,7 +24,7 @@ use webhook_server::RecordingWebhookServer;
 const CONFIGURATIONS: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const CONFIGURATION: &str = "random";
-/// How often the server is asked until it uses a new configuration.
+/// The maximum number of requests until the server uses a new configuration.
 const ACTIVATION_ATTEMPTS: usize = 2_000;
 
 /// The result of a comparison.
@@ -36,7 +37,7 @@ pub struct MatchConditionComparison {
     /// How many of them were excluded by an exclusion rule.
     pub excluded: usize,
     /// Webhooks with rules that match conditions cannot express.
-    pub refused: usize,
+    pub not_compilable: usize,
     pub differences: Vec<String>,
 }
 
@@ -49,7 +50,7 @@ pub async fn compare(
 ) -> Result<MatchConditionComparison> {
     let server = RecordingWebhookServer::start().await?;
     let requests = requests::all();
-    prepare(client).await?;
+    create_prerequisites(client).await?;
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut comparison = MatchConditionComparison::default();
     let resources = equivalent_sets();
@@ -63,12 +64,12 @@ pub async fn compare(
                     originals.push(original);
                     compiled.push(webhook.webhook);
                 }
-                Err(_) => comparison.refused += 1,
+                Err(_) => comparison.not_compilable += 1,
             }
         }
         activate(client, &server, round, compiled.clone()).await?;
         for request in &requests {
-            let (called, _) = send(client, &server, request).await?;
+            let (called, _) = send_and_record(client, &server, request).await?;
             let expected = verdicts(&originals, request);
             for (index, verdict) in expected.iter().enumerate() {
                 comparison.compared += 1;
@@ -94,13 +95,13 @@ fn equivalent_sets() -> EquivalentResourceSets {
     EquivalentResourceSets(EQUIVALENT_RESOURCES.iter().map(set).collect())
 }
 
-/// Creates the namespaces and objects that the requests are about.
-async fn prepare(client: &RawClient) -> Result<()> {
+/// Creates the namespaces and objects of the requests.
+async fn create_prerequisites(client: &RawClient) -> Result<()> {
     for (path, body) in requests::prerequisites() {
-        let response = ask(client, "POST", &path, &body).await?;
+        let response = call(client, "POST", &path, &body).await?;
         ensure!(
             response.status.is_success() || response.status.as_u16() == 409,
-            "{path}: {}",
+            "POST {path} failed: {}",
             String::from_utf8_lossy(&response.body)
         );
     }
@@ -128,30 +129,32 @@ async fn activate(
         "webhooks": webhooks,
     });
     let path = format!("{CONFIGURATIONS}/{CONFIGURATION}");
-    ask(client, "DELETE", &path, &json!({})).await?;
-    let created = ask(client, "POST", CONFIGURATIONS, &configuration).await?;
+    call(client, "DELETE", &path, &json!({})).await?;
+    let created = call(client, "POST", CONFIGURATIONS, &configuration).await?;
     expect_success("create the configuration", &created)?;
     server.set_round(round);
     let probe = requests::marker_request();
     for _ in 0..ACTIVATION_ATTEMPTS {
-        let (called, response) = send(client, server, &probe).await?;
+        let (called, response) = send_and_record(client, server, &probe).await?;
         expect_success("create a config map", &response)?;
         if called.contains(&marker) {
             return Ok(());
         }
     }
-    anyhow::bail!("the server does not call the webhooks of round {round}")
+    anyhow::bail!(
+        "the server did not call the webhooks of round {round} for {ACTIVATION_ATTEMPTS} requests"
+    )
 }
 
 /// Sends a request and returns the webhooks that were called for it.
-async fn send(
+async fn send_and_record(
     client: &RawClient,
     server: &RecordingWebhookServer,
     request: &AdmissionTestRequest,
 ) -> Result<(BTreeSet<usize>, RawResponse)> {
     server.clear();
     let response = client
-        .ask(&request.raw())
+        .send(&request.raw())
         .await
         .with_context(|| request.name.to_owned())?;
     if !request.may_fail {
@@ -226,9 +229,9 @@ fn labels(namespace: &str) -> Value {
     labels
 }
 
-async fn ask(client: &RawClient, method: &str, path: &str, body: &Value) -> Result<RawResponse> {
+async fn call(client: &RawClient, method: &str, path: &str, body: &Value) -> Result<RawResponse> {
     client
-        .ask(&RawRequest {
+        .send(&RawRequest {
             method: method.to_owned(),
             path: path.to_owned(),
             headers: vec![("content-type".to_owned(), "application/json".to_owned())],

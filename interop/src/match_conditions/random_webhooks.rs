@@ -87,7 +87,7 @@ fn movable_exclusion(rng: &mut Rng) -> Value {
     })
 }
 
-fn named(index: usize, parts: Value) -> Map<String, Value> {
+fn with_defaults(index: usize, fields: Value) -> Map<String, Value> {
     let mut webhook = json!({
         "name": format!("w{index}.example.com"),
         "sideEffects": "None",
@@ -95,8 +95,8 @@ fn named(index: usize, parts: Value) -> Map<String, Value> {
         "timeoutSeconds": 30,
         "admissionReviewVersions": ["v1"],
     });
-    if let (Value::Object(webhook), Value::Object(parts)) = (&mut webhook, parts) {
-        webhook.extend(parts);
+    if let (Value::Object(webhook), Value::Object(fields)) = (&mut webhook, fields) {
+        webhook.extend(fields);
     }
     webhook.as_object().cloned().unwrap_or_default()
 }
@@ -117,7 +117,7 @@ pub(super) fn webhook(rng: &mut Rng, index: usize) -> Map<String, Value> {
         }
         exclusions.push(movable_exclusion(rng));
     }
-    named(
+    with_defaults(
         index,
         json!({
             "rules": rules,
@@ -132,5 +132,5 @@ pub(super) fn marker(index: usize) -> Map<String, Value> {
     let rule = json!({
         "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"],
     });
-    named(index, json!({"rules": [rule]}))
+    with_defaults(index, json!({"rules": [rule]}))
 }

@@ -1,5 +1,4 @@
-//! The requests that random webhooks are compared with: dry runs about objects of several kinds, in two namespaces and
-//! without one.
+//! The requests for which webhooks are compared: dry runs of several kinds, in two namespaces and cluster-scoped.
 
 use bytes::Bytes;
 use rhumb_admission::{Operation, ResourceAndKind};
@@ -31,11 +30,11 @@ pub(super) struct AdmissionTestRequest {
     pub(super) operation: Operation,
     pub(super) gvr: Gvr,
     pub(super) subresource: &'static str,
-    /// Empty if the name is not known, or generated.
+    /// Empty if the name is unknown or generated.
     pub(super) object_name: &'static str,
     /// For a namespace, its own name.
     pub(super) namespace: &'static str,
-    /// The request is admitted, but fails afterwards.
+    /// The request may fail after admission.
     pub(super) may_fail: bool,
 }
 
@@ -154,7 +153,7 @@ fn event(gvr: Gvr, namespace: &str) -> Value {
     object(gvr, "Event", json!({"name": "x"}), more)
 }
 
-/// What exists before the comparison: path and body.
+/// The objects that exist before the comparison: path and body.
 pub(super) fn prerequisites() -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for (namespace, team) in NAMESPACES {
@@ -227,12 +226,12 @@ fn existing(
     body: Value,
 ) -> AdmissionTestRequest {
     // A namespace is its own namespace, but not in its path.
-    let place = if gvr == NAMESPACE_RESOURCE {
+    let path_namespace = if gvr == NAMESPACE_RESOURCE {
         ""
     } else {
         namespace
     };
-    let mut path = collection(gvr, place);
+    let mut path = collection(gvr, path_namespace);
     for part in [object_name, subresource] {
         if !part.is_empty() {
             path = format!("{path}/{part}");

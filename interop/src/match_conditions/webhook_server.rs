@@ -91,7 +91,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, recorded: Arc<Mute
             let Ok(stream) = acceptor.accept(socket).await else {
                 return;
             };
-            let service = service_fn(move |request| answer(request, recorded.clone()));
+            let service = service_fn(move |request| respond(request, recorded.clone()));
             let connection = http2::Builder::new(TokioExecutor::new())
                 .serve_connection(TokioIo::new(stream), service);
             // An ended connection needs no handling: the server under test opens another.
@@ -100,7 +100,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, recorded: Arc<Mute
     }
 }
 
-async fn answer(
+async fn respond(
     request: Request<Incoming>,
     recorded: Arc<Mutex<RecordedCalls>>,
 ) -> Result<Response<Full<Bytes>>> {
@@ -113,18 +113,18 @@ async fn answer(
         let (round, index) = path
             .trim_start_matches('/')
             .split_once('/')
-            .context("a path without a round")?;
+            .with_context(|| format!("path {path:?} is not /round/index"))?;
         let (round, index): (usize, usize) = (round.parse()?, index.parse()?);
         let mut recorded = lock(&recorded);
         if recorded.round == round {
             recorded.indexes.insert(index);
         }
     }
-    let answer = json!({
+    let review = json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
         "response": {"uid": review["request"]["uid"], "allowed": true},
     });
     let response = Response::builder().header("content-type", "application/json");
-    Ok(response.body(Full::from(answer.to_string()))?)
+    Ok(response.body(Full::from(review.to_string()))?)
 }

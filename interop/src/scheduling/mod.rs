@@ -17,15 +17,14 @@ pub use scenario_runner::{ScenarioMismatches, SchedulerCluster, run_scenario};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SchedulingScenario {
-    pub scenario: String,
-    /// Labels of its namespace.
+    pub name: String,
     #[serde(default)]
-    pub labels: Map<String, Value>,
+    pub namespace_labels: Map<String, Value>,
     pub steps: Vec<ScenarioStep>,
-    /// Why kube-scheduler deviates from the expectation: its run must fail, and its messages are not compared.
-    pub upstream: Option<String>,
-    /// Why the messages of rhumb differ from upstream's; they must differ.
-    pub words: Option<String>,
+    /// Why kube-scheduler does not reach the expected states. It must not, and its conditions are not compared.
+    pub upstream_deviation: Option<String>,
+    /// Why rhumb's messages differ from upstream's. They must differ.
+    pub message_difference: Option<String>,
 }
 
 /// The changes are made in field order; then both schedulers must reach the expected state in time.
@@ -83,9 +82,37 @@ pub struct ScenarioPod {
     pub spec: Map<String, Value>,
 }
 
-/// Reads the scenarios of a file.
-pub fn read(path: &Path) -> Result<Vec<SchedulingScenario>> {
-    let text = std::fs::read_to_string(path)?;
+/// Reads all scenarios in `interop/scheduling/`.
+pub fn read_scenarios() -> Result<Vec<SchedulingScenario>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scheduling");
+    let entries = std::fs::read_dir(&directory).with_context(|| directory.display().to_string())?;
+    let mut paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
+    paths.sort();
+    let mut scenarios = Vec::new();
+    for path in paths {
+        scenarios.extend(read_file(&path)?);
+    }
+    Ok(scenarios)
+}
+
+fn read_file(path: &Path) -> Result<Vec<SchedulingScenario>> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(&text, options).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn all_scenarios_are_valid() {
+        let scenarios = read_scenarios().expect("valid scenarios");
+        let names: BTreeSet<&str> = scenarios.iter().map(|scenario| &*scenario.name).collect();
+        assert_eq!(names.len(), scenarios.len(), "duplicate name");
+    }
 }

@@ -12,75 +12,81 @@ pub type PodStatesByName = BTreeMap<String, ObservedPodState>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservedPodState {
     pub node: Option<String>,
-    pub nominated: Option<String>,
-    pub is_deleted: bool,
+    pub nominated_node: Option<String>,
+    pub is_terminating: bool,
     /// Status, reason and message of its condition `PodScheduled`.
-    pub scheduled: Option<[String; 3]>,
+    pub condition: Option<[String; 3]>,
 }
 
 /// The expected state of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub enum ExpectedPodState {
-    Waits,
+    /// The reason of its condition is `Unschedulable`.
+    Unschedulable,
+    /// The reason of its condition is `SchedulingGated`.
     Gated,
     /// No scheduler has set a condition.
     Ignored,
     /// The pod has a deletion timestamp.
-    Deleted,
-    Gone,
-    On(String),
+    Terminating,
+    /// The pod does not exist.
+    Absent,
+    /// The pod is bound to this node.
+    BoundTo(String),
 }
 
 impl From<String> for ExpectedPodState {
     fn from(text: String) -> Self {
         match text.as_str() {
-            "waits" => Self::Waits,
+            "unschedulable" => Self::Unschedulable,
             "gated" => Self::Gated,
             "ignored" => Self::Ignored,
-            "deleted" => Self::Deleted,
-            "gone" => Self::Gone,
-            _ => Self::On(text),
+            "terminating" => Self::Terminating,
+            "absent" => Self::Absent,
+            _ => Self::BoundTo(text),
         }
     }
 }
 
 impl ExpectedPodState {
-    pub(super) fn is_seen(&self, seen: Option<&ObservedPodState>) -> bool {
-        let Some(seen) = seen else {
-            return *self == Self::Gone;
+    pub(super) fn matches(&self, observed: Option<&ObservedPodState>) -> bool {
+        let Some(observed) = observed else {
+            return *self == Self::Absent;
         };
-        let reason = seen
-            .scheduled
+        let reason = observed
+            .condition
             .as_ref()
             .map(|[_, reason, _]| reason.as_str());
         match self {
-            Self::Waits => seen.node.is_none() && reason == Some("Unschedulable"),
+            Self::Unschedulable => observed.node.is_none() && reason == Some("Unschedulable"),
             Self::Gated => reason == Some("SchedulingGated"),
-            Self::Ignored => seen.node.is_none() && seen.scheduled.is_none(),
-            Self::Deleted => seen.is_deleted,
-            Self::Gone => false,
-            Self::On(node) => seen.node.as_ref() == Some(node),
+            Self::Ignored => observed.node.is_none() && observed.condition.is_none(),
+            Self::Terminating => observed.is_terminating,
+            Self::Absent => false,
+            Self::BoundTo(node) => observed.node.as_ref() == Some(node),
         }
     }
 }
 
 impl ObservedPodState {
-    pub(super) fn of(pod: &Value, namespace: &str) -> Self {
+    pub(super) fn from_pod(pod: &Value, namespace: &str) -> Self {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let conditions = pod["status"]["conditions"].as_array();
-        let scheduled = conditions
+        let condition = conditions
             .into_iter()
             .flatten()
             .find(|condition| condition["type"] == "PodScheduled");
         Self {
             node: text(&pod["spec"]["nodeName"]),
-            nominated: text(&pod["status"]["nominatedNodeName"]),
-            is_deleted: pod["metadata"]["deletionTimestamp"].is_string(),
-            scheduled: scheduled.map(|condition| {
+            nominated_node: text(&pod["status"]["nominatedNodeName"]),
+            is_terminating: pod["metadata"]["deletionTimestamp"].is_string(),
+            condition: condition.map(|condition| {
                 ["status", "reason", "message"].map(|field| {
-                    let said = text(&condition[field]).unwrap_or_default();
-                    said.replace(namespace, "${ns}").replace(DEVICES, "")
+                    let value = text(&condition[field]).unwrap_or_default();
+                    value
+                        .replace(namespace, "${ns}")
+                        .replace(DYNAMIC_RESOURCES_MESSAGE, "")
                 })
             }),
         }
@@ -88,4 +94,4 @@ impl ObservedPodState {
 }
 
 /// Text that upstream's dynamic resources plugin adds to every unschedulable message. rhumb has no such plugin.
-const DEVICES: &str = "no new claims to deallocate, ";
+const DYNAMIC_RESOURCES_MESSAGE: &str = "no new claims to deallocate, ";

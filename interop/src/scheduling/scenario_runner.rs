@@ -12,7 +12,7 @@ use crate::client::{RawClient, RawRequest};
 
 /// Longer than any back-off in a scenario.
 const STEP_TIME_MAX: Duration = Duration::from_secs(15);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(150);
+const POLL_INTERVAL: Duration = Duration::from_millis(150);
 
 /// An API server with a scheduler.
 #[derive(Debug)]
@@ -28,91 +28,94 @@ pub type ScenarioMismatches = Vec<String>;
 pub async fn run_scenario(
     scenario: &SchedulingScenario,
     upstream: &SchedulerCluster,
-    ours: &SchedulerCluster,
+    rhumb: &SchedulerCluster,
 ) -> Result<ScenarioMismatches> {
-    let mut run_scenario = ScenarioRunner {
+    let mut runner = ScenarioRunner {
         namespace: format!("s{}", uuid::Uuid::new_v4().simple()),
-        further: vec![],
+        additional_namespaces: vec![],
     };
-    let labels = &scenario.labels;
-    for cluster in [upstream, ours] {
-        cluster.namespace(&run_scenario.namespace, labels).await?;
+    let labels = &scenario.namespace_labels;
+    for cluster in [upstream, rhumb] {
+        cluster.create_namespace(&runner.namespace, labels).await?;
     }
-    let mut outcome = ScenarioMismatches::new();
-    let (mut upstream_erred, mut words_differed) = (false, false);
-    for (number, step) in scenario.steps.iter().enumerate() {
-        let further = step.namespaces.iter();
-        run_scenario
-            .further
-            .extend(further.map(|namespace| namespace.name.clone()));
-        for cluster in [upstream, ours] {
-            let applied = run_scenario.apply(cluster, step).await;
+    let mut mismatches = ScenarioMismatches::new();
+    let (mut upstream_deviates, mut messages_differ) = (false, false);
+    for (number, step) in (1..).zip(&scenario.steps) {
+        let namespaces = step.namespaces.iter();
+        runner
+            .additional_namespaces
+            .extend(namespaces.map(|namespace| namespace.name.clone()));
+        for cluster in [upstream, rhumb] {
+            let applied = runner.apply(cluster, step).await;
             applied.with_context(|| format!("step {number} on {}", cluster.name))?;
         }
-        let [theirs, own] = run_scenario
-            .settle(scenario, step, [upstream, ours])
+        let [theirs, ours] = runner
+            .wait_for_states(scenario, step, [upstream, rhumb])
             .await?;
-        outcome.extend(wrong(step, &own, number, ours));
-        let errors = wrong(step, &theirs, number, upstream);
-        upstream_erred |= !errors.is_empty();
-        if scenario.upstream.is_none() {
-            outcome.extend(errors);
-            words_differed |= theirs != own;
-            if !is_same(scenario, &theirs, &own) {
-                outcome.extend(differences(&theirs, &own, number));
+        mismatches.extend(unexpected_states(step, &ours, number, rhumb));
+        let upstream_mismatches = unexpected_states(step, &theirs, number, upstream);
+        upstream_deviates |= !upstream_mismatches.is_empty();
+        if scenario.upstream_deviation.is_none() {
+            mismatches.extend(upstream_mismatches);
+            messages_differ |= theirs != ours;
+            if !are_equal(scenario, &theirs, &ours) {
+                mismatches.extend(differences(&theirs, &ours, number));
             }
         }
     }
-    if scenario.upstream.is_some() && !upstream_erred {
-        outcome.push("kube-scheduler does as is expected by now".to_owned());
+    if scenario.upstream_deviation.is_some() && !upstream_deviates {
+        mismatches.push(
+            "kube-scheduler reaches the expected states: remove `upstream_deviation`".to_owned(),
+        );
     }
-    if scenario.words.is_some() && !words_differed {
-        outcome.push("both use the same words by now".to_owned());
+    if scenario.message_difference.is_some() && !messages_differ {
+        mismatches.push("the messages are equal: remove `message_difference`".to_owned());
     }
-    for cluster in [upstream, ours] {
-        run_scenario.clean_up(cluster).await?;
+    for cluster in [upstream, rhumb] {
+        runner.clean_up(cluster).await?;
     }
-    Ok(outcome)
+    Ok(mismatches)
 }
 
-fn wrong(
+fn unexpected_states(
     step: &ScenarioStep,
-    seen: &PodStatesByName,
+    observed: &PodStatesByName,
     number: usize,
     cluster: &SchedulerCluster,
 ) -> ScenarioMismatches {
-    let wrong = step
+    let unexpected = step
         .expect
         .iter()
-        .filter(|(pod, fate)| !fate.is_seen(seen.get(*pod)));
-    wrong
-        .map(|(pod, fate)| {
-            let seen = seen.get(pod);
+        .filter(|(pod, expected)| !expected.matches(observed.get(*pod)));
+    unexpected
+        .map(|(pod, expected)| {
+            let observed = observed.get(pod);
             format!(
-                "step {number}, {pod} on {}: {fate:?} is expected, and it is {seen:?}",
+                "step {number}, pod {pod} on {}: expected {expected:?}, observed {observed:?}",
                 cluster.name
             )
         })
         .collect()
 }
 
-fn is_same(
+/// Whether the states are equal, except for messages if the scenario lists them as different.
+fn are_equal(
     scenario: &SchedulingScenario,
     theirs: &PodStatesByName,
     ours: &PodStatesByName,
 ) -> bool {
-    let without_words = |picture: &PodStatesByName| -> PodStatesByName {
-        let mut picture = picture.clone();
-        for seen in picture.values_mut() {
-            if let Some([_, _, message]) = &mut seen.scheduled {
+    let without_messages = |states: &PodStatesByName| -> PodStatesByName {
+        let mut states = states.clone();
+        for state in states.values_mut() {
+            if let Some([_, _, message]) = &mut state.condition {
                 message.clear();
             }
         }
-        picture
+        states
     };
-    match scenario.words {
+    match scenario.message_difference {
         None => theirs == ours,
-        Some(_) => without_words(theirs) == without_words(ours),
+        Some(_) => without_messages(theirs) == without_messages(ours),
     }
 }
 
@@ -123,153 +126,165 @@ fn differences(
 ) -> ScenarioMismatches {
     let names = theirs.keys().chain(ours.keys());
     let names: std::collections::BTreeSet<&String> = names.collect();
-    let differ = names
+    let different = names
         .into_iter()
         .filter(|pod| theirs.get(*pod) != ours.get(*pod));
-    differ
+    different
         .map(|pod| {
             let (theirs, ours) = (theirs.get(pod), ours.get(pod));
-            format!("step {number}, {pod}:\n      upstream {theirs:?}\n      rhumb    {ours:?}")
+            format!("step {number}, pod {pod}:\n      upstream {theirs:?}\n      rhumb    {ours:?}")
         })
         .collect()
 }
 
 struct ScenarioRunner {
     namespace: String,
-    /// Suffix of the names of additional namespaces.
-    further: Vec<String>,
+    /// The names of additional namespaces in the scenario.
+    additional_namespaces: Vec<String>,
 }
 
 impl ScenarioRunner {
-    fn name_of(&self, further: &str) -> String {
-        format!("{}-{further}", self.namespace)
+    /// The name of an additional namespace in the clusters.
+    fn namespace_name(&self, name: &str) -> String {
+        format!("{}-{name}", self.namespace)
     }
 
+    /// Makes the changes of a step.
     async fn apply(&self, cluster: &SchedulerCluster, step: &ScenarioStep) -> Result<()> {
         for namespace in &step.namespaces {
-            let name = self.name_of(&namespace.name);
-            cluster.namespace(&name, &namespace.labels).await?;
+            let name = self.namespace_name(&namespace.name);
+            cluster.create_namespace(&name, &namespace.labels).await?;
         }
         for node in &step.nodes {
-            cluster.node(node).await?;
+            cluster.create_node(node).await?;
         }
         for object in &step.objects {
-            self.object(cluster, object).await?;
+            self.create_object(cluster, object).await?;
         }
         for pod in &step.pods {
             let namespace = pod.namespace.as_deref();
-            let namespace = namespace.map_or(self.namespace.clone(), |name| self.name_of(name));
+            let namespace =
+                namespace.map_or(self.namespace.clone(), |name| self.namespace_name(name));
             let path = format!("/api/v1/namespaces/{namespace}/pods");
             cluster
-                .ask("POST", &path, self.filled(&complete_pod(pod))?)
+                .call("POST", &path, self.expand(&pod_object(pod))?)
                 .await?;
         }
         for (target, patch) in &step.patch {
             let path = self.path(target)?;
-            cluster.ask("PATCH", &path, self.filled(patch)?).await?;
+            cluster.call("PATCH", &path, self.expand(patch)?).await?;
         }
         for target in &step.delete {
             let now = json!({"gracePeriodSeconds": 0});
-            cluster.ask("DELETE", &self.path(target)?, now).await?;
+            cluster.call("DELETE", &self.path(target)?, now).await?;
         }
         Ok(())
     }
 
-    async fn object(&self, cluster: &SchedulerCluster, object: &Value) -> Result<()> {
+    async fn create_object(&self, cluster: &SchedulerCluster, object: &Value) -> Result<()> {
         let path = match object["kind"].as_str() {
             Some("PriorityClass") => "/apis/scheduling.k8s.io/v1/priorityclasses".to_owned(),
-            Some("PodDisruptionBudget") => self.budgets(),
-            other => bail!("no scenario has {other:?}"),
+            Some("PodDisruptionBudget") => self.disruption_budgets_path(),
+            other => bail!("objects of kind {other:?} are not supported in scenarios"),
         };
-        cluster.ask("POST", &path, object.clone()).await?;
+        cluster.call("POST", &path, object.clone()).await?;
         if let Some(status) = object.get("status") {
-            let name = object["metadata"]["name"].as_str().context("no name")?;
+            let name = object["metadata"]["name"].as_str();
+            let name = name.context("an object has no metadata.name")?;
             let path = format!("{path}/{name}/status");
             cluster
-                .ask("PATCH", &path, json!({"status": status}))
+                .call("PATCH", &path, json!({"status": status}))
                 .await?;
         }
         Ok(())
     }
 
-    fn budgets(&self) -> String {
+    fn disruption_budgets_path(&self) -> String {
         let namespace = &self.namespace;
         format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets")
     }
 
     fn path(&self, target: &str) -> Result<String> {
-        let (kind, name) = target.split_once('/').context("it is kind/name")?;
+        let (kind, name) = target
+            .split_once('/')
+            .with_context(|| format!("target {target:?} is not kind/name"))?;
         Ok(match kind {
             "nodes" => format!("/api/v1/nodes/{name}"),
-            "namespaces" => format!("/api/v1/namespaces/{}", self.name_of(name)),
+            "namespaces" => format!("/api/v1/namespaces/{}", self.namespace_name(name)),
             "pods" => format!("/api/v1/namespaces/{}/pods/{name}", self.namespace),
-            other => bail!("no scenario changes {other}"),
+            other => bail!("{other} cannot be changed in scenarios"),
         })
     }
 
     /// Replaces `${ns}` by the name of the namespace.
-    fn filled(&self, value: &Value) -> Result<Value> {
+    fn expand(&self, value: &Value) -> Result<Value> {
         let text = value.to_string().replace("${ns}", &self.namespace);
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// The observed pods once they match the expectation, or at the deadline.
-    async fn settle(
+    /// Waits until both clusters are in the expected state, or for [`STEP_TIME_MAX`], and returns the observed states.
+    async fn wait_for_states(
         &self,
         scenario: &SchedulingScenario,
         step: &ScenarioStep,
         clusters: [&SchedulerCluster; 2],
     ) -> Result<[PodStatesByName; 2]> {
-        let end = Instant::now() + STEP_TIME_MAX;
+        let deadline = Instant::now() + STEP_TIME_MAX;
         loop {
-            let theirs = self.picture(clusters[0]).await?;
-            let ours = self.picture(clusters[1]).await?;
-            let is_right = wrong(step, &theirs, 0, clusters[0]).is_empty()
-                && wrong(step, &ours, 0, clusters[1]).is_empty();
-            if is_right && is_same(scenario, &theirs, &ours) || Instant::now() > end {
+            let theirs = self.pod_states(clusters[0]).await?;
+            let ours = self.pod_states(clusters[1]).await?;
+            let is_expected = step.expect.iter().all(|(pod, expected)| {
+                expected.matches(theirs.get(pod)) && expected.matches(ours.get(pod))
+            });
+            if is_expected && are_equal(scenario, &theirs, &ours) || Instant::now() > deadline {
                 return Ok([theirs, ours]);
             }
-            sleep(BETWEEN_LOOKS).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    async fn picture(&self, cluster: &SchedulerCluster) -> Result<PodStatesByName> {
-        let mut picture = PodStatesByName::new();
+    async fn pod_states(&self, cluster: &SchedulerCluster) -> Result<PodStatesByName> {
+        let mut states = PodStatesByName::new();
         let own = (String::new(), self.namespace.clone());
-        let further = self.further.iter();
-        let further = further.map(|name| (format!("{name}."), self.name_of(name)));
-        for (before, namespace) in further.chain([own]) {
+        let additional = self.additional_namespaces.iter();
+        let additional = additional.map(|name| (format!("{name}."), self.namespace_name(name)));
+        for (prefix, namespace) in additional.chain([own]) {
             let path = format!("/api/v1/namespaces/{namespace}/pods");
-            let pods = cluster.ask("GET", &path, Value::Null).await?;
-            for pod in pods["items"].as_array().context("no items")? {
-                let name = pod["metadata"]["name"].as_str().context("no name")?;
-                let seen = ObservedPodState::of(pod, &self.namespace);
-                picture.insert(format!("{before}{name}"), seen);
+            let pods = cluster.call("GET", &path, Value::Null).await?;
+            for pod in pods["items"]
+                .as_array()
+                .context("a pod list has no items")?
+            {
+                let name = pod["metadata"]["name"].as_str();
+                let name = name.context("a pod has no metadata.name")?;
+                let state = ObservedPodState::from_pod(pod, &self.namespace);
+                states.insert(format!("{prefix}{name}"), state);
             }
         }
-        Ok(picture)
+        Ok(states)
     }
 
     /// Deletes cluster-scoped objects, which would affect the next scenario.
     async fn clean_up(&self, cluster: &SchedulerCluster) -> Result<()> {
         let now = json!({"gracePeriodSeconds": 0});
-        let further = self.further.iter().map(|name| self.name_of(name));
-        for namespace in further.chain([self.namespace.clone()]) {
+        let additional = self.additional_namespaces.iter();
+        let additional = additional.map(|name| self.namespace_name(name));
+        for namespace in additional.chain([self.namespace.clone()]) {
             let path = format!("/api/v1/namespaces/{namespace}/pods");
-            cluster.ask("DELETE", &path, now.clone()).await?;
+            cluster.call("DELETE", &path, now.clone()).await?;
         }
         let classes = "/apis/scheduling.k8s.io/v1/priorityclasses?labelSelector=scenario";
-        for path in ["/api/v1/nodes", classes, &self.budgets()] {
-            cluster.ask("DELETE", path, json!({})).await?;
+        for path in ["/api/v1/nodes", classes, &self.disruption_budgets_path()] {
+            cluster.call("DELETE", path, json!({})).await?;
         }
         Ok(())
     }
 }
 
-/// Fills in defaults that scenarios omit. The grace period is 0, because no kubelet runs the pod.
-fn complete_pod(pod: &ScenarioPod) -> Value {
-    let devices = pod.requests.iter().filter(|(name, _)| name.contains('/'));
-    let limits: Map<String, Value> = devices.map(|(k, v)| (k.clone(), v.clone())).collect();
+/// The pod with the fields that scenarios omit. The grace period is 0, because no kubelet runs the pod.
+fn pod_object(pod: &ScenarioPod) -> Value {
+    let extended = pod.requests.iter().filter(|(name, _)| name.contains('/'));
+    let limits: Map<String, Value> = extended.map(|(k, v)| (k.clone(), v.clone())).collect();
     let resources = json!({"requests": pod.requests, "limits": limits});
     let mut spec = json!({
         "terminationGracePeriodSeconds": 0,
@@ -282,46 +297,50 @@ fn complete_pod(pod: &ScenarioPod) -> Value {
 }
 
 impl SchedulerCluster {
-    async fn ask(&self, method: &str, path: &str, body: Value) -> Result<Value> {
-        let kind = match method {
+    /// Sends a request, which must succeed, and returns the response body.
+    async fn call(&self, method: &str, path: &str, body: Value) -> Result<Value> {
+        let content_type = match method {
             "PATCH" => "application/merge-patch+json",
             _ => "application/json",
         };
         let request = RawRequest {
             method: method.to_owned(),
             path: path.to_owned(),
-            headers: vec![("content-type".to_owned(), kind.to_owned())],
+            headers: vec![("content-type".to_owned(), content_type.to_owned())],
             body: match body {
                 Value::Null => bytes::Bytes::new(),
                 body => body.to_string().into(),
             },
             ..RawRequest::default()
         };
-        let reply = self.client.ask(&request).await?;
-        let text = String::from_utf8_lossy(&reply.body);
-        ensure!(reply.status.is_success(), "{method} {path}: {text}");
-        Ok(serde_json::from_slice(&reply.body)?)
+        let response = self.client.send(&request).await?;
+        let text = String::from_utf8_lossy(&response.body);
+        ensure!(
+            response.status.is_success(),
+            "{method} {path} failed: {text}"
+        );
+        Ok(serde_json::from_slice(&response.body)?)
     }
 
-    /// Creates the default service account, which pods need.
-    async fn namespace(&self, name: &str, labels: &Map<String, Value>) -> Result<()> {
+    /// Creates a namespace with its default service account, which pods need.
+    async fn create_namespace(&self, name: &str, labels: &Map<String, Value>) -> Result<()> {
         let namespace = json!({"metadata": {"name": name, "labels": labels}});
-        self.ask("POST", "/api/v1/namespaces", namespace).await?;
+        self.call("POST", "/api/v1/namespaces", namespace).await?;
         let accounts = format!("/api/v1/namespaces/{name}/serviceaccounts");
         let account = json!({"metadata": {"name": "default"}});
-        self.ask("POST", &accounts, account).await?;
+        self.call("POST", &accounts, account).await?;
         Ok(())
     }
 
-    /// A new node is tainted not-ready until a controller removes the taint; here the taints are set immediately.
-    async fn node(&self, node: &ScenarioNode) -> Result<()> {
+    /// Creates a ready node. A new node has a not-ready taint until a controller removes the taint; here the taints are set immediately.
+    async fn create_node(&self, node: &ScenarioNode) -> Result<()> {
         let mut labels = json!({"kubernetes.io/hostname": node.name});
         for (key, value) in &node.labels {
             labels[key] = value.clone();
         }
         let name = &node.name;
-        let bare = json!({"metadata": {"name": name, "labels": labels}});
-        self.ask("POST", "/api/v1/nodes", bare).await?;
+        let object = json!({"metadata": {"name": name, "labels": labels}});
+        self.call("POST", "/api/v1/nodes", object).await?;
         let mut capacity = json!({"cpu": "4", "memory": "8Gi", "pods": "110"});
         for (resource, amount) in &node.capacity {
             capacity[resource] = amount.clone();
@@ -330,10 +349,10 @@ impl SchedulerCluster {
         let status = json!({"capacity": capacity, "allocatable": capacity, "conditions": ready});
         let path = format!("/api/v1/nodes/{name}");
         let status_path = format!("{path}/status");
-        self.ask("PATCH", &status_path, json!({"status": status}))
+        self.call("PATCH", &status_path, json!({"status": status}))
             .await?;
         let spec = json!({"taints": node.taints, "unschedulable": node.unschedulable});
-        self.ask("PATCH", &path, json!({"spec": spec})).await?;
+        self.call("PATCH", &path, json!({"spec": spec})).await?;
         Ok(())
     }
 }

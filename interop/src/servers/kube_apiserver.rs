@@ -31,18 +31,17 @@ impl TestServer for KubeApiserver {
 
 pub(super) fn start() -> Result<KubeApiserver> {
     let directory = tempfile::tempdir()?;
-    let etcd = start_etcd(directory.path()).context("etcd")?;
+    let etcd = start_etcd(directory.path()).context("failed to start etcd")?;
     let [port] = free_ports()?;
     let kubeconfig = write_credentials(directory.path(), port)?;
-    let apiserver =
-        start_apiserver(directory.path(), &etcd.endpoint(), port).context("kube-apiserver")?;
+    let apiserver = start_apiserver(directory.path(), &etcd.endpoint(), port)?;
     let mut server = KubeApiserver {
         kubeconfig,
         apiserver,
         _etcd: etcd,
         _directory: directory,
     };
-    wait_until_ready(&mut server).context("kube-apiserver")?;
+    wait_until_ready(&mut server).context("failed to start kube-apiserver")?;
     Ok(server)
 }
 
@@ -121,7 +120,7 @@ fn wait_until_ready(server: &mut KubeApiserver) -> Result<()> {
 }
 
 fn readyz(client: &RawClient) -> Result<bool> {
-    let question = RawRequest {
+    let request = RawRequest {
         method: "GET".into(),
         path: "/readyz".into(),
         ..RawRequest::default()
@@ -129,5 +128,5 @@ fn readyz(client: &RawClient) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    Ok(runtime.block_on(client.ask(&question))?.status.is_success())
+    Ok(runtime.block_on(client.send(&request))?.status.is_success())
 }

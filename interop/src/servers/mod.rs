@@ -29,7 +29,7 @@ pub trait TestServer: std::fmt::Debug {
     }
 }
 
-/// A server that is not started by the tests.
+/// A server that the tests did not start.
 #[derive(Debug)]
 pub struct AlreadyRunningServer {
     pub kubeconfig: PathBuf,
@@ -49,11 +49,13 @@ pub fn start(name: &str) -> Result<Box<dyn TestServer>> {
         path if Path::new(path).is_file() => Box::new(AlreadyRunningServer {
             kubeconfig: path.into(),
         }),
-        other => bail!("{other} is neither kube-apiserver, nor rhumb, nor a kubeconfig"),
+        other => {
+            bail!("unknown server {other:?}: use kube-apiserver, rhumb or the path of a kubeconfig")
+        }
     })
 }
 
-/// The path of a tool: the value of its environment variable, or its path in the build directory.
+/// The path of a program: the value of its environment variable, or its path in the build directory.
 pub fn tool(variable: &str, name: &str) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(variable) {
         return Ok(path.into());
@@ -61,7 +63,7 @@ pub fn tool(variable: &str, name: &str) -> Result<PathBuf> {
     let path = target().join("tools").join(name);
     if !path.is_file() {
         bail!(
-            "no {name}: `cargo xtask interop` builds it, or {variable} says where it is ({} is not there)",
+            "no {name} at {}: run this suite with `cargo xtask interop`, which builds it, or set {variable} to its path",
             path.display()
         );
     }

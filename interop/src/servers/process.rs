@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 const START_TIME_MAX: Duration = Duration::from_secs(120);
-const LOG_LINES_SHOWN: usize = 15;
+const LOG_LINES_PRINTED: usize = 15;
 
 /// A child process and its log file.
 #[derive(Debug)]
@@ -26,34 +26,40 @@ impl ChildProcess {
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()
-            .with_context(|| format!("cannot run {}", command.get_program().display()))?;
+            .with_context(|| format!("failed to run {}", command.get_program().display()))?;
         Ok(Self { child, log })
     }
 
     /// Waits until `is_ready` returns true; fails early if the process exits.
     pub(super) fn wait(&mut self, mut is_ready: impl FnMut(&str) -> bool) -> Result<()> {
-        let begun = Instant::now();
-        while !is_ready(&self.output()) {
+        let start = Instant::now();
+        while !is_ready(&self.log_text()) {
             if let Some(status) = self.child.try_wait()? {
-                bail!("ended with {status}:\n{}", self.end_of_output());
+                bail!(
+                    "the process exited before it was ready ({status}); the end of its log:\n{}",
+                    self.last_log_lines()
+                );
             }
-            if begun.elapsed() > START_TIME_MAX {
-                bail!("is not ready in time:\n{}", self.end_of_output());
+            if start.elapsed() > START_TIME_MAX {
+                bail!(
+                    "the process was not ready in {START_TIME_MAX:?}; the end of its log:\n{}",
+                    self.last_log_lines()
+                );
             }
             sleep(Duration::from_millis(100));
         }
         Ok(())
     }
 
-    fn output(&self) -> String {
+    fn log_text(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    fn end_of_output(&self) -> String {
-        let output = self.output();
-        let lines: Vec<&str> = output.lines().collect();
-        lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
+    fn last_log_lines(&self) -> String {
+        let log = self.log_text();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES_PRINTED)..].join("\n")
     }
 }
 
@@ -65,7 +71,7 @@ impl Drop for ChildProcess {
     }
 }
 
-/// Writes a file that only the owner can read.
+/// Writes a file into the temporary directory of a server.
 pub(super) fn write(path: &Path, content: &str) -> Result<()> {
-    std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+    std::fs::write(path, content).with_context(|| format!("failed to write {}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! rhumb, started like a user does.
+//! A rhumb server, started with `rhumb up`. No controllers run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,8 +40,8 @@ pub(super) fn start() -> Result<RhumbServer> {
     let mut process = ChildProcess::start(&mut rhumb, directory.path().join("rhumb.log"))?;
     let kubeconfig = data.join("admin.kubeconfig");
     process
-        .wait(|output| output.contains("ready") && kubeconfig.is_file())
-        .context("rhumb")?;
+        .wait(|log| log.contains("ready") && kubeconfig.is_file())
+        .context("failed to start rhumb")?;
     Ok(RhumbServer {
         kubeconfig,
         _process: process,

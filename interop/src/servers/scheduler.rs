@@ -1,4 +1,4 @@
-//! Starts kube-scheduler or rhumb's scheduler for a server.
+//! Starts kube-scheduler or `rhumb scheduler` for a server.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +31,7 @@ pub fn kube_scheduler(kubeconfig: &Path) -> Result<SchedulerProcess> {
     }
     command.args(["--secure-port", &port.to_string(), "--leader-elect=false"]);
     command.arg("--cert-dir").arg(directory.path());
-    start(command, directory, "Serving securely").context("kube-scheduler")
+    start(command, directory, "Serving securely").context("failed to start kube-scheduler")
 }
 
 /// Starts `rhumb scheduler`.
@@ -39,12 +39,12 @@ pub fn rhumb_scheduler(kubeconfig: &Path) -> Result<SchedulerProcess> {
     let mut command = Command::new(rhumb::binary()?);
     command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
     command.args(["--leader-elect=false", "--metrics-address="]);
-    start(command, tempfile::tempdir()?, "schedul").context("rhumb scheduler")
+    start(command, tempfile::tempdir()?, "schedul").context("failed to start rhumb scheduler")
 }
 
-fn start(mut command: Command, directory: TempDir, ready: &str) -> Result<SchedulerProcess> {
+fn start(mut command: Command, directory: TempDir, ready_text: &str) -> Result<SchedulerProcess> {
     let mut process = ChildProcess::start(&mut command, directory.path().join("log"))?;
-    process.wait(|output| output.contains(ready))?;
+    process.wait(|log| log.contains(ready_text))?;
     Ok(SchedulerProcess {
         _process: process,
         _directory: directory,
