@@ -79,7 +79,7 @@ impl UpstreamBinary {
 pub(crate) fn peers(wanted: &[UpstreamBinary]) -> Result<Vec<(&'static str, PathBuf)>> {
     let mut peers = Vec::new();
     if external_programs::on_the_path("go").is_none() {
-        println!("    no go on the PATH: nothing is built to compare with");
+        println!("    no go on the PATH: upstream's programs are not built");
         return Ok(peers);
     }
     let is_open = |variable: &str| std::env::var_os(variable).is_none();
@@ -98,7 +98,7 @@ pub(crate) fn peers(wanted: &[UpstreamBinary]) -> Result<Vec<(&'static str, Path
 fn libraries() -> Result<()> {
     let mut peers = cargo();
     peers.args(["test", "--package", "rhumb-interop", "--no-fail-fast"]);
-    step("beside upstream's libraries", &mut peers)
+    step("compare the libraries with upstream's", &mut peers)
 }
 
 fn store() -> Result<()> {
@@ -114,7 +114,7 @@ fn store() -> Result<()> {
         ])
         .args(["--test", "etcd_faults"])
         .env("RHUMB_TEST_ETCD", &etcd);
-    step("the store on that etcd", &mut store)
+    step("test the store on etcd", &mut store)
 }
 
 /// Without arguments compares everything; otherwise passes the arguments to the program.
@@ -132,7 +132,7 @@ fn differential(arguments: &[String]) -> Result<()> {
         differential.arg("compare");
     }
     differential.args(arguments);
-    step("rhumb beside kube-apiserver", &mut differential)
+    step("compare rhumb with kube-apiserver", &mut differential)
 }
 
 fn kubectl(arguments: &[String]) -> Result<()> {
@@ -148,7 +148,7 @@ fn kubectl(arguments: &[String]) -> Result<()> {
     let mut kubectl = cargo();
     kubectl.args(["test", "--package", "rhumb-interop", "--test", "kubectl"]);
     kubectl.arg("--").args(arguments);
-    step("kubectl", &mut kubectl)
+    step("run kubectl", &mut kubectl)
 }
 
 fn scheduling(arguments: &[String]) -> Result<()> {
@@ -157,7 +157,7 @@ fn scheduling(arguments: &[String]) -> Result<()> {
     let mut scheduling = cargo();
     scheduling.args(["test", "--package", "rhumb-interop", "--test", "scheduling"]);
     scheduling.arg("--").args(arguments);
-    step("rhumb's scheduler beside kube-scheduler", &mut scheduling)
+    step("compare the scheduler with kube-scheduler", &mut scheduling)
 }
 
 fn admission(arguments: &[String]) -> Result<()> {
@@ -169,7 +169,7 @@ fn admission(arguments: &[String]) -> Result<()> {
         .args(["--test", "match_conditions", "--"])
         .args(arguments);
     step(
-        "match conditions beside exclusion rules, on kube-apiserver",
+        "compare match conditions with exclusion rules, on kube-apiserver",
         &mut admission,
     )
 }
