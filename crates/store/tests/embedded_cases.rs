@@ -332,18 +332,37 @@ async fn deletion_records_of_small_entries_do_not_accumulate() {
     );
 }
 
-/// The process is briefly out of file descriptors when the next segment is started.
+/// Clients use up all file descriptors while the store needs new segments.
 #[tokio::test]
-async fn a_temporary_lack_of_file_descriptors_does_not_stop_the_store() {
+async fn a_lack_of_file_descriptors_does_not_stop_the_store() {
     let disk = SimulatedDisk::default();
     let store = open(&disk).await;
     put(&store, "/a", 2000).await;
-    disk.fail_creates(1);
-    let refused = store
-        .commit(Transaction::new().put("/b", "v".repeat(3000), ExpectedRevision::Any))
-        .await;
-    assert!(refused.is_ok(), "the old segment stays active: {refused:?}");
-    put(&store, "/b", 3000).await;
+    disk.set_out_of_descriptors(true);
+    let segments = disk.segment_count();
+    for number in 0..20 {
+        put(&store, &format!("/b{number}"), 3000).await;
+    }
+    assert_eq!(
+        disk.segment_count(),
+        segments + 1,
+        "the segment that was opened ahead is used, then it grows"
+    );
+    disk.set_out_of_descriptors(false);
+    let rolled = async {
+        while disk.segment_count() == segments + 1 {
+            put(&store, "/c", 3000).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let rolled = tokio::time::timeout(Duration::from_secs(30), rolled).await;
+    rolled.expect("the store starts new segments again");
+    drop(store);
+    let store = open(&disk).await;
+    for key in ["/a", "/b0", "/b19", "/c"] {
+        let entry = store.get(key).await.expect("readable");
+        assert!(entry.is_some(), "{key}");
+    }
 }
 
 /// A value that looks like thousands of frame headers with long tables, torn by a crash.

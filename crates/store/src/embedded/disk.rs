@@ -12,6 +12,9 @@ use super::file::owner_only_options;
 pub trait Disk: Debug + Send + Sync + 'static {
     fn names(&self) -> io::Result<Vec<String>>;
 
+    /// Needs no file descriptor.
+    fn exists(&self, name: &str) -> io::Result<bool>;
+
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
     /// Creates an empty file, replacing an existing one.
@@ -64,6 +67,10 @@ impl Disk for DiskDirectory {
             item.map(|item| item.file_name().to_string_lossy().into_owned())
         };
         fs::read_dir(&self.path)?.map(name).collect()
+    }
+
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        self.path.join(name).try_exists()
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {

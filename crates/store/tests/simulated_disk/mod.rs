@@ -163,8 +163,8 @@ struct SimulatedDiskState {
     failing_renames: usize,
     /// The same, only for renames that replace another file.
     failing_replacements: usize,
-    /// How many upcoming file creations fail with EMFILE.
-    failing_creates: usize,
+    /// Whether everything that needs a new file descriptor fails with EMFILE.
+    is_out_of_descriptors: bool,
     /// A file and an offset that cannot be read.
     bad_sector: Option<(String, usize)>,
 }
@@ -227,8 +227,9 @@ impl SimulatedDisk {
         self.state().failing_replacements = count;
     }
 
-    pub(crate) fn fail_creates(&self, count: usize) {
-        self.state().failing_creates = count;
+    /// Whether everything that needs a new file descriptor fails with EMFILE.
+    pub(crate) fn set_out_of_descriptors(&self, is_out: bool) {
+        self.state().is_out_of_descriptors = is_out;
     }
 
     /// Makes a byte of a file unreadable.
@@ -266,6 +267,13 @@ impl SimulatedDiskState {
         self.trace.push(operation);
     }
 
+    fn take_descriptor(&self) -> io::Result<()> {
+        match self.is_out_of_descriptors {
+            true => Err(io::Error::from_raw_os_error(EMFILE)),
+            false => Ok(()),
+        }
+    }
+
     /// The number of pages used by all linked files.
     fn pages(&self) -> usize {
         let names = self.image.names.values();
@@ -290,10 +298,16 @@ impl SimulatedDiskState {
 
 impl Disk for SimulatedDisk {
     fn names(&self) -> io::Result<Vec<String>> {
-        Ok(self.state().image.names.keys().cloned().collect())
+        self.state().take_descriptor()?;
+        Ok(self.file_names())
+    }
+
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        Ok(self.state().image.names.contains_key(name))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.state().take_descriptor()?;
         let file = self.state().image.names.get(name).copied();
         let number = file.ok_or(io::ErrorKind::NotFound)?;
         let disk = self.clone();
@@ -302,10 +316,7 @@ impl Disk for SimulatedDisk {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state();
-        if state.failing_creates > 0 {
-            state.failing_creates -= 1;
-            return Err(io::Error::from_raw_os_error(EMFILE));
-        }
+        state.take_descriptor()?;
         let number = state.next_file;
         state.next_file += 1;
         state.apply(DiskOperation::Create {

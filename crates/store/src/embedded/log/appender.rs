@@ -2,11 +2,12 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::SegmentedLog;
 use super::format::{FRAMES_OFFSET, STATUS_OFFSETS, SegmentHeader, SegmentStatus};
 use super::frame::{FrameBuilder, FramePosition};
-use super::load::{ScannedSegmentEnd, segment_name, unfinished_name};
+use super::load::{ScannedSegmentEnd, segment_name, spare_name, unfinished_name};
 use super::segment::LogSegment;
 use crate::embedded::disk::{Disk, DiskFile};
 use crate::embedded::disk_error::from_io;
@@ -15,6 +16,9 @@ use crate::{Error, Result};
 /// The file is preallocated with zeros in steps of this size: on most file systems a sync is cheaper if the file size
 /// does not change.
 const PREALLOCATE_BYTES: u64 = 1 << 20;
+
+/// Pause between two attempts to create a segment, while the active one grows beyond its size.
+const ROLL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The current revision and the compaction revision of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +50,11 @@ pub(in crate::embedded) struct LogAppender {
     buffer: Vec<u8>,
     /// Unacknowledged bytes may lie after the end; they must be truncated before the next write.
     has_unacknowledged_bytes: bool,
+    /// An empty file for the next segment, opened ahead of need: when the segment is full, clients may have used up all
+    /// file descriptors.
+    spare: Option<Box<dyn DiskFile>>,
+    /// No new segment is tried before, because the last attempt failed.
+    next_roll: Option<Instant>,
 }
 
 impl LogAppender {
@@ -69,6 +78,8 @@ impl LogAppender {
             segment_bytes,
             buffer: Vec::new(),
             has_unacknowledged_bytes: false,
+            spare: open_spare(log.disk()),
+            next_roll: None,
         })
     }
 
@@ -153,30 +164,36 @@ impl LogAppender {
         Ok(())
     }
 
-    /// Starts a new segment and seals the old one. If the new one cannot be created, the old one stays active. But if
-    /// the new file already has its name and it is unknown whether the rename is durable, no segment may be written to
-    /// any more.
+    /// Starts a new segment and seals the old one. If the new one cannot be created, the old one stays active and grows.
+    /// But if the new file already has its name and it is unknown whether the rename is durable, no segment may be
+    /// written to any more.
     fn roll_segment(&mut self) -> Result<bool> {
+        if self.next_roll.is_some_and(|time| Instant::now() < time) {
+            return Ok(false);
+        }
         let (disk, first) = (self.log.disk(), self.bounds.revision + 1);
-        let next = match create_segment(disk, first) {
+        let created = match self.spare.take() {
+            Some(file) => finish_segment(disk, &spare_name(), file, first),
+            None => create_segment(disk, first),
+        };
+        let next = match created {
             Ok(next) => next,
             Err(error) => {
-                let is_there = match disk.names() {
-                    Ok(names) => names.contains(&segment_name(first)),
-                    Err(_) => true,
-                };
-                if is_there {
+                if disk.exists(&segment_name(first)).unwrap_or(true) {
                     let reason =
                         format!("unknown whether the rename of a new segment took effect: {error}");
                     return Err(Error::StorageFailed { reason });
                 }
-                tracing::warn!(%error, "failed to start a new log segment; continuing with the current one");
+                self.next_roll = Some(Instant::now() + ROLL_RETRY_INTERVAL);
+                tracing::warn!(%error, "failed to start a new log segment; continuing with the current one, retrying in 1s");
                 return Ok(false);
             }
         };
+        self.next_roll = None;
         self.active.seal(|end| SegmentStatus::Continued { end });
         self.log.push(Arc::clone(&next.segment));
         self.active = next;
+        self.spare = open_spare(self.log.disk());
         Ok(true)
     }
 
@@ -184,6 +201,10 @@ impl LogAppender {
     pub(in crate::embedded) fn close(mut self) {
         if self.truncate_unacknowledged().is_ok() {
             self.active.seal(|end| SegmentStatus::Closed { end });
+        }
+        if self.spare.is_some() {
+            // Best effort: the next start removes it too.
+            let _ = self.log.disk().remove(&spare_name());
         }
     }
 }
@@ -256,13 +277,30 @@ pub(in crate::embedded) fn create_active_segment(disk: &dyn Disk, first: u64) ->
 }
 
 fn create_segment(disk: &dyn Disk, first: u64) -> io::Result<ActiveSegment> {
-    let (unfinished, name) = (unfinished_name(first), segment_name(first));
+    let unfinished = unfinished_name(first);
+    let file = disk.create(&unfinished)?;
+    finish_segment(disk, &unfinished, file, first)
+}
+
+/// Opens the file of the next segment. Best effort: without it, the file is created when it is needed.
+fn open_spare(disk: &dyn Disk) -> Option<Box<dyn DiskFile>> {
+    disk.create(&spare_name()).ok()
+}
+
+/// Turns an empty file into a segment and gives it its name.
+fn finish_segment(
+    disk: &dyn Disk,
+    unfinished: &str,
+    file: Box<dyn DiskFile>,
+    first: u64,
+) -> io::Result<ActiveSegment> {
+    let name = segment_name(first);
     let header = SegmentHeader::new_active(first);
-    let file = write_header(disk, &unfinished, &header).inspect_err(|_| {
+    write_header(&*file, &header).inspect_err(|_| {
         // Best effort: the original error is what matters.
-        let _ = disk.remove(&unfinished);
+        let _ = disk.remove(unfinished);
     })?;
-    disk.rename(&unfinished, &name)?;
+    disk.rename(unfinished, &name)?;
     Ok(ActiveSegment {
         segment: Arc::new(LogSegment::new(name, first, file, Vec::new())),
         salt: header.salt,
@@ -273,18 +311,12 @@ fn create_segment(disk: &dyn Disk, first: u64) -> io::Result<ActiveSegment> {
     })
 }
 
-fn write_header(
-    disk: &dyn Disk,
-    name: &str,
-    header: &SegmentHeader,
-) -> io::Result<Box<dyn DiskFile>> {
+fn write_header(file: &dyn DiskFile, header: &SegmentHeader) -> io::Result<()> {
     let mut start = [0; FRAMES_OFFSET as usize];
     let (bytes, status) = (header.encode(), SegmentStatus::Open.encode(1, header.salt));
     start[..bytes.len()].copy_from_slice(&bytes);
     let slot = STATUS_OFFSETS[1] as usize;
     start[slot..slot + status.len()].copy_from_slice(&status);
-    let file = disk.create(name)?;
     file.write(0, &start)?;
-    file.sync()?;
-    Ok(file)
+    file.sync()
 }

@@ -32,6 +32,11 @@ pub(in crate::embedded) fn unfinished_name(first: u64) -> String {
     format!("{first:020}{UNFINISHED_EXTENSION}")
 }
 
+/// The name of the file that will become the next segment. Like all unfinished segments it is removed at the next start.
+pub(in crate::embedded) fn spare_name() -> String {
+    format!("next{UNFINISHED_EXTENSION}")
+}
+
 /// A file of the log that cannot be loaded, and why.
 #[derive(Debug)]
 pub(in crate::embedded) struct LogLoadError {
