@@ -86,6 +86,21 @@ async fn a_directory_in_use_is_rejected_with_the_process_id() {
         .await;
 }
 
+/// The lock file may have been deleted by a person who thought that it was a leftover of a crash.
+#[tokio::test]
+async fn a_deleted_lock_file_does_not_admit_a_second_process() {
+    let directory = tempdir().expect("create temporary directory");
+    let first = open(directory.path()).await.expect("create store");
+    fs::remove_file(directory.path().join("LOCK")).expect("delete the lock file");
+    let second = open(directory.path()).await;
+    assert!(
+        matches!(second, Err(DataDirectoryError::InUse { .. })),
+        "{second:?}"
+    );
+    first.close().await;
+    open(directory.path()).await.expect("the lock is released");
+}
+
 #[tokio::test]
 async fn a_foreign_directory_is_rejected_unchanged() {
     let directory = tempdir().expect("create temporary directory");

@@ -1,14 +1,15 @@
 //! The data directory: layout, lock file, creation of a new log.
 //!
 //! ```text
-//! DIR/LOCK      locked by the process that uses the directory; contains its process id
+//! DIR           locked by the process that uses it
+//! DIR/LOCK      locked too; contains the process id. Older versions lock only this file
 //! DIR/log/      the log
 //! DIR/log.new/  an unfinished new log, renamed to log/ when it is complete
 //! ```
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::disk::{Disk, DiskDirectory};
@@ -26,7 +27,16 @@ const FORMAT_1_FILE: &str = "store.redb";
 #[derive(Debug)]
 pub(super) struct DataDirectory {
     path: PathBuf,
-    _lock: File,
+    _lock: DirectoryLock,
+}
+
+/// The locks on a data directory and on its lock file. The directory is locked as well, because a lock file can be
+/// deleted, and would then be created and locked by a second process.
+#[derive(Debug)]
+struct DirectoryLock {
+    /// None if the file system cannot lock directories.
+    _directory: Option<File>,
+    _file: File,
 }
 
 impl DataDirectory {
@@ -34,7 +44,7 @@ impl DataDirectory {
     pub(super) fn lock(path: &Path) -> Result<Self, DataDirectoryError> {
         create_durably(path).map_err(DataDirectoryError::io(path))?;
         reject_foreign_files(path)?;
-        let lock = acquire_lock_file(&path.join(LOCK))?;
+        let lock = DirectoryLock::acquire(path)?;
         Ok(DataDirectory {
             path: path.to_owned(),
             _lock: lock,
@@ -147,26 +157,45 @@ fn reject_format_1(path: &Path) -> Result<(), DataDirectoryError> {
     Ok(())
 }
 
-fn acquire_lock_file(path: &Path) -> Result<File, DataDirectoryError> {
-    let opened = owner_only_options().create(true).truncate(false).open(path);
-    let mut file = opened.map_err(DataDirectoryError::io(path))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut process = String::new();
+impl DirectoryLock {
+    fn acquire(path: &Path) -> Result<Self, DataDirectoryError> {
+        let file_path = path.join(LOCK);
+        let in_use = || DataDirectoryError::InUse {
+            path: path.to_owned(),
             // Only for the error message: the lock holder may not have written its id yet.
-            let _ = file.read_to_string(&mut process);
-            let directory = path.parent().unwrap_or(path);
-            return Err(DataDirectoryError::InUse {
-                path: directory.to_owned(),
-                process: process.trim().to_owned(),
-            });
+            process: fs::read_to_string(&file_path)
+                .map(|process| process.trim().to_owned())
+                .unwrap_or_default(),
+        };
+        let directory = File::open(path).map_err(DataDirectoryError::io(path))?;
+        let directory = match directory.try_lock() {
+            Ok(()) => Some(directory),
+            Err(TryLockError::WouldBlock) => return Err(in_use()),
+            // Network file systems may refuse to lock a directory.
+            Err(TryLockError::Error(error)) => {
+                tracing::debug!(%error, path = %path.display(), "failed to lock the data directory; relying on its lock file");
+                None
+            }
+        };
+        let opened = owner_only_options()
+            .create(true)
+            .truncate(false)
+            .open(&file_path);
+        let mut file = opened.map_err(DataDirectoryError::io(&file_path))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use()),
+            Err(TryLockError::Error(error)) => {
+                return Err(DataDirectoryError::io(&file_path)(error));
+            }
         }
-        Err(TryLockError::Error(error)) => return Err(DataDirectoryError::io(path)(error)),
+        let process = std::process::id();
+        file.set_len(0)
+            .and_then(|()| writeln!(file, "{process}"))
+            .map_err(DataDirectoryError::io(&file_path))?;
+        Ok(DirectoryLock {
+            _directory: directory,
+            _file: file,
+        })
     }
-    let process = std::process::id();
-    file.set_len(0)
-        .and_then(|()| writeln!(file, "{process}"))
-        .map_err(DataDirectoryError::io(path))?;
-    Ok(file)
 }
