@@ -20,6 +20,9 @@ use super::limit_ranger::LimitRangerPlugin;
 use super::namespace_lifecycle::NamespaceLifecyclePlugin;
 use super::network_policy_reports::NetworkPolicyReportPlugin;
 use super::node_taint::TaintNodesByConditionPlugin;
+use super::pod_resize::PodResizeValidatorPlugin;
+use super::pod_security_warnings::PodSecurityWarningPlugin;
+use super::pod_topology_labels::PodTopologyLabelsPlugin;
 use super::policies::{MutatingAdmissionPolicyPlugin, ValidatingAdmissionPolicyPlugin};
 use super::priority::PriorityPlugin;
 use super::runtime_class::RuntimeClassPlugin;
@@ -35,8 +38,8 @@ use rhumb_registry::admission::{AdmissionChain, AdmissionPlugin};
 enum PluginAvailability {
     /// Enabled by default; the constructor.
     Implemented(fn(&PluginDependencies) -> Arc<dyn AdmissionPlugin>),
-    /// Enabled by default upstream, not implemented here yet. Naming it in a flag has no effect.
-    Planned,
+    /// Enabled by default upstream, not implemented here.
+    Missing,
     /// Disabled by default upstream, not implemented here.
     Unavailable,
 }
@@ -69,7 +72,7 @@ const PLUGIN_ORDER: &[(&str, PluginAvailability)] = &[
     ),
     ("AlwaysPullImages", PluginAvailability::Unavailable),
     ("ImagePolicyWebhook", PluginAvailability::Unavailable),
-    ("PodSecurity", PluginAvailability::Planned),
+    ("PodSecurity", PluginAvailability::Missing),
     ("PodNodeSelector", PluginAvailability::Unavailable),
     (
         "Priority",
@@ -93,7 +96,7 @@ const PLUGIN_ORDER: &[(&str, PluginAvailability)] = &[
         "StorageObjectInUseProtection",
         PluginAvailability::Implemented(|_| Arc::new(StorageObjectInUseProtectionPlugin)),
     ),
-    ("PodGroupProtection", PluginAvailability::Planned),
+    ("PodGroupProtection", PluginAvailability::Missing),
     (
         "OwnerReferencesPermissionEnforcement",
         PluginAvailability::Unavailable,
@@ -114,7 +117,7 @@ const PLUGIN_ORDER: &[(&str, PluginAvailability)] = &[
         "CertificateSigning",
         PluginAvailability::Implemented(|_| Arc::new(CertificateSigningPlugin)),
     ),
-    ("ClusterTrustBundleAttest", PluginAvailability::Planned),
+    ("ClusterTrustBundleAttest", PluginAvailability::Missing),
     (
         "CertificateSubjectRestriction",
         PluginAvailability::Implemented(|_| Arc::new(CertificateSubjectRestrictionPlugin)),
@@ -124,11 +127,17 @@ const PLUGIN_ORDER: &[(&str, PluginAvailability)] = &[
         PluginAvailability::Implemented(|_| Arc::new(DEFAULT_INGRESS_CLASS)),
     ),
     ("DenyServiceExternalIPs", PluginAvailability::Unavailable),
-    ("PodTopologyLabels", PluginAvailability::Planned),
-    ("PodGroupWorkloadExists", PluginAvailability::Planned),
-    ("NodeDeclaredFeatureValidator", PluginAvailability::Planned),
-    ("JobValidation", PluginAvailability::Planned),
-    ("PodResizeValidator", PluginAvailability::Planned),
+    (
+        "PodTopologyLabels",
+        PluginAvailability::Implemented(|_| Arc::new(PodTopologyLabelsPlugin)),
+    ),
+    ("PodGroupWorkloadExists", PluginAvailability::Missing),
+    ("NodeDeclaredFeatureValidator", PluginAvailability::Missing),
+    ("JobValidation", PluginAvailability::Missing),
+    (
+        "PodResizeValidator",
+        PluginAvailability::Implemented(|_| Arc::new(PodResizeValidatorPlugin)),
+    ),
     (
         "MutatingAdmissionPolicy",
         PluginAvailability::Implemented(|dependencies| {
@@ -183,8 +192,10 @@ pub enum PluginFlagError {
     Unknown { flag: &'static str, name: String },
     #[error("[{0}] in enable-admission-plugins and disable-admission-plugins overlapped")]
     Overlap(String),
-    #[error("enable-admission-plugins plugin {0:?} is not available in rhumb")]
-    Unavailable(String),
+    #[error(
+        "enable-admission-plugins plugin {0:?} is not implemented in rhumb and would enforce nothing: remove it from the flag"
+    )]
+    NotImplemented(String),
 }
 
 impl EnabledPlugins {
@@ -198,8 +209,9 @@ impl EnabledPlugins {
                         let name = name.clone();
                         return Err(PluginFlagError::Unknown { flag, name });
                     }
-                    Some((_, PluginAvailability::Unavailable)) if flag == "enable" => {
-                        return Err(PluginFlagError::Unavailable(name.clone()));
+                    Some((_, PluginAvailability::Implemented(_))) => {}
+                    Some(_) if flag == "enable" => {
+                        return Err(PluginFlagError::NotImplemented(name.clone()));
                     }
                     Some(_) => {}
                 }
@@ -219,6 +231,16 @@ impl EnabledPlugins {
             disabled: disable.to_vec(),
             ..EnabledPlugins::default()
         })
+    }
+
+    /// The plugins that upstream enables by default and that are not implemented here, without those that are disabled.
+    pub fn missing_defaults(&self) -> Vec<&'static str> {
+        PLUGIN_ORDER
+            .iter()
+            .filter(|(_, availability)| matches!(availability, PluginAvailability::Missing))
+            .map(|(name, _)| *name)
+            .filter(|name| !self.disabled.iter().any(|disabled| disabled == name))
+            .collect()
     }
 
     /// Replaces the built-in list of critical resources.
@@ -245,7 +267,7 @@ impl EnabledPlugins {
             .filter(|(name, _)| !self.disabled.iter().any(|disabled| disabled == name))
             .filter_map(|(_, availability)| match availability {
                 PluginAvailability::Implemented(make) => Some(make(&dependencies)),
-                PluginAvailability::Planned | PluginAvailability::Unavailable => None,
+                PluginAvailability::Missing | PluginAvailability::Unavailable => None,
             })
             .collect();
         plugins.push(Arc::new(RbacEscalationPlugin::new(
@@ -257,6 +279,7 @@ impl EnabledPlugins {
         plugins.push(Arc::new(ExclusionRuleWarningPlugin));
         plugins.push(Arc::new(NetworkPolicyReportPlugin));
         plugins.push(Arc::new(TemplateQuotaWarningPlugin::new(&dependencies)));
+        plugins.push(Arc::new(PodSecurityWarningPlugin));
         AdmissionPlugins {
             chain: AdmissionChain::new(plugins),
             metrics: dependencies.metrics,
@@ -299,8 +322,14 @@ mod tests {
             (
                 "AlwaysDeny",
                 "",
-                "enable-admission-plugins plugin \"AlwaysDeny\" is not available in rhumb",
+                "enable-admission-plugins plugin \"AlwaysDeny\" is not implemented in rhumb and would enforce nothing: remove it from the flag",
             ),
+            (
+                "Priority PodSecurity",
+                "",
+                "enable-admission-plugins plugin \"PodSecurity\" is not implemented in rhumb and would enforce nothing: remove it from the flag",
+            ),
+            ("", "PodSecurity JobValidation", ""),
         ];
         for (enable, disable, want) in table {
             let got = EnabledPlugins::new(&names(enable), &names(disable))
@@ -309,6 +338,17 @@ mod tests {
                 .unwrap_or_default();
             assert_eq!(got, want, "{enable} / {disable}");
         }
+    }
+
+    #[test]
+    fn missing_defaults_are_named_unless_they_are_disabled() {
+        let missing = |disable: &str| {
+            let options = EnabledPlugins::new(&[], &names(disable)).expect("valid plugin names");
+            options.missing_defaults()
+        };
+        assert!(missing("").contains(&"PodSecurity"));
+        assert!(!missing("PodSecurity").contains(&"PodSecurity"));
+        assert!(!missing("").contains(&"Priority"));
     }
 
     #[test]

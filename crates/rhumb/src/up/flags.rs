@@ -183,6 +183,13 @@ impl UpFlags {
             &self.disable_admission_plugins,
         );
         let selection = admission_plugins::EnabledPlugins::new(enable, disable)?;
+        let missing = selection.missing_defaults();
+        if !missing.is_empty() {
+            tracing::warn!(
+                plugins = missing.join(","),
+                "admission plugins that kube-apiserver enables by default are not implemented and enforce nothing"
+            );
+        }
         let selection = match &self.critical_resources_file {
             Some(path) => selection.with_critical_resources(critical_resources(path)?),
             None => selection,

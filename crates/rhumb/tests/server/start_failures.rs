@@ -136,6 +136,25 @@ fn invalid_critical_resources_file_is_reported() {
 }
 
 #[test]
+fn plugins_that_enforce_nothing_cannot_be_enabled() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let missing = [
+        "PodSecurity",
+        "JobValidation",
+        "NodeDeclaredFeatureValidator",
+        "ClusterTrustBundleAttest",
+        "PodGroupProtection",
+        "PodGroupWorkloadExists",
+    ];
+    for plugin in missing {
+        let flag = format!("--enable-admission-plugins=Priority,{plugin}");
+        let expected = [plugin, "is not implemented in rhumb"];
+        check_start_fails(&data, &["--secure-port=0", &flag], &expected);
+    }
+}
+
+#[test]
 fn invalid_admission_configuration_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");

@@ -1,6 +1,7 @@
 //! Tests of the admission chain on a whole server, and helpers for them.
 
 mod limit_ranger;
+mod pod_plugins;
 mod policies;
 mod policy_type_checks;
 mod service_accounts;
