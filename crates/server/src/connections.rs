@@ -19,6 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
+use super::host_header;
 use super::idle_timeout::IdleDetector;
 use super::sub_waker::PollOnWake;
 use super::{ConnectionPeer, HttpService};
@@ -339,7 +340,10 @@ fn handler(
         let (service, peer) = (service.clone(), peer.clone());
         let active_request = activity.start_request();
         Box::pin(async move {
-            let response = service.answer(request, &peer).await;
+            let response = match host_header::rejection(request.version(), request.headers()) {
+                Some(rejection) => rejection,
+                None => service.answer(request, &peer).await,
+            };
             Ok(response.map(|body| body.with_active_request(active_request)))
         })
     })

@@ -17,6 +17,7 @@ use rhumb_auth::authn::{CertificateError, CertificateIdentity};
 use rhumb_meta::{Status, Timestamp};
 
 use super::authenticate::{authenticate, impersonate};
+use super::health::HealthChecks;
 use super::max_in_flight::InFlightLimits;
 use super::request_observer::RequestObserver;
 use super::reusable_timer::ReusableTimer;
@@ -55,6 +56,7 @@ pub struct HttpService {
     /// Timeout of requests that are not long-running.
     pub request_timeout: Duration,
     pub(super) sockets: OpenWebSockets,
+    pub(super) health: HealthChecks,
     audit_ids: AuditIdGenerator,
 }
 
@@ -85,6 +87,7 @@ impl HttpService {
             audit: None,
             request_timeout: REQUEST_TIMEOUT,
             sockets: OpenWebSockets::default(),
+            health: HealthChecks::default(),
             audit_ids: AuditIdGenerator::default(),
         }
     }

@@ -16,6 +16,7 @@ mod authenticate;
 mod connections;
 mod handler_chain;
 mod health;
+mod host_header;
 mod idle_timeout;
 mod max_in_flight;
 pub mod metrics;

@@ -9,7 +9,7 @@ use rhumb_auth::{AllowReason, Attributes, Authorizer, User};
 use rhumb_meta::Status;
 
 use super::handler_chain::{AuthorizedRequest, HttpService};
-use super::{health, version, websocket};
+use super::{version, websocket};
 use rhumb_handlers::http::{Reply, ResponseBody, generic_status};
 use rhumb_handlers::request::{DiscoveryPath, RequestInfo, ResourcePath};
 use rhumb_handlers::resources::{ResourceRequest, open_watch};
@@ -68,7 +68,9 @@ pub(super) async fn dispatch(
         .unwrap_or_default();
     match first {
         "livez" | "readyz" | "healthz" if is_read => {
-            Ok(health::serve(state, &request.info.path, request.query).unwrap_or_else(not_found))
+            let checks = &service.health;
+            let reply = checks.serve(state, &request.info.path, request.query);
+            Ok(reply.await.unwrap_or_else(not_found))
         }
         "metrics" if is_read && request.info.path == "/metrics" => {
             Ok(service

@@ -76,6 +76,12 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Returns the revision of the latest transaction.
     async fn revision(&self) -> Result<Revision>;
 
+    /// Fails if the store cannot commit transactions now, for health checks: storage failed or is full, or a cluster has
+    /// no quorum. Writes nothing.
+    async fn check_writable(&self) -> Result<()> {
+        self.revision().await.map(|_| ())
+    }
+
     /// Whether other servers may write to the store at the same time.
     fn is_shared(&self) -> bool {
         false

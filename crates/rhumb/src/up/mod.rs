@@ -2,6 +2,7 @@
 //! process. Entry point: [`run`].
 
 mod flags;
+mod open_files;
 mod store;
 mod tls;
 
@@ -48,6 +49,7 @@ pub(crate) fn run(flags: UpFlags) -> Result<ExitCode> {
 
 async fn serve(flags: UpFlags) -> Result<()> {
     let started = Instant::now();
+    let open_files = open_files::raise_limit();
     let stop = stop_on_signals()?;
     let selected = flags.controllers.select()?;
     let (gates, notes) = FeatureGates::parse(&flags.feature_gates).context("--feature-gates")?;
@@ -144,7 +146,7 @@ async fn serve(flags: UpFlags) -> Result<()> {
         listener,
         tls,
         service,
-        limits: ConnectionLimits::default(),
+        limits: connection_limits(open_files),
     };
     let server = tokio::spawn(server.run(stop.clone(), DRAIN_MAX));
     say_ready(
@@ -273,6 +275,23 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip if !ip.is_unspecified() => address,
         ip if ip.is_ipv4() => SocketAddr::new([127, 0, 0, 1].into(), address.port()),
         _ => SocketAddr::new(std::net::Ipv6Addr::LOCALHOST.into(), address.port()),
+    }
+}
+
+/// The default limits, with fewer connections if the limit on open files requires it.
+fn connection_limits(open_files: u64) -> ConnectionLimits {
+    let limits = ConnectionLimits::default();
+    let connections_max = open_files::connections_within(open_files);
+    if connections_max < limits.connections_max {
+        tracing::warn!(
+            open_files,
+            connections_max,
+            "the limit on open files is low; accepting fewer connections than usual, raise it with ulimit -n or LimitNOFILE"
+        );
+    }
+    ConnectionLimits {
+        connections_max: connections_max.min(limits.connections_max),
+        ..limits
     }
 }
 

@@ -42,8 +42,31 @@ pub(crate) struct RhumbUpProcess {
 impl RhumbUpProcess {
     /// Returns when the server is ready. Port 0 selects a free port.
     pub(crate) fn start(directory: &Path, port: u16, flags: &[String]) -> RhumbUpProcess {
+        let program = Command::new(env!("CARGO_BIN_EXE_rhumb"));
+        RhumbUpProcess::start_program(program, directory, port, flags)
+    }
+
+    /// Starts the server with a limit on open files.
+    pub(crate) fn start_with_open_files(
+        limit: u32,
+        directory: &Path,
+        flags: &[String],
+    ) -> RhumbUpProcess {
+        let mut program = Command::new("prlimit");
+        program
+            .arg(format!("--nofile={limit}:{limit}"))
+            .arg(env!("CARGO_BIN_EXE_rhumb"));
+        RhumbUpProcess::start_program(program, directory, 0, flags)
+    }
+
+    fn start_program(
+        mut program: Command,
+        directory: &Path,
+        port: u16,
+        flags: &[String],
+    ) -> RhumbUpProcess {
         let log = directory.join("log");
-        let mut process = Command::new(env!("CARGO_BIN_EXE_rhumb"))
+        let mut process = program
             .args(["up", "--secure-port", &port.to_string(), "--data-dir"])
             .arg(data(directory))
             .args(flags)

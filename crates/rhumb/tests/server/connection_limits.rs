@@ -8,9 +8,11 @@ use futures_util::{SinkExt, StreamExt};
 use http::{Method, StatusCode};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
+use crate::metric_value::metric_value;
 use crate::program::{NO_CONTROLLERS, poll_until};
 use crate::support::{CONFIG_MAPS, ClientCredentials, NOBODY, TestServer, config_map};
 
@@ -187,4 +189,34 @@ async fn client_without_alpn_gets_http_1() {
         http_response.starts_with("HTTP/1.1 200 OK"),
         "{http_response}"
     );
+}
+
+/// Idle connections of anonymous clients must leave enough file descriptors for everything else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_connections_leave_file_descriptors_for_the_server() {
+    const OPEN_FILES: u32 = 256;
+    let server = TestServer::start_with_open_files(OPEN_FILES, &[NO_CONTROLLERS]);
+    let mut admin = server.http2(ClientCredentials::Admin).await;
+    let mut idle = Vec::new();
+    for _ in 0..OPEN_FILES {
+        idle.push(
+            TcpStream::connect(server.address)
+                .await
+                .expect("the kernel accepts"),
+        );
+    }
+    // The server closes the connections above its limit at once.
+    poll_until("the limit on connections is reached", async || {
+        let text = admin.send_request(Method::GET, "/metrics", "").await.text();
+        let value = |name: &str| metric_value(&text, name, &[]);
+        (value("rhumb_connections") >= value("rhumb_connections_max")
+            && value("process_open_fds") < f64::from(OPEN_FILES) * 0.75)
+            .then_some(())
+    })
+    .await;
+    let created = admin
+        .send_request(Method::POST, CONFIG_MAPS, &config_map("written"))
+        .await;
+    assert_eq!(created.code, StatusCode::CREATED, "{}", created.text());
+    assert!(!server.program.log().contains("Too many open files"));
 }

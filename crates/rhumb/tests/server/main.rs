@@ -2,6 +2,8 @@
 
 #[path = "../exposition/mod.rs"]
 mod exposition;
+#[path = "../program/metric_value.rs"]
+mod metric_value;
 #[path = "../program/mod.rs"]
 mod program;
 
@@ -10,6 +12,7 @@ mod audit;
 mod authorization;
 mod connection_limits;
 mod explain;
+mod health;
 mod label_index;
 mod lifecycle;
 mod malformed_requests;

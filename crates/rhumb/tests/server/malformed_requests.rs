@@ -362,3 +362,27 @@ async fn connections_are_limited_to_a_hundred_streams() {
     let response = tokio::time::timeout(Duration::from_secs(5), client.send(request)).await;
     assert_eq!(response.expect("a free stream").unwrap().status(), 200);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_1_1_requires_exactly_one_host() {
+    let server = TestServer::start(&[]);
+    let table = [
+        ("", "400 Bad Request: missing required Host header"),
+        (
+            "Host: a\r\nHost: b\r\n",
+            "400 Bad Request: too many Host headers",
+        ),
+    ];
+    for (hosts, expected) in table {
+        let request = format!("GET /api/v1/namespaces HTTP/1.1\r\n{hosts}\r\n");
+        let response = String::from_utf8(raw(&server, request.as_bytes()).await).unwrap();
+        assert!(response.starts_with("HTTP/1.1 400"), "{response}");
+        assert!(response.ends_with(expected), "{response}");
+        assert!(!response.contains("kube-system"), "{response}");
+    }
+    let response = raw(&server, b"GET /version HTTP/1.0\r\n\r\n").await;
+    assert!(
+        response.starts_with(b"HTTP/1.0 200"),
+        "HTTP/1.0 needs no host"
+    );
+}

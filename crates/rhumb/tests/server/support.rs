@@ -1,6 +1,7 @@
 //! A server per test, and a raw HTTP client.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,6 +51,24 @@ impl TestServer {
     }
 
     pub(crate) fn start_in(directory: Arc<TempDir>, flags: &[&str]) -> TestServer {
+        TestServer::start_program(directory, flags, |path, flags| {
+            RhumbUpProcess::start(path, 0, flags)
+        })
+    }
+
+    /// Starts a server with a limit on open files.
+    pub(crate) fn start_with_open_files(limit: u32, flags: &[&str]) -> TestServer {
+        let directory = Arc::new(tempfile::tempdir().unwrap());
+        TestServer::start_program(directory, flags, |path, flags| {
+            RhumbUpProcess::start_with_open_files(limit, path, flags)
+        })
+    }
+
+    fn start_program(
+        directory: Arc<TempDir>,
+        flags: &[&str],
+        start: impl FnOnce(&Path, &[String]) -> RhumbUpProcess,
+    ) -> TestServer {
         let tokens = directory.path().join("tokens.csv");
         std::fs::write(&tokens, format!("{NOBODY},nobody,1\n")).unwrap();
         let tokens = format!("--token-auth-file={}", tokens.display());
@@ -59,7 +78,7 @@ impl TestServer {
         if !flags.iter().any(|flag| flag.starts_with("--controllers")) {
             flags.push(FEW_CONTROLLERS.to_owned());
         }
-        let program = RhumbUpProcess::start(directory.path(), 0, &flags);
+        let program = start(directory.path(), &flags);
         let kubeconfig = std::fs::read_to_string(kubeconfig(directory.path())).unwrap();
         let field = |name: &str| {
             let start = kubeconfig.find(name).expect(name) + name.len();

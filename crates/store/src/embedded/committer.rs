@@ -257,6 +257,7 @@ impl Committer {
             Err(error @ (Error::StorageFull { .. } | Error::OutcomeUnknown { .. })) => {
                 tracing::warn!(%error, "write failed for lack of space; rejecting writes for a moment");
                 self.refuse_until = Some(Instant::now() + FULL_DISK_PAUSE);
+                self.log.set_full(true);
                 Err(error)
             }
             Err(error) => Err(self.log.halt(error)),
@@ -265,7 +266,9 @@ impl Committer {
 
     /// Makes a durable write visible: first to reads, then to change streams, then to its writers.
     fn publish(&mut self, written: StagedWrite, responses: Vec<CommitResponse>) {
-        self.refuse_until = None;
+        if self.refuse_until.take().is_some() {
+            self.log.set_full(false);
+        }
         let mut index = self.index.write();
         let mut droppable = Vec::new();
         for (key, version) in &written.new_versions {

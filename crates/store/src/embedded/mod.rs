@@ -296,6 +296,13 @@ impl Store for EmbeddedStore {
         Ok(self.feed.revision())
     }
 
+    async fn check_writable(&self) -> Result<()> {
+        if self.committer.as_ref().is_none_or(JoinHandle::is_finished) {
+            return Err(Error::Closed);
+        }
+        self.reader.check_writable()
+    }
+
     async fn compact(&self, revision: Revision) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         self.send(CommitterRequest::Compact { revision, reply })?;

@@ -24,6 +24,17 @@ impl EmbeddedReader {
         EmbeddedReader { log, index }
     }
 
+    /// Fails if writes are rejected, or the last one failed for lack of space.
+    pub(super) fn check_writable(&self) -> Result<()> {
+        self.log.check_writable()?;
+        match self.log.is_full() {
+            true => Err(Error::StorageFull {
+                reason: "no space left for the last write".to_owned(),
+            }),
+            false => Ok(()),
+        }
+    }
+
     /// Runs a read on the blocking thread pool.
     pub(super) async fn run<T: Send + 'static>(
         &self,

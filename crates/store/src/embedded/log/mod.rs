@@ -19,10 +19,11 @@ mod record;
 mod scan;
 mod segment;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 pub(super) use appender::{LogAppender, RevisionBounds, create_active_segment};
 pub(super) use format::FORMAT;
@@ -50,8 +51,13 @@ pub(super) struct SegmentedLog {
     segments: RwLock<SegmentList>,
     /// The storage failure after which all writes are rejected.
     halted: OnceLock<Error>,
+    /// When the last write failed for lack of space.
+    full_since: Mutex<Option<Instant>>,
     closed: AtomicBool,
 }
+
+/// How long a full disk is reported after the last failed write.
+const FULL_REPORTED: Duration = Duration::from_secs(10);
 
 impl SegmentedLog {
     fn new(disk: Box<dyn Disk>, segments: Vec<Arc<LogSegment>>) -> Self {
@@ -59,6 +65,7 @@ impl SegmentedLog {
             disk,
             segments: RwLock::new(Arc::new(segments)),
             halted: OnceLock::new(),
+            full_since: Mutex::default(),
             closed: AtomicBool::new(false),
         }
     }
@@ -109,6 +116,18 @@ impl SegmentedLog {
             Some(reason) => Err(reason.clone()),
             None => Ok(()),
         }
+    }
+
+    /// Records whether the last write failed for lack of space.
+    pub(super) fn set_full(&self, is_full: bool) {
+        *self.full_since.lock() = is_full.then(Instant::now);
+    }
+
+    /// Whether a write failed for lack of space, and none succeeded since. Without further writes this is forgotten:
+    /// clients that wait until the server is ready would never try whether there is space again.
+    pub(super) fn is_full(&self) -> bool {
+        let since = *self.full_since.lock();
+        since.is_some_and(|since| since.elapsed() < FULL_REPORTED)
     }
 
     pub(super) fn close(&self) {
