@@ -18,6 +18,7 @@ mod semver;
 pub(crate) mod string_format;
 pub(crate) mod strings;
 pub(crate) mod time;
+mod time_zones;
 mod url;
 
 use crate::error::{EvaluationError, EvaluationResult};

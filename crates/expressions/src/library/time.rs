@@ -1,7 +1,8 @@
 //! Accessors, parsing and formatting of timestamps and durations.
 
+use super::time_zones::utc_offset;
 use super::{FunctionTable, fail, no_overload};
-use crate::error::{EvaluationError, EvaluationResult};
+use crate::error::EvaluationResult;
 use crate::value::Value;
 
 pub(super) const FUNCTIONS: FunctionTable = &[
@@ -61,7 +62,7 @@ fn timestamp_field(args: &[Value], get: fn(&CivilDateTime) -> i64) -> Evaluation
     let (seconds, nanos, offset) = match args {
         [Value::Timestamp(seconds, nanos)] => (*seconds, *nanos, 0),
         [Value::Timestamp(seconds, nanos), Value::String(zone)] => {
-            (*seconds, *nanos, utc_offset(zone)?)
+            (*seconds, *nanos, utc_offset(zone, *seconds)?)
         }
         _ => return no_overload(),
     };
@@ -78,24 +79,6 @@ fn timestamp_or_duration_field(
         [Value::Duration(nanos)] => Ok(Value::Int(nanos / unit)),
         _ => timestamp_field(args, get),
     }
-}
-
-/// The offset of a time zone from UTC in seconds. Named zones other than UTC need a time zone database and are not
-/// supported.
-fn utc_offset(zone: &str) -> EvaluationResult<i64> {
-    if matches!(zone, "" | "UTC") {
-        return Ok(0);
-    }
-    let unknown = || EvaluationError::new(format!("unknown time zone {zone}"));
-    let (hours, minutes) = zone.split_once(':').ok_or_else(unknown)?;
-    let negative = hours.starts_with('-');
-    let hours: i64 = hours.parse().map_err(|_| unknown())?;
-    let minutes: i64 = minutes.parse().map_err(|_| unknown())?;
-    if hours.abs() > 24 || !(0..60).contains(&minutes) {
-        return Err(unknown());
-    }
-    let minutes = if negative { -minutes } else { minutes };
-    Ok(hours * 3600 + minutes * 60)
 }
 
 fn civil_date_time(seconds: i64, nanos: u32) -> CivilDateTime {
