@@ -13,6 +13,8 @@ use rhumb_scheduler::engine::{SchedulerCore, SchedulerCoreSettings};
 use rhumb_scheduler::metrics::{Metrics, PluginTimingSampler};
 use rhumb_scheduler::run::RunOptions;
 
+use crate::pki;
+
 /// The configuration in a file, or the default one.
 pub(crate) fn read_config(path: Option<&Path>) -> Result<SchedulerConfig> {
     let Some(path) = path else {
@@ -57,6 +59,7 @@ pub(crate) fn options(
     Ok(RunOptions {
         election,
         scheduler_names: names,
+        host_name: pki::host_name().unwrap_or_default().into(),
         engine: Arc::new(move || {
             SchedulerCore::new(SchedulerCoreSettings {
                 observer: Some(Arc::new(PluginTimingSampler::new(counted.clone()))),

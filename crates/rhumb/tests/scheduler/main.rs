@@ -14,6 +14,7 @@ mod support;
 
 mod cluster;
 mod embedded;
+mod events;
 mod explain;
 mod flags;
 mod leader_election;

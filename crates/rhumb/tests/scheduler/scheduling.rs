@@ -14,6 +14,7 @@ use crate::cluster::{
     about_team, make_namespace, make_node, make_node_in, make_pod, node_of, on, placed, pod,
     unschedulable_condition,
 };
+use crate::events::event_about;
 use crate::make::object;
 use crate::program::{FEW_CONTROLLERS, poll_until};
 use crate::support::TestServer;
@@ -100,7 +101,7 @@ async fn preemption_prefers_victims_without_a_budget() {
     for node in ["n1", "n2"] {
         make_node(&client, node, "4").await;
     }
-    let pods: Api<Pod> = Api::default_namespaced(client);
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
     // Without the budget the victim would be the first pod, which has lower priority.
     for (name, app, class, node) in [
         ("guarded", "guarded", "low", "n1"),
@@ -122,6 +123,10 @@ async fn preemption_prefers_victims_without_a_budget() {
     let target = conditions.find(|one| one.type_ == "DisruptionTarget");
     let reason = target.and_then(|target| target.reason);
     assert_eq!(reason.as_deref(), Some("PreemptionByScheduler"));
+    let preempted = event_about(&client, "free", "Preempted", |_| true).await;
+    assert_eq!(preempted.action.as_deref(), Some("Preempting"));
+    let related = preempted.related.and_then(|related| related.name);
+    assert_eq!(related.as_deref(), Some("urgent"));
     poll_until("a nomination", async || {
         let urgent = pods.get("urgent").await.expect("a read");
         let nominated = urgent.status?.nominated_node_name;

@@ -1,32 +1,29 @@
-//! Records Kubernetes events (`Scheduled`, `FailedScheduling`, `Preempted`) in the background, with lower priority than
+//! Writes Kubernetes events (`Scheduled`, `FailedScheduling`, `Preempted`) in the background, with lower priority than
 //! bindings.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Event, ObjectReference};
+use http::Method;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::jiff::Timestamp;
 use rhumb_client::AbortOnDrop;
-use rhumb_client::events::new_event;
+use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
+use super::event_series::EventSeriesCache;
 use super::in_flight::InFlightWrites;
-use super::leader_client::{JSON, LeaderClient};
+use super::leader_client::{JSON, LeaderClient, RequestError, STRATEGIC_MERGE_PATCH};
+use super::recorded_event::RecordedEvent;
 use crate::metrics::Metrics;
-use crate::model::Pod;
 
 /// Limit on queued events. An entry is small: it shares its pods.
 const QUEUED_EVENTS_MAX: usize = 10_000;
 /// Delay between events while bindings are in flight.
 const DELAY_WHILE_BINDING: Duration = Duration::from_millis(10);
-
-/// An event about a pod.
-#[derive(Debug)]
-pub(super) enum RecordedEvent {
-    Scheduled { pod: Arc<Pod>, node: Box<str> },
-    Failed { pod: Arc<Pod>, message: String },
-    Preempted { victim: Arc<Pod>, by: Arc<Pod> },
-}
+/// How often event series are checked for counts to write.
+const SERIES_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Queues events without blocking. When the queue is full, events are dropped and counted.
 #[derive(Debug)]
@@ -39,14 +36,21 @@ pub(super) struct SchedulingEventRecorder {
 impl SchedulingEventRecorder {
     pub(super) fn start(
         server: LeaderClient,
+        host_name: Box<str>,
         in_flight: Arc<InFlightWrites>,
         metrics: Arc<Metrics>,
     ) -> SchedulingEventRecorder {
         let (queue, queued) = mpsc::channel(QUEUED_EVENTS_MAX);
+        let writer = EventWriter {
+            server,
+            in_flight,
+            series: EventSeriesCache::new(host_name.clone()),
+            host_name,
+        };
         SchedulingEventRecorder {
             queue,
             metrics,
-            _task: AbortOnDrop(tokio::spawn(post_events(server, in_flight, queued))),
+            _task: AbortOnDrop(tokio::spawn(writer.run(queued))),
         }
     }
 
@@ -57,67 +61,72 @@ impl SchedulingEventRecorder {
     }
 }
 
-async fn post_events(
+/// Writes the queued events one after the other.
+struct EventWriter {
     server: LeaderClient,
     in_flight: Arc<InFlightWrites>,
-    mut queued: mpsc::Receiver<RecordedEvent>,
-) {
-    while let Some(recorded) = queued.recv().await {
-        if in_flight.bindings() > 0 {
+    host_name: Box<str>,
+    series: EventSeriesCache,
+}
+
+impl EventWriter {
+    async fn run(mut self, mut queued: mpsc::Receiver<RecordedEvent>) {
+        let mut series_check = interval(SERIES_CHECK_INTERVAL);
+        series_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                recorded = queued.recv() => {
+                    let Some(recorded) = recorded else { return };
+                    if let Some(event) = self.event_to_write(recorded) {
+                        self.write(&event).await;
+                    }
+                }
+                _ = series_check.tick() => {
+                    for event in self.series.take_due(Timestamp::now()) {
+                        self.write(&event).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// `None` if the event is only counted.
+    fn event_to_write(&mut self, recorded: RecordedEvent) -> Option<Event> {
+        let now = Timestamp::now();
+        match recorded {
+            RecordedEvent::Failed { pod, message } => self.series.observe(pod, &message, now),
+            recorded => Some(recorded.to_event(&self.host_name, now)),
+        }
+    }
+
+    /// Events are best effort: if the write fails, the event is dropped.
+    async fn write(&self, event: &Event) {
+        if self.in_flight.bindings() > 0 {
             sleep(DELAY_WHILE_BINDING).await;
         }
-        let event = recorded.event();
+        if let Err(error) = self.create_or_update(event).await {
+            tracing::debug!(%error, reason = event.reason, "failed to write event; dropping it");
+        }
+    }
+
+    /// An event with a series exists, unless it has expired or could not be created.
+    async fn create_or_update(&self, event: &Event) -> Result<(), RequestError> {
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
-        let path = format!("/api/v1/namespaces/{namespace}/events");
-        let Ok(body) = serde_json::to_value(&event) else {
-            continue;
-        };
-        if let Err(failure) = server.send(http::Method::POST, &path, JSON, &body).await {
-            tracing::debug!(error = %failure, reason = event.reason, "failed to post event; dropping it");
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+        if let Some(series) = &event.series {
+            let name = event.metadata.name.as_deref().unwrap_or_default();
+            let path = format!("{path}/{name}");
+            let patch = json!({ "series": series });
+            let patched = self
+                .server
+                .send(Method::PATCH, &path, STRATEGIC_MERGE_PATCH, &patch);
+            match patched.await {
+                Err(error) if error.is_not_found() => {}
+                result => return result.map(drop),
+            }
         }
-    }
-}
-
-impl RecordedEvent {
-    fn event(&self) -> Event {
-        match self {
-            RecordedEvent::Scheduled { pod, node } => new_event(
-                &pod.scheduler_name,
-                object_reference(pod),
-                "Normal",
-                "Scheduled",
-                format!("Successfully assigned {} to {node}", pod.key),
-            ),
-            RecordedEvent::Failed { pod, message } => new_event(
-                &pod.scheduler_name,
-                object_reference(pod),
-                "Warning",
-                "FailedScheduling",
-                message.clone(),
-            ),
-            RecordedEvent::Preempted { victim, by } => new_event(
-                &by.scheduler_name,
-                object_reference(victim),
-                "Normal",
-                "Preempted",
-                format!(
-                    "Preempted by pod {} on node {}",
-                    by.uid,
-                    victim.node_name.as_deref().unwrap_or_default()
-                ),
-            ),
-        }
-    }
-}
-
-fn object_reference(pod: &Pod) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
-        namespace: Some(pod.key.namespace.to_string()),
-        name: Some(pod.key.name.to_string()),
-        uid: Some(pod.uid.to_string()),
-        resource_version: Some(pod.resource_version.to_string()),
-        ..ObjectReference::default()
+        let body = json!(event);
+        let created = self.server.send(Method::POST, &path, JSON, &body).await;
+        created.map(drop)
     }
 }

@@ -395,7 +395,7 @@ impl LeaderClient {
 }
 
 pub(super) const JSON: &str = "application/json";
-const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+pub(super) const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
 fn pod_path(pod: &NamespacedName) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name)

@@ -9,12 +9,14 @@
 
 mod decode;
 mod event_recorder;
+mod event_series;
 mod fence;
 mod health;
 mod in_flight;
 mod inbox;
 mod leader_client;
 mod outcome_writer;
+mod recorded_event;
 mod scheduling_loop;
 mod status_writes;
 #[cfg(test)]
@@ -62,6 +64,8 @@ pub struct RunOptions {
     pub election: Option<LeaderElectionConfig>,
     /// The `schedulerName`s of all profiles.
     pub scheduler_names: HashSet<Box<str>>,
+    /// Names this process in events, after the name of the scheduler.
+    pub host_name: Box<str>,
     /// Creates an empty scheduler core, once per leadership term.
     pub engine: Arc<dyn Fn() -> SchedulerCore + Send + Sync>,
     pub metrics: Arc<Metrics>,
@@ -228,8 +232,12 @@ impl RunningScheduler {
                 // A panic drops it as well.
                 drop(exit_guard);
             })?;
-        let event_recorder =
-            SchedulingEventRecorder::start(server.clone(), in_flight.clone(), metrics.clone());
+        let event_recorder = SchedulingEventRecorder::start(
+            server.clone(),
+            options.host_name.clone(),
+            in_flight.clone(),
+            metrics.clone(),
+        );
         let writer = OutcomeWriter::new(
             server.clone(),
             inbox.clone(),

@@ -9,12 +9,13 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-use super::event_recorder::{RecordedEvent, SchedulingEventRecorder};
+use super::event_recorder::SchedulingEventRecorder;
 use super::in_flight::InFlightWrites;
 use super::inbox::SchedulerInbox;
 use super::leader_client::{
     BindingResult, CurrentPodState, LeaderClient, RequestError, timestamp_now,
 };
+use super::recorded_event::RecordedEvent;
 use super::status_writes::{LastWrittenStatus, PodStatusWrites, WriteTicket};
 use crate::engine::{NominationUpdate, PodScheduledReason, SchedulerEvent, SchedulingOutcome};
 use crate::metrics::{AttemptResult, Metrics};
@@ -224,7 +225,7 @@ impl OutcomeWriter {
         }
     }
 
-    /// Writes why a pod is pending, unless its status already says so.
+    /// Writes why a pod is pending, unless its status already says so, and records the failure.
     async fn write_pending_status(&self, status: PendingPodStatus, ticket: &WriteTicket) {
         let Ok(_permit) = self.write_permits.acquire().await else {
             return;
@@ -234,6 +235,7 @@ impl OutcomeWriter {
             return;
         }
         let Some(patch) = status.patch(&written) else {
+            self.record_failure(&status);
             if written.is_empty() {
                 self.status_writes.forget_if_latest(&status.pod.uid, ticket);
             }

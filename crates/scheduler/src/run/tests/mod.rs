@@ -1,5 +1,6 @@
 //! Tests of the API client side against a fake server.
 
+mod events;
 mod leader_client;
 mod outcome_writer;
 mod readiness;

@@ -24,8 +24,12 @@ fn writer_with(
     let inbox = Arc::new(SchedulerInbox::new(0));
     let in_flight = Arc::<InFlightWrites>::default();
     let metrics = Arc::<Metrics>::default();
-    let event_recorder =
-        SchedulingEventRecorder::start(server.clone(), in_flight.clone(), metrics.clone());
+    let event_recorder = SchedulingEventRecorder::start(
+        server.clone(),
+        "host".into(),
+        in_flight.clone(),
+        metrics.clone(),
+    );
     // Normally the scheduling thread increments these counters.
     for _ in 0..100 {
         in_flight.begin_binding();
@@ -114,12 +118,11 @@ async fn a_pod_status_is_written_once_and_binding_uses_the_written_version() {
         panic!("{requests:?}");
     };
     assert_eq!(binding["metadata"]["resourceVersion"], "10");
-    let reasons: Vec<&Value> = bodies("events")
+    let notes: Vec<&Value> = bodies("events")
         .iter()
-        .map(|event| &event["reason"])
+        .map(|event| &event["note"])
         .collect();
-    assert_eq!(reasons.len(), 4, "{reasons:?}");
-    assert_eq!(*reasons[3], "Scheduled");
+    assert_eq!(notes, ["a", "b", "Successfully assigned ns/p to n1"]);
     let mut changes = Vec::new();
     inbox.take(&mut changes, Some(StdInstant::now()));
     assert!(
@@ -207,11 +210,11 @@ async fn a_status_equal_to_the_servers_is_not_written() {
         sleep(Duration::from_secs(1)).await;
     };
     send("a").await;
-    assert!(logged_requests(&requests).is_empty());
+    assert_eq!(logged_requests(&requests), ["POST events"]);
     assert_eq!(status_writes.len(), 0);
     send("b").await;
     let requests = requests.lock().unwrap();
-    let condition = &requests[0].2["status"]["conditions"][0];
+    let condition = &requests[1].2["status"]["conditions"][0];
     assert_eq!(condition["message"], "b");
     assert_eq!(condition["observedGeneration"], 2);
     // The condition was False before: no transition.
@@ -343,8 +346,12 @@ async fn bindings_with_unknown_outcome_do_not_block_others() {
     let inbox = Arc::new(SchedulerInbox::new(0));
     let in_flight = Arc::<InFlightWrites>::default();
     let metrics = Arc::<Metrics>::default();
-    let event_recorder =
-        SchedulingEventRecorder::start(server.clone(), in_flight.clone(), metrics.clone());
+    let event_recorder = SchedulingEventRecorder::start(
+        server.clone(),
+        "host".into(),
+        in_flight.clone(),
+        metrics.clone(),
+    );
     let status_writes = Arc::default();
     let writer = OutcomeWriter::new(
         server,
