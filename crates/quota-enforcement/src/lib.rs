@@ -19,6 +19,7 @@
     )
 )]
 
+mod device_classes;
 mod epoch;
 mod metrics;
 mod namespace_quota;

@@ -9,11 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rhumb_api::JsonObject;
-use rhumb_cache::ResourceCache;
 use rhumb_meta::{Revision, Status, Timestamp};
 use rhumb_quota::{
-    Evaluator, LimitedResource, NamespaceUsage, ObjectUsage, QuotaDenial, QuotaVerdict,
-    ReservationId, UsageRequest,
+    Evaluator, LimitedResource, ObjectUsage, QuotaDenial, QuotaVerdict, ReservationId, UsageRequest,
 };
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 use tokio::time::{Instant, timeout};
@@ -179,7 +177,10 @@ impl QuotaEnforcer {
         let usage_request = delta.usage_request(request);
         let Some(namespace_quota) = self.for_namespace(request.namespace) else {
             return Ok(
-                match NamespaceUsage::default().check(&usage_request, request.limited_resources) {
+                match self
+                    .usage_without_quotas()
+                    .check(&usage_request, request.limited_resources)
+                {
                     QuotaVerdict::Denied(denial) => ReservationAttempt::Denied(denial),
                     _ => grant(epoch, None),
                 },
@@ -259,7 +260,9 @@ impl QuotaEnforcer {
                     .usage
                     .check(&usage_request, request.limited_resources)
             }
-            None => NamespaceUsage::default().check(&usage_request, request.limited_resources),
+            None => self
+                .usage_without_quotas()
+                .check(&usage_request, request.limited_resources),
         };
         match verdict {
             QuotaVerdict::Denied(denial) => Err(ReservationError::Denied(denial)),
@@ -342,16 +345,10 @@ pub(super) struct NamespaceQuota {
 }
 
 impl NamespaceQuota {
-    pub(super) fn new(
-        namespace: &str,
-        quotas: ResourceCache,
-        rebuild_permits: Arc<Semaphore>,
-    ) -> NamespaceQuota {
+    pub(super) fn new(tracker: UsageTracker, rebuild_permits: Arc<Semaphore>) -> NamespaceQuota {
         NamespaceQuota {
             rebuild_permits,
-            tracker: Arc::new(tokio::sync::Mutex::new(UsageTracker::new(
-                namespace, quotas,
-            ))),
+            tracker: Arc::new(tokio::sync::Mutex::new(tracker)),
             outcomes: Mutex::default(),
             released: Notify::new(),
             takeover: tokio::sync::Mutex::default(),

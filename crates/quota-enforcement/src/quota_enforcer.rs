@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rhumb_cache::ResourceCache;
+use rhumb_quota::NamespaceUsage;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use rhumb_registry::{ReadHook, RequestContext, ResourceTable};
 
+use crate::device_classes::DeviceClasses;
 use crate::epoch::QuotaEpochs;
 use crate::metrics::QuotaMetrics;
 use crate::namespace_quota::NamespaceQuota;
@@ -29,6 +31,7 @@ const CONCURRENT_REBUILDS_MAX: usize = 4;
 #[derive(Debug)]
 pub struct QuotaEnforcer {
     pub(crate) quota_cache: Option<ResourceCache>,
+    device_classes: Arc<DeviceClasses>,
     namespaces: Mutex<HashMap<Box<str>, Arc<NamespaceQuota>>>,
     pub(crate) epochs: Arc<QuotaEpochs>,
     pub(crate) metrics: QuotaMetrics,
@@ -45,6 +48,7 @@ impl QuotaEnforcer {
             .and_then(|resource| resource.storage.as_ref());
         QuotaEnforcer {
             quota_cache: quotas.map(|storage| storage.cache.clone()),
+            device_classes: Arc::new(DeviceClasses::new(registry)),
             namespaces: Mutex::default(),
             epochs,
             metrics: QuotaMetrics::default(),
@@ -66,10 +70,19 @@ impl QuotaEnforcer {
         quotas.snapshot().range(Some(namespace), None).next()?;
         let mut namespaces = self.lock_namespaces();
         let namespace_quota = namespaces.entry(namespace.into()).or_insert_with(|| {
+            let tracker =
+                UsageTracker::new(namespace, quotas.clone(), Arc::clone(&self.device_classes));
             let permits = Arc::clone(&self.rebuild_permits);
-            Arc::new(NamespaceQuota::new(namespace, quotas.clone(), permits))
+            Arc::new(NamespaceQuota::new(tracker, permits))
         });
         Some(Arc::clone(namespace_quota))
+    }
+
+    /// The usage of a namespace without quotas, by which only the configuration limits writes.
+    pub(crate) fn usage_without_quotas(&self) -> NamespaceUsage {
+        let mut usage = NamespaceUsage::default();
+        usage.set_device_classes(&self.device_classes.mapping());
+        usage
     }
 
     /// Removes the registry of a namespace that has neither quotas nor reservations. The caller holds the tracker's lock,
@@ -159,7 +172,8 @@ mod tests {
         });
         caches.put("resourcequotas/default/q", &quota).await;
         let namespace_quota = enforcer.for_namespace("default").expect("a quota");
-        let mut tracker = UsageTracker::new("default", cache);
+        let device_classes = Arc::new(DeviceClasses::new(&caches.resources));
+        let mut tracker = UsageTracker::new("default", cache, device_classes);
         let id = tracker.usage.reserve(ObjectUsage::default(), None, None);
         assert!(!enforcer.remove_if_idle("default", &tracker));
         assert!(enforcer.is_current("default", &namespace_quota));

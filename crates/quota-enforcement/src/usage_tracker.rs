@@ -1,6 +1,8 @@
 //! Tracks the usage of one namespace: cache watches on every counted resource feed a [`NamespaceUsage`], and
 //! reservations of committed writes are released once the watches have reached the commit.
 
+use std::sync::Arc;
+
 use rhumb_cache::{
     CacheContentsTag, CacheEntry, EventKind, ResourceCache, WatchMessage, WatchNotifier,
     WatchScope, WatchStart,
@@ -10,6 +12,7 @@ use rhumb_meta::{ObjectKey, Revision, Timestamp, fields, labels};
 use rhumb_quota::{Evaluator, NamespaceUsage, ReservationId, ResourceQuota};
 use serde::Deserialize;
 
+use crate::device_classes::DeviceClasses;
 use rhumb_registry::{Resource, ResourceTable};
 
 /// Usage of one namespace, kept in sync with the caches. [`UsageTracker::catch_up`] applies pending watch events.
@@ -17,6 +20,7 @@ use rhumb_registry::{Resource, ResourceTable};
 pub(super) struct UsageTracker {
     namespace: Box<str>,
     quota_cache: ResourceCache,
+    device_classes: Arc<DeviceClasses>,
     /// Version of the quota cache at the last `sync_quotas`.
     quota_cache_version: Option<CacheContentsTag>,
     quotas: Vec<ParsedQuota>,
@@ -46,10 +50,15 @@ struct ResourceWatch {
 }
 
 impl UsageTracker {
-    pub(super) fn new(namespace: &str, quota_cache: ResourceCache) -> UsageTracker {
+    pub(super) fn new(
+        namespace: &str,
+        quota_cache: ResourceCache,
+        device_classes: Arc<DeviceClasses>,
+    ) -> UsageTracker {
         UsageTracker {
             namespace: namespace.into(),
             quota_cache,
+            device_classes,
             quota_cache_version: None,
             quotas: Vec::new(),
             needs_rebuild: false,
@@ -140,6 +149,8 @@ impl UsageTracker {
                 None => self.needs_rebuild = true,
             }
         }
+        self.usage
+            .set_device_classes(&self.device_classes.mapping());
         self.usage.advance_time(now);
         let (usage, observed_revision) = (&mut self.usage, self.observed_revision);
         self.committed.retain(|&(id, revision)| {

@@ -16,6 +16,7 @@
 )]
 
 mod evaluator;
+mod extended_resources;
 mod limit_range;
 mod limited_resource;
 mod object_usage;
@@ -25,6 +26,9 @@ mod scope;
 mod usage;
 
 pub use evaluator::Evaluator;
+pub use extended_resources::{
+    DeviceClassMapping, ExtendedResourceClaim, ExtendedResourceLink, ExtendedResourcePod,
+};
 pub use limit_range::{LimitRange, LimitRangeViolations};
 pub use limited_resource::{LimitedResource, ResourceQuotaConfiguration};
 pub use object_usage::{ObjectUsage, ScopeAttributes};

@@ -3,7 +3,7 @@
 use rhumb_meta::quantity::QuantityFormat;
 use rhumb_meta::{Quantity, Timestamp};
 
-use crate::ResourceQuantities;
+use crate::{ExtendedResourceLink, ResourceQuantities};
 
 /// Upstream's largest quantity. Sums of millions of these with nano units are still exact.
 const QUANTITY_MAX: Quantity = Quantity::new(i64::MAX, QuantityFormat::DecimalSi);
@@ -18,6 +18,7 @@ pub struct ObjectUsage {
     pub after_lapse: ResourceQuantities,
     /// Names that quotas may require of every container and that some container does not specify.
     pub unspecified: Vec<&'static str>,
+    pub extended_resources: ExtendedResourceLink,
 }
 
 impl ObjectUsage {

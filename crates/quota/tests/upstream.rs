@@ -27,6 +27,9 @@ fn usage_agrees_with_upstream() {
 fn usage_from_json_equals_usage_from_the_decoded_object() {
     for seed in 0..2000 {
         let question = ObjectGenerator::new(seed).query();
+        if question.resource == "namespaces" {
+            continue;
+        }
         let evaluator = support::evaluator(&question.resource);
         let of_tree = evaluator.usage(question.object.as_object().expect("JSON object"));
         for json in [

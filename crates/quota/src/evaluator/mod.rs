@@ -60,6 +60,14 @@ impl Evaluator {
         Some(Evaluator { kind: how })
     }
 
+    pub(crate) fn is_for_pods(&self) -> bool {
+        self.kind == EvaluatorKind::Pods
+    }
+
+    pub(crate) fn is_for_resource_claims(&self) -> bool {
+        self.kind == EvaluatorKind::ResourceClaims
+    }
+
     /// Whether this evaluator computes usage for a resource name (upstream: `MatchingResources`).
     pub fn covers(&self, name: &str) -> bool {
         match &self.kind {

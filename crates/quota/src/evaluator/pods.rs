@@ -10,13 +10,15 @@ use rhumb_api::resource_names::{is_extended, is_native};
 use rhumb_meta::Quantity;
 
 use super::object_count::{self, ONE};
-use crate::{ObjectUsage, ResourceQuantities, ScopeAttributes};
+use crate::extended_resources::{IMPLICIT_RESOURCE_PREFIX, REQUESTS_PREFIX};
+use crate::{
+    ExtendedResourceLink, ExtendedResourcePod, ObjectUsage, ResourceQuantities, ScopeAttributes,
+};
 
 /// Counts pods as long as they are stored, also terminated ones.
 const COUNT: &str = "count/pods";
 const PODS: &str = "pods";
 const HUGE_PAGES: &str = "hugepages-";
-const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 /// Compute resources: the bare name and the request name, which both count requests, and the limit name.
 const COMPUTE: &[(&str, &str, &str)] = &[
@@ -45,11 +47,17 @@ pub(super) fn covers(name: &str) -> bool {
             .iter()
             .any(|(bare, request, limit)| [*bare, *request, *limit].contains(&name))
         || name.starts_with(HUGE_PAGES)
-        || name.strip_prefix("requests.").is_some_and(|requested| {
-            requested.starts_with(HUGE_PAGES)
-                || requested.starts_with(DEVICE_CLASS)
-                || !is_native(name)
-        })
+        || name
+            .strip_prefix(REQUESTS_PREFIX)
+            .is_some_and(|requested| requested.starts_with(HUGE_PAGES))
+        || is_extended_resource_request(name)
+}
+
+/// Whether a quota name is for requests of an extended resource (upstream: `isExtendedResourceNameForQuota`).
+pub(super) fn is_extended_resource_request(name: &str) -> bool {
+    name.strip_prefix(REQUESTS_PREFIX).is_some_and(|requested| {
+        requested.starts_with(IMPLICIT_RESOURCE_PREFIX) || !is_native(name)
+    })
 }
 
 pub(super) fn usage(object: &JsonObject) -> ObjectUsage {
@@ -83,13 +91,28 @@ fn usage_of(pod: &PartialPod<'_>) -> ObjectUsage {
     amounts.set(PODS, ONE);
     let lapses = pod.termination_overdue_at();
     let later = lapses.map(|_| object_count::one(COUNT));
+    let extended_resources = extended_resource_link(pod, &amounts);
     ObjectUsage {
+        extended_resources,
         quantities: amounts,
         scope_attributes,
         lapses_at: lapses,
         after_lapse: later.unwrap_or_default(),
         unspecified: unspecified(pod),
     }
+}
+
+fn extended_resource_link(
+    pod: &PartialPod<'_>,
+    quantities: &ResourceQuantities,
+) -> ExtendedResourceLink {
+    if !quantities.names().any(is_extended_resource_request) {
+        return ExtendedResourceLink::None;
+    }
+    ExtendedResourceLink::Pod(ExtendedResourcePod {
+        uid: pod.uid().into(),
+        claim_name: pod.extended_resource_claim().into(),
+    })
 }
 
 /// Required names that some container does not specify. Pods with pod-level resources need not specify any.
@@ -128,8 +151,8 @@ fn add_request(amounts: &mut ResourceQuantities, name: &str, amount: &Quantity) 
     if is_huge_page {
         amounts.set(name.to_owned(), amount.clone());
     }
-    if is_huge_page || name.starts_with(DEVICE_CLASS) || is_extended(name) {
-        amounts.set(format!("requests.{name}"), amount.clone());
+    if is_huge_page || name.starts_with(IMPLICIT_RESOURCE_PREFIX) || is_extended(name) {
+        amounts.set(format!("{REQUESTS_PREFIX}{name}"), amount.clone());
     }
 }
 

@@ -1,8 +1,7 @@
 //! Usage of ResourceClaims: their number, and devices by device class (upstream: `claimEvaluator`).
 //!
-//! A device class may also be requested as an extended resource of a pod, for which a claim is then generated.
-//! Avoiding double counting would need the class and the pod, which are not available here: claims count as devices
-//! of their class, pods as extended resources.
+//! Devices also count for the extended resources of their class. That needs the classes and pods, so `NamespaceUsage`
+//! adds it (`usage/claim_usage.rs`).
 
 use std::collections::BTreeMap;
 
@@ -12,12 +11,11 @@ use rhumb_meta::Quantity;
 use rhumb_meta::quantity::QuantityFormat;
 use serde::Deserialize;
 
-use super::object_count;
-use crate::ObjectUsage;
+use super::{object_count, pods};
+use crate::extended_resources::CLASS_DEVICES_SUFFIX;
+use crate::{ExtendedResourceClaim, ExtendedResourceLink, ObjectUsage};
 
 const COUNT: &str = "count/resourceclaims.resource.k8s.io";
-/// Suffix after the name of a device class.
-const DEVICE_CLASS_SUFFIX: &str = ".deviceclass.resource.k8s.io/devices";
 /// Maximum number of devices allocated to a claim.
 const DEVICES_MAX: i64 = 32;
 
@@ -25,7 +23,45 @@ const DEVICES_MAX: i64 = 32;
 #[serde(default)]
 struct PartialResourceClaim<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
+    metadata: PartialClaimMetadata<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
     spec: PartialResourceClaimSpec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PartialClaimMetadata<'a> {
+    #[serde(borrow)]
+    name: BorrowedStr<'a>,
+    #[serde(borrow)]
+    creation_timestamp: BorrowedStr<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    annotations: PartialClaimAnnotations<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    owner_references: Vec<PartialOwnerReference<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PartialClaimAnnotations<'a> {
+    /// Marks claims that were generated for the extended resources of a pod.
+    #[serde(borrow, rename = "resource.kubernetes.io/extended-resource-claim")]
+    extended_resource_claim: BorrowedStr<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PartialOwnerReference<'a> {
+    #[serde(borrow)]
+    api_version: BorrowedStr<'a>,
+    #[serde(borrow)]
+    kind: BorrowedStr<'a>,
+    #[serde(borrow)]
+    name: BorrowedStr<'a>,
+    #[serde(borrow)]
+    uid: BorrowedStr<'a>,
+    #[serde(deserialize_with = "or_default")]
+    controller: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -74,7 +110,9 @@ impl PartialDeviceSubRequest<'_> {
 }
 
 pub(super) fn covers(name: &str) -> bool {
-    name == COUNT || name.ends_with(DEVICE_CLASS_SUFFIX)
+    name == COUNT
+        || name.ends_with(CLASS_DEVICES_SUFFIX)
+        || pods::is_extended_resource_request(name)
 }
 
 pub(super) fn usage(object: &JsonObject) -> ObjectUsage {
@@ -95,11 +133,30 @@ fn usage_of(claim: &PartialResourceClaim<'_>) -> ObjectUsage {
     }
     let mut amounts = object_count::one(COUNT);
     for (class, devices) in by_class {
-        amounts.set(format!("{class}{DEVICE_CLASS_SUFFIX}"), devices);
+        amounts.set(format!("{class}{CLASS_DEVICES_SUFFIX}"), devices);
     }
     ObjectUsage {
         quantities: amounts,
+        extended_resources: extended_resource_link(&claim.metadata),
         ..ObjectUsage::default()
+    }
+}
+
+fn extended_resource_link(metadata: &PartialClaimMetadata<'_>) -> ExtendedResourceLink {
+    if &*metadata.annotations.extended_resource_claim != "true" {
+        return ExtendedResourceLink::None;
+    }
+    let mut owners = metadata.owner_references.iter();
+    match owners.find(|owner| owner.controller) {
+        Some(pod) if &*pod.kind == "Pod" && &*pod.api_version == "v1" => {
+            ExtendedResourceLink::Claim(ExtendedResourceClaim {
+                name: (*metadata.name).into(),
+                creation_timestamp: (*metadata.creation_timestamp).into(),
+                pod_name: (*pod.name).into(),
+                pod_uid: (*pod.uid).into(),
+            })
+        }
+        _ => ExtendedResourceLink::None,
     }
 }
 

@@ -2,19 +2,26 @@
 //!
 //! Objects are set as the cache shows them ([`NamespaceUsage::set_object`]), so the usage corrects itself after any
 //! failure or crash. A write in progress is reserved ([`NamespaceUsage::reserve`]) until the cache shows its object or
-//! the write has failed. Quotas with the same scopes share one sum (`scope_group.rs`).
+//! the write has failed. Quotas with the same scopes share one sum (`scope_group.rs`). The usage of claims depends on
+//! other objects (`claim_usage.rs`).
 
+mod claim_usage;
 mod quota_check;
 mod reservations;
 mod scope_group;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use rhumb_meta::{Quantity, Timestamp};
 
-use crate::{Evaluator, LimitedResource, ObjectUsage, ResourceQuantities, ResourceQuota};
+use crate::{
+    DeviceClassMapping, Evaluator, LimitedResource, ObjectUsage, ResourceQuantities, ResourceQuota,
+};
+use claim_usage::ClaimTable;
 use reservations::{ReservationTable, UsageReservation};
 use scope_group::ScopeGroup;
 
@@ -29,6 +36,7 @@ pub struct NamespaceUsage {
     quota_memberships: Vec<QuotaMembership>,
     groups: Vec<ScopeGroup>,
     resources: Vec<ObjectUsageTable>,
+    claims: ClaimTable,
     reservations: ReservationTable,
 }
 
@@ -83,6 +91,7 @@ impl NamespaceUsage {
             quota_memberships: members,
             groups,
             resources: evaluators.into_iter().map(resource).collect(),
+            claims: ClaimTable::default(),
             reservations: ReservationTable::default(),
         };
         namespace_usage.update_tightest_limits();
@@ -134,8 +143,72 @@ impl NamespaceUsage {
         }
     }
 
-    /// Sets the current usage of an object; `None` if it was deleted.
+    /// Sets the extended resources of device classes, for which claims count.
+    pub fn set_device_classes(&mut self, device_classes: &Arc<DeviceClassMapping>) {
+        if self.claims.set_device_classes(device_classes) {
+            self.update_all_claims();
+        }
+    }
+
+    /// Sets the current usage of an object, as its evaluator computes it; `None` if it was deleted.
     pub fn set_object(&mut self, resource: usize, name: &str, usage: Option<ObjectUsage>) {
+        let Some(table) = self.resources.get(resource) else {
+            return;
+        };
+        let usage = usage.map(ObjectUsage::clamped);
+        if table.evaluator.is_for_resource_claims() {
+            let pod_uids = self.claims.set(name, usage);
+            self.update_claim(resource, name);
+            for uid in pod_uids {
+                self.update_claims_of_pod(&uid);
+            }
+            return;
+        }
+        let pod_uid = |usage: &ObjectUsage| Some(usage.extended_resources.pod()?.uid.clone());
+        let old_pod_uid = table.objects.get(name).and_then(pod_uid);
+        let new_pod_uid = usage.as_ref().and_then(pod_uid);
+        self.replace_usage(resource, name, usage);
+        for uid in old_pod_uid.iter().chain(&new_pod_uid) {
+            self.update_claims_of_pod(uid);
+        }
+    }
+
+    /// Computes the usage of a claim again, because what it depends on has changed.
+    fn update_claim(&mut self, claims: usize, name: &str) {
+        let usage = self.claims.get(name);
+        let usage = usage.map(|usage| self.with_extended_resources(usage).into_owned());
+        self.replace_usage(claims, name, usage);
+    }
+
+    fn update_claims_of_pod(&mut self, pod_uid: &str) {
+        let names: Vec<Box<str>> = self.claims.names_of_pod(pod_uid).cloned().collect();
+        self.update_claims(&names);
+    }
+
+    fn update_all_claims(&mut self) {
+        let names: Vec<Box<str>> = self.claims.names().cloned().collect();
+        self.update_claims(&names);
+    }
+
+    fn update_claims(&mut self, names: &[Box<str>]) {
+        let mut tables = self.resources.iter();
+        if let Some(claims) = tables.position(|table| table.evaluator.is_for_resource_claims()) {
+            names
+                .iter()
+                .for_each(|name| self.update_claim(claims, name));
+        }
+    }
+
+    /// The usage of an object with the extended resources that a claim counts for.
+    fn with_extended_resources<'u>(&self, usage: &'u ObjectUsage) -> Cow<'u, ObjectUsage> {
+        self.claims.with_extended_resources(usage, |pod| {
+            let mut tables = self.resources.iter();
+            let pods = tables.find(|table| table.evaluator.is_for_pods())?;
+            pods.objects.get(pod)
+        })
+    }
+
+    fn replace_usage(&mut self, resource: usize, name: &str, usage: Option<ObjectUsage>) {
         let Some(resource) = self.resources.get_mut(resource) else {
             return;
         };
@@ -147,7 +220,7 @@ impl NamespaceUsage {
                 .iter_mut()
                 .for_each(|group| group.subtract_usage(&old));
         }
-        let Some(mut usage) = usage.map(ObjectUsage::clamped) else {
+        let Some(mut usage) = usage else {
             return;
         };
         let is_counted = |name: &str| self.groups.iter().any(|group| group.tracks(name));
@@ -175,11 +248,17 @@ impl NamespaceUsage {
         }
         resource.objects.clear();
         resource.lapses.clear();
+        if resource.evaluator.is_for_resource_claims() {
+            self.claims.clear();
+        }
+        // Their pods may be gone.
+        self.update_all_claims();
     }
 
     /// Applies the passage of time: reduces usages that have lapsed, and drops expired reservations of writes with
     /// unknown outcome.
     pub fn advance_time(&mut self, now: Timestamp) {
+        let mut lapsed_pod_uids = Vec::new();
         for resource in &mut self.resources {
             while let Some((at, _)) = resource.lapses.first()
                 && *at < now
@@ -193,11 +272,17 @@ impl NamespaceUsage {
                         .for_each(|group| group.subtract_usage(usage));
                     usage.quantities = std::mem::take(&mut usage.after_lapse);
                     usage.lapses_at = None;
+                    if let Some(pod) = usage.extended_resources.pod() {
+                        lapsed_pod_uids.push(pod.uid.clone());
+                    }
                     self.groups
                         .iter_mut()
                         .for_each(|group| group.add_usage(usage));
                 }
             }
+        }
+        for uid in lapsed_pod_uids {
+            self.update_claims_of_pod(&uid);
         }
         for reservation in self.reservations.remove_expired(now) {
             self.remove_reserved(&reservation);
@@ -214,7 +299,15 @@ impl NamespaceUsage {
 
     /// Checks a write against the quotas, given all usage and reservations.
     pub fn check(&self, request: &UsageRequest<'_>, limited: &[LimitedResource]) -> QuotaVerdict {
-        quota_check::check(self, request, limited)
+        let new_usage = self.with_extended_resources(request.new_usage);
+        let old_usage = request.old_usage;
+        let old_usage = old_usage.map(|usage| self.with_extended_resources(usage));
+        let request = UsageRequest {
+            new_usage: &new_usage,
+            old_usage: old_usage.as_deref(),
+            ..*request
+        };
+        quota_check::check(self, &request, limited)
     }
 
     /// Reserves the usage of a write. `uid` is that of a new object, `None` for an update.
@@ -224,9 +317,13 @@ impl NamespaceUsage {
         old: Option<ObjectUsage>,
         uid: Option<&str>,
     ) -> ReservationId {
+        let resolve = |usage: ObjectUsage| {
+            let usage = usage.clamped();
+            self.with_extended_resources(&usage).into_owned()
+        };
         let reservation = UsageReservation {
-            new_usage: usage.clamped(),
-            old_usage: old.map(ObjectUsage::clamped),
+            new_usage: resolve(usage),
+            old_usage: old.map(resolve),
             uid: uid.map(Into::into),
             expires_at: None,
         };

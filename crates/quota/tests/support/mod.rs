@@ -3,9 +3,13 @@
 pub(crate) mod random;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rhumb_meta::Quantity;
-use rhumb_quota::{Evaluator, ObjectUsage, ResourceQuantities, ScopeRequirement};
+use rhumb_quota::{
+    DeviceClassMapping, Evaluator, NamespaceUsage, ObjectUsage, ResourceQuantities, ResourceQuota,
+    ScopeRequirement,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -48,6 +52,13 @@ pub(crate) fn scopes() -> Value {
     SCOPES.iter().map(scope).collect()
 }
 
+/// The device classes of every query, with their extended resources. The Go oracle has the same.
+const DEVICE_CLASSES: &[(&str, &str)] = &[
+    ("gpu", "example.com/gpu"),
+    ("net", ""),
+    ("gpu.example.com", "example.com/other"),
+];
+
 type QuantityTexts = BTreeMap<String, String>;
 
 /// What an evaluator computes for a query.
@@ -78,6 +89,18 @@ pub(crate) fn evaluator(resource: &str) -> Evaluator {
 }
 
 pub(crate) fn evaluate(question: &EvaluatorQuery) -> EvaluatorAnswer {
+    if question.resource == "namespaces" {
+        let list = |name: &str| {
+            question.object[name]
+                .as_array()
+                .cloned()
+                .unwrap_or_default()
+        };
+        return EvaluatorAnswer {
+            usage: device_usage(&list("pods"), &list("claims")),
+            ..EvaluatorAnswer::default()
+        };
+    }
     let evaluator = evaluator(&question.resource);
     let object = fields(&question.object);
     let object_usage = evaluator.usage(object);
@@ -93,14 +116,59 @@ pub(crate) fn evaluate(question: &EvaluatorQuery) -> EvaluatorAnswer {
     covered.sort();
     let missing = evaluator.missing_constraints(&required, object);
     let minds = |old| evaluator.handles_update(&question.subresource, fields(old), object);
+    let mut usage = quantity_texts(&object_usage.quantities);
+    let mut later = quantity_texts(after_lapse(&object_usage));
+    if question.resource == "resourceclaims" {
+        let devices = device_usage(&[], std::slice::from_ref(&question.object));
+        later.extend(devices.clone());
+        usage.extend(devices);
+    }
     EvaluatorAnswer {
-        usage: quantity_texts(&object_usage.quantities),
-        later: quantity_texts(after_lapse(&object_usage)),
+        usage,
+        later,
         scopes: matched_scopes(&object_usage, &question.scopes),
         covered,
         missing: missing.unwrap_or_default(),
         minds: question.old.as_ref().is_some_and(minds),
     }
+}
+
+/// The usage of extended resources and devices by all pods and claims of a namespace, unless it is zero.
+fn device_usage(pods: &[Value], claims: &[Value]) -> QuantityTexts {
+    let mut mapping = DeviceClassMapping::default();
+    let mut hard = Map::new();
+    for (class, resource) in DEVICE_CLASSES {
+        let object =
+            json!({"metadata": {"name": class}, "spec": {"extendedResourceName": resource}});
+        mapping.add(fields(&object));
+        for name in [
+            format!("{class}.deviceclass.resource.k8s.io/devices"),
+            format!("requests.deviceclass.resource.kubernetes.io/{class}"),
+            format!("requests.{resource}"),
+        ] {
+            hard.insert(name, json!("0"));
+        }
+    }
+    hard.remove("requests.");
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
+    let tables = [("pods", pods), ("resourceclaims", claims)];
+    let mut usage = NamespaceUsage::new(
+        vec![ResourceQuota::parse(fields(&quota))],
+        tables.map(|(resource, _)| evaluator(resource)).into(),
+    );
+    usage.set_device_classes(&Arc::new(mapping));
+    for (index, (resource, objects)) in tables.into_iter().enumerate() {
+        for (number, object) in objects.iter().enumerate() {
+            let name = object["metadata"]["name"].as_str();
+            let name = name.map_or_else(|| number.to_string(), str::to_owned);
+            let object_usage = evaluator(resource).usage(fields(object));
+            usage.set_object(index, &name, Some(object_usage));
+        }
+    }
+    let used = usage.used(0);
+    let used = used.iter().filter(|(_, amount)| amount.sign() != 0);
+    used.map(|(name, amount)| (name.to_string(), amount.to_string()))
+        .collect()
 }
 
 fn fields(object: &Value) -> &Map<String, Value> {

@@ -55,8 +55,10 @@ const KINDS: &[&str] = &[
     "services",
     "persistentvolumeclaims",
     "resourceclaims",
+    "namespaces",
 ];
 
+const POD_NAMES: &[&str] = &["p", "r"];
 const CLASSES: &[&str] = &["", "gold", "iron", "tin"];
 const CONTAINERS: &[&str] = &["a", "b", "c"];
 
@@ -113,7 +115,8 @@ impl ObjectGenerator {
             "pods" => self.pod(),
             "services" => self.service(),
             "persistentvolumeclaims" => self.volume_claim(),
-            _ => self.resource_claim(),
+            "resourceclaims" => self.resource_claim(),
+            _ => self.namespace(),
         }
     }
 
@@ -381,6 +384,53 @@ impl ObjectGenerator {
             })
         });
         json!({"spec": {"devices": object([("requests", requests)])}})
+    }
+
+    /// Pods and claims, some of which were generated for the extended resources of the pods.
+    fn namespace(&mut self) -> Value {
+        let pods: Vec<Value> = POD_NAMES.iter().map(|name| self.device_pod(name)).collect();
+        let claims: Vec<Value> = (0..self.below(5))
+            .map(|number| self.pod_claim(number))
+            .collect();
+        json!({"pods": pods, "claims": claims})
+    }
+
+    fn device_pod(&mut self, name: &str) -> Value {
+        let resource = self.pick(&[
+            "example.com/gpu",
+            "deviceclass.resource.kubernetes.io/gpu",
+            "example.com/other",
+            "cpu",
+        ]);
+        let requests = json!({resource: self.below(4).to_string()});
+        let claim =
+            self.maybe(|random| json!({"resourceClaimName": format!("c{}", random.below(5))}));
+        let phase = self.pick(&["Pending", "Running", "Running", "Failed"]);
+        json!({
+            "metadata": {"name": name, "namespace": "ns", "uid": format!("{name}{}", self.below(2))},
+            "spec": {"containers": [{"name": "a", "resources": {"requests": requests}}]},
+            "status": object([("phase", Some(json!(phase))), ("extendedResourceClaimStatus", claim)]),
+        })
+    }
+
+    fn pod_claim(&mut self, number: usize) -> Value {
+        let mut claim = self.resource_claim();
+        let pod = self.pick(POD_NAMES);
+        let owner = json!({
+            "apiVersion": self.pick(&["v1", "v1", "v1", "v2"]),
+            "kind": self.pick(&["Pod", "Pod", "Pod", "Job"]),
+            "name": pod, "uid": format!("{pod}{}", self.below(2)),
+            "controller": self.below(4) > 0,
+        });
+        let other = json!({"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "q"});
+        let annotation = self.pick(&["true", "true", "true", "false"]);
+        claim["metadata"] = json!({
+            "name": format!("c{number}"), "namespace": "ns",
+            "creationTimestamp": format!("2026-01-01T00:00:0{}Z", self.below(3)),
+            "annotations": {"resource.kubernetes.io/extended-resource-claim": annotation},
+            "ownerReferences": [other, owner],
+        });
+        claim
     }
 
     fn device_sub_request(&mut self) -> Value {

@@ -9,6 +9,8 @@ use crate::partial_decode::{BorrowedStr, ResourceList, or_default};
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PartialPodMetadata<'a> {
     #[serde(borrow)]
+    pub(super) uid: BorrowedStr<'a>,
+    #[serde(borrow)]
     pub(super) deletion_timestamp: BorrowedStr<'a>,
     pub(super) deletion_grace_period_seconds: Option<i64>,
 }
@@ -80,6 +82,15 @@ pub(super) struct PartialPodStatus<'a> {
     pub(super) container_statuses: Vec<PartialContainerStatus<'a>>,
     #[serde(borrow, deserialize_with = "or_default")]
     pub(super) init_container_statuses: Vec<PartialContainerStatus<'a>>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub(super) extended_resource_claim_status: PartialExtendedResourceClaimStatus<'a>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct PartialExtendedResourceClaimStatus<'a> {
+    #[serde(borrow)]
+    pub(super) resource_claim_name: BorrowedStr<'a>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -38,6 +38,18 @@ impl<'a> PartialPod<'a> {
         serde_json::from_slice(pod)
     }
 
+    pub fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+
+    /// Name of the claim that was generated for its extended resources; empty if none.
+    pub fn extended_resource_claim(&self) -> &str {
+        &self
+            .status
+            .extended_resource_claim_status
+            .resource_claim_name
+    }
+
     pub fn containers(&self) -> &[PartialContainer<'a>] {
         &self.spec.containers
     }

@@ -1,5 +1,7 @@
 //! Incrementally tracked usage equals usage computed from scratch; reservations are counted until released.
 
+mod claims;
+
 use rhumb_api::JsonObject;
 use rhumb_meta::{Quantity, Timestamp};
 use serde_json::{Value, json};
