@@ -1,5 +1,6 @@
 //! Quota enforcement on complete API servers.
 
+mod claims;
 mod contention;
 mod enforcement;
 mod status;
