@@ -46,14 +46,14 @@ impl ClusterState {
         let namespace_labels = self.namespaces.labels(&slot.pod.key.namespace);
         let matchers = &self.matchers;
         let after = matchers.matching(&slot.pod, &labels, namespace_labels, &self.interner);
-        let before = std::mem::replace(&mut self.pods.slots[id].matched_by, after.clone());
-        for matcher in &before {
+        let old = std::mem::replace(&mut self.pods.slots[id].matched_by, after.clone());
+        for matcher in &old {
             if after.binary_search(matcher).is_err() {
                 self.adjust_matcher_counts(*matcher, id, -1);
             }
         }
         for matcher in &after {
-            if before.binary_search(matcher).is_err() {
+            if old.binary_search(matcher).is_err() {
                 self.adjust_matcher_counts(*matcher, id, 1);
             }
         }

@@ -60,7 +60,7 @@ pub enum PodUpsertResult {
         id: PodId,
         old_pod: Arc<Pod>,
         previous_node: Option<NodeId>,
-        matched_by_before: Vec<PodMatcherId>,
+        old_matched_by: Vec<PodMatcherId>,
     },
     /// Nothing that is relevant for scheduling changed.
     Unchanged(PodId),
@@ -160,20 +160,20 @@ impl ClusterState {
     /// Adds or updates a node. Returns the previous node.
     pub fn set_node(&mut self, node: Node) -> (NodeId, Option<Arc<Node>>) {
         let id = self.nodes.get_or_insert(&node.name);
-        let before = self.nodes.get(id).node().cloned();
-        if before.as_deref() != Some(&node) {
+        let old = self.nodes.get(id).node().cloned();
+        if old.as_deref() != Some(&node) {
             self.replace_node(id, Some(Arc::new(node)));
         }
-        (id, before)
+        (id, old)
     }
 
     /// Removes a node. Pods that are still assigned to it stay so, but are in no topology domain.
     pub fn remove_node(&mut self, name: &str) -> Option<Arc<Node>> {
         let id = self.nodes.find(name)?;
-        let before = self.nodes.get(id).node().cloned();
+        let old = self.nodes.get(id).node().cloned();
         self.replace_node(id, None);
         self.nodes.remove_if_unused(id);
-        before
+        old
     }
 
     fn replace_node(&mut self, id: NodeId, node: Option<Arc<Node>>) {
@@ -229,26 +229,26 @@ impl ClusterState {
     /// Moves a pod to another node, or off its node, for a what-if evaluation. Returns its node, with which the caller
     /// must call this again to restore the state.
     pub fn move_temporarily(&mut self, id: PodId, node: Option<NodeId>) -> Option<NodeId> {
-        let before = self.pods.get(id).and_then(PodInfo::node_id);
+        let old = self.pods.get(id).and_then(PodInfo::node_id);
         self.assign(id, node);
-        before
+        old
     }
 
     /// Adds or updates a namespace. Returns the matchers for which the namespace was included or excluded by this.
     pub fn set_namespace(&mut self, name: &str, labels: Labels) -> Vec<PodMatcherId> {
-        let before = self.namespaces.set(name, labels);
-        self.rematch_namespace(name, &before)
+        let old = self.namespaces.set(name, labels);
+        self.rematch_namespace(name, &old)
     }
 
     /// Removes a namespace. Pods that remain in it are treated as in a namespace without labels.
     pub fn remove_namespace(&mut self, name: &str) -> Vec<PodMatcherId> {
-        let before = self.namespaces.remove(name);
-        self.rematch_namespace(name, &before)
+        let old = self.namespaces.remove(name);
+        self.rematch_namespace(name, &old)
     }
 
-    fn rematch_namespace(&mut self, name: &str, before: &Labels) -> Vec<PodMatcherId> {
+    fn rematch_namespace(&mut self, name: &str, old: &Labels) -> Vec<PodMatcherId> {
         let after = self.namespaces.labels(name);
-        let differing = self.matchers.affected_by_relabel(name, before, after);
+        let differing = self.matchers.affected_by_relabel(name, old, after);
         if !differing.is_empty() {
             let pods: Vec<PodId> = self.pods.in_namespace(name).collect();
             for pod in pods {
@@ -285,22 +285,22 @@ impl ClusterState {
 
     fn change_pod(&mut self, id: PodId, pod: Arc<Pod>) -> PodUpsertResult {
         let slot = &self.pods.slots[id];
-        let (before, previous_node) = (slot.pod.clone(), slot.node_id);
-        let matched_by_before = slot.matched_by.clone();
+        let (old, previous_node) = (slot.pod.clone(), slot.node_id);
+        let old_matched_by = slot.matched_by.clone();
         let is_bound = pod.node_name.is_some();
         let node_id = match &pod.node_name {
             Some(name) => Some(self.nodes.get_or_insert(name)),
             None if slot.is_assumed => previous_node,
             None => None,
         };
-        if before.is_equivalent_update(&pod, node_id.is_some()) && node_id == previous_node {
+        if old.is_equivalent_update(&pod, node_id.is_some()) && node_id == previous_node {
             self.pods.slots[id].is_assumed &= !is_bound;
             self.pods.slots[id].pod = pod;
             return PodUpsertResult::Unchanged(id);
         }
         self.assign(id, None);
         self.pods.replace(id, pod.clone(), &mut self.interner);
-        if before.labels != pod.labels || before.is_terminating != pod.is_terminating {
+        if old.labels != pod.labels || old.is_terminating != pod.is_terminating {
             self.rematch_pod(id);
         }
         let terms = self.acquire_terms(&pod);
@@ -313,9 +313,9 @@ impl ClusterState {
         self.pods.slots[id].is_assumed &= !is_bound;
         PodUpsertResult::Updated {
             id,
-            old_pod: before,
+            old_pod: old,
             previous_node,
-            matched_by_before,
+            old_matched_by,
         }
     }
 
@@ -334,9 +334,9 @@ impl ClusterState {
 
     /// Assigns a pod to a node, or to none, and frees the id of its previous node if that is no longer used.
     fn reassign(&mut self, id: PodId, node_id: Option<NodeId>) {
-        let before = self.pods.slots[id].node_id;
+        let old = self.pods.slots[id].node_id;
         self.assign(id, node_id);
-        if let Some(node) = before {
+        if let Some(node) = old {
             self.nodes.remove_if_unused(node);
         }
     }
@@ -345,12 +345,12 @@ impl ClusterState {
     /// may be moved back.
     fn assign(&mut self, id: PodId, node_id: Option<NodeId>) {
         let slot = &mut self.pods.slots[id];
-        let before = std::mem::replace(&mut slot.node_id, node_id);
-        if before == node_id {
+        let old = std::mem::replace(&mut slot.node_id, node_id);
+        if old == node_id {
             return;
         }
         let pod = slot.pod.clone();
-        if let Some(node) = before {
+        if let Some(node) = old {
             self.adjust_counts(id, node, -1);
             let slot = self.nodes.get_mut(node);
             let was_immense = slot.is_saturated();

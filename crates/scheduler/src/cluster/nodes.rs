@@ -216,7 +216,7 @@ impl NodeTable {
         self.is_order_stale |= zone != node.as_deref().map(zone_of);
         slot.allocatable = node.as_deref().map(NodeAllocatable::of).unwrap_or_default();
         slot.version = self.version;
-        let before = std::mem::replace(&mut slot.node, node);
+        let old_node = std::mem::replace(&mut slot.node, node);
         let now = self.slots[id].node.as_deref();
         for (key, _) in now.iter().flat_map(|node| node.labels.iter()) {
             match self.label_keys.get_mut(key) {
@@ -226,7 +226,7 @@ impl NodeTable {
                 }
             }
         }
-        for (key, _) in before.iter().flat_map(|node| node.labels.iter()) {
+        for (key, _) in old_node.iter().flat_map(|node| node.labels.iter()) {
             if let Some(nodes) = self.label_keys.get_mut(key) {
                 *nodes -= 1;
                 if *nodes == 0 {

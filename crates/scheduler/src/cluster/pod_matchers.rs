@@ -145,13 +145,13 @@ impl PodMatcherIndex {
     pub(super) fn affected_by_relabel(
         &self,
         namespace: &str,
-        before: &Labels,
+        old: &Labels,
         after: &Labels,
     ) -> Vec<PodMatcherId> {
         let all = self.namespace_selecting.iter().copied();
         all.filter(|id| {
             let mut rules = self.term_namespaces(&self.slots[*id].rule);
-            rules.any(|rule| rule.includes(namespace, before) != rule.includes(namespace, after))
+            rules.any(|rule| rule.includes(namespace, old) != rule.includes(namespace, after))
         })
         .collect()
     }

@@ -152,9 +152,9 @@ impl PodTable {
 
     /// Replaces the pod object and updates the label index. The namespace of a pod never changes.
     pub(super) fn replace(&mut self, id: PodId, pod: Arc<Pod>, interner: &mut Interner) {
-        let before = std::mem::replace(&mut self.slots[id].pod, pod.clone());
-        if before.labels != pod.labels {
-            let labels = interner.intern_labels(before.labels.iter());
+        let old_pod = std::mem::replace(&mut self.slots[id].pod, pod.clone());
+        if old_pod.labels != pod.labels {
+            let labels = interner.intern_labels(old_pod.labels.iter());
             self.by_label.remove(&labels, id);
             let labels = interner.intern_labels(pod.labels.iter());
             self.by_label.insert(&labels, id);

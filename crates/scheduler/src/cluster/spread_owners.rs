@@ -34,9 +34,9 @@ impl SpreadOwners {
         let SpreadOwner { key, selector } = group;
         match key.kind {
             SpreadOwnerKind::Service => {
-                let before = self.remove_service(&key, interner);
+                let old = self.remove_service(&key, interner);
                 self.insert_service(key, selector, interner);
-                before
+                old
             }
             _ => self.controllers.insert(key, selector),
         }
@@ -141,20 +141,20 @@ impl ClusterState {
     /// Adds or updates a service or controller. Returns whether its selector changed.
     pub fn set_spread_owner(&mut self, group: SpreadOwner) -> bool {
         let (key, after) = (group.key.clone(), group.selector.clone());
-        let before = self.spread_owners.set(group, &mut self.interner);
-        if before.as_ref() == Some(&after) {
+        let old = self.spread_owners.set(group, &mut self.interner);
+        if old.as_ref() == Some(&after) {
             return false;
         }
-        self.refresh_default_spread(&key, [before, Some(after)]);
+        self.refresh_default_spread(&key, [old, Some(after)]);
         true
     }
 
     /// Removes a service or controller. Returns whether it was known.
     pub fn remove_spread_owner(&mut self, key: &SpreadOwnerKey) -> bool {
-        let before = self.spread_owners.remove(key, &mut self.interner);
-        let was_known = before.is_some();
+        let old = self.spread_owners.remove(key, &mut self.interner);
+        let was_known = old.is_some();
         if was_known {
-            self.refresh_default_spread(key, [before, None]);
+            self.refresh_default_spread(key, [old, None]);
         }
         was_known
     }
@@ -200,8 +200,8 @@ impl ClusterState {
             let pod = self.pods.slots[id].pod.clone();
             let after = self.acquire_default_spread(&pod);
             let terms = &mut self.pods.slots[id].terms;
-            let before = std::mem::replace(&mut terms.default_spread, after);
-            self.release_term_ids(before);
+            let old = std::mem::replace(&mut terms.default_spread, after);
+            self.release_term_ids(old);
         }
     }
 

@@ -63,7 +63,7 @@ impl NodeTopology {
     }
 
     fn set_node(&mut self, id: NodeId, node: Option<&Node>) {
-        let before = self.domain(id);
+        let old_domain = self.domain(id);
         let now = match &self.key {
             None => node.map(|_| TopologyDomainId::from_index(id.index())),
             Some(key) => {
@@ -78,8 +78,8 @@ impl NodeTopology {
         if let Some(domain) = self.domain_of_node.get_mut(id.index()) {
             *domain = now;
         }
-        if let Some(before) = before.filter(|_| self.key.is_some()) {
-            self.remove_from_domain(before);
+        if let Some(old_domain) = old_domain.filter(|_| self.key.is_some()) {
+            self.remove_from_domain(old_domain);
         }
     }
 

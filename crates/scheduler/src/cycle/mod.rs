@@ -220,12 +220,12 @@ impl Profile {
         if others.is_empty() {
             return Ok(());
         }
-        let mut before = Vec::with_capacity(others.len());
+        let mut previous_nodes = Vec::with_capacity(others.len());
         for other in others {
-            before.push((other, cluster.move_temporarily(other, Some(node))));
+            previous_nodes.push((other, cluster.move_temporarily(other, Some(node))));
         }
         let answer = self.check_node(cluster, pod, node);
-        for (other, previous_node) in before.into_iter().rev() {
+        for (other, previous_node) in previous_nodes.into_iter().rev() {
             cluster.move_temporarily(other, previous_node);
         }
         answer

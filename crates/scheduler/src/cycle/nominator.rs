@@ -43,11 +43,11 @@ impl Nominator {
 
     /// Sets the nomination of a pod. Returns the previous one.
     pub fn insert(&mut self, pod: PodId, nomination: Nomination) -> Option<Nomination> {
-        let before = self.remove(pod);
+        let removed = self.remove(pod);
         let node = nomination.node.clone();
         self.by_node.entry(node).or_default().push(pod);
         self.by_pod.insert(pod, nomination);
-        before
+        removed
     }
 
     pub fn remove(&mut self, pod: PodId) -> Option<Nomination> {

@@ -58,8 +58,8 @@ impl SchedulerCore {
                 id,
                 old_pod,
                 previous_node,
-                matched_by_before,
-            } => self.on_pod_updated(id, &old_pod, previous_node, matched_by_before, now),
+                old_matched_by,
+            } => self.on_pod_updated(id, &old_pod, previous_node, old_matched_by, now),
             PodUpsertResult::Unchanged(id) => self.dequeue_if_bound(id, now),
             PodUpsertResult::Removed(Some(removed)) => self.on_pod_removed(&removed, now),
             PodUpsertResult::Removed(None) => {}
@@ -69,15 +69,15 @@ impl SchedulerCore {
     fn on_pod_updated(
         &mut self,
         id: PodId,
-        before: &Pod,
+        old: &Pod,
         previous_node: Option<NodeId>,
-        matched_by_before: Vec<PodMatcherId>,
+        old_matched_by: Vec<PodMatcherId>,
         now: Instant,
     ) {
         let node_id = self.assigned_node(id);
-        self.update_priority_counts(id, previous_node.map(|node_id| (node_id, before.priority)));
+        self.update_priority_counts(id, previous_node.map(|node_id| (node_id, old.priority)));
         match (previous_node, node_id) {
-            (None, None) => self.enqueue(id, Some(before), now),
+            (None, None) => self.enqueue(id, Some(old), now),
             (None, Some(_)) => {
                 self.dequeue_if_bound(id, now);
                 self.on_cluster_event(&ClusterEvent::AssignedPodAdded(id), now);
@@ -86,17 +86,17 @@ impl SchedulerCore {
                 self.dequeue_if_bound(id, now);
                 let event = ClusterEvent::AssignedPodUpdated {
                     pod: id,
-                    before,
-                    matched_by_before: &matched_by_before,
+                    old,
+                    old_matched_by: &old_matched_by,
                 };
                 self.on_cluster_event(&event, now);
             }
             (Some(from), _) => {
                 let removed = RemovedPod {
                     id,
-                    pod: std::sync::Arc::new(before.clone()),
+                    pod: std::sync::Arc::new(old.clone()),
                     node_id: Some(from),
-                    matched_by: matched_by_before,
+                    matched_by: old_matched_by,
                 };
                 self.on_cluster_event(&ClusterEvent::AssignedPodDeleted(&removed), now);
                 match node_id {
@@ -112,7 +112,7 @@ impl SchedulerCore {
 
     /// Adds an unassigned pod to the queue, or updates it there. Removes it if it names none of our profiles or is
     /// terminating.
-    fn enqueue(&mut self, id: PodId, before: Option<&Pod>, now: Instant) {
+    fn enqueue(&mut self, id: PodId, old: Option<&Pod>, now: Instant) {
         let Some(pod) = self.pod(id) else { return };
         let profile = self.profile_by_name.get(&pod.scheduler_name).copied();
         let (Some(profile), false) = (profile, pod.is_terminating) else {
@@ -120,10 +120,10 @@ impl SchedulerCore {
             return;
         };
         let is_held = self.is_held(&pod);
-        match before {
-            Some(before) if self.queue.contains(id) => {
+        match old {
+            Some(old) if self.queue.contains(id) => {
                 let (profiles, cluster) = (&self.profiles, &self.cluster);
-                let event = ClusterEvent::PendingPodUpdated { before };
+                let event = ClusterEvent::PendingPodUpdated { old };
                 self.queue.update(id, &pod, is_held, now, |rejected_by| {
                     any_hint_queues(profiles, cluster, &event, id, profile, rejected_by)
                 });
@@ -133,7 +133,7 @@ impl SchedulerCore {
                 self.track_unknown_namespace(&pod, now);
             }
         }
-        self.sync_nomination(id, before, now);
+        self.sync_nomination(id, old, now);
     }
 
     fn remove_pod(&mut self, uid: &str, now: Instant) {
@@ -166,9 +166,9 @@ impl SchedulerCore {
         }
     }
 
-    /// Updates the priority counts after a pod's node or priority changed; `before` is what was counted.
-    pub(super) fn update_priority_counts(&mut self, id: PodId, before: Option<(NodeId, i32)>) {
-        if let Some((node_id, priority)) = before {
+    /// Updates the priority counts after a pod's node or priority changed; `old` is what was counted.
+    pub(super) fn update_priority_counts(&mut self, id: PodId, old: Option<(NodeId, i32)>) {
+        if let Some((node_id, priority)) = old {
             self.priority_counts.remove_pod(node_id, priority);
         }
         let slot = self.cluster.pods().get(id);
@@ -225,10 +225,10 @@ impl SchedulerCore {
             matched_by: slot.matched_by().to_vec(),
         };
         self.cluster.forget(id);
-        let before = removed
+        let old = removed
             .node_id
             .map(|node_id| (node_id, removed.pod.priority));
-        self.update_priority_counts(id, before);
+        self.update_priority_counts(id, old);
         if removed.pod.is_terminating {
             self.dequeue(id, now);
         } else if self.queue.contains(id) {
@@ -307,14 +307,14 @@ impl SchedulerCore {
     }
 
     fn set_node(&mut self, node: Node, now: Instant) {
-        let (id, before) = self.cluster.set_node(node);
-        match before {
+        let (id, old) = self.cluster.set_node(node);
+        match old {
             None => self.on_cluster_event(&ClusterEvent::NodeAdded(id), now),
-            Some(before) if self.cluster.nodes().node(id) == Some(&before) => {}
-            Some(before) => {
+            Some(old) if self.cluster.nodes().node(id) == Some(&old) => {}
+            Some(old) => {
                 let event = ClusterEvent::NodeUpdated {
                     node: id,
-                    before: &before,
+                    old: &old,
                 };
                 self.on_cluster_event(&event, now);
             }
@@ -322,10 +322,10 @@ impl SchedulerCore {
     }
 
     fn remove_node(&mut self, name: &str, now: Instant) {
-        let Some(before) = self.cluster.remove_node(name) else {
+        let Some(old) = self.cluster.remove_node(name) else {
             return;
         };
-        self.on_cluster_event(&ClusterEvent::NodeDeleted { before: &before }, now);
+        self.on_cluster_event(&ClusterEvent::NodeDeleted { old: &old }, now);
         // Pods nominated for this node must find another one.
         for pod in self.nominator.pods_on(name).to_vec() {
             self.queue

@@ -17,25 +17,25 @@ impl SchedulerCore {
     pub(super) fn nominate(&mut self, id: PodId, nomination: Nomination, now: Instant) {
         let Some(pod) = self.pod(id) else { return };
         let node = nomination.node.clone();
-        let before = self.nominator.insert(id, nomination);
+        let old = self.nominator.insert(id, nomination);
         self.state_version += 1;
         self.queue.set_singleton(id, &pod, true, now);
-        if let Some(before) = before
-            && before.node != node
+        if let Some(old) = old
+            && old.node != node
         {
-            self.on_nomination_removed(id, &before, now);
+            self.on_nomination_removed(id, &old, now);
         }
     }
 
     /// Removes the nomination of a pending pod.
     pub(super) fn remove_nomination(&mut self, id: PodId, now: Instant) {
-        let Some(before) = self.nominator.remove(id) else {
+        let Some(old) = self.nominator.remove(id) else {
             return;
         };
         if let Some(pod) = self.pod(id) {
             self.queue.set_singleton(id, &pod, false, now);
         }
-        self.on_nomination_removed(id, &before, now);
+        self.on_nomination_removed(id, &old, now);
     }
 
     /// For other pods, a removed nomination has the same effect as a pod deleted from that node.
@@ -77,12 +77,12 @@ impl SchedulerCore {
     }
 
     /// Adopts `status.nominatedNodeName` of a pending pod as received from the API server.
-    pub(super) fn sync_nomination(&mut self, id: PodId, before: Option<&Pod>, now: Instant) {
+    pub(super) fn sync_nomination(&mut self, id: PodId, old: Option<&Pod>, now: Instant) {
         let Some(pod) = self.pod(id) else { return };
-        let previous = before.map(|before| &before.nominated_node_name);
+        let previous = old.map(|old| &old.nominated_node_name);
         match &pod.nominated_node_name {
             // Unchanged on the server: our own write may not have arrived yet.
-            same if previous.is_some_and(|before| before == same) => {}
+            same if previous.is_some_and(|old| old == same) => {}
             None if previous.is_none() => {}
             // The event of an older write of ours; that of the newer one is still to come.
             name if self

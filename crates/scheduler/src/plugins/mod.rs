@@ -86,25 +86,25 @@ pub enum ClusterEvent<'e> {
     NodeAdded(NodeId),
     NodeUpdated {
         node: NodeId,
-        before: &'e Node,
+        old: &'e Node,
     },
     /// A node was deleted. Its pods no longer count.
     NodeDeleted {
-        before: &'e Node,
+        old: &'e Node,
     },
     /// A pod was assigned or assumed.
     AssignedPodAdded(PodId),
     /// An assigned pod was updated.
     AssignedPodUpdated {
         pod: PodId,
-        before: &'e Pod,
-        matched_by_before: &'e [PodMatcherId],
+        old: &'e Pod,
+        old_matched_by: &'e [PodMatcherId],
     },
     /// An assigned pod was deleted.
     AssignedPodDeleted(&'e RemovedPod),
     /// The pending pod itself was updated.
     PendingPodUpdated {
-        before: &'e Pod,
+        old: &'e Pod,
     },
     /// The labels of a namespace changed, and with them whether these matchers select it.
     NamespaceRelabelled {
@@ -126,9 +126,9 @@ impl ClusterEvent<'_> {
     ) -> bool {
         match self {
             ClusterEvent::NodeAdded(_) => true,
-            ClusterEvent::NodeUpdated { node, before } => {
-                let now = cluster.nodes().node(*node);
-                now.is_some_and(|now| differs(before, now))
+            ClusterEvent::NodeUpdated { node, old } => {
+                let new = cluster.nodes().node(*node);
+                new.is_some_and(|new| differs(old, new))
             }
             _ => false,
         }

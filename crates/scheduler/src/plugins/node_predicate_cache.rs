@@ -155,9 +155,9 @@ mod tests {
                     ..node(name)
                 });
             }
-            let before = evaluations.get();
+            let count_before = evaluations.get();
             let answer = cache.matching_nodes(&"open", cluster.nodes(), is_open);
-            assert_eq!(evaluations.get() - before, evaluated, "{change:?}");
+            assert_eq!(evaluations.get() - count_before, evaluated, "{change:?}");
             assert_eq!(answer.matches_all, matches_all, "{change:?}");
         }
         cluster.remove_node("a");

@@ -272,18 +272,18 @@ impl EquivalenceClasses {
         let Some(class) = self.all.get_mut(&id) else {
             return;
         };
-        let before = class.idle_index_key();
+        let old_key = class.idle_index_key();
         update(class);
         let after = class.idle_index_key();
-        if before == after {
+        if old_key == after {
             return;
         }
-        if let Some(before) = before
-            && let Some(ids) = self.idle.get_mut(&before)
+        if let Some(old_key) = old_key
+            && let Some(ids) = self.idle.get_mut(&old_key)
         {
             ids.remove(&id);
             if ids.is_empty() {
-                self.idle.remove(&before);
+                self.idle.remove(&old_key);
             }
         }
         if let Some(after) = after {

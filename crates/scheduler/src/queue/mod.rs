@@ -277,10 +277,10 @@ impl SchedulingQueue {
 
     /// Must be called while the pod is in no queue.
     fn change_class(&mut self, id: PodId, pod: &Arc<Pod>, is_alone: bool, now: Instant) {
-        let Some(before) = self.pods.get(&id).map(|waiting| waiting.class) else {
+        let Some(old_class) = self.pods.get(&id).map(|waiting| waiting.class) else {
             return;
         };
-        let profile = self.classes.profile(before);
+        let profile = self.classes.profile(old_class);
         let class = if is_alone {
             self.classes.join_singleton(pod, profile)
         } else {
@@ -289,7 +289,7 @@ impl SchedulingQueue {
         if let Some(waiting) = self.pods.get_mut(&id) {
             waiting.class = class;
         }
-        self.leave_class(id, before, now);
+        self.leave_class(id, old_class, now);
     }
 
     /// Removes a pod from its class. If it was the probe, the next pod becomes it.

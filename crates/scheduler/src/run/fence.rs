@@ -88,13 +88,13 @@ pub(super) async fn retry_fencing(
 ) {
     while !held.is_empty() {
         sleep(HELD_RETRY_INTERVAL).await;
-        let before: Vec<Box<str>> = held.iter().map(|pod| pod.uid.clone()).collect();
+        let held_uids: Vec<Box<str>> = held.iter().map(|pod| pod.uid.clone()).collect();
         let Some(unfenced) = fence_all(&server, held).await else {
             return;
         };
         held = unfenced;
         let still_held: HashSet<&str> = held.iter().map(|pod| &*pod.uid).collect();
-        for uid in before
+        for uid in held_uids
             .into_iter()
             .filter(|uid| !still_held.contains(&**uid))
         {

@@ -47,7 +47,7 @@ impl LastWrittenStatus {
     /// The current resourceVersion, given the one known from the watch, which may lag behind this process's own write.
     pub(super) fn version<'v>(&'v self, known: &'v str) -> &'v str {
         match &self.version_change {
-            Some((before, after)) if **before == *known => after,
+            Some((old_version, after)) if **old_version == *known => after,
             _ => known,
         }
     }
@@ -64,8 +64,8 @@ impl LastWrittenStatus {
         )
     }
 
-    pub(super) fn record_version(&mut self, before: &str, after: String) {
-        self.version_change = Some((before.into(), after));
+    pub(super) fn record_version(&mut self, old_version: &str, after: String) {
+        self.version_change = Some((old_version.into(), after));
     }
 }
 

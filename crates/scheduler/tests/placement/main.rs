@@ -163,9 +163,9 @@ fn overcommitted_nodes_are_found() {
         ],
         &[],
     );
-    let before = json!({"initContainers": [{"resources": {"requests": {"cpu": "3"}}}]});
+    let init_containers = json!({"initContainers": [{"resources": {"requests": {"cpu": "3"}}}]});
     check(
-        vec![pod("p", "one/app", "a1", before)],
+        vec![pod("p", "one/app", "a1", init_containers)],
         &["a1: requests of cpu exceed allocatable"],
     );
 }

@@ -38,7 +38,7 @@ impl OwnedClusterEvent {
                 id,
                 old_pod,
                 previous_node,
-                matched_by_before,
+                old_matched_by,
             } => match (previous_node, node_of(id)) {
                 (None, None) => vec![OwnedClusterEvent::PendingPodUpdated(id, old_pod)],
                 (None, Some(_)) => vec![OwnedClusterEvent::AssignedPodAdded(id)],
@@ -46,7 +46,7 @@ impl OwnedClusterEvent {
                     vec![OwnedClusterEvent::AssignedPodUpdated(
                         id,
                         old_pod,
-                        matched_by_before,
+                        old_matched_by,
                     )]
                 }
                 (was, _) => vec![
@@ -54,7 +54,7 @@ impl OwnedClusterEvent {
                         id,
                         pod: old_pod,
                         node_id: was,
-                        matched_by: matched_by_before,
+                        matched_by: old_matched_by,
                     }),
                     OwnedClusterEvent::AssignedPodAdded(id),
                 ],
@@ -79,25 +79,22 @@ impl OwnedClusterEvent {
     pub(super) fn as_event(&self) -> ClusterEvent<'_> {
         match self {
             OwnedClusterEvent::NodeAdded(node) => ClusterEvent::NodeAdded(*node),
-            OwnedClusterEvent::NodeUpdated(node, before) => ClusterEvent::NodeUpdated {
-                node: *node,
-                before,
-            },
-            OwnedClusterEvent::NodeDeleted(before) => ClusterEvent::NodeDeleted { before },
+            OwnedClusterEvent::NodeUpdated(node, old) => {
+                ClusterEvent::NodeUpdated { node: *node, old }
+            }
+            OwnedClusterEvent::NodeDeleted(old) => ClusterEvent::NodeDeleted { old },
             OwnedClusterEvent::AssignedPodAdded(pod) => ClusterEvent::AssignedPodAdded(*pod),
-            OwnedClusterEvent::AssignedPodUpdated(pod, before, matched_by_before) => {
+            OwnedClusterEvent::AssignedPodUpdated(pod, old, old_matched_by) => {
                 ClusterEvent::AssignedPodUpdated {
                     pod: *pod,
-                    before,
-                    matched_by_before,
+                    old,
+                    old_matched_by,
                 }
             }
             OwnedClusterEvent::AssignedPodDeleted(removed) => {
                 ClusterEvent::AssignedPodDeleted(removed)
             }
-            OwnedClusterEvent::PendingPodUpdated(_, before) => {
-                ClusterEvent::PendingPodUpdated { before }
-            }
+            OwnedClusterEvent::PendingPodUpdated(_, old) => ClusterEvent::PendingPodUpdated { old },
             OwnedClusterEvent::NamespaceRelabelled(namespace, matchers) => {
                 ClusterEvent::NamespaceRelabelled {
                     namespace,

@@ -36,8 +36,8 @@ fn hints_requeue_every_pod_that_became_schedulable() {
                         );
                         Some(plugins)
                     }
-                    before => {
-                        requeued += usize::from(before.is_some() && refusing.is_none());
+                    old => {
+                        requeued += usize::from(old.is_some() && refusing.is_none());
                         refusing
                     }
                 };

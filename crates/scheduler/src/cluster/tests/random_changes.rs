@@ -283,9 +283,9 @@ impl RandomClusterHarness {
     fn set_node(&mut self) {
         let name = self.any_node();
         let node = node(&mut self.rng, &name);
-        let (id, before) = self.cluster.set_node(read_node(&node));
-        self.last_events = vec![match before {
-            Some(before) => OwnedClusterEvent::NodeUpdated(id, before),
+        let (id, old) = self.cluster.set_node(read_node(&node));
+        self.last_events = vec![match old {
+            Some(old) => OwnedClusterEvent::NodeUpdated(id, old),
             None => OwnedClusterEvent::NodeAdded(id),
         }];
         self.objects.nodes.insert(name, node);
@@ -293,8 +293,8 @@ impl RandomClusterHarness {
 
     fn remove_node(&mut self) {
         let name = self.any_node();
-        let before = self.cluster.remove_node(&name);
-        self.last_events = before
+        let old = self.cluster.remove_node(&name);
+        self.last_events = old
             .map(OwnedClusterEvent::NodeDeleted)
             .into_iter()
             .collect();
@@ -308,8 +308,8 @@ impl RandomClusterHarness {
         };
         let other = self.cluster.nodes().find(&name);
         let other = other.filter(|_| self.rng.chance(50));
-        let before = self.cluster.move_temporarily(id, other);
-        self.cluster.move_temporarily(id, before);
+        let old = self.cluster.move_temporarily(id, other);
+        self.cluster.move_temporarily(id, old);
     }
 
     fn set_namespace(&mut self) {

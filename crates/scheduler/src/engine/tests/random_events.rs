@@ -328,7 +328,7 @@ impl RandomSchedulingSimulation {
     }
 
     fn check_invariants(&mut self, what: &str) {
-        let before = digest(self.harness.engine.cluster());
+        let old_digest = digest(self.harness.engine.cluster());
         let priority_counts = self.recounted_priorities();
         assert_eq!(
             self.harness.engine.priority_counts, priority_counts,
@@ -370,7 +370,7 @@ impl RandomSchedulingSimulation {
                 engine.pod(id)
             );
         }
-        assert_eq!(digest(self.harness.engine.cluster()), before, "{what}");
+        assert_eq!(digest(self.harness.engine.cluster()), old_digest, "{what}");
     }
 }
 

@@ -38,22 +38,22 @@ impl ImageIndex {
         self.node_count = 0;
         for index in 0..self.indexed_nodes.len() {
             let id = NodeId::from_index(index);
-            let now = nodes.node_arc(id);
-            self.node_count += usize::from(now.is_some());
-            let is_same = match (now, &self.indexed_nodes[index]) {
-                (Some(now), Some(counted)) => Arc::ptr_eq(now, counted),
+            let new = nodes.node_arc(id);
+            self.node_count += usize::from(new.is_some());
+            let is_same = match (new, &self.indexed_nodes[index]) {
+                (Some(new), Some(counted)) => Arc::ptr_eq(new, counted),
                 (None, None) => true,
                 _ => false,
             };
             if !is_same {
-                self.replace(id, now.cloned());
+                self.replace(id, new.cloned());
             }
         }
     }
 
-    fn replace(&mut self, id: NodeId, now: Option<Arc<Node>>) {
-        if let Some(before) = self.indexed_nodes[id.index()].take() {
-            for name in before.images.iter().flat_map(|image| &image.names) {
+    fn replace(&mut self, id: NodeId, new: Option<Arc<Node>>) {
+        if let Some(old_node) = self.indexed_nodes[id.index()].take() {
+            for name in old_node.images.iter().flat_map(|image| &image.names) {
                 if let Some(nodes) = self.by_name.get_mut(name) {
                     nodes.remove(&id);
                     if nodes.is_empty() {
@@ -62,14 +62,14 @@ impl ImageIndex {
                 }
             }
         }
-        if let Some(now) = &now {
-            for image in &now.images {
+        if let Some(new) = &new {
+            for image in &new.images {
                 for name in &image.names {
                     let nodes = self.by_name.entry(name.clone()).or_default();
                     nodes.insert(id, image.bytes);
                 }
             }
         }
-        self.indexed_nodes[id.index()] = now;
+        self.indexed_nodes[id.index()] = new;
     }
 }

@@ -22,17 +22,17 @@ pub(super) fn queueing_hint(
         }
         ClusterEvent::AssignedPodUpdated {
             pod: other,
-            before,
-            matched_by_before,
+            old,
+            old_matched_by,
         } => {
             let other = cluster.pods().get(*other);
-            other.is_some_and(|other| context.gains_from_update(other, before, matched_by_before))
+            other.is_some_and(|other| context.gains_from_update(other, old, old_matched_by))
         }
-        ClusterEvent::PendingPodUpdated { before } => {
-            let now = &pod.pod;
-            now.labels != before.labels
-                || now.affinity.required != before.affinity.required
-                || now.anti_affinity.required != before.anti_affinity.required
+        ClusterEvent::PendingPodUpdated { old } => {
+            let new = &pod.pod;
+            new.labels != old.labels
+                || new.affinity.required != old.affinity.required
+                || new.anti_affinity.required != old.anti_affinity.required
         }
         ClusterEvent::NamespaceRelabelled {
             namespace,
@@ -46,11 +46,11 @@ pub(super) fn queueing_hint(
             let node = cluster.nodes().node(*node);
             node.is_some_and(|node| context.can_use_node(node))
         }
-        ClusterEvent::NodeDeleted { before } => context.changes_domain(Some(&before.labels), None),
-        ClusterEvent::NodeUpdated { node, before } => {
-            let now = cluster.nodes().node(*node);
-            let now = now.map(|now| &now.labels);
-            context.changes_domain(Some(&before.labels), now)
+        ClusterEvent::NodeDeleted { old } => context.changes_domain(Some(&old.labels), None),
+        ClusterEvent::NodeUpdated { node, old } => {
+            let new = cluster.nodes().node(*node);
+            let new = new.map(|new| &new.labels);
+            context.changes_domain(Some(&old.labels), new)
         }
         ClusterEvent::SpreadOwnerChanged { .. } => false,
     }
@@ -68,17 +68,17 @@ pub(super) fn is_event_relevant(event: &ClusterEvent<'_>, cluster: &ClusterState
         }
         ClusterEvent::AssignedPodUpdated {
             pod,
-            before,
-            matched_by_before,
+            old,
+            old_matched_by,
         } => {
-            let now = cluster.pods().get(*pod);
-            now.is_some_and(|now| {
-                now.matched_by() != *matched_by_before
-                    || now.pod.anti_affinity.required != before.anti_affinity.required
+            let new = cluster.pods().get(*pod);
+            new.is_some_and(|new| {
+                new.matched_by() != *old_matched_by
+                    || new.pod.anti_affinity.required != old.anti_affinity.required
             })
         }
         ClusterEvent::NodeAdded(_) | ClusterEvent::NodeUpdated { .. } => {
-            event.adds_or_changes_node(cluster, |before, now| before.labels != now.labels)
+            event.adds_or_changes_node(cluster, |old, new| old.labels != new.labels)
         }
         ClusterEvent::SpreadOwnerChanged { .. } => false,
         ClusterEvent::NodeDeleted { .. }
@@ -132,23 +132,23 @@ impl AffinityHintContext<'_> {
     fn gains_from_update(
         &self,
         other: &PodInfo,
-        before: &Pod,
-        matched_by_before: &[PodMatcherId],
+        old: &Pod,
+        old_matched_by: &[PodMatcherId],
     ) -> bool {
-        let now = other.matched_by();
+        let new = other.matched_by();
         let terms = self.pod.terms().anti_affinity.iter();
         let mut no_longer_matched = terms
-            .filter(|term| self.term_matches(**term, matched_by_before))
-            .filter(|term| !self.term_matches(**term, now));
+            .filter(|term| self.term_matches(**term, old_matched_by))
+            .filter(|term| !self.term_matches(**term, new));
         let (matched_before, matches_now) = (
-            self.affinity_matches(matched_by_before),
-            self.affinity_matches(now),
+            self.affinity_matches(old_matched_by),
+            self.affinity_matches(new),
         );
         no_longer_matched.next().is_some()
             || (!matched_before && matches_now)
             || (matched_before && !matches_now && self.could_be_first())
-            || (before.anti_affinity.required != other.pod.anti_affinity.required
-                && self.is_excluded_by(before))
+            || (old.anti_affinity.required != other.pod.anti_affinity.required
+                && self.is_excluded_by(old))
     }
 
     /// The matchers of the pod's own required terms.
@@ -167,7 +167,7 @@ impl AffinityHintContext<'_> {
     }
 
     /// Whether the node moved to another domain of a term that the pod has or that matches the pod.
-    fn changes_domain(&self, before: Option<&Labels>, now: Option<&Labels>) -> bool {
+    fn changes_domain(&self, old: Option<&Labels>, new: Option<&Labels>) -> bool {
         let own = self.pod.terms();
         let own = own.affinity.iter().chain(&own.anti_affinity);
         let matchers = self.pod.matched_by().iter();
@@ -180,7 +180,7 @@ impl AffinityHintContext<'_> {
                 let value = |labels: Option<&Labels>| {
                     labels.and_then(|labels| labels.get(key).map(str::to_owned))
                 };
-                value(before) != value(now)
+                value(old) != value(new)
             })
         })
     }

@@ -156,7 +156,7 @@ fn hints_on_pod_addition_and_deletion() {
 
 #[test]
 fn hints_on_pod_label_changes() {
-    for (spec, before, after, expected) in [
+    for (spec, old, new, expected) in [
         (near("web"), "db", "web", true),
         (near("web"), "web", "db", false),
         (near("me"), "me", "db", true),
@@ -166,12 +166,12 @@ fn hints_on_pod_label_changes() {
     ] {
         let mut cluster = cluster([in_zone("a", "z1")], []);
         let pod = add_pod(&mut cluster, named("p", "me", spec.clone()));
-        add_pod(&mut cluster, on(named("o", before, json!({})), "a"));
-        let change = cluster.set_pod(on(named("o", after, json!({})), "a"));
+        add_pod(&mut cluster, on(named("o", old, json!({})), "a"));
+        let change = cluster.set_pod(on(named("o", new, json!({})), "a"));
         let PodUpsertResult::Updated {
             id: other,
             old_pod,
-            matched_by_before,
+            old_matched_by,
             ..
         } = change
         else {
@@ -179,14 +179,10 @@ fn hints_on_pod_label_changes() {
         };
         let event = ClusterEvent::AssignedPodUpdated {
             pod: other,
-            before: &old_pod,
-            matched_by_before: &matched_by_before,
+            old: &old_pod,
+            old_matched_by: &old_matched_by,
         };
-        assert_eq!(
-            hint(&cluster, pod, event),
-            expected,
-            "{spec} {before} {after}"
-        );
+        assert_eq!(hint(&cluster, pod, event), expected, "{spec} {old} {new}");
     }
 }
 
@@ -261,15 +257,12 @@ fn hints_on_node_changes_require_the_topology_label() {
             added,
             "{spec}"
         );
-        let before = plain();
-        let event = ClusterEvent::NodeUpdated {
-            node,
-            before: &before,
-        };
+        let old = plain();
+        let event = ClusterEvent::NodeUpdated { node, old: &old };
         assert_eq!(hint(&cluster, pod, event), moved, "{spec}");
-        let before = in_zone("c", "z3");
+        let old = in_zone("c", "z3");
         assert_eq!(
-            hint(&cluster, pod, ClusterEvent::NodeDeleted { before: &before }),
+            hint(&cluster, pod, ClusterEvent::NodeDeleted { old: &old }),
             left,
             "{spec}"
         );

@@ -164,18 +164,16 @@ impl Plugin for NodeAffinity {
         };
         match event {
             ClusterEvent::NodeAdded(node) => matches_now(*node),
-            ClusterEvent::NodeUpdated { node, before } => {
-                !self.matches(pod, before) && matches_now(*node)
+            ClusterEvent::NodeUpdated { node, old } => {
+                !self.matches(pod, old) && matches_now(*node)
             }
-            ClusterEvent::PendingPodUpdated { before } => {
-                before.node_selector != pod.pod.node_selector
-            }
+            ClusterEvent::PendingPodUpdated { old } => old.node_selector != pod.pod.node_selector,
             _ => false,
         }
     }
 
     fn is_event_relevant(&self, event: &ClusterEvent<'_>, cluster: &ClusterState) -> bool {
-        event.adds_or_changes_node(cluster, |before, now| before.labels != now.labels)
+        event.adds_or_changes_node(cluster, |old, new| old.labels != new.labels)
     }
 }
 

@@ -232,27 +232,15 @@ fn hints_on_nodes_that_now_match() {
     let plugin = NodeAffinity::default();
     for (event, requeues) in [
         (ClusterEvent::NodeAdded(node), true),
-        (
-            ClusterEvent::NodeUpdated {
-                node,
-                before: &same,
-            },
-            true,
-        ),
-        (
-            ClusterEvent::NodeUpdated {
-                node,
-                before: &other,
-            },
-            false,
-        ),
+        (ClusterEvent::NodeUpdated { node, old: &same }, true),
+        (ClusterEvent::NodeUpdated { node, old: &other }, false),
         (
             ClusterEvent::PendingPodUpdated {
-                before: &wanting(json!({})),
+                old: &wanting(json!({})),
             },
             true,
         ),
-        (ClusterEvent::PendingPodUpdated { before: &slot.pod }, false),
+        (ClusterEvent::PendingPodUpdated { old: &slot.pod }, false),
     ] {
         assert_eq!(
             plugin.queueing_hint(&event, slot, &cluster),

@@ -49,7 +49,7 @@ impl Plugin for NodeName {
                 let name = &cluster.nodes().get(*node).name;
                 pod.pod.node_name.as_ref() == Some(name)
             }
-            ClusterEvent::PendingPodUpdated { before } => before.node_name != pod.pod.node_name,
+            ClusterEvent::PendingPodUpdated { old } => old.node_name != pod.pod.node_name,
             _ => false,
         }
     }

@@ -67,12 +67,12 @@ impl Plugin for NodePorts {
                 removed.node_id.is_some() && wants_one_of(&removed.pod)
             }
             ClusterEvent::AssignedPodUpdated {
-                pod: other, before, ..
+                pod: other, old, ..
             } => {
-                let now = cluster.pods().get(*other);
-                wants_one_of(before) && now.is_none_or(|now| now.pod.ports != before.ports)
+                let new = cluster.pods().get(*other);
+                wants_one_of(old) && new.is_none_or(|new| new.pod.ports != old.ports)
             }
-            ClusterEvent::PendingPodUpdated { before } => before.ports != pod.pod.ports,
+            ClusterEvent::PendingPodUpdated { old } => old.ports != pod.pod.ports,
             _ => false,
         }
     }
@@ -81,7 +81,7 @@ impl Plugin for NodePorts {
         match event {
             ClusterEvent::NodeAdded(_) => true,
             ClusterEvent::AssignedPodDeleted(removed) => !removed.pod.ports.is_empty(),
-            ClusterEvent::AssignedPodUpdated { before, .. } => !before.ports.is_empty(),
+            ClusterEvent::AssignedPodUpdated { old, .. } => !old.ports.is_empty(),
             _ => false,
         }
     }

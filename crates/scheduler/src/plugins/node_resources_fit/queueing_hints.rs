@@ -18,29 +18,27 @@ pub(super) fn queueing_hint(
             let node = cluster.nodes().node(*node);
             node.is_some_and(|node| requests.fits_alone(node))
         }
-        ClusterEvent::NodeUpdated { node, before } => {
+        ClusterEvent::NodeUpdated { node, old } => {
             let node = cluster.nodes().node(*node);
-            node.is_some_and(|now| {
-                let has_more = requests.is_increase(&now.allocatable, &before.allocatable);
-                (has_more || now.max_pods > before.max_pods) && requests.fits_alone(now)
+            node.is_some_and(|new| {
+                let has_more = requests.is_increase(&new.allocatable, &old.allocatable);
+                (has_more || new.max_pods > old.max_pods) && requests.fits_alone(new)
             })
         }
         ClusterEvent::AssignedPodDeleted(removed) => frees_resources(removed, &requests, cluster),
         ClusterEvent::AssignedPodUpdated {
-            pod: other, before, ..
+            pod: other, old, ..
         } => {
-            let now = cluster.pods().get(*other);
-            now.is_some_and(|now| {
-                let node_id = now
+            let new = cluster.pods().get(*other);
+            new.is_some_and(|new| {
+                let node_id = new
                     .node_id()
                     .and_then(|node_id| cluster.nodes().node(node_id));
-                requests.is_increase(&before.requests, &now.pod.requests)
+                requests.is_increase(&old.requests, &new.pod.requests)
                     && node_id.is_some_and(|node| requests.fits_alone(node))
             })
         }
-        ClusterEvent::PendingPodUpdated { before } => {
-            requests_less(&pod.requests, &before.requests)
-        }
+        ClusterEvent::PendingPodUpdated { old } => requests_less(&pod.requests, &old.requests),
         _ => false,
     }
 }
@@ -48,12 +46,12 @@ pub(super) fn queueing_hint(
 pub(super) fn is_event_relevant(event: &ClusterEvent<'_>, cluster: &ClusterState) -> bool {
     match event {
         ClusterEvent::AssignedPodDeleted(_) | ClusterEvent::PendingPodUpdated { .. } => true,
-        ClusterEvent::AssignedPodUpdated { pod, before, .. } => {
-            let now = cluster.pods().get(*pod);
-            now.is_some_and(|now| now.pod.requests != before.requests)
+        ClusterEvent::AssignedPodUpdated { pod, old, .. } => {
+            let new = cluster.pods().get(*pod);
+            new.is_some_and(|new| new.pod.requests != old.requests)
         }
-        _ => event.adds_or_changes_node(cluster, |before, now| {
-            before.allocatable != now.allocatable || before.max_pods != now.max_pods
+        _ => event.adds_or_changes_node(cluster, |old, new| {
+            old.allocatable != new.allocatable || old.max_pods != new.max_pods
         }),
     }
 }
@@ -75,12 +73,12 @@ fn frees_resources(
     gains && requests.fits_alone(node)
 }
 
-fn requests_less(now: &Resources, before: &Resources) -> bool {
-    now.milli_cpu < before.milli_cpu
-        || now.memory < before.memory
-        || now.ephemeral_storage < before.ephemeral_storage
-        || before
+fn requests_less(new: &Resources, old: &Resources) -> bool {
+    new.milli_cpu < old.milli_cpu
+        || new.memory < old.memory
+        || new.ephemeral_storage < old.ephemeral_storage
+        || old
             .scalars
             .iter()
-            .any(|(name, amount)| now.scalar(name) < *amount)
+            .any(|(name, amount)| new.scalar(name) < *amount)
 }

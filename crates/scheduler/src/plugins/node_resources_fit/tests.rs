@@ -392,7 +392,7 @@ fn hints_on_freed_resources() {
     );
     let more_memory = node_with_allocatable("a", json!({"cpu": 1, "memory": "9Gi", "pods": 10}));
     let more_pods = node_with_allocatable("a", json!({"cpu": 4, "memory": "1Gi", "pods": 11}));
-    for (now, before, requeues) in [
+    for (new, old, requeues) in [
         (&large, Some(&small), true),
         (&small, Some(&large), false),
         (&more_memory, Some(&small), false),
@@ -400,11 +400,11 @@ fn hints_on_freed_resources() {
         (&large, None, true),
         (&small, None, false),
     ] {
-        let mut cluster = cluster([now.clone()], []);
+        let mut cluster = cluster([new.clone()], []);
         let pod = add_pod(&mut cluster, pod_requesting("p", json!({"cpu": 2}), None));
         let node = node_id(&cluster, "a");
-        let event = match before {
-            Some(before) => ClusterEvent::NodeUpdated { node, before },
+        let event = match old {
+            Some(old) => ClusterEvent::NodeUpdated { node, old },
             None => ClusterEvent::NodeAdded(node),
         };
         let slot = cluster.pods().get(pod).unwrap();
@@ -434,15 +434,15 @@ fn hints_on_freed_resources() {
             requeues,
             "{used}"
         );
-        let before = pod_requesting("p", json!({"cpu": 3}), None);
+        let old = pod_requesting("p", json!({"cpu": 3}), None);
         assert!(plugin.queueing_hint(
-            &ClusterEvent::PendingPodUpdated { before: &before },
+            &ClusterEvent::PendingPodUpdated { old: &old },
             slot,
             &cluster
         ));
-        let before = pod_requesting("p", json!({"cpu": 1}), None);
+        let old = pod_requesting("p", json!({"cpu": 1}), None);
         assert!(!plugin.queueing_hint(
-            &ClusterEvent::PendingPodUpdated { before: &before },
+            &ClusterEvent::PendingPodUpdated { old: &old },
             slot,
             &cluster
         ));

@@ -70,17 +70,17 @@ impl Plugin for NodeUnschedulable {
         };
         match event {
             ClusterEvent::NodeAdded(node) => is_open(*node),
-            ClusterEvent::NodeUpdated { node, before } => before.is_unschedulable && is_open(*node),
-            ClusterEvent::PendingPodUpdated { before } => {
-                before.tolerations != pod.pod.tolerations && tolerates_unschedulable(&pod.pod)
+            ClusterEvent::NodeUpdated { node, old } => old.is_unschedulable && is_open(*node),
+            ClusterEvent::PendingPodUpdated { old } => {
+                old.tolerations != pod.pod.tolerations && tolerates_unschedulable(&pod.pod)
             }
             _ => false,
         }
     }
 
     fn is_event_relevant(&self, event: &ClusterEvent<'_>, cluster: &ClusterState) -> bool {
-        event.adds_or_changes_node(cluster, |before, now| {
-            before.is_unschedulable && !now.is_unschedulable
+        event.adds_or_changes_node(cluster, |old, new| {
+            old.is_unschedulable && !new.is_unschedulable
         })
     }
 }
@@ -152,20 +152,8 @@ mod tests {
         let plugin = NodeUnschedulable::default();
         for (event, requeues) in [
             (ClusterEvent::NodeAdded(node), true),
-            (
-                ClusterEvent::NodeUpdated {
-                    node,
-                    before: &closed,
-                },
-                true,
-            ),
-            (
-                ClusterEvent::NodeUpdated {
-                    node,
-                    before: &open,
-                },
-                false,
-            ),
+            (ClusterEvent::NodeUpdated { node, old: &closed }, true),
+            (ClusterEvent::NodeUpdated { node, old: &open }, false),
             (ClusterEvent::AssignedPodAdded(pod), false),
         ] {
             assert_eq!(

@@ -28,25 +28,25 @@ pub(super) fn queueing_hint(
         }
         ClusterEvent::AssignedPodUpdated {
             pod: other,
-            matched_by_before,
+            old_matched_by,
             ..
         } => {
             let other = cluster.pods().get(*other);
             other.is_some_and(|other| {
                 any(&|constraint| {
-                    counts(other.matched_by(), constraint) != counts(matched_by_before, constraint)
+                    counts(other.matched_by(), constraint) != counts(old_matched_by, constraint)
                 })
             })
         }
-        ClusterEvent::PendingPodUpdated { before } => changes_spreading(&pod.pod, before),
+        ClusterEvent::PendingPodUpdated { old } => changes_spreading(&pod.pod, old),
         ClusterEvent::NodeAdded(node) => {
             let node = cluster.nodes().node(*node);
             node.is_some_and(|node| has_all_labels(node, &constraints))
         }
-        ClusterEvent::NodeDeleted { before } => has_all_labels(before, &constraints),
-        ClusterEvent::NodeUpdated { node, before } => {
-            let now = cluster.nodes().node(*node);
-            now.is_some_and(|now| counts_differently(now, before, &pod.pod, &constraints))
+        ClusterEvent::NodeDeleted { old } => has_all_labels(old, &constraints),
+        ClusterEvent::NodeUpdated { node, old } => {
+            let new = cluster.nodes().node(*node);
+            new.is_some_and(|new| counts_differently(new, old, &pod.pod, &constraints))
         }
         ClusterEvent::SpreadOwnerChanged { namespace } => {
             *pod.pod.key.namespace == **namespace
@@ -70,28 +70,28 @@ pub(super) fn is_event_relevant(event: &ClusterEvent<'_>, cluster: &ClusterState
         ClusterEvent::AssignedPodDeleted(removed) => !removed.matched_by.is_empty(),
         ClusterEvent::AssignedPodUpdated {
             pod,
-            matched_by_before,
+            old_matched_by,
             ..
         } => {
-            let now = cluster.pods().get(*pod);
-            now.is_some_and(|now| now.matched_by() != *matched_by_before)
+            let new = cluster.pods().get(*pod);
+            new.is_some_and(|new| new.matched_by() != *old_matched_by)
         }
         ClusterEvent::NamespaceRelabelled { .. } => false,
         ClusterEvent::NodeDeleted { .. }
         | ClusterEvent::SpreadOwnerChanged { .. }
         | ClusterEvent::PendingPodUpdated { .. } => true,
         ClusterEvent::NodeAdded(_) | ClusterEvent::NodeUpdated { .. } => event
-            .adds_or_changes_node(cluster, |before, now| {
-                before.labels != now.labels || before.taints != now.taints
+            .adds_or_changes_node(cluster, |old, new| {
+                old.labels != new.labels || old.taints != new.taints
             }),
     }
 }
 
-fn changes_spreading(now: &Pod, before: &Pod) -> bool {
-    now.labels != before.labels
-        || now.spread_constraints != before.spread_constraints
-        || now.tolerations != before.tolerations
-        || now.node_selector != before.node_selector
+fn changes_spreading(new: &Pod, old: &Pod) -> bool {
+    new.labels != old.labels
+        || new.spread_constraints != old.spread_constraints
+        || new.tolerations != old.tolerations
+        || new.node_selector != old.node_selector
 }
 
 fn has_all_labels(node: &Node, constraints: &[ResolvedSpreadConstraint<'_>]) -> bool {
@@ -101,24 +101,24 @@ fn has_all_labels(node: &Node, constraints: &[ResolvedSpreadConstraint<'_>]) -> 
 
 /// Whether an updated node changed its domain or its eligibility for one of the constraints.
 fn counts_differently(
-    now: &Node,
-    before: &Node,
+    new: &Node,
+    old: &Node,
     pod: &Pod,
     constraints: &[ResolvedSpreadConstraint<'_>],
 ) -> bool {
-    let has_all = has_all_labels(now, constraints);
-    if has_all != has_all_labels(before, constraints) {
+    let has_all = has_all_labels(new, constraints);
+    if has_all != has_all_labels(old, constraints) {
         return true;
     }
     let differs = |constraint: &ResolvedSpreadConstraint<'_>| {
         let rule = constraint.rule;
         let key = &rule.topology_key;
         let is_tolerated = |node: &Node| untolerated_taint(node, &pod.tolerations).is_none();
-        now.labels.get(key) != before.labels.get(key)
+        new.labels.get(key) != old.labels.get(key)
             || (rule.node_affinity_policy == NodeInclusionPolicy::Honor
-                && pod.node_selector.matches(now) != pod.node_selector.matches(before))
+                && pod.node_selector.matches(new) != pod.node_selector.matches(old))
             || (rule.node_taints_policy == NodeInclusionPolicy::Honor
-                && is_tolerated(now) != is_tolerated(before))
+                && is_tolerated(new) != is_tolerated(old))
     };
     has_all && constraints.iter().any(differs)
 }

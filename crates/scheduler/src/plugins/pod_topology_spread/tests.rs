@@ -440,20 +440,20 @@ fn hints_on_changes_of_matching_pods() {
     );
     let node = node_id(&cluster, "a");
     assert!(requeues(&cluster, ClusterEvent::NodeAdded(node)));
-    for (before, changed, left) in [
+    for (old, changed, left) in [
         (&same_zone, false, true),
         (&other_zone, true, true),
         (&no_zone, true, false),
     ] {
         assert_eq!(
-            requeues(&cluster, ClusterEvent::NodeUpdated { node, before }),
+            requeues(&cluster, ClusterEvent::NodeUpdated { node, old }),
             changed,
-            "{before:?}"
+            "{old:?}"
         );
         assert_eq!(
-            requeues(&cluster, ClusterEvent::NodeDeleted { before }),
+            requeues(&cluster, ClusterEvent::NodeDeleted { old }),
             left,
-            "{before:?}"
+            "{old:?}"
         );
     }
 }

@@ -112,16 +112,16 @@ impl Plugin for TaintToleration {
         let is_tolerated_now = |node: NodeId| cluster.nodes().node(node).is_some_and(is_tolerated);
         match event {
             ClusterEvent::NodeAdded(node) => is_tolerated_now(*node),
-            ClusterEvent::NodeUpdated { node, before } => {
-                !is_tolerated(before) && is_tolerated_now(*node)
+            ClusterEvent::NodeUpdated { node, old } => {
+                !is_tolerated(old) && is_tolerated_now(*node)
             }
-            ClusterEvent::PendingPodUpdated { before } => before.tolerations != pod.pod.tolerations,
+            ClusterEvent::PendingPodUpdated { old } => old.tolerations != pod.pod.tolerations,
             _ => false,
         }
     }
 
     fn is_event_relevant(&self, event: &ClusterEvent<'_>, cluster: &ClusterState) -> bool {
-        event.adds_or_changes_node(cluster, |before, now| before.taints != now.taints)
+        event.adds_or_changes_node(cluster, |old, new| old.taints != new.taints)
     }
 }
 
@@ -300,16 +300,16 @@ mod tests {
             "the pod does not tolerate the taint k=v:NoSchedule"
         );
         let node = node_id(&cluster, "a");
-        for (now, before, requeues) in [
+        for (new, old, requeues) in [
             (&untainted, Some(&tainted_node), true),
             (&untainted, Some(&untainted), false),
             (&tainted_node, Some(&untainted), false),
             (&untainted, None, true),
             (&tainted_node, None, false),
         ] {
-            cluster.set_node(now.clone());
-            let event = match before {
-                Some(before) => ClusterEvent::NodeUpdated { node, before },
+            cluster.set_node(new.clone());
+            let event = match old {
+                Some(old) => ClusterEvent::NodeUpdated { node, old },
                 None => ClusterEvent::NodeAdded(node),
             };
             let slot = cluster.pods().get(pod).unwrap();

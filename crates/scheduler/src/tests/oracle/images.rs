@@ -14,15 +14,15 @@ pub(super) fn image_locality_scores(
     nodes: &[&Value],
 ) -> (Vec<i64>, Vec<i64>) {
     let spec = &pod["spec"];
-    let (before, containers) = (list(&spec["initContainers"]), list(&spec["containers"]));
-    let images = before
+    let (init_containers, containers) = (list(&spec["initContainers"]), list(&spec["containers"]));
+    let images = init_containers
         .iter()
         .chain(containers)
         .map(|container| text(&container["image"]));
     let volumes = list(&spec["volumes"]).iter();
     let volumes = volumes.filter_map(|volume| volume["image"]["reference"].as_str());
     let images: Vec<&str> = images.chain(volumes).collect();
-    let most = 1000 * MIB * (before.len() + containers.len()) as i64;
+    let most = 1000 * MIB * (init_containers.len() + containers.len()) as i64;
     let rate = |node: &&Value| {
         let mut sum = 0;
         for image in &images {

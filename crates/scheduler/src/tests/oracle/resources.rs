@@ -117,7 +117,7 @@ fn requests(pod: &Value, assumed: &[(&str, i64)]) -> ResourceAmounts {
         add(&mut together, &of(container));
     }
     let mut sidecars = ResourceAmounts::new();
-    let mut before = ResourceAmounts::new();
+    let mut init_maximum = ResourceAmounts::new();
     for container in list(&pod["spec"]["initContainers"]) {
         let mut needed = sidecars.clone();
         add(&mut needed, &of(container));
@@ -126,11 +126,11 @@ fn requests(pod: &Value, assumed: &[(&str, i64)]) -> ResourceAmounts {
             add(&mut together, &of(container));
         }
         for (name, amount) in needed {
-            let most = before.entry(name).or_default();
+            let most = init_maximum.entry(name).or_default();
             *most = amount.max(*most);
         }
     }
-    for (name, amount) in before {
+    for (name, amount) in init_maximum {
         let most = together.entry(name).or_default();
         *most = amount.max(*most);
     }

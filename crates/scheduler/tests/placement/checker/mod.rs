@@ -64,14 +64,14 @@ pub(crate) fn rebound_pods(events: &[Value]) -> Vec<String> {
             text(&pod["spec"]["nodeName"]),
         );
         match known.get(uid) {
-            Some(before) if *before != node => {
+            Some(bound_to) if *bound_to != node => {
                 let then = if node.is_empty() {
                     "unassigned".to_owned()
                 } else {
                     format!("on {node}")
                 };
                 found.push(format!(
-                    "{} was on {before} and then {then}",
+                    "{} was on {bound_to} and then {then}",
                     full_name(pod)
                 ));
             }
@@ -151,8 +151,8 @@ fn conflicting_ports(node: &str, pods: &[PlacedPod<'_>]) -> Vec<String> {
 
 /// Host ports of containers and sidecars: address, protocol, port.
 fn host_ports(pod: &Value) -> Vec<(&str, &str, i64)> {
-    let before = list(&pod["spec"]["initContainers"]).iter();
-    let sidecars = before.filter(|container| container["restartPolicy"] == "Always");
+    let init_containers = list(&pod["spec"]["initContainers"]).iter();
+    let sidecars = init_containers.filter(|container| container["restartPolicy"] == "Always");
     let mut ports = Vec::new();
     for container in list(&pod["spec"]["containers"]).iter().chain(sidecars) {
         for port in list(&container["ports"]) {

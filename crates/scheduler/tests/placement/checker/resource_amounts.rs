@@ -20,7 +20,7 @@ pub(super) fn requests(pod: &Value) -> ResourceAmounts {
     for container in list(&spec["containers"]) {
         add(&mut together, of(container));
     }
-    let (mut sidecars, mut before) = (ResourceAmounts::new(), ResourceAmounts::new());
+    let (mut sidecars, mut init_maximum) = (ResourceAmounts::new(), ResourceAmounts::new());
     for container in list(&spec["initContainers"]) {
         let mut needed = sidecars.clone();
         add(&mut needed, of(container));
@@ -28,9 +28,9 @@ pub(super) fn requests(pod: &Value) -> ResourceAmounts {
             sidecars.clone_from(&needed);
             add(&mut together, of(container));
         }
-        raise(&mut before, needed);
+        raise(&mut init_maximum, needed);
     }
-    raise(&mut together, before);
+    raise(&mut together, init_maximum);
     together.extend(amounts(&spec["resources"]["requests"]));
     add(&mut together, amounts(&spec["overhead"]));
     together.insert("pods".to_owned(), ONE);
