@@ -380,11 +380,11 @@ impl NamespaceQuota {
         }
     }
 
-    pub(super) fn settle(&self, id: ReservationId, how: ReservationOutcome) {
-        if matches!(how, ReservationOutcome::Committed(_)) {
+    pub(super) fn settle(&self, id: ReservationId, outcome: ReservationOutcome) {
+        if matches!(outcome, ReservationOutcome::Committed(_)) {
             self.has_committed.store(true, Ordering::Relaxed);
         }
-        self.lock_outcomes().push((id, how));
+        self.lock_outcomes().push((id, outcome));
         self.released.notify_waiters();
     }
 
@@ -418,8 +418,8 @@ fn apply_outcomes(
     outcomes: &[(ReservationId, ReservationOutcome)],
     now: Timestamp,
 ) {
-    for &(id, how) in outcomes {
-        match how {
+    for &(id, outcome) in outcomes {
+        match outcome {
             ReservationOutcome::Committed(revision) => tracker.release_after(id, revision),
             ReservationOutcome::Failed => tracker.usage.release(id),
             ReservationOutcome::Unknown => tracker

@@ -26,9 +26,9 @@ impl QuotaReservation {
         }
     }
 
-    fn settle(&mut self, how: ReservationOutcome) {
+    fn settle(&mut self, outcome: ReservationOutcome) {
         self.is_settled = true;
-        self.namespace_quota.settle(self.id, how);
+        self.namespace_quota.settle(self.id, outcome);
     }
 }
 

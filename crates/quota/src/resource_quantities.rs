@@ -68,11 +68,11 @@ impl ResourceQuantities {
         }
     }
 
-    /// Reduces larger quantities to `most`.
-    pub(crate) fn clamp(&mut self, most: &Quantity) {
+    /// Reduces larger quantities to `maximum`.
+    pub(crate) fn clamp(&mut self, maximum: &Quantity) {
         for (_, amount) in &mut self.0 {
-            if *amount > *most {
-                *amount = most.clone();
+            if *amount > *maximum {
+                *amount = maximum.clone();
             }
         }
     }

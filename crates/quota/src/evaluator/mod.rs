@@ -50,14 +50,14 @@ impl Evaluator {
         if IGNORED_RESOURCES.contains(&(group, plural)) {
             return None;
         }
-        let how = match (group, plural) {
+        let kind = match (group, plural) {
             ("", "pods") => EvaluatorKind::Pods,
             ("", "services") => EvaluatorKind::Services,
             ("", "persistentvolumeclaims") => EvaluatorKind::VolumeClaims,
             ("resource.k8s.io", "resourceclaims") => EvaluatorKind::ResourceClaims,
             _ => EvaluatorKind::ObjectCount(object_count::names(group, plural)),
         };
-        Some(Evaluator { kind: how })
+        Some(Evaluator { kind })
     }
 
     pub(crate) fn is_for_pods(&self) -> bool {

@@ -17,8 +17,8 @@ const LEGACY_NAMES: &[(&str, &str)] = &[
 
 /// The resource names under which objects of a resource are counted.
 pub(super) fn names(group: &str, plural: &str) -> Vec<ResourceName> {
-    let known = LEGACY_NAMES.iter().find(|(old, _)| *old == plural);
-    match known {
+    let legacy_name = LEGACY_NAMES.iter().find(|(old, _)| *old == plural);
+    match legacy_name {
         Some((old, name)) if group.is_empty() => vec![(*name).into(), (*old).into()],
         _ if group.is_empty() => vec![format!("count/{plural}").into()],
         _ => vec![format!("count/{plural}.{group}").into()],

@@ -162,19 +162,19 @@ fn extended_resource_link(metadata: &PartialClaimMetadata<'_>) -> ExtendedResour
 
 /// Maximum number of devices of a request, by class: only one of the alternatives is allocated.
 fn devices_of<'r>(request: &'r PartialDeviceRequest<'_>) -> BTreeMap<&'r str, i64> {
-    let mut most = BTreeMap::new();
+    let mut maximum = BTreeMap::new();
     for wanted in &request.first_available {
         let devices = wanted.devices();
         if devices > 0 {
-            let known = most.entry(&*wanted.device_class_name).or_insert(devices);
-            *known = devices.max(*known);
+            let current = maximum.entry(&*wanted.device_class_name).or_insert(devices);
+            *current = devices.max(*current);
         }
     }
     match &request.exactly {
         Some(wanted) if request.first_available.is_empty() => {
-            most.insert(&wanted.device_class_name, wanted.devices());
+            maximum.insert(&wanted.device_class_name, wanted.devices());
         }
         _ => {}
     }
-    most
+    maximum
 }

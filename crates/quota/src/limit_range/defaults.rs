@@ -59,9 +59,9 @@ fn add_missing<'a>(
     field: &str,
     defaults: &'a JsonObject,
 ) -> Vec<&'a str> {
-    let known = fields::get(container, field).and_then(Value::as_object);
-    let is_known = |name: &str| known.is_some_and(|known| known.contains_key(name));
-    let missing = defaults.iter().filter(|(name, _)| !is_known(name));
+    let specified = fields::get(container, field).and_then(Value::as_object);
+    let is_specified = |name: &str| specified.is_some_and(|specified| specified.contains_key(name));
+    let missing = defaults.iter().filter(|(name, _)| !is_specified(name));
     let missing: Vec<(&String, &Value)> = missing.collect();
     if missing.is_empty() {
         return Vec::new();

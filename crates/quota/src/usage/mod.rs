@@ -63,20 +63,20 @@ impl NamespaceUsage {
     pub fn new(quotas: Vec<ResourceQuota>, evaluators: Vec<Evaluator>) -> NamespaceUsage {
         let mut groups: Vec<ScopeGroup> = Vec::new();
         let members = quotas.iter().map(|quota| {
-            let known = groups.iter().position(|group| group.scopes == quota.scopes);
-            let at = known.unwrap_or_else(|| {
+            let existing = groups.iter().position(|group| group.scopes == quota.scopes);
+            let index = existing.unwrap_or_else(|| {
                 groups.push(ScopeGroup::new(quota.scopes.clone()));
                 groups.len() - 1
             });
-            groups[at].track_names(quota.hard.names());
+            groups[index].track_names(quota.hard.names());
             let is_limited =
                 |evaluator: &Evaluator| quota.hard.names().any(|name| evaluator.covers(name));
             let resources = evaluators.iter().enumerate();
             let resources = resources.filter(|(_, evaluator)| is_limited(evaluator));
             let resources: Vec<usize> = resources.map(|(index, _)| index).collect();
-            groups[at].resources.extend(&resources);
+            groups[index].resources.extend(&resources);
             QuotaMembership {
-                group: at,
+                group: index,
                 resources,
             }
         });

@@ -190,8 +190,8 @@ impl<'a> MatchingScopeGroup<'a> {
     /// Whether the write fits into all quotas of the group: the common case, in time independent of their number.
     fn fits_all(&self) -> bool {
         self.demands.iter().all(|demand| {
-            let least = self.scope_group().tightest(demand.name);
-            least.is_none_or(|least| demand.total_reserved <= *least)
+            let tightest = self.scope_group().tightest(demand.name);
+            tightest.is_none_or(|tightest| demand.total_reserved <= *tightest)
         })
     }
 

@@ -38,7 +38,11 @@ impl ScopeGroup {
     ) {
         self.tightest = ResourceQuantities::default();
         for (name, limit) in limits.flat_map(ResourceQuantities::iter) {
-            if self.tightest.get(name).is_none_or(|least| limit < least) {
+            if self
+                .tightest
+                .get(name)
+                .is_none_or(|tightest| limit < tightest)
+            {
                 self.tightest.set(name.clone(), limit.clone());
             }
         }
