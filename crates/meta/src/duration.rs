@@ -2,32 +2,93 @@
 
 use std::time::Duration;
 
-/// The maximum of Go's `time.Duration`.
-const NANOSECONDS_MAX: u64 = i64::MAX.unsigned_abs();
-
 /// Digits of the fraction that are evaluated; more than any unit has nanosecond digits.
 const FRACTION_DIGITS: usize = 18;
+
+/// Why a text is not a duration, in Go's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    #[error("time: invalid duration {}", quote(.0))]
+    Invalid(String),
+    #[error("time: missing unit in duration {}", quote(.0))]
+    MissingUnit(String),
+    #[error("time: unknown unit {} in duration {}", quote(unit), quote(text))]
+    UnknownUnit { unit: String, text: String },
+}
 
 /// Parses `1h`, `1m30s`, `1.5s`, `500ms` or `0`. `None` for invalid or negative durations, and for those that exceed
 /// Go's maximum.
 pub fn parse_duration(text: &str) -> Option<Duration> {
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    let duration_ns = parse_nanoseconds(text).ok()?;
+    Some(Duration::from_nanos(u64::try_from(duration_ns).ok()?))
+}
+
+/// Parses a duration, which may be negative, into nanoseconds.
+pub fn parse_nanoseconds(text: &str) -> Result<i64, DurationError> {
+    let invalid = || DurationError::Invalid(text.to_owned());
+    let (is_negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
     if rest == "0" {
-        return Some(Duration::ZERO);
+        return Ok(0);
     }
     if rest.is_empty() {
-        return None;
+        return Err(invalid());
     }
     let mut total_ns: u64 = 0;
     while !rest.is_empty() {
-        let is_number = |c: char| c.is_ascii_digit() || c == '.';
-        let (number, after) = rest.split_at(rest.find(|c| !is_number(c))?);
-        let (unit, after) = after.split_at(after.find(is_number).unwrap_or(after.len()));
-        let part_ns = nanoseconds(number, unit_ns(unit)?)?;
-        total_ns = total_ns.checked_add(part_ns)?;
+        let (number, after) = rest.split_at(number_len(rest));
+        if !number.contains(|c: char| c.is_ascii_digit()) {
+            return Err(invalid());
+        }
+        let unit_len = after.find(|c: char| c.is_ascii_digit() || c == '.');
+        let (unit, after) = after.split_at(unit_len.unwrap_or(after.len()));
+        if unit.is_empty() {
+            return Err(DurationError::MissingUnit(text.to_owned()));
+        }
+        let unit_ns = unit_ns(unit).ok_or_else(|| DurationError::UnknownUnit {
+            unit: unit.to_owned(),
+            text: text.to_owned(),
+        })?;
+        let part_ns = nanoseconds(number, unit_ns).ok_or_else(invalid)?;
+        total_ns = total_ns.checked_add(part_ns).ok_or_else(invalid)?;
         rest = after;
     }
-    (total_ns <= NANOSECONDS_MAX).then(|| Duration::from_nanos(total_ns))
+    let total_ns = i128::from(total_ns) * if is_negative { -1 } else { 1 };
+    i64::try_from(total_ns).map_err(|_| invalid())
+}
+
+/// Length of the digits, with a decimal point, at the start of a text.
+fn number_len(text: &str) -> usize {
+    let digits_len = |text: &str| {
+        let end = text.find(|c: char| !c.is_ascii_digit());
+        end.unwrap_or(text.len())
+    };
+    let whole_len = digits_len(text);
+    match text[whole_len..].strip_prefix('.') {
+        Some(fraction) => whole_len + 1 + digits_len(fraction),
+        None => whole_len,
+    }
+}
+
+/// A text as Go's package `time` quotes it: the bytes of control and non-ASCII characters are escaped.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            ' '..='\u{7f}' => quoted.push(c),
+            _ => {
+                let mut buffer = [0; 4];
+                for byte in c.encode_utf8(&mut buffer).bytes() {
+                    quoted.push_str(&format!("\\x{byte:02x}"));
+                }
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 fn unit_ns(unit: &str) -> Option<u64> {
@@ -92,7 +153,7 @@ mod tests {
             ("0", Some(0)),
             ("+0", Some(0)),
             ("0s", Some(0)),
-            ("9223372036854775807ns", Some(NANOSECONDS_MAX)),
+            ("9223372036854775807ns", Some(i64::MAX.unsigned_abs())),
             ("9223372036854775808ns", None),
             ("2562048h", None),
             ("99999999999999999999h", None),
@@ -111,5 +172,35 @@ mod tests {
             let want = want_ns.map(Duration::from_nanos);
             assert_eq!(parse_duration(text), want, "{text:?}");
         }
+    }
+
+    #[test]
+    fn errors_are_those_of_go() {
+        for (text, expected) in [
+            ("", "time: invalid duration \"\""),
+            ("-", "time: invalid duration \"-\""),
+            ("soon", "time: invalid duration \"soon\""),
+            (".s", "time: invalid duration \".s\""),
+            ("60", "time: missing unit in duration \"60\""),
+            ("1.2.3s", "time: missing unit in duration \"1.2.3s\""),
+            ("1d", "time: unknown unit \"d\" in duration \"1d\""),
+            ("1 s", "time: unknown unit \" s\" in duration \"1 s\""),
+            (
+                "1\"\n\u{e4}",
+                "time: unknown unit \"\\\"\\x0a\\xc3\\xa4\" in duration \"1\\\"\\x0a\\xc3\\xa4\"",
+            ),
+            ("2562048h", "time: invalid duration \"2562048h\""),
+        ] {
+            let error = parse_nanoseconds(text).expect_err(text);
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn durations_may_be_negative() {
+        assert_eq!(parse_nanoseconds("-1.5us"), Ok(-1500));
+        assert_eq!(parse_nanoseconds("-0"), Ok(0));
+        assert_eq!(parse_nanoseconds("-9223372036854775808ns"), Ok(i64::MIN));
+        assert!(parse_nanoseconds("-9223372036854775809ns").is_err());
     }
 }

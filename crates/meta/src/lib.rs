@@ -37,7 +37,7 @@ pub use aggregate::aggregate;
 pub use backoff::Backoff;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use config_file::{ConfigFileError, read_file};
-pub use duration::parse_duration;
+pub use duration::{DurationError, parse_duration, parse_nanoseconds};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use key::{ObjectKey, StoragePrefix};
 pub use labels::LabelSelector;

@@ -53,7 +53,7 @@ pub struct HttpService {
     pub inflight: InFlightLimits,
     pub metrics: ServerMetrics,
     pub audit: Option<Arc<AuditLog>>,
-    /// Timeout of requests that are not long-running.
+    /// Maximum timeout of requests that are not long-running.
     pub request_timeout: Duration,
     pub(super) sockets: OpenWebSockets,
     pub(super) health: HealthChecks,
@@ -139,6 +139,24 @@ impl HttpService {
         response
     }
 
+    /// The timeout of a request: the server's, or a shorter one that the client requests (upstream:
+    /// `WithRequestDeadline`).
+    fn timeout(&self, query: &QueryParameters) -> Result<Duration, Status> {
+        let requested_ns = match query.text("timeout") {
+            "" => 0,
+            text => rhumb_meta::parse_nanoseconds(text).map_err(|error| {
+                Status::bad_request(format!(
+                    "invalid timeout specified in the request URL - {error}"
+                ))
+            })?,
+        };
+        // Zero means no timeout on the client's part; the server ignores negative ones.
+        Ok(match u64::try_from(requested_ns) {
+            Ok(requested_ns @ 1..) => Duration::from_nanos(requested_ns).min(self.request_timeout),
+            _ => self.request_timeout,
+        })
+    }
+
     /// The reply, with the request timeout and panic recovery applied.
     async fn reply_with_timeout<B>(
         &self,
@@ -153,19 +171,24 @@ impl HttpService {
         B::Error: std::fmt::Display,
     {
         let accept = request.headers().get(ACCEPT).cloned();
+        let timeout = match info.long_running {
+            true => None,
+            false => match self.timeout(query) {
+                Ok(timeout) => Some(timeout),
+                Err(status) => return Reply::status_for(&status, accept.as_ref()),
+            },
+        };
         let reply = self.reply(request, peer, info, query, trace);
         // Pinned in place: the future is large, and moving it is expensive.
         let reply = pin!(AssertUnwindSafe(reply).catch_unwind());
-        let result = if info.long_running {
-            reply.await
-        } else {
-            let result = peer.timer.timeout(self.request_timeout, reply).await;
-            result.unwrap_or_else(|| {
+        let result = match timeout {
+            None => reply.await,
+            Some(timeout) => peer.timer.timeout(timeout, reply).await.unwrap_or_else(|| {
                 Ok(Err(Status::timeout(
                     "request did not complete within the allotted timeout",
                     0,
                 )))
-            })
+            }),
         };
         match result {
             Ok(Ok(reply)) => reply,

@@ -18,5 +18,6 @@ mod lifecycle;
 mod malformed_requests;
 mod metrics;
 mod negotiation;
+mod request_timeout;
 mod start_failures;
 mod support;
