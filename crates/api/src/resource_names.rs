@@ -120,7 +120,7 @@ pub fn validate_amount(name: &str, at: &FieldView<'_>, errors: &mut ErrorList) {
             checks::NOT_NEGATIVE,
         ));
     }
-    if is_integer(name) && amount.milli_value() % 1000 != 0 {
+    if is_integer(name) && !amount.is_integer_at_milli() {
         errors.push(Error::invalid(
             at.path(),
             amount.to_string(),

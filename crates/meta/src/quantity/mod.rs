@@ -119,6 +119,16 @@ impl Quantity {
         self.amount.is_integer()
     }
 
+    /// Whether it is a whole number of units if thousandths are rounded up, which is how upstream checks counts:
+    /// `MilliValue() % 1000 == 0`.
+    pub fn is_integer_at_milli(&self) -> bool {
+        let amount = match self.amount.scale() {
+            ..-3 => self.amount.rounded(-3),
+            _ => self.amount,
+        };
+        amount.is_integer()
+    }
+
     /// Whether it is a whole number of thousandths.
     pub fn is_whole_milli(&self) -> bool {
         self.amount.is_multiple_of_scale(-3)

@@ -202,19 +202,26 @@ fn quantities_are_read_from_json_strings_and_numbers() {
 #[test]
 fn multiples_of_a_scale_are_detected() {
     let table = [
-        ("1", true, true),
-        ("1m", false, true),
-        ("1u", false, false),
-        ("1000m", true, true),
-        ("0", true, true),
-        ("1e3", true, true),
-        ("0.5Ki", true, true),
+        ("1", true, true, true),
+        ("1m", false, true, false),
+        ("1u", false, false, false),
+        ("999999u", false, false, true),
+        ("-999999u", false, false, true),
+        ("1000m", true, true, true),
+        ("0", true, true, true),
+        ("1e3", true, true, true),
+        ("10P", true, true, true),
+        ("0.5Ki", true, true, true),
     ];
-    for (text, whole, milli) in table {
+    for (text, whole, milli, rounded) in table {
         let quantity = read(text);
         assert_eq!(
-            (quantity.is_integer(), quantity.is_whole_milli()),
-            (whole, milli),
+            (
+                quantity.is_integer(),
+                quantity.is_whole_milli(),
+                quantity.is_integer_at_milli()
+            ),
+            (whole, milli, rounded),
             "{text}"
         );
     }

@@ -92,7 +92,7 @@ impl ResourceStrategy for PersistentVolumeClaimStrategy {
             let amounts = resources.field(name);
             let storage = amounts.key("storage");
             if let Some(amount) = resource_names::quantity(&storage)
-                && amount.milli_value() % 1000 != 0
+                && !amount.is_integer_at_milli()
             {
                 let text = amount.to_string();
                 warnings.push(format!(

@@ -320,6 +320,12 @@ fn class_and_count_resource_names_match_upstream() {
         ("count/deployments.apps", "1500m", Some(integer)),
         ("services.loadbalancers", "1500m", Some(integer)),
         ("requests.hugepages-2Mi", "3Mi", None),
+        ("pods", "10P", None),
+        ("count/pods", "9E", None),
+        ("services", "10Pi", None),
+        // Thousandths are rounded up.
+        ("pods", "999999u", None),
+        ("pods", "1001u", Some(integer)),
     ];
     for (name, amount, problem) in table {
         let want = problem
