@@ -354,6 +354,12 @@ impl Kind {
         self
     }
 
+    /// Words failed preconditions of a delete as upstream's storage layer does.
+    pub fn storage_precondition_errors(mut self) -> Kind {
+        self.write_behavior.storage_precondition_errors = true;
+        self
+    }
+
     /// Warns on a delete that orphans dependents without an explicit propagation policy.
     pub fn orphan_warning(mut self, warning: &'static str) -> Kind {
         self.write_behavior.orphan_warning = Some(warning);

@@ -21,6 +21,9 @@ pub struct WriteBehavior {
     pub ignores_dependents: bool,
     /// The warning for a delete that orphans dependents without an explicit propagation policy.
     pub orphan_warning: Option<&'static str>,
+    /// A delete whose preconditions fail is rejected in the words of upstream's storage layer, which name the resource
+    /// and not the kind: upstream's own `Delete` of the kind checks them.
+    pub storage_precondition_errors: bool,
     /// Rejects unknown fields regardless of the client's `fieldValidation`.
     pub unknown_field_rejection: Option<UnknownFieldRejection>,
 }
@@ -47,6 +50,7 @@ impl Default for WriteBehavior {
             orphans_dependents: false,
             ignores_dependents: false,
             orphan_warning: None,
+            storage_precondition_errors: false,
             unknown_field_rejection: None,
         }
     }

@@ -252,33 +252,64 @@ pub(super) fn check_preconditions(
     options: &DeleteOptions,
     current: &StoredObject,
 ) -> Result<(), Status> {
-    let conflict = |message: String| {
-        // Upstream names the kind here; other conflicts name the resource.
-        let kind = &context.resource.kind;
-        let resource = GroupResource::new(kind.group.to_string(), kind.name.to_string());
-        Status::conflict(&resource, current.object.name(), message)
+    let check = |field: &str, expected: Option<&str>, actual: &str, cause: &str| match expected {
+        Some(expected) if expected != actual => {
+            let failure = FailedPrecondition {
+                field,
+                expected,
+                actual,
+                cause,
+            };
+            Err(failure.conflict(context, current.object.name()))
+        }
+        _ => Ok(()),
     };
-    let uid = current.object.uid();
-    if let Some(expected) = options
-        .precondition_uid
-        .as_deref()
-        .filter(|&expected| expected != uid)
-    {
-        return Err(conflict(format!(
-            "the UID in the precondition ({expected}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
-        )));
+    check(
+        "UID",
+        options.precondition_uid.as_deref(),
+        current.object.uid(),
+        "deleted and then recreated",
+    )?;
+    check(
+        "ResourceVersion",
+        options.precondition_resource_version.as_deref(),
+        &current.revision.to_string(),
+        "modified",
+    )
+}
+
+/// A precondition of a delete that does not hold.
+struct FailedPrecondition<'a> {
+    field: &'a str,
+    expected: &'a str,
+    actual: &'a str,
+    /// What may have happened to the object.
+    cause: &'a str,
+}
+
+impl FailedPrecondition<'_> {
+    fn conflict(&self, context: &RequestContext<'_>, name: &str) -> Status {
+        let FailedPrecondition {
+            field,
+            expected,
+            actual,
+            cause,
+        } = self;
+        let kind = &context.resource.kind;
+        if kind.write_behavior.storage_precondition_errors {
+            let resource = &context.resource.group_resource;
+            let message = format!(
+                "Precondition failed: {field} in precondition: {expected}, {field} in object meta: {actual}"
+            );
+            return Status::conflict(resource, name, message);
+        }
+        // Upstream names the kind here; other conflicts name the resource.
+        let resource = GroupResource::new(kind.group.to_string(), kind.name.to_string());
+        let message = format!(
+            "the {field} in the precondition ({expected}) does not match the {field} in record ({actual}). The object might have been {cause}"
+        );
+        Status::conflict(&resource, name, message)
     }
-    let version = current.revision.to_string();
-    if let Some(expected) = options
-        .precondition_resource_version
-        .as_deref()
-        .filter(|&expected| expected != version)
-    {
-        return Err(conflict(format!(
-            "the ResourceVersion in the precondition ({expected}) does not match the ResourceVersion in record ({version}). The object might have been modified"
-        )));
-    }
-    Ok(())
 }
 
 /// The grace period of a deletion.

@@ -31,6 +31,7 @@ pub(super) fn kind() -> Kind {
     .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .status()
     .requires_resource_version()
+    .storage_precondition_errors()
     .strategy(CustomResourceDefinitionStrategy)
 }
 

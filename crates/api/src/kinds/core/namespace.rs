@@ -24,6 +24,7 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.core.v1.Namespace",
     )
     .returns_deleted()
+    .storage_precondition_errors()
     .short_names(&["ns"])
     .names(NameRule::DnsLabel)
     .selectable(SELECTABLE)

@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use http::Method;
 use rhumb_store::{ExpectedRevision, Transaction, TransactionOp};
 use serde_json::json;
 
+use super::server;
 use crate::testing::{InterferingStore, TestServer, TestServerOptions};
 
 const KEY: &str = "/registry/namespaces/n";
@@ -85,4 +87,41 @@ async fn create_fails_if_the_namespace_is_deleted_before_commit() {
     let (code, status) = create_while_namespace_changes(None, 1).await;
     assert_eq!(code, 404, "{status}");
     assert_eq!(status["message"], "namespaces \"n\" not found");
+}
+
+#[tokio::test]
+async fn failed_preconditions_of_namespaces_have_upstreams_words() {
+    let (_directory, server) = server().await;
+    let (code, created) = server
+        .create("/api/v1/namespaces", json!({"metadata": {"name": "n"}}))
+        .await;
+    assert_eq!(code, 201, "{created}");
+    let text = |field: &str| created["metadata"][field].as_str().unwrap_or_default();
+    let (uid, version) = (text("uid"), text("resourceVersion"));
+    for (preconditions, actual, expected) in [
+        (
+            json!({"uid": "other"}),
+            uid,
+            "UID in precondition: other, UID",
+        ),
+        (
+            json!({"uid": uid, "resourceVersion": "1"}),
+            version,
+            "ResourceVersion in precondition: 1, ResourceVersion",
+        ),
+    ] {
+        let options = json!({"preconditions": preconditions});
+        let (code, response) = server
+            .request(Method::DELETE, "/api/v1/namespaces/n", options)
+            .await;
+        assert_eq!(code, 409, "{response}");
+        assert_eq!(response["details"]["kind"], "namespaces");
+        assert_eq!(
+            response["message"],
+            format!(
+                "Operation cannot be fulfilled on namespaces \"n\": Precondition failed: {expected} in object meta: {actual}"
+            )
+        );
+    }
+    server.close().await;
 }
