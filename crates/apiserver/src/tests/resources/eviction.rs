@@ -177,8 +177,9 @@ async fn a_constantly_changing_budget_yields_429_with_retry_after() {
     server.close().await;
 }
 
+/// As upstream: only a conflict is retried, so the client has to try again, without the budget.
 #[tokio::test]
-async fn a_budget_deleted_during_an_eviction_does_not_block_it() {
+async fn a_budget_deleted_during_an_eviction_is_not_found() {
     let (_directory, server, times) = server_with_concurrent_writer(BUDGET_KEY, |time| {
         (time > 0).then(|| Transaction::new().delete(BUDGET_KEY, ExpectedRevision::Any))
     })
@@ -186,10 +187,18 @@ async fn a_budget_deleted_during_an_eviction_does_not_block_it() {
     create_pod(&server, "Running", true).await;
     server.put_raw(BUDGET_KEY, budget(1, 0).to_string()).await;
     let (code, response) = evict(&server, Value::Null).await;
-    assert_eq!(code, 201, "{response}");
+    assert_eq!(code, 404, "{response}");
+    assert_eq!(
+        response["message"],
+        "poddisruptionbudgets.policy \"b\" not found"
+    );
     assert_eq!(times.load(Ordering::Relaxed), 2);
-    assert!(is_deleting(&server).await);
+    assert!(!is_deleting(&server).await);
     assert_eq!(server.get(&format!("{BUDGETS}/b")).await.0, 404);
+
+    let (code, response) = evict(&server, Value::Null).await;
+    assert_eq!(code, 201, "{response}");
+    assert!(is_deleting(&server).await);
     server.close().await;
 }
 

@@ -62,8 +62,6 @@ pub(super) async fn check_and_decrement(
         now: context.now.rfc3339().to_string(),
     };
     match on_budgets.update_object(key, dry_run, &update).await {
-        // Without a budget, evictions are not limited.
-        Err(status) if status.is_not_found() => Ok(EvictionGrant::Granted),
         Err(status) if status.is_conflict() => Err(budget_still_processed(key.name())),
         outcome => outcome.map(|_| EvictionGrant::Granted),
     }
