@@ -41,6 +41,7 @@ pub(crate) struct TestServerOptions {
     pub(crate) node_ports: &'static str,
     pub(crate) chain: AdmissionPlugins,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) compaction_interval: Duration,
 }
 
 impl Default for TestServerOptions {
@@ -50,6 +51,7 @@ impl Default for TestServerOptions {
             node_ports: "30000-32767",
             chain: AdmissionPlugins::default(),
             clock: Arc::new(SystemClock::new()),
+            compaction_interval: crate::COMPACTION_INTERVAL,
         }
     }
 }
@@ -93,6 +95,7 @@ impl TestServer {
             indexes: crate::start::ListIndexConfig::default(),
             advertised: "192.0.2.7:6443".parse().ok(),
             event_ttl: Duration::from_secs(3600),
+            compaction_interval: setup.compaction_interval,
             policy_status: true,
             quota_status: true,
         })

@@ -64,6 +64,7 @@ async fn start_with(limits: ConnectionLimits, inflight: InFlightLimits) -> Runni
         indexes: rhumb_apiserver::ListIndexConfig::default(),
         advertised: None,
         event_ttl: Duration::from_secs(3600),
+        compaction_interval: rhumb_apiserver::COMPACTION_INTERVAL,
         policy_status: false,
         quota_status: false,
     })

@@ -55,7 +55,7 @@ pub use index::{
 };
 pub use manager::{CacheHealth, CacheManager, ResourceCacheConfig};
 pub use object_change::EventKind;
-pub use options::{CacheOptions, IndexOptions};
+pub use options::{COMPACTION_INTERVAL, CacheOptions, IndexOptions};
 pub use projector::{ObjectProjection, ObjectProjector, ProjectionError};
 pub use resource_cache::{CacheContentsTag, ResourceCache};
 pub use restarting_watcher::{RestartingWatchMessage, RestartingWatcher};

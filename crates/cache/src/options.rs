@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use rhumb_meta::{Clock, SystemClock};
 
+/// The interval at which upstream compacts its store (`--etcd-compaction-interval`).
+pub const COMPACTION_INTERVAL: Duration = Duration::from_secs(300);
+
 /// Limits that apply to each cache, and the clock.
 #[derive(Debug, Clone)]
 pub struct CacheOptions {
@@ -61,7 +64,7 @@ impl Default for CacheOptions {
             history_age: Duration::from_secs(75),
             history_bytes_max: 64 * 1024 * 1024,
             history_changes_max: 200_000,
-            compaction_interval: Duration::from_secs(300),
+            compaction_interval: COMPACTION_INTERVAL,
             startup_history_revisions: 10_000,
             watcher_queue_max: 256,
             page_objects: 500,

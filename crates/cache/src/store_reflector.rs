@@ -153,7 +153,8 @@ impl StoreReflector {
     async fn follow(&mut self, stream: &mut dyn ChangeStream) -> Option<rhumb_store::Error> {
         let shared = Arc::clone(&self.shared);
         let mut request_at: Option<Instant> = None;
-        let mut maintenance = interval(MAINTENANCE_INTERVAL);
+        let interval_max = shared.options.compaction_interval;
+        let mut maintenance = interval(MAINTENANCE_INTERVAL.min(interval_max));
         maintenance.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             // Yield regularly: a stream that is always ready would starve other tasks.

@@ -16,6 +16,7 @@ mod validating_policy_status;
 
 pub use index_config::{ListIndexConfig, ListIndexConfigError};
 use metrics_sources::{AdmissionMetricsSource, QuotaMetricsSource};
+pub use rhumb_cache::COMPACTION_INTERVAL;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -64,6 +65,8 @@ pub struct ApiServerOptions {
     pub advertised: Option<SocketAddr>,
     /// How long an event is kept after its last write; zero keeps events forever.
     pub event_ttl: Duration,
+    /// Continue tokens are valid for at least this long, and for at most twice as long.
+    pub compaction_interval: Duration,
     /// Whether type checking results are written into the status of ValidatingAdmissionPolicies.
     pub policy_status: bool,
     /// Whether usage is written into the status of ResourceQuotas.
@@ -203,6 +206,7 @@ async fn start_cache_manager(
     let cache_options = rhumb_cache::CacheOptions {
         clock: options.clock.clone(),
         index: options.indexes.options(&options.gates),
+        compaction_interval: options.compaction_interval,
         ..rhumb_cache::CacheOptions::default()
     };
     let root = format!("{}/", rhumb_meta::key::DEFAULT_ROOT);

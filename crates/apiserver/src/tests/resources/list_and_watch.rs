@@ -140,3 +140,48 @@ async fn a_list_continues_on_another_server_of_the_same_store() {
     second_server.close().await;
     first.close().await;
 }
+
+#[tokio::test]
+async fn a_continue_token_of_a_quiet_resource_expires() {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+    let directory = tempfile::tempdir().expect("create temporary directory");
+    let options = TestServerOptions {
+        compaction_interval: Duration::from_millis(100),
+        ..TestServerOptions::default()
+    };
+    let server = TestServer::open(directory.path(), options).await;
+    for name in ["a", "b"] {
+        let (code, _) = server
+            .create(MAPS, json!({"metadata": {"name": name}}))
+            .await;
+        assert_eq!(code, 201);
+    }
+    let (_, page) = server.get(&format!("{MAPS}?limit=1")).await;
+    let token = page["metadata"]["continue"].as_str().unwrap_or_default();
+    let rest = format!("{MAPS}?limit=1&continue={token}");
+    assert_eq!(server.get(&rest).await.0, 200);
+
+    // Other resources change, so that there is a newer revision to compact to.
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    let expired = loop {
+        let secret = json!({"metadata": {"generateName": "s-"}});
+        assert_eq!(server.create(SECRETS, secret).await.0, 201);
+        match server.get(&rest).await {
+            (200, page) => assert_eq!(page["items"][0]["metadata"]["name"], "b"),
+            (code, expired) => break (code, expired),
+        }
+        assert!(tokio::time::Instant::now() < deadline, "the token is valid");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let (code, expired) = expired;
+    assert_eq!((code, &expired["reason"]), (410, &json!("Expired")));
+    // The rest of the list can still be read, as it is now.
+    let token = expired["metadata"]["continue"].as_str().unwrap_or_default();
+    let (code, page) = server
+        .get(&format!("{MAPS}?limit=1&continue={token}"))
+        .await;
+    assert_eq!(code, 200, "{page}");
+    assert_eq!(page["items"][0]["metadata"]["name"], "b");
+    server.close().await;
+}
