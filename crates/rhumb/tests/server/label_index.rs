@@ -356,10 +356,10 @@ async fn metrics_show_watchers_by_trigger_and_objects_evaluated_by_lists() {
         "apiserver_cache_list_fetched_objects_total{group=\"\",resource=\"pods\",index=\"spark-app-selector\"}",
         "apiserver_cache_list_returned_objects_total{group=\"\",resource=\"pods\"}",
         "apiserver_terminated_watchers_total{group=\"\",resource=\"pods\"}",
-        "rhumb_list_index_entries{group=\"\",resource=\"pods\",index=\"spec.nodeName\",origin=\"built-in\"}",
-        "rhumb_list_index_bytes{group=\"\",resource=\"pods\",index=\"spark-app-selector\",origin=\"configured\"}",
-        "rhumb_list_index_values{group=\"\",resource=\"pods\",index=\"spark-app-selector\",origin=\"configured\"}",
-        "rhumb_list_index_hot_value_entries{group=\"\",resource=\"pods\",index=\"role\",value=\"hot\"} 20",
+        "rhumb_list_index_entries{group=\"\",resource=\"pods\",index=\"spec.nodeName\",type=\"field\",origin=\"built-in\"}",
+        "rhumb_list_index_bytes{group=\"\",resource=\"pods\",index=\"spark-app-selector\",type=\"label\",origin=\"configured\"}",
+        "rhumb_list_index_values{group=\"\",resource=\"pods\",index=\"spark-app-selector\",type=\"label\",origin=\"configured\"}",
+        "rhumb_list_index_hot_value_entries{group=\"\",resource=\"pods\",index=\"role\",type=\"label\",value=\"hot\"} 20",
     ] {
         assert!(metrics.contains(name), "{name}\n{metrics}");
     }
@@ -377,5 +377,51 @@ async fn metrics_show_watchers_by_trigger_and_objects_evaluated_by_lists() {
         }
         assert!(tokio::time::Instant::now() < deadline, "{metrics}");
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Also of resources that nobody has used.
+#[tokio::test]
+async fn repeated_index_labels_have_metrics_from_the_start() {
+    let server = TestServer::start(&[
+        "--controllers=",
+        "--index-labels=pods#a;b",
+        "--index-labels=deployments.apps#team, cronjobs.batch#team",
+    ]);
+    let metrics = server.get("/metrics").await.text();
+    for (group, resource, go_type, index, attribute, origin) in [
+        ("", "pods", "core.Pod", "a", "label", "configured"),
+        ("", "pods", "core.Pod", "b", "label", "configured"),
+        ("", "pods", "core.Pod", "spec.nodeName", "field", "built-in"),
+        (
+            "apps",
+            "deployments",
+            "apps.Deployment",
+            "team",
+            "label",
+            "configured",
+        ),
+        (
+            "batch",
+            "cronjobs",
+            "batch.CronJob",
+            "team",
+            "label",
+            "configured",
+        ),
+    ] {
+        let labels = format!(
+            "{{group=\"{group}\",resource=\"{resource}\",index=\"{index}\",type=\"{attribute}\",origin=\"{origin}\"}} 0"
+        );
+        for line in [
+            format!("rhumb_list_index_entries{labels}"),
+            format!("rhumb_list_index_bytes{labels}"),
+            format!("rhumb_list_index_values{labels}"),
+            format!(
+                "apiserver_watch_cache_watcher_counter{{index=\"{index}\",resource=\"*{go_type}\"}} 0"
+            ),
+        ] {
+            assert!(metrics.lines().any(|other| other == line), "{line}");
+        }
     }
 }

@@ -77,6 +77,20 @@ fn invalid_flags_and_files_are_reported() {
         &[port, "--bind-address", "192.0.2.1"],
         &["192.0.2.1", "--bind-address"],
     );
+    check_start_fails(
+        &data,
+        &[
+            port,
+            "--index-labels=pods#a",
+            "--index-labels=deployments#team",
+        ],
+        &["\"deployments#team\"", "did you mean \"deployments.apps\"?"],
+    );
+    check_start_fails(
+        &data,
+        &[port, "--index-labels=pods#a;b", "--index-labels=pods#b"],
+        &["\"pods#b\" is a duplicate"],
+    );
     let policy = ["--audit-log-path", "-", "--audit-policy-file", &plain];
     check_start_fails(
         &data,

@@ -24,7 +24,7 @@ const WATCHERS_PER_EVENT_NAMES: [&str; 2] = [
     "apiserver_watch_cache_dispatch_event_num_watchers",
 ];
 
-/// Statistics of all caches with activity, encoded as metrics.
+/// Statistics of all caches with activity or indexes, encoded as metrics.
 #[derive(Debug)]
 pub(super) struct WatchCacheCollector(Vec<ResourceCacheStats>);
 
@@ -71,6 +71,8 @@ struct IndexStatsLabels {
     group: String,
     resource: String,
     index: String,
+    /// Labels and fields may have the same name.
+    r#type: &'static str,
     origin: &'static str,
 }
 
@@ -79,11 +81,12 @@ struct HotValueLabels {
     group: String,
     resource: String,
     index: String,
+    r#type: &'static str,
     value: String,
 }
 
 impl WatchCacheCollector {
-    /// Omits resources without activity: most have neither watchers nor lists.
+    /// Omits resources without indexes and activity: most have neither watchers nor lists.
     pub(super) fn collect(state: &ServerState) -> WatchCacheCollector {
         let resources = state.registry.resources();
         let stored = resources.iter().filter_map(|resource| {
@@ -95,7 +98,7 @@ impl WatchCacheCollector {
         let mut cache_stats: Vec<_> = stored
             .map(|(resource, cache)| ResourceCacheStats::collect(resource, cache))
             .collect();
-        cache_stats.retain(ResourceCacheStats::has_activity);
+        cache_stats.retain(|cache| cache.has_activity() || !cache.indexes.is_empty());
         WatchCacheCollector(cache_stats)
     }
 }
@@ -279,6 +282,7 @@ impl WatchCacheCollector {
                         group: cache_stats.resource.group.clone(),
                         resource: cache_stats.resource.resource.clone(),
                         index: index.clone(),
+                        r#type: attribute_type(&stats.attribute),
                         origin: match (stats.origin, &stats.attribute) {
                             (IndexOrigin::Adaptive, _) => "adaptive",
                             (IndexOrigin::Configured, IndexedAttribute::Label(_)) => "configured",
@@ -306,6 +310,7 @@ impl WatchCacheCollector {
                         group: cache_stats.resource.group.clone(),
                         resource: cache_stats.resource.resource.clone(),
                         index: index.clone(),
+                        r#type: attribute_type(&stats.attribute),
                         value: value.to_string(),
                     };
                     family.put(&labels, &ConstGauge::new(super::count(*objects)))?;
@@ -328,6 +333,13 @@ impl WatchCacheCollector {
             family.put(&cache_stats.resource, &counter)?;
         }
         Ok(())
+    }
+}
+
+fn attribute_type(attribute: &IndexedAttribute) -> &'static str {
+    match attribute {
+        IndexedAttribute::Label(_) => "label",
+        IndexedAttribute::Field(_) => "field",
     }
 }
 
