@@ -25,6 +25,8 @@ pub(crate) enum InteropSuite {
     Kubectl,
     /// Compare rhumb's scheduler with kube-scheduler.
     Scheduling,
+    /// Read rhumb's metrics with the parser of Prometheus.
+    Metrics,
     /// Compare exclusion rules with the match conditions compiled from them, on kube-apiserver.
     Admission,
 }
@@ -41,6 +43,7 @@ pub(crate) fn run(parts: &[InteropSuite], arguments: &[String]) -> Result<()> {
         InteropSuite::Differential,
         InteropSuite::Kubectl,
         InteropSuite::Scheduling,
+        InteropSuite::Metrics,
         InteropSuite::Admission,
     ];
     for part in all {
@@ -51,6 +54,7 @@ pub(crate) fn run(parts: &[InteropSuite], arguments: &[String]) -> Result<()> {
                 InteropSuite::Differential => differential(arguments)?,
                 InteropSuite::Kubectl => kubectl(arguments)?,
                 InteropSuite::Scheduling => scheduling(arguments)?,
+                InteropSuite::Metrics => metrics()?,
                 InteropSuite::Admission => admission(arguments)?,
             }
         }
@@ -158,6 +162,20 @@ fn scheduling(arguments: &[String]) -> Result<()> {
     scheduling.args(["test", "--package", "rhumb-interop", "--test", "scheduling"]);
     scheduling.arg("--").args(arguments);
     step("compare the scheduler with kube-scheduler", &mut scheduling)
+}
+
+fn metrics() -> Result<()> {
+    let mut reader = Command::new("go");
+    reader
+        .current_dir(root().join("interop/metrics"))
+        .args(["build", "-o"])
+        .arg(tools()?.join("read-metrics"))
+        .arg(".");
+    step("build the reader of metrics", &mut reader)?;
+    build_rhumb()?;
+    let mut metrics = cargo();
+    metrics.args(["test", "--package", "rhumb-interop", "--test", "metrics"]);
+    step("rhumb's metrics, read as Prometheus does", &mut metrics)
 }
 
 fn admission(arguments: &[String]) -> Result<()> {
