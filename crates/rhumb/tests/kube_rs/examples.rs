@@ -6,11 +6,11 @@ use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::api::{DynamicObject, PostParams};
 use kube::core::{GroupVersionKind, TypeMeta};
 use kube::discovery::{Scope, pinned_kind};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::make::object;
-use crate::support::TestServer;
+use crate::support::{TestServer, wait_for_service_account};
 
 /// In dependency order. The webhook is last, because no server answers for it.
 const FILES: [&str; 13] = [
@@ -46,6 +46,7 @@ pub(crate) fn documents(file: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(&text).expect("YAML")
 }
 
+/// Creates an object. After a namespace, waits for its service account, which pods need.
 pub(crate) async fn create(client: &Client, document: Value) -> DynamicObject {
     let types: TypeMeta = object(document.clone());
     let gvk = GroupVersionKind::try_from(&types).expect("a kind");
@@ -60,7 +61,11 @@ pub(crate) async fn create(client: &Client, document: Value) -> DynamicObject {
     let created = api
         .create(&PostParams::default(), &object(document.clone()))
         .await;
-    created.unwrap_or_else(|error| panic!("{document}: {error}"))
+    let created = created.unwrap_or_else(|error| panic!("{document}: {error}"));
+    if types.kind == "Namespace" {
+        wait_for_service_account(client, &created.name_any()).await;
+    }
+    created
 }
 
 #[tokio::test]
@@ -87,6 +92,39 @@ async fn every_example_is_accepted() {
             .expect("a review");
         assert_eq!(answer.status.expect("a status").allowed, expected, "{verb}");
     }
+}
+
+/// What the files of the web server say about each other. The image has a command of its own.
+#[test]
+fn the_parts_of_the_web_example_fit_together() {
+    let [settings, deployment, service, budget]: [Value; 4] =
+        documents("web.yaml").try_into().expect("four objects");
+    let template = &deployment["spec"]["template"];
+    let labels = &template["metadata"]["labels"];
+    assert_eq!(&deployment["spec"]["selector"]["matchLabels"], labels);
+    assert_eq!(&service["spec"]["selector"], labels);
+    assert_eq!(&budget["spec"]["selector"]["matchLabels"], labels);
+
+    let container = &template["spec"]["containers"][0];
+    let image = container["image"].as_str().expect("an image");
+    assert!(image.starts_with("nginx:"), "{image}");
+    assert_eq!(
+        (&container["args"], &container["command"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(container["ports"][0]["containerPort"], 80);
+    assert_eq!(
+        container["ports"][0]["containerPort"],
+        service["spec"]["ports"][0]["targetPort"]
+    );
+    let (mount, volume) = (
+        &container["volumeMounts"][0],
+        &template["spec"]["volumes"][0],
+    );
+    assert_eq!(mount["name"], volume["name"]);
+    assert_eq!(mount["mountPath"], "/usr/share/nginx/html");
+    assert_eq!(volume["configMap"]["name"], settings["metadata"]["name"]);
+    assert!(settings["data"]["index.html"].is_string());
 }
 
 #[test]

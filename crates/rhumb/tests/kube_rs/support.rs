@@ -1,14 +1,13 @@
 //! Starts a server for a test.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use tempfile::TempDir;
 
-use crate::program::{self, FEW_CONTROLLERS, RhumbUpProcess};
+use crate::program::{self, FEW_CONTROLLERS, RhumbUpProcess, poll_until};
 
 /// `rhumb up` on a free port, with its own data directory.
 #[derive(Debug)]
@@ -80,19 +79,8 @@ impl TestServer {
     /// Like `client`, after the default service account in `default` exists, which pods need.
     pub(crate) async fn client_for_pods(&self) -> Client {
         let client = self.client().await;
-        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
-        for _ in 0..1500 {
-            if accounts
-                .get_opt("default")
-                .await
-                .expect("an answer")
-                .is_some()
-            {
-                return client;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        panic!("the namespace gets no account");
+        wait_for_service_account(&client, "default").await;
+        client
     }
 
     /// A client with a changed configuration and without retries.
@@ -106,4 +94,14 @@ impl TestServer {
         change(&mut config);
         Client::try_from(config).expect("a client")
     }
+}
+
+/// Waits for the default service account of a namespace: before it exists, pods are rejected.
+pub(crate) async fn wait_for_service_account(client: &Client, namespace: &str) {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let what = format!("the default service account of {namespace}");
+    poll_until(&what, async || {
+        accounts.get_opt("default").await.expect("an answer")
+    })
+    .await;
 }
