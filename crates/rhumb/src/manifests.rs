@@ -155,7 +155,7 @@ impl StrictDecoder {
             &Value::Object(object),
             DecodeOptions::default(),
         )?;
-        match decoded.problems.first() {
+        match decoded.rejected.first().or(decoded.problems.first()) {
             Some(problem) => bail!("{problem}"),
             None => Ok(decoded.object),
         }

@@ -35,8 +35,8 @@ pub struct Type {
     pub atomic: bool,
     /// Unknown fields are preserved (`x-kubernetes-preserve-unknown-fields`).
     pub preserve_unknown_fields: bool,
-    /// Unknown fields in requests are errors, whatever the field validation, because an object without them would
-    /// mean something else.
+    /// Unknown fields in requests, at any depth below this object, are errors whatever the field validation, because an
+    /// object without them would mean something else.
     pub reject_unknown_fields: bool,
     /// Index of the fields by name. Set when the table is built.
     pub(crate) name_index: FieldNameIndex,

@@ -66,7 +66,7 @@ fn policy(rules: &Value) -> Value {
 
 impl RawResponse {
     /// Warnings, except those about critical resources.
-    fn spellings(&self) -> Vec<String> {
+    pub(crate) fn spellings(&self) -> Vec<String> {
         let others = self.warnings.iter();
         others
             .filter(|text| !text.contains("can stop what the cluster depends on"))
@@ -108,7 +108,7 @@ async fn put(client: &Client, path: &str, object: &Value) -> RawResponse {
     send(client, Method::PUT, path, JSON, object.to_string()).await
 }
 
-fn warning_headers(texts: &[&str]) -> Vec<String> {
+pub(crate) fn warning_headers(texts: &[&str]) -> Vec<String> {
     let escaped = |text: &&str| text.replace('"', "\\\"");
     let texts = texts.iter().map(escaped);
     texts.map(|text| format!("299 - \"{text}\"")).collect()
@@ -185,26 +185,37 @@ async fn unknown_fields_in_exclusion_rules_are_refused_whatever_the_field_valida
     let client = server.client().await;
     let made = send(&client, Method::POST, WEBHOOKS, YAML, SAMPLE.to_owned()).await;
     assert_eq!(made.code, 201);
-    for (misspelt, expect) in [
+    let expression = json!({"key": "a", "operator": "Exists", "value": ["b"]});
+    for (misspelt, value, expect) in [
         (
             "nameSpaces",
-            "unknown field \"webhooks[0].excludeResourceRules[0].nameSpaces\"; did you mean \"namespaces\"?",
+            json!(["ci"]),
+            "nameSpaces\"; did you mean \"namespaces\"?",
         ),
         (
             "ObjectNames",
-            "unknown field \"webhooks[0].excludeResourceRules[0].ObjectNames\"; did you mean \"resourceNames\"?",
+            json!(["ci"]),
+            "ObjectNames\"; did you mean \"resourceNames\"?",
+        ),
+        ("namespace", json!(["ci"]), "namespace\""),
+        (
+            "namespaceSelector",
+            json!({"matchlabels": {"a": "b"}}),
+            "namespaceSelector.matchlabels\"; did you mean \"matchLabels\"?",
         ),
         (
-            "namespace",
-            "unknown field \"webhooks[0].excludeResourceRules[0].namespace\"",
+            "namespaceSelector",
+            json!({"matchExpressions": [expression]}),
+            "namespaceSelector.matchExpressions[0].value\"",
         ),
     ] {
+        let expect = format!("unknown field \"webhooks[0].excludeResourceRules[0].{expect}");
         for validation in ["Strict", "Warn", "Ignore"] {
             let query = format!("fieldValidation={validation}");
-            let text = SAMPLE.replace("Namespaces:", &format!("{misspelt}:"));
+            let text = SAMPLE.replace("Namespaces: [\"test\"]", &format!("{misspelt}: {value}"));
             let path = format!("{WEBHOOKS}?{query}");
             let created = send(&client, Method::POST, &path, YAML, text).await;
-            let rules = json!([{"resources": ["secrets"], misspelt: ["ci"]}]);
+            let rules = json!([{"resources": ["secrets"], misspelt: value}]);
             let webhook = json!({"name": "pod-policy.example.com", "excludeResourceRules": rules});
             let patch = json!({"webhooks": [webhook]}).to_string();
             let path = format!("{WEBHOOKS}/test?{query}");
@@ -212,7 +223,7 @@ async fn unknown_fields_in_exclusion_rules_are_refused_whatever_the_field_valida
             for (refused, code) in [(created, 400), (patched, 422)] {
                 let message = refused.body["message"].as_str().unwrap_or_default();
                 assert_eq!(refused.code, code, "{validation}: {message}");
-                assert!(message.contains(expect), "{validation}: {message}");
+                assert!(message.contains(&expect), "{validation}: {message}");
             }
         }
     }

@@ -130,6 +130,12 @@ spec: {matchConstraints: {excludeResourceRules: [{Namespaces: [a]}]}, validation
             CONFIGURATION.replace("sideEffects: None", "sideEffect: None"),
             "rhumb: FILE, document 2: unknown field \"webhooks[0].sideEffect\"",
         ),
+        // Without the misspelt restriction the rule would exclude more.
+        (
+            CONFIGURATION.replace("Namespaces: [kube-system]", "nameSpaces: [kube-system]"),
+            "rhumb: FILE, document 2: unknown field \"webhooks[0].excludeResourceRules[1].nameSpaces\"; did you mean \
+             \"namespaces\"?",
+        ),
         (String::new(), "rhumb: there is no object in the input"),
     ] {
         let (code, out, errors) = compile(&manifest, "yaml");

@@ -327,6 +327,41 @@ mod tests {
     }
 
     #[test]
+    fn unknown_fields_below_closed_types_are_rejected() {
+        let mut builder = TableBuilder::new();
+        let types = "a.Config v1.Config\n rules 1 o []a.Rule\n selector 2 po a.Selector\n\
+                     a.Rule v1.Rule closed\n selector 1 po a.Selector\n\
+                     a.Selector v1.Selector\n labels 1 o map:string\n terms 2 o []a.Term\n\
+                     a.Term v1.Term\n key 1 o string\n";
+        builder.extend(types).expect("a table");
+        let table = builder.build().expect("complete");
+        let type_id = table.type_id("a.Config").expect("exists");
+        let selector =
+            r#"{"labels": {"any": "x"}, "Labels": {}, "terms": [{"key": "k", "kee": ""}]}"#;
+        let text = format!(r#"{{"rules": [{{"selector": {selector}}}], "selector": {selector}}}"#);
+        for strict in [true, false] {
+            let options = DecodeOptions {
+                strict,
+                top_level: false,
+            };
+            let decoded = decode_json(&table, type_id, text.as_bytes(), options).expect("valid");
+            assert_eq!(
+                decoded.rejected,
+                [
+                    "unknown field \"rules[0].selector.Labels\"; did you mean \"labels\"?",
+                    "unknown field \"rules[0].selector.terms[0].kee\"",
+                ]
+            );
+            let mut elsewhere = vec![
+                "unknown field \"selector.Labels\"",
+                "unknown field \"selector.terms[0].kee\"",
+            ];
+            elsewhere.retain(|_| strict);
+            assert_eq!(decoded.problems, elsewhere);
+        }
+    }
+
+    #[test]
     fn a_field_set_under_two_names_is_rejected() {
         let (table, type_id) = table();
         let options = DecodeOptions {

@@ -40,6 +40,8 @@ pub(super) struct JsonDecoder<'t, 'i> {
     pub(super) reader: JsonReader<'i>,
     pub(super) options: DecodeOptions,
     pub(super) depth: usize,
+    /// Whether the value is in an object whose type rejects unknown fields. Then they are rejected at any depth.
+    rejects_unknown_fields: bool,
     problems: Vec<String>,
     /// The same as `problems`, to report each only once.
     reported: HashSet<String>,
@@ -65,6 +67,7 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
             reader: JsonReader::new(bytes),
             options,
             depth: 0,
+            rejects_unknown_fields: false,
             problems: Vec::new(),
             reported: HashSet::new(),
             rejected: Vec::new(),
@@ -179,8 +182,11 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
             Some(Value::Object(object)) => object,
             _ => Object::new(),
         };
-        let result =
-            self.with_deeper_nesting(|decoder| decoder.fields(table.get(id), object, path));
+        let object_type = table.get(id);
+        let outer = self.rejects_unknown_fields;
+        self.rejects_unknown_fields |= object_type.reject_unknown_fields;
+        let result = self.with_deeper_nesting(|decoder| decoder.fields(object_type, object, path));
+        self.rejects_unknown_fields = outer;
         result.map(|object| Some(Value::Object(object)))
     }
 
@@ -261,7 +267,7 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
             let value = self.opaque_value(path)?;
             object.insert(name.to_owned(), value);
         } else {
-            if object_type.reject_unknown_fields && self.rejected.len() < MAX_PROBLEMS {
+            if self.rejects_unknown_fields && self.rejected.len() < MAX_PROBLEMS {
                 self.rejected.push(rejected_field(object_type, name, path));
             } else {
                 self.report_problem("unknown field", path, name);
@@ -449,7 +455,7 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
     }
 }
 
-/// The error for an unknown field in a type that rejects them, with the field that differs only in case.
+/// The error for an unknown field where these are rejected, with the field that differs only in case.
 fn rejected_field(object_type: &Type, name: &str, path: OptionalPath<'_>) -> String {
     let path = path::field_path(path, name);
     let field = gotext::quote(&path);

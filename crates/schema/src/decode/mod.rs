@@ -54,8 +54,8 @@ pub struct DecodeOutput {
     pub object: Object,
     /// Unknown and duplicate fields, in upstream's wording and order. The caller warns about or rejects them.
     pub problems: Vec<String>,
-    /// Unknown fields in types that reject them ([`crate::Type::reject_unknown_fields`]), in the same wording. The
-    /// caller rejects those of requests.
+    /// Unknown fields in and below types that reject them ([`crate::Type::reject_unknown_fields`]), in the same
+    /// wording. The caller rejects those of requests.
     pub rejected: Vec<String>,
     /// Fields sent under an alias: `webhooks[0].exclusionRules: stored as excludeResourceRules`.
     pub alias_warnings: Vec<String>,

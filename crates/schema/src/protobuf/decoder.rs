@@ -28,17 +28,22 @@ pub fn decode_strict(
     let mut decoder = ProtobufDecoder {
         table,
         depth: 0,
+        rejects_unknown_fields: false,
         unknown_fields: BTreeSet::new(),
     };
     decoder.object(type_id, bytes, &mut object)?;
     let (mut problems, mut rejected) = (Vec::new(), Vec::new());
-    for (type_id, number) in decoder.unknown_fields {
-        let object_type = table.get(type_id);
-        let list = match object_type.reject_unknown_fields {
+    for unknown in decoder.unknown_fields {
+        let UnknownField {
+            type_id,
+            number,
+            is_rejected,
+        } = unknown;
+        let list = match is_rejected {
             true => &mut rejected,
             false => &mut problems,
         };
-        let go_name = &object_type.go_name;
+        let go_name = &table.get(type_id).go_name;
         list.push(format!("unknown field number {number} of {go_name}"));
     }
     Ok(DecodeOutput {
@@ -56,14 +61,28 @@ const MAX_UNKNOWN_FIELDS: usize = 100;
 pub(super) struct ProtobufDecoder<'t> {
     table: &'t Table,
     depth: usize,
-    /// Unknown fields with non-zero values, by type and number.
-    unknown_fields: BTreeSet<(TypeId, u32)>,
+    /// Whether the message is in one whose type rejects unknown fields.
+    rejects_unknown_fields: bool,
+    /// Unknown fields with non-zero values.
+    unknown_fields: BTreeSet<UnknownField>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct UnknownField {
+    type_id: TypeId,
+    number: u32,
+    is_rejected: bool,
 }
 
 impl ProtobufDecoder<'_> {
     fn object(&mut self, id: TypeId, bytes: &[u8], object: &mut Object) -> Result<(), DecodeError> {
         let message = self.table.message(id);
-        self.with_deeper_nesting(|decoder| decoder.message(id, message, bytes, object))
+        let outer = self.rejects_unknown_fields;
+        self.rejects_unknown_fields |= self.table.get(id).reject_unknown_fields;
+        let result =
+            self.with_deeper_nesting(|decoder| decoder.message(id, message, bytes, object));
+        self.rejects_unknown_fields = outer;
+        result
     }
 
     fn with_deeper_nesting<T>(
@@ -93,7 +112,11 @@ impl ProtobufDecoder<'_> {
         while let Some((number, wire_value)) = reader.field(object_type.short_go_name())? {
             let Some(layout_field) = message.field(number) else {
                 if !wire_value.is_zero() && self.unknown_fields.len() < MAX_UNKNOWN_FIELDS {
-                    self.unknown_fields.insert((id, number));
+                    self.unknown_fields.insert(UnknownField {
+                        type_id: id,
+                        number,
+                        is_rejected: self.rejects_unknown_fields,
+                    });
                 }
                 continue;
             };

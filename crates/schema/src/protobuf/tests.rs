@@ -118,6 +118,30 @@ fn unknown_fields_are_reported_unless_zero() {
 }
 
 #[test]
+fn unknown_fields_in_and_below_exclusion_rules_are_rejected() {
+    let (table, rule) = (
+        Table::builtin(),
+        type_id("io.k8s.api.admissionregistration.v1.ExclusionRule"),
+    );
+    // Number 9 of the rule; number 5 of its namespaceSelector, which is number 1001.
+    let bytes = [0x48, 1, 0xca, 0x3e, 3, 0x2a, 1, b'x'];
+    let decoded = decode_strict(table, rule, &bytes).expect("decoded");
+    let mut rejected = decoded.rejected;
+    rejected.sort();
+    assert_eq!(
+        rejected,
+        [
+            "unknown field number 5 of v1.LabelSelector",
+            "unknown field number 9 of v1.NamedRuleWithOperations",
+        ]
+    );
+    assert_eq!(decoded.problems, [""; 0]);
+    let selector = type_id("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector");
+    let decoded = decode_strict(table, selector, &bytes[5..]).expect("decoded");
+    assert_eq!(decoded.rejected, [""; 0]);
+}
+
+#[test]
 fn every_value_type_survives_a_round_trip() {
     check_round_trip(
         "io.k8s.api.core.v1.Pod",
