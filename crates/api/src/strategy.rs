@@ -29,6 +29,8 @@ pub struct StrategyContext<'a> {
 pub struct DisabledField {
     /// `webhooks[0].excludeResourceRules`
     pub path: String,
+    /// What is dropped: the field, or an object or list that contains it and would mean something else without it.
+    pub dropped: String,
     pub gate: Feature,
 }
 

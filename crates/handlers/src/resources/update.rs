@@ -73,7 +73,9 @@ impl ObjectUpdate for ReplaceUpdate<'_> {
             Some(current) => {
                 check_uid(context, current.object.uid(), &self.object)?;
                 let (old, validation) = (Some(&current.object), self.validation);
-                report_disabled_fields(context, &self.object, old, validation)?;
+                if self.part.is_main() {
+                    report_disabled_fields(context, &self.object, old, validation)?;
+                }
                 let mut new = self.object.clone();
                 if let Some(body) = &self.strict {
                     keep_stored_spec(context, body, &current.object, &mut new)?;

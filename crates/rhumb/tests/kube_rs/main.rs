@@ -9,6 +9,7 @@ mod cross_namespace_affinity;
 mod durability;
 mod examples;
 mod exclusion_rules;
+mod exclusion_rules_of_policies;
 mod make;
 mod namespace_label;
 mod network_policies;

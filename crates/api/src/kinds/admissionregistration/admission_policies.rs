@@ -8,7 +8,9 @@ use rhumb_meta::validation;
 use super::policy_expressions::PolicyExpressionCompiler;
 use super::{exclude_rules, matching};
 use crate::validation_helpers::checks;
-use crate::{FieldView, JsonObject, ResourceStrategy, StrategyContext};
+use crate::{
+    DisabledField, FeatureGates, FieldView, JsonObject, ResourceStrategy, StrategyContext,
+};
 
 /// Field with the match criteria, in a policy and in a binding.
 pub(super) const MATCH_CONSTRAINTS: &str = "matchConstraints";
@@ -191,6 +193,15 @@ impl ResourceStrategy for AdmissionPolicyStrategy {
         request: &StrategyContext<'_>,
     ) {
         exclude_rules::drop_disabled_match_rules(object, Some(old), self.matching, request);
+    }
+
+    fn disabled_fields(
+        &self,
+        object: &JsonObject,
+        old: Option<&JsonObject>,
+        gates: &FeatureGates,
+    ) -> Vec<DisabledField> {
+        exclude_rules::disabled_match_rules(object, old, self.matching, gates)
     }
 
     fn validate_create(

@@ -44,6 +44,7 @@ pub(super) fn disabled_webhook_rules(
             let rules = webhook.field(RULES);
             (!rules.is_empty()).then(|| DisabledField {
                 path: rules.path().to_string(),
+                dropped: rules.path().to_string(),
                 gate: GATE,
             })
         })
@@ -75,6 +76,32 @@ fn has_webhooks_with_rules(object: &JsonObject) -> bool {
         .any(|webhook| !webhook.field(RULES).is_empty())
 }
 
+/// The fields because of which `drop_disabled_match_rules` drops rules.
+pub(super) fn disabled_match_rules(
+    object: &JsonObject,
+    old: Option<&JsonObject>,
+    matching: &str,
+    gates: &FeatureGates,
+) -> Vec<DisabledField> {
+    if gates.enabled(GATE) || has_rules_with_namespaces(old, matching) {
+        return Vec::new();
+    }
+    let rules = rules_of(object, matching);
+    let list = format!("spec.{matching}.{RULES}");
+    let is_list_dropped = rules.iter().all(has_namespaces);
+    let mut fields = Vec::new();
+    for (index, rule) in rules.iter().enumerate() {
+        let path = format!("{list}[{index}]");
+        let dropped = if is_list_dropped { &list } else { &path };
+        fields.extend(namespace_fields(rule).map(|field| DisabledField {
+            path: format!("{path}.{field}"),
+            dropped: dropped.clone(),
+            gate: GATE,
+        }));
+    }
+    fields
+}
+
 /// Like `drop_disabled_webhook_rules`, for the `matchConstraints` of a policy or the `matchResources` of a binding.
 /// Drops only rules with namespaces, and drops them whole: without namespaces they would exclude too many requests.
 pub(super) fn drop_disabled_match_rules(
@@ -83,8 +110,7 @@ pub(super) fn drop_disabled_match_rules(
     matching: &str,
     request: &StrategyContext<'_>,
 ) {
-    let stored = old.map_or(&[][..], |old| rules_of(old, matching));
-    if is_gate_enabled(request) || stored.iter().any(has_namespaces) {
+    if is_gate_enabled(request) || has_rules_with_namespaces(old, matching) {
         return;
     }
     let Some(matching) = object_edit::find_object(object, &["spec", matching]) else {
@@ -103,11 +129,24 @@ fn rules_of<'a>(object: &'a JsonObject, matching: &str) -> &'a [Value] {
     rules.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
+fn has_rules_with_namespaces(object: Option<&JsonObject>, matching: &str) -> bool {
+    object.is_some_and(|object| rules_of(object, matching).iter().any(has_namespaces))
+}
+
 fn has_namespaces(rule: &Value) -> bool {
+    namespace_fields(rule).next().is_some()
+}
+
+/// The fields of a rule that upstream's rules do not have.
+fn namespace_fields(rule: &Value) -> impl Iterator<Item = &'static str> {
     let has_names = rule["namespaces"]
         .as_array()
         .is_some_and(|names| !names.is_empty());
-    has_names || !rule["namespaceSelector"].is_null()
+    let has_selector = !rule["namespaceSelector"].is_null();
+    let names = has_names.then_some("namespaces");
+    names
+        .into_iter()
+        .chain(has_selector.then_some("namespaceSelector"))
 }
 
 /// Gate state and old rules, against which the rules of a policy or binding are validated.

@@ -324,7 +324,9 @@ impl ObjectUpdate for PatchUpdate<'_> {
         context.convert_to_served(&mut original);
         let mut new =
             patch.apply_and_decode(context, context.expected_type(), original, self.validation)?;
-        report_disabled_fields(context, &new, Some(&current.object), self.validation)?;
+        if self.part.is_main() {
+            report_disabled_fields(context, &new, Some(&current.object), self.validation)?;
+        }
         ensure_request_namespace(context, &mut new)?;
         check_name(context, &new)?;
         context.convert_to_stored(&mut new)?;
