@@ -8,7 +8,7 @@ use rhumb_meta::{GroupVersionResource, Status};
 use serde_json::Value;
 
 use crate::exclusion_rule::{ExclusionRule, parse_selector};
-use crate::match_attributes::{MatchAttributes, ResourceAndKind, SelectorLabels};
+use crate::match_attributes::{MatchAttributes, Operation, ResourceAndKind, SelectorLabels};
 use crate::rule::{OmittedListMeaning, RuleWithOperations};
 
 /// Feature gates that affect parsing.
@@ -167,7 +167,7 @@ impl MatchCriteria {
             Ok(true) => None,
             Err(status) => Some(status),
         };
-        let failure = match self.selects_object(labels) {
+        let failure = match self.selects_object(attributes, labels) {
             Ok(false) => return MatchOutcome::ObjectNotSelected,
             Ok(true) => failure,
             Err(status) => failure.or(Some(status)),
@@ -245,14 +245,22 @@ impl MatchCriteria {
         Ok(selector.matches(labels))
     }
 
-    /// The selector must match the new or the old object.
-    fn selects_object(&self, labels: &SelectorLabels<'_>) -> Result<bool, Status> {
+    /// The selector must match the new or the old object. The options of a CONNECT request have no metadata, so only the
+    /// empty selector matches them.
+    fn selects_object(
+        &self,
+        attributes: &MatchAttributes<'_>,
+        labels: &SelectorLabels<'_>,
+    ) -> Result<bool, Status> {
         let selector = self
             .object_selector
             .as_ref()
             .map_err(Status::internal_error)?;
         if selector.is_everything() {
             return Ok(true);
+        }
+        if attributes.operation == Operation::Connect {
+            return Ok(false);
         }
         let states = [labels.object, labels.old_object];
         Ok(states

@@ -32,9 +32,9 @@ const CONDITIONS_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub struct ExplainedWrite<'a> {
     pub attributes: MatchAttributes<'a>,
-    /// `None` for DELETE and CONNECT.
+    /// `None` for DELETE; the options for CONNECT.
     pub object: Option<&'a Object>,
-    /// `None` for CREATE.
+    /// `None` for CREATE and CONNECT.
     pub old_object: Option<&'a Object>,
     /// The namespace of the object; unused for cluster-scoped objects.
     pub namespace: Option<&'a Object>,

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod compile;
+mod connect_options;
 mod equivalents;
 mod lint;
 mod output;
@@ -79,6 +80,10 @@ pub(crate) struct AdmissionExplainCommand {
     /// File with the object before the update [default: the same object].
     #[arg(long, value_name = "FILE")]
     old_object: Option<PathBuf>,
+    /// File with the options of a CONNECT request, such as PodExecOptions, which are its object for webhooks and policies
+    /// [default: those of a request without query parameters].
+    #[arg(long, value_name = "FILE")]
+    connect_options: Option<PathBuf>,
     /// User of the request, for match conditions.
     #[arg(long, value_name = "NAME", default_value = "kubernetes-admin")]
     user: String,

@@ -11,6 +11,7 @@ use rhumb_schema::{DecodeOptions, Defaults, Table};
 use serde_json::Value;
 
 use super::cluster::ConfigurationSource;
+use super::connect_options::{connect_options, is_connect_options};
 use super::equivalents::operations;
 use super::{AdmissionExplainCommand, ExplainFailure, OperationFlag};
 use crate::manifests::{self, UnstructuredObject};
@@ -22,6 +23,7 @@ pub(super) struct AdmissionRequestInput {
     subresource: String,
     name: String,
     namespace: String,
+    /// The object; for connects, their options.
     object: UnstructuredObject,
     old: Option<UnstructuredObject>,
 }
@@ -66,6 +68,9 @@ impl AdmissionRequestInput {
         };
         let own_name = meta("name");
         let operation = Operation::from(flags.operation);
+        if flags.connect_options.is_some() && operation != Operation::Connect {
+            bail!("--connect-options is for --operation CONNECT");
+        }
         let is_collection = flags.operation == OperationFlag::DeleteCollection;
         if own_name.is_empty() && operation != Operation::Create && !is_collection {
             bail!(
@@ -82,11 +87,18 @@ impl AdmissionRequestInput {
             Some(path) => Some(prepared(one(path)?, gvk)?),
             None => None,
         };
+        let object = match operation {
+            Operation::Connect => {
+                let options = flags.connect_options.as_deref().map(one).transpose()?;
+                connect_options(&known.resolved.names.kind, options)?
+            }
+            _ => prepared(object, gvk)?,
+        };
         Ok(AdmissionRequestInput {
             operation,
             resolved: known.resolved,
             subresource: flags.subresource.clone(),
-            object: prepared(object, gvk)?,
+            object,
             name,
             namespace,
             old,
@@ -112,11 +124,11 @@ impl AdmissionRequestInput {
         }
     }
 
-    /// The new object; `None` for deletions and connects.
+    /// The new object; `None` for deletions. For connects, their options.
     pub(super) fn object(&self) -> Option<&UnstructuredObject> {
         match self.operation {
-            Operation::Create | Operation::Update => Some(&self.object),
-            Operation::Delete | Operation::Connect => None,
+            Operation::Create | Operation::Update | Operation::Connect => Some(&self.object),
+            Operation::Delete => None,
         }
     }
 
@@ -240,6 +252,13 @@ fn find(
 ) -> Result<(GroupVersionKind, Option<ResolvedResource>)> {
     let gvk = gvk_of(object);
     let kinds = rhumb_api::kinds::all();
+    if is_connect_options(&kinds, &gvk) {
+        bail!(
+            "{} are the options of a connection: set -f to the object that is connected to, and --connect-options to \
+             this file",
+            gvk.kind
+        );
+    }
     let mut found: Vec<(&Kind, EquivalentResources)> = Vec::new();
     for (kind, versions) in kinds.iter().zip(equivalents_by_kind(&kinds)) {
         let Some(at) = subresource_index(kind, &flags.subresource) else {
@@ -249,7 +268,7 @@ fn find(
             let is_there = at < resolved.len();
             is_there.then(|| resolved.swap_remove(at))
         });
-        // To connect, the object that is connected to says more than the options of the connection.
+        // What is sent are options; the file has the object that is connected to.
         let is_target = flags.operation == OperationFlag::Connect
             && kind.group == gvk.group
             && kind.name == gvk.kind

@@ -10,13 +10,28 @@ use crate::cluster::{Validating, WebhookTestCluster};
 async fn connect_reviews_contain_the_options() {
     let cluster = WebhookTestCluster::start().await;
     let hook = cluster.hook("hook").matching(&["CONNECT"], "", "v1", "*/*");
+    // Options have no labels, so no selector matches them.
+    let selector = json!({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]});
+    let selecting = cluster
+        .hook("selecting")
+        .matching(&["CONNECT"], "", "v1", "*/*")
+        .with("objectSelector", selector);
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     });
     let pods = "/api/v1/namespaces/default/pods";
     cluster.must_create(pods, pod).await;
-    cluster.register(Validating, "hook", [hook]).await;
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    cluster
+        .must_create("/api/v1/namespaces/default/services", service)
+        .await;
+    cluster
+        .must_create("/api/v1/nodes", json!({"metadata": {"name": "n"}}))
+        .await;
+    cluster
+        .register(Validating, "hook", [hook, selecting])
+        .await;
     let long = "exec?command=sh&command=-c&container=c&stdin=true&stdout=1&tty=false";
     let options = |kind: &str| json!({"kind": kind, "apiVersion": "v1"});
     let with = |kind: &str, more: Value| {
@@ -26,34 +41,62 @@ async fn connect_reviews_contain_the_options() {
         }
         value
     };
-    for (request, kind, object) in [
+    for (path, kind, object) in [
         (
-            long,
+            &*format!("{pods}/p/{long}"),
             "PodExecOptions",
             json!({"command": ["sh", "-c"], "container": "c", "stdin": true, "stdout": true}),
         ),
-        ("exec", "PodExecOptions", json!({"command": null})),
         (
-            "attach?stderr=true",
+            &format!("{pods}/p/exec"),
+            "PodExecOptions",
+            json!({"command": null}),
+        ),
+        (
+            &format!("{pods}/p/attach?stderr=true"),
             "PodAttachOptions",
             json!({"stderr": true}),
         ),
         (
-            "portforward?ports=80&ports=443",
+            &format!("{pods}/p/portforward?ports=80&ports=443"),
             "PodPortForwardOptions",
             json!({"ports": [80, 443]}),
         ),
-        ("proxy/a/b/", "PodProxyOptions", json!({"path": "/a/b/"})),
+        (
+            &format!("{pods}/p/proxy/a/b/"),
+            "PodProxyOptions",
+            json!({"path": "/a/b/"}),
+        ),
+        (
+            "/api/v1/namespaces/default/services/s:80/proxy/a",
+            "ServiceProxyOptions",
+            json!({"path": "/a"}),
+        ),
+        (
+            "/api/v1/namespaces/default/services/s/proxy",
+            "ServiceProxyOptions",
+            json!({}),
+        ),
+        (
+            "/api/v1/nodes/n/proxy/metrics",
+            "NodeProxyOptions",
+            json!({"path": "/metrics"}),
+        ),
+        (
+            "/api/v1/nodes/n:10250/proxy/",
+            "NodeProxyOptions",
+            json!({"path": "/"}),
+        ),
     ] {
         cluster.webhook.clear_received();
-        let path = format!("{pods}/p/{request}");
-        cluster.post(&path, &Value::Null).await;
+        cluster.post(path, &Value::Null).await;
         let received = cluster.webhook.received("/hook");
-        assert_eq!(received.len(), 1, "{request}");
+        assert_eq!(received.len(), 1, "{path}");
+        assert_eq!(cluster.webhook.received("/selecting").len(), 0, "{path}");
         let review = &received[0].request;
         assert_eq!(review["operation"], "CONNECT");
         assert_eq!(review["kind"]["kind"], kind);
-        assert_eq!(review["object"], with(kind, object), "{request}");
+        assert_eq!(review["object"], with(kind, object), "{path}");
         assert_eq!(review["oldObject"], Value::Null);
     }
     let refused = cluster

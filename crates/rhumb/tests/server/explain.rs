@@ -61,23 +61,23 @@ metadata: {name: shop, labels: {inject: "yes"}}
 "#;
 
 /// A directory with input files for the command.
-struct ExplainHarness(tempfile::TempDir);
+pub(crate) struct ExplainHarness(tempfile::TempDir);
 
 impl ExplainHarness {
-    fn new() -> ExplainHarness {
+    pub(crate) fn new() -> ExplainHarness {
         let files = ExplainHarness(tempfile::tempdir().unwrap());
         files.write("hooks.yaml", HOOKS);
         files
     }
 
-    fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 
     /// Explains a request about an object, with flags.
-    fn run(&self, object: &str, flags: &str) -> Output {
+    pub(crate) fn run(&self, object: &str, flags: &str) -> Output {
         let object = self.write("object.yaml", object);
         let hooks = self.0.path().join("hooks.yaml");
         let mut command = explain(&object);
@@ -87,7 +87,7 @@ impl ExplainHarness {
     }
 
     /// The table's verdict of each participant, by name.
-    fn verdicts(&self, object: &str, flags: &str) -> Vec<String> {
+    pub(crate) fn verdicts(&self, object: &str, flags: &str) -> Vec<String> {
         let output = self.run(object, &format!("{flags} -o json"));
         let explained: Value = serde_json::from_str(&success(output)).unwrap();
         verdicts(&explained)
@@ -122,7 +122,7 @@ fn verdicts(explained: &Value) -> Vec<String> {
     participants.iter().map(shown).collect()
 }
 
-fn pod(namespace: &str) -> String {
+pub(crate) fn pod(namespace: &str) -> String {
     format!(
         "{{apiVersion: v1, kind: Pod, metadata: {{name: web, namespace: {namespace}}}, \
          spec: {{containers: [{{name: c, image: i}}]}}}}"

@@ -13,6 +13,7 @@ mod authorization;
 mod connection_limits;
 mod explain;
 mod health;
+mod explain_connect;
 mod label_index;
 mod lifecycle;
 mod malformed_requests;
