@@ -9,10 +9,10 @@ use crate::program::FEW_CONTROLLERS;
 use crate::requests::{JSON, MERGE, RawResponse, YAML};
 use crate::support::TestServer;
 
-const DEPENDS: &str = "with failurePolicy Fail can stop what the cluster depends on";
+pub(crate) const DEPENDS: &str = "with failurePolicy Fail can stop what the cluster depends on";
 
 /// A webhook that matches everything.
-fn configuration(more: &str) -> String {
+pub(crate) fn configuration(more: &str) -> String {
     format!(
         r#"
 apiVersion: admissionregistration.k8s.io/v1
@@ -32,7 +32,7 @@ webhooks:
 }
 
 /// The text of a warning header as kubectl shows it.
-fn texts(answer: &RawResponse) -> Vec<String> {
+pub(crate) fn texts(answer: &RawResponse) -> Vec<String> {
     let shown = |header: &String| {
         let text = header.strip_prefix("299 - \"").expect("a warning");
         let text = text.strip_suffix('"').expect("a warning");
@@ -183,66 +183,4 @@ rules:
     assert_eq!(told, [expect]);
     let excluded = format!("excludeResourceRules: {rule}");
     assert_eq!(warnings_of_create(&client, &excluded).await, [""; 0]);
-}
-
-#[tokio::test]
-async fn critical_webhooks_can_be_rejected_by_policy() {
-    let server = TestServer::start();
-    let client = server.client().await;
-    let policy = include_str!("../../../../examples/admission/policy.yaml");
-    let (policy, binding) = policy.split_once("\n---\n").expect("two documents");
-    for (plural, text) in [
-        ("validatingadmissionpolicies", policy),
-        ("validatingadmissionpolicybindings", binding),
-    ] {
-        let made = send(&client, Method::POST, plural, YAML, text.to_owned()).await;
-        assert_eq!(made.code, 201, "{made:?}");
-    }
-    let path = format!("{WEBHOOKS}?dryRun=All");
-    let refused = send(&client, Method::POST, &path, YAML, configuration("")).await;
-    assert_eq!(refused.code, 422, "{refused:?}");
-    let message = refused.body["message"].as_str().expect("a message");
-    let expect = "by excludeResourceRules: leases in kube-node-lease, leases in kube-system, pods in kube-system, pods/binding in kube-system, ";
-    assert!(message.contains(expect), "{message}");
-    let by_name = "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kube-node-lease]}";
-    let outside = "{resources: ['*/*'], scope: Cluster}, \
-                   {apiGroups: [authorization.k8s.io], resources: ['*']}";
-    let accepted = [
-        "failurePolicy: Ignore".to_owned(),
-        format!(
-            "namespaceSelector: {{matchExpressions: [{by_name}]}}\n    excludeResourceRules: [{outside}]"
-        ),
-        format!(
-            "excludeResourceRules: [{outside}, {{resources: ['*/*'], namespaces: [kube-system, kube-node-lease]}}]"
-        ),
-    ];
-    for more in accepted {
-        let answer = send(&client, Method::POST, &path, YAML, configuration(&more)).await;
-        assert_eq!(answer.code, 201, "{more}: {answer:?}");
-    }
-    for (resource, expect) in [
-        ("nodes/status", "nodes/status"),
-        ("pods/binding", "pods/binding in kube-system"),
-        (
-            "*/status",
-            "pods/status in kube-system, nodes/status, certificatesigningrequests/status",
-        ),
-        (
-            "certificatesigningrequests/approval",
-            "certificatesigningrequests/approval",
-        ),
-        ("localsubjectaccessreviews", "localsubjectaccessreviews"),
-    ] {
-        let text = configuration("").replace("\"*/*\"", &format!("\"{resource}\""));
-        assert!(text.contains(resource), "{text}");
-        let refused = send(&client, Method::POST, &path, YAML, text).await;
-        let message = refused.body["message"].as_str().unwrap_or_default();
-        assert!(
-            message.contains(&format!("excludeResourceRules: {expect}")),
-            "{resource}: {refused:?}"
-        );
-    }
-    let example = include_str!("../../../../examples/admission/webhook.yaml").to_owned();
-    let answer = send(&client, Method::POST, &path, YAML, example).await;
-    assert_eq!(answer.code, 201, "{answer:?}");
 }

@@ -5,6 +5,7 @@ mod program;
 
 mod access;
 mod critical_resources;
+mod critical_webhook_policy;
 mod cross_namespace_affinity;
 mod durability;
 mod examples;
