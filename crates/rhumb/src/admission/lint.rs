@@ -17,6 +17,8 @@ use super::equivalents::BuiltInResources;
 use crate::manifests::UnstructuredObject;
 use crate::paged_list::list;
 
+const NAMESPACE_SELECTOR: &str = "namespaceSelector";
+
 #[derive(clap::Args, Debug)]
 pub(crate) struct AdmissionLintCommand {
     /// Kubeconfig of the API server [default: $KUBECONFIG, ~/.kube/config, or the pod's service account].
@@ -180,8 +182,8 @@ fn finding(
 }
 
 impl Remedy {
-    /// The JSON patch that adds the missing exclusions to a webhook, and notes. The patch tests that the webhook is
-    /// still at its position.
+    /// The JSON patch that adds the missing exclusions to a webhook, and notes. The patch fails if the webhook is no longer
+    /// at its position, or if what the patch replaces or depends on has changed.
     fn patch(
         &self,
         webhook: &Value,
@@ -197,9 +199,15 @@ impl Remedy {
             return Ok((None, Vec::new()));
         }
         let at = format!("/webhooks/{}", interception.index);
-        let mut patch =
-            vec![json!({"op": "test", "path": format!("{at}/name"), "value": webhook["name"]})];
+        // The value of an absent field is null.
+        let test = |field: &str| json!({"op": "test", "path": format!("{at}/{field}"), "value": webhook[field]});
+        let mut patch = vec![test("name")];
         let mut set = |field: &str, value: &Value| {
+            patch.push(test(field));
+            if field == NAMESPACE_SELECTOR {
+                // The rules determine whether a selector may be moved here from an exclusion rule.
+                patch.push(test("rules"));
+            }
             patch.push(json!({"op": "add", "path": format!("{at}/{field}"), "value": value}));
         };
         let mut notes = Vec::new();
@@ -215,7 +223,7 @@ impl Remedy {
                 let compiled = compile_webhook(&excluding, resources)
                     .map_err(|refusal| anyhow::anyhow!("{refusal}"))?;
                 notes = compiled.notes;
-                for field in ["namespaceSelector", "matchConditions"] {
+                for field in [NAMESPACE_SELECTOR, "matchConditions"] {
                     let compiled = compiled.webhook.get(field).unwrap_or(&Value::Null);
                     if *compiled != webhook[field] {
                         set(field, compiled);

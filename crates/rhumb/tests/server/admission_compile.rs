@@ -211,10 +211,8 @@ async fn patches_resolve_all_findings(flags: &[&str], field: &str) {
     );
     let patched = finding["patch"].as_array().unwrap().iter();
     let patched: Vec<&str> = patched.filter_map(|one| one["path"].as_str()).collect();
-    assert_eq!(
-        patched,
-        ["/webhooks/1/name", &format!("/webhooks/1/{field}")]
-    );
+    let changed = format!("/webhooks/1/{field}");
+    assert_eq!(patched, ["/webhooks/1/name", &changed, &changed]);
 
     let kubeconfig = kubeconfig(server.directory.path());
     let (_, text, _) = texts(&rhumb(&["lint", "--kubeconfig"], &[&kubeconfig]));
@@ -226,6 +224,21 @@ async fn patches_resolve_all_findings(flags: &[&str], field: &str) {
         text.ends_with("\n1 webhook can stop the cluster\n"),
         "{text}"
     );
+
+    // A change that somebody else makes meanwhile is not overwritten.
+    let others = match field {
+        "matchConditions" => json!([{"name": "other", "expression": "true"}]),
+        _ => json!([{"resources": ["events"]}]),
+    };
+    let mut concurrent = finding.clone();
+    concurrent["patch"] = json!([{"op": "add", "path": changed, "value": others}]);
+    let response = apply_patch(&server, &concurrent).await;
+    assert_eq!(response.code, 200, "{}", response.text());
+    let response = apply_patch(&server, finding).await;
+    assert_eq!(response.code, 422, "{}", response.text());
+    concurrent["patch"][0]["value"] = hooks[1][field].clone();
+    let response = apply_patch(&server, &concurrent).await;
+    assert_eq!(response.code, 200, "{}", response.text());
 
     let response = apply_patch(&server, finding).await;
     assert_eq!(response.code, 200, "{}", response.text());
