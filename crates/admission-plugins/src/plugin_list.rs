@@ -257,14 +257,18 @@ impl EnabledPlugins {
         self
     }
 
+    fn is_disabled(&self, plugin: &str) -> bool {
+        self.disabled.iter().any(|disabled| disabled == plugin)
+    }
+
     /// Builds the enabled plugins. Plugins without a name upstream are always enabled: the RBAC escalation check, the
-    /// restriction of node reports, and those that only warn.
+    /// restriction of node reports, and those that only warn. Warnings about quotas are disabled with ResourceQuota.
     pub fn build(&self) -> AdmissionPlugins {
         let dependencies =
             PluginDependencies::default().with_limited_resources(self.limited.clone());
         let mut plugins: Vec<Arc<dyn AdmissionPlugin>> = PLUGIN_ORDER
             .iter()
-            .filter(|(name, _)| !self.disabled.iter().any(|disabled| disabled == name))
+            .filter(|(name, _)| !self.is_disabled(name))
             .filter_map(|(_, availability)| match availability {
                 PluginAvailability::Implemented(make) => Some(make(&dependencies)),
                 PluginAvailability::Missing | PluginAvailability::Unavailable => None,
@@ -278,8 +282,10 @@ impl EnabledPlugins {
         )));
         plugins.push(Arc::new(ExclusionRuleWarningPlugin));
         plugins.push(Arc::new(NetworkPolicyReportPlugin));
-        plugins.push(Arc::new(TemplateQuotaWarningPlugin::new(&dependencies)));
         plugins.push(Arc::new(PodSecurityWarningPlugin));
+        if !self.is_disabled("ResourceQuota") {
+            plugins.push(Arc::new(TemplateQuotaWarningPlugin::new(&dependencies)));
+        }
         AdmissionPlugins {
             chain: AdmissionChain::new(plugins),
             metrics: dependencies.metrics,
@@ -359,5 +365,17 @@ mod tests {
         let chain = plugins.build().chain;
         assert_eq!(chain.plugins().len(), all - 1);
         assert!(!format!("{chain:?}").contains("Priority"));
+    }
+
+    #[test]
+    fn warnings_about_quotas_are_disabled_with_quotas() {
+        let chain = |disable: &str| {
+            let plugins = EnabledPlugins::new(&[], &names(disable)).expect("valid plugin names");
+            format!("{:?}", plugins.build().chain)
+        };
+        for (disable, expect) in [("Priority", true), ("ResourceQuota", false)] {
+            let has_warnings = chain(disable).contains("TemplateQuotaWarningPlugin");
+            assert_eq!(has_warnings, expect, "{disable}");
+        }
     }
 }

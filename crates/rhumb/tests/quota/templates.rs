@@ -67,13 +67,28 @@ async fn check_creates(ns: &QuotaNamespace, name: &str, crosses: bool, denial: O
     }
 }
 
-#[tokio::test]
-async fn workloads_whose_pods_the_scope_quota_rejects_get_a_warning() {
+/// Starts a server on which pods whose affinity crosses namespaces need a quota.
+fn start_limited(flags: &[&str]) -> TestServer {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("admission.yaml");
     std::fs::write(&file, CROSS_NAMESPACE_AFFINITY_LIMITED).expect("a file");
     let flag = format!("--admission-control-config-file={}", file.display());
-    let server = TestServer::start_with(&[CONTROLLERS, &flag]);
+    TestServer::start_with(&[&[CONTROLLERS, &flag], flags].concat())
+}
+
+#[tokio::test]
+async fn templates_get_no_warning_if_quotas_are_disabled() {
+    let server = start_limited(&["--disable-admission-plugins=ResourceQuota"]);
+    let client = server.client().await;
+    let ns = QuotaNamespace::make(&client, "shop").await;
+    check_creates(&ns, "unlimited", true, None).await;
+    ns.must_create(pod_near("any", json!({"namespaceSelector": {}})))
+        .await;
+}
+
+#[tokio::test]
+async fn workloads_whose_pods_the_scope_quota_rejects_get_a_warning() {
+    let server = start_limited(&[]);
     let client = server.client().await;
 
     let ns = QuotaNamespace::make(&client, "shop").await;

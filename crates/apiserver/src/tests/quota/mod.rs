@@ -4,6 +4,7 @@ mod claims;
 mod contention;
 mod enforcement;
 mod status;
+mod template_warnings;
 
 use http::Method;
 use serde_json::{Value, json};
