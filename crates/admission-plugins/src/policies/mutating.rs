@@ -15,9 +15,9 @@ use super::params::PolicyParam;
 use super::{EVALUATION_TIMEOUT, MutatingAdmissionPolicyPlugin};
 use crate::cel_inputs::{CelInputs, namespace_object};
 use crate::metrics::MetricSubject;
-use rhumb_registry::admission::AdmissionAttributes;
-use rhumb_registry::admission::MutatingPluginKind;
-use rhumb_registry::admission::parse_json_patch;
+use rhumb_registry::admission::{
+    AddedUnknownFields, AdmissionAttributes, MutatingPluginKind, parse_json_patch,
+};
 
 impl MutatingAdmissionPolicyPlugin {
     pub(super) async fn run_policies(
@@ -86,7 +86,7 @@ impl MutatingAdmissionPolicyPlugin {
                 let metrics = &self.dependencies.metrics;
                 metrics.record_policy_mutation(
                     (&policy.spec.name, binding),
-                    outcome.as_ref().err().map(String::as_str),
+                    outcome.as_ref().err().map(MutationFailure::message),
                     started.elapsed(),
                 );
                 match outcome {
@@ -97,7 +97,10 @@ impl MutatingAdmissionPolicyPlugin {
                         cel_inputs.set_object(Value::Object(converted));
                         *object = new;
                     }
-                    Err(message) => policy_call.record_failure(message, errors),
+                    Err(MutationFailure::Policy(message)) => {
+                        policy_call.record_failure(message, errors);
+                    }
+                    Err(MutationFailure::Internal(status)) => return Err(status),
                 }
             }
         }
@@ -188,13 +191,38 @@ impl MutatingPolicyCall<'_> {
     }
 }
 
+/// Why a mutation failed.
+#[derive(Debug)]
+enum MutationFailure {
+    /// An error of the policy, to which its failure policy applies.
+    Policy(String),
+    /// The request fails, whatever the failure policy. As upstream, so does a JSON patch after which the object cannot be
+    /// decoded, because it has unknown fields or values of the wrong type.
+    Internal(Status),
+}
+
+impl MutationFailure {
+    fn message(&self) -> &str {
+        match self {
+            MutationFailure::Policy(message) => message,
+            MutationFailure::Internal(status) => &status.message,
+        }
+    }
+}
+
+impl From<String> for MutationFailure {
+    fn from(message: String) -> Self {
+        MutationFailure::Policy(message)
+    }
+}
+
 /// The object after one mutation; `None` if it changes nothing.
 fn apply_mutation(
     attributes: &AdmissionAttributes<'_>,
     policy_call: &MutatingPolicyCall<'_>,
     cel_inputs: &CelInputs<'_>,
     number: usize,
-) -> Result<Option<JsonObject>, String> {
+) -> Result<Option<JsonObject>, MutationFailure> {
     let PolicyInvocation { policy, names, .. } = policy_call.invocation;
     let policy = &policy.value;
     let Some(Value::Object(original)) = cel_inputs.object() else {
@@ -204,25 +232,31 @@ fn apply_mutation(
     let params = policy.spec.param_kind.is_some().then_some(&params);
     let change =
         policy.evaluate_mutation(number, &cel_inputs.inputs(), params, policy_call.deadline)?;
-    let patched = match change {
-        EvaluatedMutation::ApplyConfiguration(configuration) => attributes
-            .apply(names, original, configuration)
-            .map_err(|error| format!("error applying patch: {error}"))?,
+    match change {
+        EvaluatedMutation::ApplyConfiguration(configuration) => {
+            let patched = attributes
+                .apply(names, original, configuration)
+                .map_err(|error| format!("error applying patch: {error}"))?;
+            attributes
+                .decode_mutated(names, &patched, original, AddedUnknownFields::Dropped)
+                .map(Some)
+                .map_err(|status| MutationFailure::Policy(status.message))
+        }
         EvaluatedMutation::JsonPatch(operations) => {
             let patch = parse_json_patch(operations.to_string().as_bytes())?;
             let patched = attributes.patch(names, &patch, original.clone());
-            match patched.map_err(|status| status.message)? {
+            let patched = match patched.map_err(MutationFailure::Internal)? {
                 Ok(patched) => patched,
                 // A failed `test` operation means that the patch is not meant for this object.
                 Err(failure) if failure.is_test => return Ok(None),
-                Err(failure) => return Err(format!("JSON Patch: {failure}")),
-            }
+                Err(failure) => return Err(format!("JSON Patch: {failure}").into()),
+            };
+            attributes
+                .decode_mutated(names, &patched, original, AddedUnknownFields::InternalError)
+                .map(Some)
+                .map_err(MutationFailure::Internal)
         }
-    };
-    let new = attributes
-        .decode_mutated(names, &patched, original)
-        .map_err(|status| status.message)?;
-    Ok(Some(new))
+    }
 }
 
 /// The denial: the first error is the message, all errors are causes.

@@ -14,9 +14,9 @@ use super::call::{ReviewObjects, WebhookCallOutcome, WebhookRejection};
 use super::invocation::ExcludedWebhooks;
 use super::webhook_set::PreparedWebhook;
 use crate::namespace_labels::namespace_labels;
-use rhumb_registry::admission::AdmissionAttributes;
-use rhumb_registry::admission::MutatingPluginKind;
-use rhumb_registry::admission::parse_json_patch;
+use rhumb_registry::admission::{
+    AddedUnknownFields, AdmissionAttributes, MutatingPluginKind, parse_json_patch,
+};
 use rhumb_schema::JsonPatch;
 
 const PATCH_ANNOTATION: &str = "patch.webhook.admission.k8s.io/";
@@ -151,7 +151,7 @@ impl WebhookPlugin {
             )))
         })?;
         let new = attributes
-            .decode_mutated(names, &patched, object)
+            .decode_mutated(names, &patched, object, AddedUnknownFields::Dropped)
             .map_err(WebhookRejection::Internal)?;
         webhook_call.annotate_patch(attributes, &response);
         let changed = *object != new;

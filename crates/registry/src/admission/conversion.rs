@@ -72,6 +72,15 @@ const SUBRESOURCE_KINDS: &[(&str, &str, &str, &str)] = &[
 /// How the problems of unknown fields of the spec begin.
 const UNKNOWN_FIELD_OF_SPEC: &str = "unknown field \"spec.";
 
+/// What happens to unknown fields that a mutation adds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddedUnknownFields {
+    /// They are dropped, or invalid for kinds that reject them.
+    Dropped,
+    /// They are an internal error (upstream: for JSON patches of policies).
+    InternalError,
+}
+
 /// How objects are converted to a resource and kind.
 enum ResolvedKind<'a> {
     /// A stored resource: convert between the storage version and this version.
@@ -106,6 +115,7 @@ impl AdmissionAttributes<'_> {
         names: &ResourceAndKind,
         patched: &Value,
         original: &JsonObject,
+        unknown_fields: AddedUnknownFields,
     ) -> Result<JsonObject, Status> {
         let registry = self.context.registry;
         let target = self.conversion_target(names)?;
@@ -115,17 +125,18 @@ impl AdmissionAttributes<'_> {
             }
             ResolvedKind::SchemaOnly(_) => None,
         };
+        let is_internal_error = unknown_fields == AddedUnknownFields::InternalError;
         let options = rhumb_schema::DecodeOptions {
-            strict: rejection.is_some(),
+            strict: rejection.is_some() || is_internal_error,
             top_level: true,
         };
         let decode = |schema: TypeId| {
             let decoded = rhumb_schema::decode_value(registry.table, schema, patched, options)
                 .map_err(Status::internal_error)?;
             let mut object = with_type_meta(decoded.object, &names.kind);
-            let mut problems = match rejection {
-                Some(_) => decoded.problems,
-                None => Vec::new(),
+            let mut problems = match options.strict {
+                true => decoded.problems,
+                false => Vec::new(),
             };
             if !problems.is_empty() && original.get(SPEC) == patched.get(SPEC) {
                 problems.retain(|problem| !problem.starts_with(UNKNOWN_FIELD_OF_SPEC));
@@ -134,6 +145,10 @@ impl AdmissionAttributes<'_> {
             problems.extend(decoded.rejected);
             match problems.is_empty() {
                 true => Ok(object),
+                false if is_internal_error => Err(Status::internal_error(format_args!(
+                    "strict decoding error: {}",
+                    problems.join(", ")
+                ))),
                 false => Err(invalid_after_mutation(&object, names, &problems, rejection)),
             }
         };

@@ -23,7 +23,7 @@ use crate::objects::ObjectMetadata;
 use crate::write::CommitGuard;
 pub use reinvocation::{MutatingPluginKind, ReinvocationState};
 
-pub use conversion::parse_json_patch;
+pub use conversion::{AddedUnknownFields, parse_json_patch};
 
 /// The request that is being admitted (upstream: `admission.Attributes`).
 #[derive(Debug)]

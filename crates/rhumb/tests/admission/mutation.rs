@@ -89,6 +89,50 @@ async fn mutated_objects_are_defaulted_and_validated() {
     assert!(message(&response).contains("spec.ports[1].port: Invalid value: 70000"));
 }
 
+/// The client sent a valid network policy; it learns which field a webhook has made invalid.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn network_policies_made_invalid_by_a_webhook_are_unprocessable() {
+    let cluster = WebhookTestCluster::start().await;
+    let hook =
+        cluster
+            .hook("policies")
+            .matching(&["*"], "networking.k8s.io", "v1", "networkpolicies");
+    cluster.register(Mutating, "policies", [hook]).await;
+    let path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
+    let policy = json!({"metadata": {"name": "p"}, "spec": {"podSelector": {}}});
+    let port = json!([{"ports": [{"port": 80, "endPort": 70}]}]);
+    for (field, value, expect) in [
+        (
+            "other",
+            json!([{}]),
+            "strict decoding error after mutating admission: unknown field \"spec.other\"",
+        ),
+        (
+            "minVersion",
+            json!("7.0"),
+            "spec.minVersion: Unsupported value: \"7.0\"",
+        ),
+        (
+            "ingress",
+            port,
+            "spec.ingress[0].ports[0].endPort: Invalid value: 80: must be greater than or equal to `port`",
+        ),
+    ] {
+        cluster.webhook.on("/policies", move |_| {
+            let path = format!("/spec/{field}");
+            patch(&json!([{"op": "add", "path": path, "value": value}]))
+        });
+        let refused = cluster.post(path, &policy).await;
+        let text = message(&refused);
+        assert_eq!(refused.code, StatusCode::UNPROCESSABLE_ENTITY, "{text}");
+        assert!(text.contains(expect), "{text}");
+        assert!(
+            text.starts_with("NetworkPolicy.networking.k8s.io \"p\" is invalid: "),
+            "{text}"
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn updates_and_patches_are_mutated_but_not_deletes() {
     let cluster = WebhookTestCluster::start().await;

@@ -385,6 +385,75 @@ async fn a_failed_mutation_is_rejected_with_policy_and_reason() {
     );
 }
 
+/// As upstream: an object that can be decoded but is invalid fails its validation; one that a JSON patch makes undecodable
+/// is an internal error, whatever the failure policy; an apply configuration that does not fit is an error of the policy.
+#[tokio::test]
+async fn mutations_that_make_an_object_invalid_are_rejected_as_upstream() {
+    let (server, _directory) = server().await;
+    let json_patch = |value: &str| {
+        let operation = format!("[JSONPatch{{op: 'add', {value}}}]");
+        json!({"patchType": "JSONPatch", "jsonPatch": {"expression": operation}})
+    };
+    let apply = |spec: &str| {
+        let object = format!("Object{{spec: Object.spec{{{spec}}}}}");
+        json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": object}})
+    };
+    for (mutation, failure_policy, code, reason, expect) in [
+        (
+            json_patch("path: '/spec/restartPolicy', value: 'Sometimes'"),
+            "Ignore",
+            422,
+            "Invalid",
+            "Pod \"x\" is invalid: spec.restartPolicy: Unsupported value: \"Sometimes\"",
+        ),
+        (
+            apply("restartPolicy: 'Sometimes'"),
+            "Ignore",
+            422,
+            "Invalid",
+            "Pod \"x\" is invalid: spec.restartPolicy: Unsupported value: \"Sometimes\"",
+        ),
+        (
+            json_patch("path: '/spec/restart', value: 'Never'"),
+            "Ignore",
+            500,
+            "InternalError",
+            "Internal error occurred: strict decoding error: unknown field \"spec.restart\"",
+        ),
+        (
+            json_patch("path: '/spec/restartPolicy', value: 7"),
+            "Ignore",
+            500,
+            "InternalError",
+            "Internal error occurred: json: cannot unmarshal number into Go struct field PodSpec.spec.restartPolicy of type",
+        ),
+        (
+            apply("restart: 'Never'"),
+            "Fail",
+            403,
+            "Invalid",
+            "policy 'p' with binding 'p' denied request: error applying patch: ",
+        ),
+        (apply("restart: 'Never'"), "Ignore", 201, "", ""),
+    ] {
+        let spec = json!({"mutations": [mutation], "failurePolicy": failure_policy});
+        create_mutating_policy(&server, "p", spec, json!({})).await;
+        let path = format!("{CORE}/pods?dryRun=All");
+        let (got, response) = server.create(&path, pod("x")).await;
+        assert_eq!(got, code, "{mutation}: {response}");
+        let text = |field: &str| response[field].as_str().unwrap_or_default().to_owned();
+        assert_eq!(text("reason"), reason, "{mutation}");
+        assert!(text("message").starts_with(expect), "{response}");
+        for plural in [
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
+        ] {
+            let (code, response) = server.delete(&format!("{GROUP}/{plural}/p")).await;
+            assert_eq!(code, 200, "{response}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn policies_are_reinvoked_after_a_later_change() {
     let (server, _directory) = server().await;
@@ -462,7 +531,7 @@ async fn policies_cannot_set_system_metadata_or_kind() {
     let kind = "[JSONPatch{op: 'replace', path: '/kind', value: 'Secret'}]";
     create_mutating_policy(&server, "q", patch(kind), json!({})).await;
     let (code, response) = server.create(&pods, pod("y")).await;
-    assert_eq!(code, 403, "{response}");
+    assert_eq!(code, 500, "{response}");
     let text = response["message"].as_str().unwrap_or_default();
     assert!(
         text.ends_with(
