@@ -162,6 +162,7 @@ impl<'t> AliasResolver<'t> {
         object: &mut Object,
         path: OptionalPath<'_>,
     ) -> Result<(), DecodeError> {
+        let mut nulls = Vec::new();
         for (alias, position) in &object_type.aliases {
             let Some(value) = object.remove(&**alias) else {
                 continue;
@@ -174,13 +175,16 @@ impl<'t> AliasResolver<'t> {
                 // The manifest now uses the field name.
                 (true, true) => continue,
                 (true, false) => return Err(DecodeError(set_twice_error(path, alias, field))),
-                (false, true) => {
-                    let path = path::field_path(path, alias);
-                    self.warnings.push(format!("{path}: removes {name}"));
-                }
+                (false, true) => nulls.push((alias, name)),
                 (false, false) => self.warnings.push(stored_as_warning(path, alias, field)),
             }
             object.insert(name.to_owned(), value);
+        }
+        // Another alias may have set the field: the manifest now uses that one.
+        nulls.retain(|(_, name)| object.get(*name).is_some_and(Value::is_null));
+        for (alias, name) in nulls {
+            let path = path::field_path(path, alias);
+            self.warnings.push(format!("{path}: removes {name}"));
         }
         Ok(())
     }
@@ -436,14 +440,19 @@ mod tests {
             json!({"named": {"x": {"exclude": []}}}),
             &[],
         );
-        for patch in [
-            json!({"without": [], "exclude": null}),
-            json!({"without": [], "except": null}),
-            json!({"without": null, "except": []}),
+        for (patch, set) in [
+            (json!({"without": [], "exclude": null}), "without"),
+            (json!({"without": [], "except": null}), "without"),
+            (json!({"without": null, "except": []}), "except"),
         ] {
             let mut patch = object(json!({"named": {"x": patch}}));
-            let resolved = AliasResolver::new(&table, type_id).resolve_patch(&mut patch);
-            assert_eq!(resolved, Ok(()));
+            let mut resolver = AliasResolver::new(&table, type_id);
+            assert_eq!(resolver.resolve_patch(&mut patch), Ok(()));
+            // Nothing is removed.
+            assert_eq!(
+                resolver.into_warnings(),
+                [format!("named.x.{set}: stored as exclude")]
+            );
             assert_eq!(
                 Value::Object(patch),
                 json!({"named": {"x": {"exclude": []}}})
