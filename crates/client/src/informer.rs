@@ -1,7 +1,8 @@
 //! Informers: list and watch one kind, and report every change with the key of its object. Corresponds to client-go's
 //! `SharedIndexInformer` with its event handlers, without a store: callers keep what they need of an object.
 //!
-//! Entry point: [`events`]. Listing, bookmarks, relisting after 410 and retries are the [`reflector`]'s.
+//! Entry points: [`events`] and [`events_and_list_starts`]. Listing, bookmarks, relisting after 410 and retries are the
+//! [`reflector`]'s.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -46,6 +47,14 @@ impl<K, Key: Eq + Hash> Event<K, Key> {
     }
 }
 
+/// An event, or the start of a list: until the next `Replaced` event objects come in the order of the list, not of their
+/// changes. A list that fails starts again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventOrListStart<K, Key: Eq + Hash> {
+    Event(Event<K, Key>),
+    ListStart,
+}
+
 /// All changes of a kind, in order: first a list, then the changes after it. Never ends.
 pub fn events<K, Key>(
     api: Api<K>,
@@ -56,9 +65,28 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     Key: Eq + Hash + Send,
 {
+    let events = events_and_list_starts(api, config, key);
+    events.filter_map(|event| {
+        ready(match event {
+            EventOrListStart::Event(event) => Some(event),
+            EventOrListStart::ListStart => None,
+        })
+    })
+}
+
+/// As [`events`], for consumers that must know whether a list is in progress.
+pub fn events_and_list_starts<K, Key>(
+    api: Api<K>,
+    config: Config,
+    key: impl Fn(&K) -> Key + Send,
+) -> impl Stream<Item = EventOrListStart<K, Key>> + Send
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    Key: Eq + Hash + Send,
+{
     let mut lists = ListedKeys::new(key);
     let events = reflector::watch_events(api, config);
-    events.filter_map(move |event| ready(lists.convert(event)))
+    events.map(move |event| lists.convert(event))
 }
 
 /// Collects the keys of a list in progress.
@@ -75,14 +103,14 @@ impl<Key: Eq + Hash, F> ListedKeys<Key, F> {
         }
     }
 
-    fn convert<K>(&mut self, event: watcher::Event<K>) -> Option<Event<K, Key>>
+    fn convert<K>(&mut self, event: watcher::Event<K>) -> EventOrListStart<K, Key>
     where
         F: Fn(&K) -> Key,
     {
-        Some(match event {
+        EventOrListStart::Event(match event {
             watcher::Event::Init => {
                 self.listed.clear();
-                return None;
+                return EventOrListStart::ListStart;
             }
             watcher::Event::InitApply(object) => {
                 self.listed.insert((self.key)(&object));
@@ -105,31 +133,31 @@ mod tests {
     fn a_list_ends_with_the_keys_of_all_its_objects() {
         let mut lists = ListedKeys::new(|object: &(&'static str, u32)| object.0);
         let mut convert = |event| lists.convert(event);
-        assert_eq!(convert(Watched::Init), None);
+        assert_eq!(convert(Watched::Init), EventOrListStart::ListStart);
         assert_eq!(
             convert(Watched::InitApply(("a", 1))),
-            Some(Event::Applied(("a", 1)))
+            EventOrListStart::Event(Event::Applied(("a", 1)))
         );
         // The list is interrupted and starts again.
-        assert_eq!(convert(Watched::Init), None);
+        assert_eq!(convert(Watched::Init), EventOrListStart::ListStart);
         convert(Watched::InitApply(("b", 1)));
         convert(Watched::InitApply(("c", 1)));
         assert_eq!(
             convert(Watched::InitDone),
-            Some(Event::Replaced(HashSet::from(["b", "c"])))
+            EventOrListStart::Event(Event::Replaced(HashSet::from(["b", "c"])))
         );
         assert_eq!(
             convert(Watched::Apply(("b", 2))),
-            Some(Event::Applied(("b", 2)))
+            EventOrListStart::Event(Event::Applied(("b", 2)))
         );
         assert_eq!(
             convert(Watched::Delete(("b", 3))),
-            Some(Event::Deleted("b"))
+            EventOrListStart::Event(Event::Deleted("b"))
         );
-        assert_eq!(convert(Watched::Init), None);
+        assert_eq!(convert(Watched::Init), EventOrListStart::ListStart);
         assert_eq!(
             convert(Watched::InitDone),
-            Some(Event::Replaced(HashSet::new()))
+            EventOrListStart::Event(Event::Replaced(HashSet::new()))
         );
     }
 

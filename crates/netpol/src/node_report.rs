@@ -18,6 +18,20 @@ const KIND: &str = "NetworkPolicyNode";
 /// The most policies listed in one report, to bound the size of the object.
 pub const MAX_APPLIED_POLICIES: usize = 10_000;
 
+/// Heartbeats are delayed by up to this part of their interval, so that agents that started together do not stay in step.
+/// They are never sent earlier, so that idle nodes write at most once per interval.
+const HEARTBEAT_JITTER_MAX: f64 = 0.2;
+
+/// The delay before the next heartbeat, for a random number from 0 to 1.
+pub fn heartbeat_delay(interval: Duration, random: f64) -> Duration {
+    interval + interval.mul_f64(HEARTBEAT_JITTER_MAX * random)
+}
+
+/// The longest delay between two heartbeats.
+pub fn longest_heartbeat_delay(interval: Duration) -> Duration {
+    heartbeat_delay(interval, 1.0)
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NetworkPolicyNode {

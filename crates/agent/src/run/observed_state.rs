@@ -21,8 +21,10 @@ pub(super) struct ObservedState {
     pub(super) node: NodeObjectState,
     block_unknown_pods: bool,
     node_name: String,
-    /// The greatest resourceVersion of any pod so far.
-    pub(super) pods_version: u64,
+    /// The resourceVersion up to which all changes of pods have been applied.
+    pods_version: u64,
+    /// The greatest resourceVersion of a pod in the list in progress; `None` between lists.
+    listed_pods_version: Option<u64>,
     /// Pods of this node that were added or changed, so that other policies may select them.
     changed_local_pods: Vec<NamespacedName>,
     /// Resources that have not been listed completely yet.
@@ -50,6 +52,7 @@ impl ObservedState {
             engine: PolicyEngine::new(EngineScope::Node(node.clone()), capabilities),
             node_name: node,
             pods_version: 0,
+            listed_pods_version: None,
             changed_local_pods: Vec::new(),
             pod_cidr_ranges: PodCidrRanges::default(),
             node: NodeObjectState::NeverSeen,
@@ -77,13 +80,10 @@ impl ObservedState {
                 gone.iter().for_each(|name| engine.remove_namespace(name));
                 self.unsynced.remove(NAMESPACES);
             }
+            AgentEvent::PodListStart => self.listed_pods_version = Some(0),
             AgentEvent::Pod(Event::Applied(pod)) => self.on_pod_applied(&pod),
             AgentEvent::Pod(Event::Deleted(name)) => self.engine.remove_pod(&name),
-            AgentEvent::Pod(Event::Replaced(names)) => {
-                let gone = names_not_listed(self.engine.pods(), &names);
-                gone.iter().for_each(|name| self.engine.remove_pod(name));
-                self.unsynced.remove(PODS);
-            }
+            AgentEvent::Pod(Event::Replaced(names)) => self.on_pods_listed(&names),
             AgentEvent::Policy(Event::Applied(policy)) => self.engine.set_policy(&policy),
             AgentEvent::Policy(Event::Deleted(name)) => self.engine.remove_policy(&name),
             AgentEvent::Policy(Event::Replaced(names)) => {
@@ -102,8 +102,11 @@ impl ObservedState {
         }
     }
 
+    /// A list is not in the order of changes: before its end, pods with lower versions than those so far may be missing.
     fn on_pod_applied(&mut self, pod: &Pod) {
-        self.pods_version = self.pods_version.max(pod.version_number());
+        let listed = self.listed_pods_version.as_mut();
+        let observed = listed.unwrap_or(&mut self.pods_version);
+        *observed = pod.version_number().max(*observed);
         let is_local = pod.node_name() == Some(&self.node_name);
         if self.engine.set_pod(pod) && is_local && pod.has_address() {
             let metadata = &pod.metadata;
@@ -114,9 +117,27 @@ impl ObservedState {
         }
     }
 
+    /// The versions of the list replace earlier ones: those of a server that was restored from a backup are lower.
+    fn on_pods_listed(&mut self, names: &HashSet<NamespacedName>) {
+        let gone = names_not_listed(self.engine.pods(), names);
+        gone.iter().for_each(|name| self.engine.remove_pod(name));
+        if let Some(version) = self.listed_pods_version.take() {
+            self.pods_version = version;
+        }
+        self.unsynced.remove(PODS);
+    }
+
+    /// The resourceVersion up to which the rules cover all pods. It does not advance while pods are being listed.
+    pub(super) fn pods_version(&self) -> u64 {
+        self.pods_version
+    }
+
     /// Whether policies select a pod of this node that was added or changed since the last call: the report must say that
-    /// the agent has observed it.
+    /// the agent has observed it. It can only do so after the list in progress, if there is one.
     pub(super) fn take_changed_targets(&mut self) -> bool {
+        if self.listed_pods_version.is_some() {
+            return false;
+        }
         let changed = std::mem::take(&mut self.changed_local_pods);
         let is_selected =
             |pod: &NamespacedName| self.engine.policies_selecting(pod).next().is_some();
@@ -232,7 +253,7 @@ mod tests {
             });
             let pod = serde_json::from_value(pod).unwrap();
             state.apply_event(AgentEvent::Pod(Event::Applied(pod)));
-            assert_eq!(state.pods_version, version);
+            assert_eq!(state.pods_version(), version);
             assert_eq!(state.take_changed_targets(), is_reported, "{version}");
             assert!(!state.take_changed_targets());
         };
@@ -242,6 +263,66 @@ mod tests {
         check(4, "n", "x", "10.0.0.2", true);
         check(5, "other", "x", "10.0.0.2", false);
         check(6, "n", "x", "", false);
+    }
+
+    #[test]
+    fn the_reported_version_of_pods_advances_at_the_end_of_a_list() {
+        let mut state = state();
+        let policy = serde_json::json!({
+            "metadata": {"namespace": "a", "name": "q", "uid": "q"},
+            "spec": {"minVersion": "1.3", "podSelector": {}, "policyTypes": ["Ingress"]},
+        });
+        let policy = serde_json::from_value(policy).unwrap();
+        state.apply_event(AgentEvent::Policy(Event::Applied(policy)));
+        let apply = |state: &mut ObservedState, name: &str, version: u64| {
+            let pod = serde_json::json!({
+                "metadata": {"namespace": "a", "name": name, "resourceVersion": version.to_string()},
+                "spec": {"nodeName": "n"},
+                "status": {"phase": "Running", "podIP": format!("10.0.0.{version}")},
+            });
+            let pod = serde_json::from_value(pod).unwrap();
+            state.apply_event(AgentEvent::Pod(Event::Applied(pod)));
+        };
+        let listed = |names: &[&str]| {
+            let names = names.iter().map(|name| NamespacedName::new("a", *name));
+            AgentEvent::Pod(Event::Replaced(names.collect()))
+        };
+        state.apply_event(AgentEvent::PodListStart);
+        apply(&mut state, "x", 5);
+        assert_eq!(
+            (state.pods_version(), state.take_changed_targets()),
+            (0, false)
+        );
+        state.apply_event(listed(&["x"]));
+        assert_eq!(
+            (state.pods_version(), state.take_changed_targets()),
+            (5, true)
+        );
+        apply(&mut state, "x", 6);
+        assert_eq!(
+            (state.pods_version(), state.take_changed_targets()),
+            (6, true)
+        );
+        // After a gap, 9 is listed before the change with the version 8, and the list fails once.
+        for _ in 0..2 {
+            state.apply_event(AgentEvent::PodListStart);
+            apply(&mut state, "w", 9);
+            assert_eq!(
+                (state.pods_version(), state.take_changed_targets()),
+                (6, false)
+            );
+        }
+        apply(&mut state, "y", 8);
+        state.apply_event(listed(&["w", "y"]));
+        assert_eq!(
+            (state.pods_version(), state.take_changed_targets()),
+            (9, true)
+        );
+        // A server that was restored from a backup.
+        state.apply_event(AgentEvent::PodListStart);
+        apply(&mut state, "w", 3);
+        state.apply_event(listed(&["w"]));
+        assert_eq!(state.pods_version(), 3);
     }
 
     #[test]

@@ -178,7 +178,7 @@ impl SyncLoop<'_> {
             .set_applied_policies(self.observed.engine.applied_policies());
         let has_changed_targets = self.observed.take_changed_targets();
         self.report_publisher
-            .set_pods_version(self.observed.pods_version, has_changed_targets);
+            .set_pods_version(self.observed.pods_version(), has_changed_targets);
         self.report_publisher.set_kernel_problem(
             (self.consecutive_repairs > 1).then(|| CONTESTED_PROBLEM.to_owned()),
         );

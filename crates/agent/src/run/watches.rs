@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client, Resource};
-use rhumb_client::informer::{self, Event};
+use rhumb_client::informer::{self, Event, EventOrListStart};
 use rhumb_client::view;
 use rhumb_netpol::{Namespace, NamespacedName, NetworkPolicy, Pod};
 use serde::Deserialize;
@@ -31,6 +31,8 @@ pub(super) struct ReceivedEvent {
 pub(super) enum AgentEvent {
     Namespace(Event<Box<Namespace>, String>),
     Pod(Event<Box<Pod>, NamespacedName>),
+    /// A list of pods is in progress until `Pod(Replaced)`.
+    PodListStart,
     Policy(Event<Box<NetworkPolicy>, NamespacedName>),
     Node(Event<Box<Node>, String>),
 }
@@ -76,31 +78,44 @@ pub(super) fn start_watches(
         Api::all(client.clone()),
         all(),
         |namespace: &Namespace| object_name(&namespace.metadata),
-        AgentEvent::Namespace,
+        |event| event_only(event, AgentEvent::Namespace),
         sender.clone(),
     ));
     work.spawn(run_informer(
         Api::all(client.clone()),
         all(),
         |policy: &NetworkPolicy| namespaced_name(&policy.metadata),
-        AgentEvent::Policy,
+        |event| event_only(event, AgentEvent::Policy),
         sender.clone(),
     ));
     work.spawn(run_informer(
         Api::all(client.clone()),
         all(),
         |pod: &Pod| namespaced_name(&pod.metadata),
-        AgentEvent::Pod,
+        |event| match event {
+            EventOrListStart::Event(event) => Some(AgentEvent::Pod(event.map(Box::new))),
+            EventOrListStart::ListStart => Some(AgentEvent::PodListStart),
+        },
         sender.clone(),
     ));
     work.spawn(run_informer(
         Api::all(client.clone()),
         own,
         |node: &Node| object_name(&node.metadata),
-        AgentEvent::Node,
+        |event| event_only(event, AgentEvent::Node),
         sender,
     ));
     receiver
+}
+
+fn event_only<K, Key: Eq + Hash>(
+    event: EventOrListStart<K, Key>,
+    agent_event: fn(Event<Box<K>, Key>) -> AgentEvent,
+) -> Option<AgentEvent> {
+    match event {
+        EventOrListStart::Event(event) => Some(agent_event(event.map(Box::new))),
+        EventOrListStart::ListStart => None,
+    }
 }
 
 /// Sends the events of one kind until the receiver is dropped.
@@ -108,17 +123,20 @@ async fn run_informer<K, Key>(
     api: Api<K>,
     config: Config,
     key: fn(&K) -> Key,
-    agent_event: fn(Event<Box<K>, Key>) -> AgentEvent,
+    agent_event: fn(EventOrListStart<K, Key>) -> Option<AgentEvent>,
     sender: mpsc::Sender<ReceivedEvent>,
 ) where
     K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
     Key: Eq + Hash + Send,
 {
-    let mut events = pin!(informer::events(api, config, key));
+    let mut events = pin!(informer::events_and_list_starts(api, config, key));
     while let Some(event) = events.next().await {
+        let Some(event) = agent_event(event) else {
+            continue;
+        };
         let received = ReceivedEvent {
             received_at: Instant::now(),
-            event: agent_event(event.map(Box::new)),
+            event,
         };
         if sender.send(received).await.is_err() {
             return;
