@@ -3,7 +3,8 @@
 //! Entry point: [`PolicyEngine`]. It is fed with added, changed and deleted pods, namespaces and policies ([`objects`])
 //! and returns whether a connection is allowed and why ([`verdict`]), the ruleset that enforces the policies on one
 //! node and its changes ([`ruleset`]), and the input for each policy's status ([`policy_summary`]). Nodes report what
-//! they enforce in a `NetworkPolicyNode` object ([`node_report`]).
+//! they enforce in a `NetworkPolicyNode` object ([`node_report`]), from which follows where a policy is in force
+//! ([`node_enforcement`]).
 
 #![cfg_attr(
     not(test),
@@ -18,6 +19,7 @@
 pub mod engine;
 mod ip_ranges;
 pub mod lint;
+pub mod node_enforcement;
 pub mod node_report;
 pub mod objects;
 pub mod policy_summary;

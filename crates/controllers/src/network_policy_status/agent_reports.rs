@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use rhumb_netpol::node_enforcement::{
+    AgentLiveness, NodeReport, PolicyReport, is_of_current_boot, unimplemented_reason,
+};
 use rhumb_netpol::node_report::{NetworkPolicyNode, PolicyProblem, UnimplementedFeature};
 
 /// What an agent supports. Shared, because most agents of a cluster are alike.
@@ -15,9 +18,7 @@ pub(super) struct AgentCapabilities {
 impl AgentCapabilities {
     /// The reason why a feature is not available; `None` if it is.
     pub(super) fn unimplemented_reason(&self, feature: &str) -> Option<&str> {
-        let mut unimplemented = self.unimplemented.iter();
-        let found = unimplemented.find(|own| own.feature == feature);
-        found.map(|own| own.message.as_str())
+        unimplemented_reason(&self.unimplemented, feature)
     }
 }
 
@@ -96,13 +97,31 @@ impl AgentReports {
     pub(super) fn report(&self, node: &str) -> Option<&AgentReport> {
         let report = self.reports.get(node)?;
         let boot = self.nodes.get(node)?;
-        let is_of_now = boot.is_empty() || report.boot.is_empty() || report.boot == *boot;
-        is_of_now.then_some(report)
+        is_of_current_boot(&report.boot, boot).then_some(report)
     }
 
-    /// Whether the node's report is from another boot.
-    pub(super) fn is_of_another_boot(&self, node: &str) -> bool {
-        self.has_node(node) && self.reports.contains_key(node) && self.report(node).is_none()
+    /// What the node's report says about a policy.
+    pub(super) fn policy_report(
+        &self,
+        node: &str,
+        uid: &str,
+        liveness: AgentLiveness,
+        waits_for_pods: bool,
+    ) -> NodeReport<'_> {
+        let Some(report) = self.report(node) else {
+            let has_report = self.has_node(node) && self.reports.contains_key(node);
+            return match has_report {
+                true => NodeReport::OfAnotherBoot,
+                false => NodeReport::Missing,
+            };
+        };
+        NodeReport::Valid(PolicyReport {
+            versions: &report.capabilities.versions,
+            problem: report.problem.as_deref(),
+            applied_generation: report.applied.get(uid).copied(),
+            liveness,
+            waits_for_pods,
+        })
     }
 
     pub(super) fn capabilities(&self, node: &str) -> Option<&AgentCapabilities> {

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rhumb_netpol::PolicyFeatureSet;
 use rhumb_netpol::lint::LINT_REASONS;
+use rhumb_netpol::node_enforcement::{EnforcementGap, enforcement_gap};
 use rhumb_netpol::policy_summary::PolicySummary;
 
 use super::agent_reports::{AgentCapabilities, AgentReports};
-use super::heartbeats::{AgentHeartbeats, AgentLiveness};
+use super::heartbeats::AgentHeartbeats;
 
 /// Longer messages are truncated.
 const MESSAGE_BYTES_MAX: usize = 1024;
@@ -85,6 +86,12 @@ pub(super) enum ConditionStatus {
 }
 
 impl ConditionStatus {
+    pub(super) const ALL: [ConditionStatus; 3] = [
+        ConditionStatus::True,
+        ConditionStatus::False,
+        ConditionStatus::Unknown,
+    ];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             ConditionStatus::True => "True",
@@ -207,6 +214,18 @@ impl<'a> PolicyStatusInputs<'a> {
         let mut all: Vec<_> = agents.with_capabilities(predicate).collect();
         all.sort_unstable_by_key(|(node, _)| *node);
         all
+    }
+
+    /// Why the policy does not count as enforced on a node.
+    fn enforcement_gap(&self, node: &str) -> Option<EnforcementGap<'a>> {
+        let report = self.agents.policy_report(
+            node,
+            &self.summary.uid,
+            self.heartbeats.liveness(node),
+            self.uncovered_nodes.contains(node),
+        );
+        let was_programmed = self.stored == StoredProgrammed::True;
+        enforcement_gap(self.summary, report, was_programmed)
     }
 
     /// A node, and when its agent sent the last heartbeat.
@@ -396,37 +415,33 @@ struct RolloutProgress {
 
 impl RolloutProgress {
     fn of(inputs: &PolicyStatusInputs<'_>) -> RolloutProgress {
-        let PolicySummary {
-            uid, generation, ..
-        } = inputs.summary;
         let mut spread = RolloutProgress::default();
         for node in inputs.nodes() {
             spread.nodes += 1;
-            let Some(report) = inputs.agents.report(node) else {
-                let why = match inputs.agents.is_of_another_boot(node) {
-                    true => "its agent has not reported since it was started anew",
-                    false => "no agent reports from there",
-                };
-                spread.waiting.push(format!("{node} ({why})"));
+            let Some(gap) = inputs.enforcement_gap(node) else {
                 continue;
             };
-            if let Some(problem) = &report.problem {
-                spread.problems.push(format!("{node}: {problem}"));
-            }
-            let liveness = inputs.heartbeats.liveness(node);
-            if liveness == AgentLiveness::Stale {
-                spread.silent.push(inputs.last_heartbeat_of(node));
-            } else if report.applied.get(uid.as_str()) != Some(generation) {
-                spread.waiting.push(node.to_owned());
-            } else if inputs.uncovered_nodes.contains(node) {
-                let why = "its agent has not observed all pods there";
-                spread.waiting.push(format!("{node} ({why})"));
-            } else if liveness == AgentLiveness::Unconfirmed
-                && inputs.stored != StoredProgrammed::True
-            {
-                let why = "its agent has to renew its heartbeat";
-                spread.waiting.push(format!("{node} ({why})"));
-            }
+            let why = match gap {
+                EnforcementGap::NodeProblem(problem) => {
+                    spread.problems.push(format!("{node}: {problem}"));
+                    continue;
+                }
+                EnforcementGap::NoHeartbeat => {
+                    spread.silent.push(inputs.last_heartbeat_of(node));
+                    continue;
+                }
+                EnforcementGap::NotApplied | EnforcementGap::UnsupportedVersion { .. } => {
+                    spread.waiting.push(node.to_owned());
+                    continue;
+                }
+                EnforcementGap::NoReport => "no agent reports from there",
+                EnforcementGap::ReportOfAnotherBoot => {
+                    "its agent has not reported since it was started anew"
+                }
+                EnforcementGap::UnobservedPods => "its agent has not observed all pods there",
+                EnforcementGap::UnconfirmedHeartbeat => "its agent has to renew its heartbeat",
+            };
+            spread.waiting.push(format!("{node} ({why})"));
         }
         spread
     }

@@ -6,32 +6,18 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use rhumb_netpol::node_enforcement::{
+    AgentLiveness, heartbeat_age, heartbeat_timeout, time_to_next_report,
+};
 use rhumb_netpol::node_report::NetworkPolicyNode;
 use tokio::time::Instant;
 
-/// A heartbeat may be this many of the agent's own intervals late, if that is more than the grace period.
-const MISSED_HEARTBEATS_MAX: u32 = 4;
-
-/// Whether the agent of a node runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AgentLiveness {
-    /// Its heartbeat was renewed within the grace period.
-    Alive,
-    /// It was listed with an old heartbeat, or none, and the grace period since then is not over. After an outage of the
-    /// server all heartbeats are old.
-    Unconfirmed,
-    /// It was not renewed within the grace period.
-    Stale,
-}
-
-impl AgentLiveness {
-    /// Its name in metrics.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            AgentLiveness::Alive => "alive",
-            AgentLiveness::Unconfirmed => "unconfirmed",
-            AgentLiveness::Stale => "stale",
-        }
+/// The liveness of an agent as a label of a metric.
+pub(super) fn liveness_label(liveness: AgentLiveness) -> &'static str {
+    match liveness {
+        AgentLiveness::Alive => "alive",
+        AgentLiveness::Unconfirmed => "unconfirmed",
+        AgentLiveness::Stale => "stale",
     }
 }
 
@@ -57,6 +43,8 @@ struct Heartbeat {
     time: Option<Time>,
     /// When a new `time` was last observed.
     renewed_at: Instant,
+    /// How often the agent renews it, as far as it says so.
+    interval_seconds: Option<u32>,
     timeout: Duration,
     liveness: AgentLiveness,
 }
@@ -86,6 +74,17 @@ impl AgentHeartbeats {
         self.nodes.get(node)?.time.as_ref()
     }
 
+    /// How long the next report of a node may take.
+    pub(super) fn time_to_next_report(&self, node: &str, now: ObservationTime) -> Duration {
+        let known = self.nodes.get(node);
+        time_to_next_report(
+            known.and_then(|known| known.time.as_ref()),
+            known.and_then(|known| known.interval_seconds),
+            self.grace_period,
+            now.time_of_day,
+        )
+    }
+
     /// Records the heartbeat of a report. Returns whether the liveness changed.
     pub(super) fn observe(
         &mut self,
@@ -93,16 +92,14 @@ impl AgentHeartbeats {
         report: &NetworkPolicyNode,
         now: ObservationTime,
     ) -> bool {
-        let interval = report.heartbeat_seconds.map(u64::from).unwrap_or_default();
-        let own_timeout = Duration::from_secs(interval) * MISSED_HEARTBEATS_MAX;
-        let timeout = self.grace_period.max(own_timeout);
+        let interval_seconds = report.heartbeat_seconds;
+        let timeout = heartbeat_timeout(self.grace_period, interval_seconds);
         let time = report.last_heartbeat_time.clone();
         let Some(known) = self.nodes.get_mut(node) else {
-            let is_recent = time.as_ref().is_some_and(|time| {
-                let age = now.time_of_day.duration_since(time.0);
-                // A heartbeat of the future, from a clock that is ahead, is recent.
-                Duration::try_from(age).is_ok_and(|age| age <= timeout) || age.is_negative()
-            });
+            let age = time
+                .as_ref()
+                .map(|time| heartbeat_age(time, now.time_of_day));
+            let is_recent = age.is_some_and(|age| age <= timeout);
             let liveness = match is_recent {
                 true => AgentLiveness::Alive,
                 false => AgentLiveness::Unconfirmed,
@@ -110,12 +107,14 @@ impl AgentHeartbeats {
             let heartbeat = Heartbeat {
                 time,
                 renewed_at: now.at,
+                interval_seconds,
                 timeout,
                 liveness,
             };
             self.nodes.insert(node.to_owned(), heartbeat);
             return true;
         };
+        known.interval_seconds = interval_seconds;
         known.timeout = timeout;
         if known.time == time || time.is_none() {
             return false;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Weak;
 
-use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode_registry;
@@ -13,6 +12,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::PolicyStatusController;
+use super::conditions::{ConditionStatus, ConditionType};
+use super::heartbeats::ObservationTime;
 
 /// The metrics of the running controller; empty in processes that do not run it, as another one is the leader.
 #[derive(Default)]
@@ -61,7 +62,10 @@ impl NetworkPolicyStatusMetrics {
     pub fn encode(&self, text: &mut String) -> fmt::Result {
         let controller = self.0.lock().upgrade();
         match controller {
-            Some(controller) => controller.state().counts(Timestamp::now()).encode(text),
+            Some(controller) => {
+                let counts = controller.state().counts(ObservationTime::now());
+                counts.encode(text)
+            }
             None => Ok(()),
         }
     }
@@ -70,9 +74,13 @@ impl NetworkPolicyStatusMetrics {
 impl PolicyStatusCounts {
     pub(super) fn encode(self, text: &mut String) -> fmt::Result {
         let conditions = Family::<ConditionLabels, Gauge>::default();
-        for ((condition, status), count) in self.conditions {
-            let labels = ConditionLabels { condition, status };
-            conditions.get_or_create(&labels).set(count);
+        for condition in ConditionType::ALL.map(ConditionType::name) {
+            for status in ConditionStatus::ALL.map(ConditionStatus::name) {
+                let labels = ConditionLabels { condition, status };
+                let count = self.conditions.get(&(condition, status));
+                let count = count.copied().unwrap_or_default();
+                conditions.get_or_create(&labels).set(count);
+            }
         }
         let versions = Family::<VersionLabels, Gauge>::default();
         for (min_version, count) in self.min_versions {
@@ -129,6 +137,7 @@ mod tests {
         counts.encode(&mut text).unwrap();
         for line in [
             "rhumb_network_policy_conditions{condition=\"Supported\",status=\"False\"} 2",
+            "rhumb_network_policy_conditions{condition=\"Programmed\",status=\"Unknown\"} 0",
             "rhumb_network_policy_min_versions{min_version=\"1.21\"} 3",
             "rhumb_network_policy_nodes{heartbeat=\"stale\"} 4",
             "rhumb_network_policy_oldest_unprogrammed_seconds 5",

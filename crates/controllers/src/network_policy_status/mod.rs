@@ -100,7 +100,11 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     });
     let pods: Api<Pod> = Api::all(context.reader);
     let pods = watch(pods, Config::default(), |event| {
-        shared.add(shared.state().handle_pod_event(event));
+        shared.add(
+            shared
+                .state()
+                .handle_pod_event(event, ObservationTime::now()),
+        );
     });
     let work = shared
         .queue
@@ -170,7 +174,7 @@ async fn process_key(shared: Arc<PolicyStatusController>, key: WorkKey) -> Resul
             Ok(Requeue::No)
         }
         WorkKey::Coverage(node) => {
-            let due = shared.state().check_coverage(&node);
+            let due = shared.state().check_coverage(&node, Instant::now());
             shared.add(due);
             Ok(Requeue::No)
         }

@@ -11,6 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
+use rhumb_netpol::node_enforcement::covers_pod;
 use rhumb_netpol::node_report::NetworkPolicyNode;
 use rhumb_netpol::{
     EngineScope, Namespace, NamespacedName, NetworkPolicy, PluginCapabilities, Pod, PolicyEngine,
@@ -21,7 +22,7 @@ use tokio::time::Instant;
 use super::agent_reports::{AffectedPolicies, AgentReports, StaleReport};
 use super::condition_diff::{RepeatedWrites, StatusDigest};
 use super::conditions::{ConditionStatus, ConditionType};
-use super::heartbeats::{AgentHeartbeats, ObservationTime};
+use super::heartbeats::{AgentHeartbeats, ObservationTime, liveness_label};
 use super::metrics::PolicyStatusCounts;
 use super::partial_node::PartialNode;
 use super::uncovered_pods::UncoveredPods;
@@ -75,6 +76,26 @@ struct PolicyRecord {
     pending_since: Option<Instant>,
     /// Since when its `Programmed` condition is not true.
     unprogrammed_since: Option<Timestamp>,
+}
+
+impl PolicyRecord {
+    /// The stored conditions about the current generation.
+    fn statuses(&self) -> impl Iterator<Item = (ConditionType, ConditionStatus)> {
+        self.current.statuses(self.generation.unwrap_or_default())
+    }
+
+    /// How long the policy has not been programmed; `None` if it is. If the status says nothing about the current
+    /// generation, although it should, this process has observed the generation for that long.
+    fn unprogrammed_age(&self, now: ObservationTime, is_expected: bool) -> Option<Duration> {
+        let mut statuses = self.statuses();
+        let is_known = statuses.any(|(type_, _)| type_ == ConditionType::Programmed);
+        let missing =
+            (!is_known && is_expected).then(|| now.at.saturating_duration_since(self.since));
+        let since = self.unprogrammed_since;
+        let age = since.map(|since| now.time_of_day.duration_since(since));
+        age.and_then(|age| Duration::try_from(age).ok())
+            .max(missing)
+    }
 }
 
 /// Since when the `Programmed` condition is not true; `None` if it is, or there is none.
@@ -152,13 +173,17 @@ impl PolicyStatusState {
         }
     }
 
-    pub(super) fn handle_pod_event(&mut self, event: Event<Pod>) -> DelayedKeys {
+    pub(super) fn handle_pod_event(
+        &mut self,
+        event: Event<Pod>,
+        at: ObservationTime,
+    ) -> DelayedKeys {
         let mut due = DelayedKeys::new();
         match event {
-            Event::Apply(pod) => due.extend(self.set_pod(&pod)),
+            Event::Apply(pod) => due.extend(self.set_pod(&pod, at)),
             Event::InitApply(pod) => {
                 self.unlisted.pods.remove(&name(&pod));
-                due.extend(self.set_pod(&pod));
+                due.extend(self.set_pod(&pod, at));
             }
             Event::Delete(pod) => due.extend(self.remove_pod(&name(&pod))),
             Event::Init => self.unlisted.pods = self.engine.pods().cloned().collect(),
@@ -173,10 +198,9 @@ impl PolicyStatusState {
         due
     }
 
-    fn set_pod(&mut self, pod: &Pod) -> DelayedKeys {
+    fn set_pod(&mut self, pod: &Pod, at: ObservationTime) -> DelayedKeys {
         let name = name(pod);
         let mut due = self.uncover_policies(&name);
-        let is_first_list = self.unread.contains(&ListedKind::Pods);
         if !self.engine.set_pod(pod) {
             if !self.engine.has_pod(&name) {
                 self.uncovered_pods.remove(&name);
@@ -187,17 +211,20 @@ impl PolicyStatusState {
         let Some(node) = pod.node_name().filter(|_| pod.has_address()) else {
             return due;
         };
-        let report = self.agents.report(node);
         let version = pod.version_number();
-        let is_covered = report.map_or_else(
-            || is_first_list || self.agents.is_empty(),
-            |report| report.pods_version >= version,
-        );
-        if !is_covered {
-            let uncovered = &mut self.uncovered_pods;
-            uncovered.insert(name, node, version, is_first_list);
+        let report = self.agents.report(node);
+        if report.is_some_and(|report| covers_pod(report.pods_version, version)) {
+            return due;
+        }
+        // Without a report the policies wait for the node anyway.
+        if report.is_some() {
             due.push((WorkKey::Coverage(node.to_owned()), COVERAGE_DELAY));
         }
+        let is_first_list = self.unread.contains(&ListedKind::Pods);
+        let awaits_report_until =
+            is_first_list.then(|| at.at + self.heartbeats.time_to_next_report(node, at));
+        self.uncovered_pods
+            .insert(name, node, version, awaits_report_until);
         due
     }
 
@@ -210,7 +237,7 @@ impl PolicyStatusState {
 
     /// The policies that wait for the agent to observe a pod, which is about to change.
     fn uncover_policies(&self, pod: &NamespacedName) -> DelayedKeys {
-        match self.uncovered_pods.contains(pod) && self.is_ready() {
+        match self.uncovered_pods.is_late(pod) && self.is_ready() {
             true => now(self.policy_keys_of_pod(pod)),
             false => DelayedKeys::new(),
         }
@@ -222,10 +249,23 @@ impl PolicyStatusState {
     }
 
     /// The policies to check because the agent of a node has not reported changed pods in time.
-    pub(super) fn check_coverage(&mut self, node: &str) -> DelayedKeys {
+    pub(super) fn check_coverage(&mut self, node: &str, at: Instant) -> DelayedKeys {
         let late = self.uncovered_pods.mark_late(node);
         let keys = late.iter().flat_map(|pod| self.policy_keys_of_pod(pod));
-        now(keys.collect::<BTreeSet<WorkKey>>())
+        let mut due = now(keys.collect::<BTreeSet<WorkKey>>());
+        let next = self.uncovered_pods.next_report_due(node, at);
+        due.extend(next.map(|next| (WorkKey::Coverage(node.to_owned()), next - at)));
+        due
+    }
+
+    /// The report of a node is new, or has become valid: the policies to check because it covers pods.
+    fn cover_pods(&mut self, node: &str) -> DelayedKeys {
+        let Some(report) = self.agents.report(node) else {
+            return DelayedKeys::new();
+        };
+        let covered = self.uncovered_pods.cover(node, report.pods_version);
+        let keys = covered.iter().flat_map(|pod| self.policy_keys_of_pod(pod));
+        now(keys.filter(|_| self.is_ready()))
     }
 
     /// The policies that are affected because the heartbeat of a node became stale, and when to check it again.
@@ -342,10 +382,12 @@ impl PolicyStatusState {
             Event::Apply(node) | Event::InitApply(node) => {
                 let name = node.name_any();
                 self.unlisted.nodes.remove(&name);
-                let change = self.agents.set_node(name, node.boot());
-                change.map_or_else(DelayedKeys::new, |change| {
-                    self.affected_policy_keys(&change)
-                })
+                let Some(change) = self.agents.set_node(name.clone(), node.boot()) else {
+                    return DelayedKeys::new();
+                };
+                let mut due = self.affected_policy_keys(&change);
+                due.extend(self.cover_pods(&name));
+                due
             }
             Event::Delete(node) => self.remove_node(&node.name_any()),
             Event::Init => {
@@ -411,11 +453,7 @@ impl PolicyStatusState {
         }
         let change = self.agents.set_report(node.clone(), report);
         due.extend(self.affected_policy_keys(&change));
-        if let Some(report) = self.agents.report(&node) {
-            let covered = self.uncovered_pods.cover(&node, report.pods_version);
-            let keys = covered.iter().flat_map(|pod| self.policy_keys_of_pod(pod));
-            due.extend(now(keys.filter(|_| self.is_ready())));
-        }
+        due.extend(self.cover_pods(&node));
         if !self.unread.contains(&ListedKind::Nodes) && !self.agents.has_node(&node) {
             due.push((WorkKey::StaleReport(node), self.quarantine));
         }
@@ -462,26 +500,26 @@ impl PolicyStatusState {
     }
 
     /// The numbers for metrics. The cost is proportional to the number of policies and nodes.
-    pub(super) fn counts(&self, now: Timestamp) -> PolicyStatusCounts {
+    pub(super) fn counts(&self, now: ObservationTime) -> PolicyStatusCounts {
         let mut counts = PolicyStatusCounts::default();
         for (name, policy) in &self.policies {
-            let generation = policy.generation.unwrap_or_default();
-            for (type_, status) in policy.current.statuses(generation) {
+            for (type_, status) in policy.statuses() {
                 let key = (type_.name(), status.name());
                 *counts.conditions.entry(key).or_default() += 1;
             }
             if let Some(version) = self.engine.min_version(name) {
                 *counts.min_versions.entry(version.to_owned()).or_default() += 1;
             }
-            if let Some(since) = policy.unprogrammed_since {
-                let seconds = now.duration_since(since).as_secs();
+            let is_ignored = self.agents.is_empty() || self.ignored.contains(name);
+            if let Some(age) = policy.unprogrammed_age(now, !is_ignored) {
+                let seconds = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
                 let oldest = &mut counts.oldest_unprogrammed_seconds;
                 *oldest = seconds.max(*oldest);
             }
         }
         for node in self.agents.reporting() {
-            let liveness = self.heartbeats.liveness(node).name();
-            *counts.nodes.entry(liveness).or_default() += 1;
+            let liveness = self.heartbeats.liveness(node);
+            *counts.nodes.entry(liveness_label(liveness)).or_default() += 1;
         }
         counts
     }

@@ -125,7 +125,7 @@ fn an_empty_target_is_reported_after_the_settle_time() {
         state.plan_write(&name, later),
         PlannedWrite::Later(SETTLE_TIME)
     );
-    let due = state.handle_pod_event(Event::Apply(pod("x", "ns", "a")));
+    let due = state.handle_pod_event(Event::Apply(pod("x", "ns", "a")), seen(started));
     assert_eq!(keys(due), [key("p")].into());
     let written_conditions = writes(&mut state, later + SETTLE_TIME);
     assert_eq!(
@@ -144,9 +144,9 @@ fn a_change_queues_the_affected_policies() {
     let due = state.handle_policy_event(Event::Apply(other), started);
     assert_eq!(keys(due), [of_other.clone()].into());
 
-    let due = state.handle_pod_event(Event::Apply(pod("y", "other", "b")));
+    let due = state.handle_pod_event(Event::Apply(pod("y", "other", "b")), seen(started));
     assert_eq!(keys(due), [of_other.clone()].into());
-    let due = state.handle_pod_event(Event::Delete(pod("x", "ns", "a")));
+    let due = state.handle_pod_event(Event::Delete(pod("x", "ns", "a")), seen(started));
     assert_eq!(keys(due), [key("p")].into());
     let due = apply_report(
         &mut state,
@@ -169,7 +169,7 @@ fn objects_missing_from_a_relist_are_removed() {
     let mut state = cluster(started);
     let mut due = DelayedKeys::new();
     for event in relist(vec![pod("y", "other", "b")]) {
-        due.extend(state.handle_pod_event(event));
+        due.extend(state.handle_pod_event(event, seen(started)));
     }
     assert_eq!(keys(due), [key("p")].into());
     let written_conditions = |state: &mut PolicyStatusState| writes(state, started + SECOND);
@@ -210,7 +210,7 @@ fn a_status_dropped_by_the_server_is_retried_after_a_long_pause() {
     let mut answer = policy("p", 1);
     let pause = state.record_write(&name, &write, &answer, started);
     assert_eq!(pause, Some(IGNORED_PAUSE));
-    let due = state.handle_pod_event(Event::Apply(pod("y", "ns", "b")));
+    let due = state.handle_pod_event(Event::Apply(pod("y", "ns", "b")), seen(started));
     assert_eq!(keys(due), [key("p")].into());
     assert_eq!(
         state.plan_write(&name, started + SECOND),
@@ -314,7 +314,7 @@ fn a_pod_on_a_node_with_selected_pods_queues_no_policy() {
         at,
     );
     let come = |name: &str, node: &str| Event::Apply(pod(name, "ns", node));
-    let mut queued = |event| keys(state.handle_pod_event(event)).len();
+    let mut queued = |event| keys(state.handle_pod_event(event, seen(at))).len();
     assert_eq!(queued(come("pod-new", "")), 0);
     assert_eq!(queued(come("pod-new", "node-0")), 0);
     assert_eq!(queued(come("pod-new", "")), 0);
@@ -344,8 +344,11 @@ fn with_condition(mut policy: NetworkPolicy, condition: serde_json::Value) -> Ne
 fn conditions_versions_and_heartbeats_are_counted() {
     let started = Instant::now();
     let (mut state, _) = programmed_cluster(started);
-    let now = |time: &str| time.parse::<Timestamp>().unwrap();
-    let counts = state.counts(now("2030-01-01T00:01:00Z"));
+    let now = ObservationTime {
+        at: started + Duration::from_secs(90),
+        time_of_day: "2030-01-01T00:01:00Z".parse().unwrap(),
+    };
+    let counts = state.counts(now);
     assert_eq!(counts.conditions[&("Programmed", "True")], 1);
     assert_eq!(counts.conditions[&("Problem", "False")], 1);
     assert_eq!(counts.min_versions, [("1.3".to_owned(), 1)].into());
@@ -358,8 +361,13 @@ fn conditions_versions_and_heartbeats_are_counted() {
     let other = with_condition(policy("other", 1), pending);
     state.handle_policy_event(Event::Apply(other), started);
     state.check_heartbeat("b", started + HEARTBEAT_GRACE);
-    let counts = state.counts(now("2030-01-01T00:01:00Z"));
+    let counts = state.counts(now);
     assert_eq!(counts.conditions[&("Programmed", "Unknown")], 1);
     assert_eq!(counts.nodes, [("alive", 1), ("stale", 1)].into());
     assert_eq!(counts.oldest_unprogrammed_seconds, 60);
+    // The status of this one cannot be written.
+    state.handle_policy_event(Event::Apply(policy("unwritten", 1)), started);
+    assert_eq!(state.counts(now).oldest_unprogrammed_seconds, 90);
+    state.ignored.insert(NamespacedName::new("ns", "unwritten"));
+    assert_eq!(state.counts(now).oldest_unprogrammed_seconds, 60);
 }

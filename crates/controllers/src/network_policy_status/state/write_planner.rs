@@ -78,12 +78,17 @@ impl PolicyStatusState {
         let stored = known.current.programmed(summary.generation);
         let is_programmed = stored == StoredProgrammed::True;
         let is_selected = |pod: &NamespacedName| self.engine.selects(name, pod);
+        let nodes = summary.pods_per_node.keys();
+        let reporting = nodes.filter(|node| self.agents.report(node).is_some());
+        let uncovered_nodes = self
+            .uncovered_pods
+            .nodes(reporting, is_programmed, at, is_selected);
         let wanted = compute_conditions(&PolicyStatusInputs {
             summary: &summary,
             features: known.features,
             agents: &self.agents,
             heartbeats: &self.heartbeats,
-            uncovered_nodes: &self.uncovered_pods.nodes(is_programmed, is_selected),
+            uncovered_nodes: &uncovered_nodes,
             stored,
         });
         let write = StatusWrite {

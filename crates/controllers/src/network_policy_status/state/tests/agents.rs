@@ -67,10 +67,10 @@ fn a_pod_that_the_agent_has_not_observed_revokes_programmed() {
     second.metadata.resource_version = Some("9".to_owned());
     let coverage = (WorkKey::Coverage("a".to_owned()), COVERAGE_DELAY);
     assert_eq!(
-        state.handle_pod_event(Event::Apply(second.clone())),
+        state.handle_pod_event(Event::Apply(second.clone()), seen(later)),
         std::slice::from_ref(&coverage)
     );
-    assert_eq!(keys(state.check_coverage("a")), [key("p")].into());
+    assert_eq!(keys(state.check_coverage("a", later)), [key("p")].into());
     assert_eq!(
         state.plan_write(&name, later),
         PlannedWrite::Later(REVOCATION_DELAY)
@@ -82,22 +82,28 @@ fn a_pod_that_the_agent_has_not_observed_revokes_programmed() {
     let due = apply_report(&mut state, report.clone(), later);
     assert_eq!(keys(due), [key("p")].into());
     assert_eq!(state.plan_write(&name, later), PlannedWrite::Nothing);
-    assert_eq!(keys(state.check_coverage("a")), [].into());
+    assert_eq!(keys(state.check_coverage("a", later)), [].into());
 
     // Other changes of the pod, and pods without an address or of another policy, need no report.
     second.metadata.resource_version = Some("10".to_owned());
-    assert_eq!(state.handle_pod_event(Event::Apply(second.clone())), []);
+    assert_eq!(
+        state.handle_pod_event(Event::Apply(second.clone()), seen(later)),
+        []
+    );
     let mut unaddressed = pod("z", "ns", "a");
     unaddressed.status = Default::default();
     unaddressed.metadata.resource_version = Some("11".to_owned());
-    assert_eq!(state.handle_pod_event(Event::Apply(unaddressed)), []);
+    assert_eq!(
+        state.handle_pod_event(Event::Apply(unaddressed), seen(later)),
+        []
+    );
     let mut other = pod("other", "other", "a");
     other.metadata.resource_version = Some("12".to_owned());
     assert_eq!(
-        state.handle_pod_event(Event::Apply(other)),
+        state.handle_pod_event(Event::Apply(other), seen(later)),
         std::slice::from_ref(&coverage)
     );
-    assert_eq!(keys(state.check_coverage("a")), [].into());
+    assert_eq!(keys(state.check_coverage("a", later)), [].into());
     assert_eq!(
         state.plan_write(&name, later + SECOND),
         PlannedWrite::Nothing
@@ -107,36 +113,163 @@ fn a_pod_that_the_agent_has_not_observed_revokes_programmed() {
     second.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
     second.metadata.resource_version = Some("13".to_owned());
     let gone = second.clone();
-    assert_eq!(state.handle_pod_event(Event::Apply(second)), [coverage]);
-    assert_eq!(keys(state.check_coverage("a")), [key("p")].into());
-    let due = state.handle_pod_event(Event::Delete(gone));
+    assert_eq!(
+        state.handle_pod_event(Event::Apply(second), seen(later)),
+        [coverage]
+    );
+    assert_eq!(keys(state.check_coverage("a", later)), [key("p")].into());
+    let due = state.handle_pod_event(Event::Delete(gone), seen(later));
     assert_eq!(keys(due), [key("p")].into());
     let at = later + 2 * SECOND;
     assert_eq!(state.plan_write(&name, at), PlannedWrite::Nothing);
     assert!(programmed.status.conditions.is_some());
 }
 
-#[test]
-fn a_restart_does_not_revoke_programmed_for_pods_with_a_new_version() {
-    let started = Instant::now();
-    let (_, programmed) = programmed_cluster(started);
+/// A pod on node `a` that the agents of `report` have not observed.
+fn new_pod() -> Pod {
     let mut pod = pod("x", "ns", "a");
     pod.metadata.resource_version = Some("9".to_owned());
-    let lists = |policy: NetworkPolicy| InitialLists {
+    pod
+}
+
+/// The report of node `a`, whose agent has applied the policy and observed pods up to a version.
+fn report_up_to(pods_version: &str) -> NetworkPolicyNode {
+    let mut report = report("a", &[("p", 1)]);
+    report.pods_resource_version = Some(pods_version.to_owned());
+    report
+}
+
+/// The lists at a restart: a policy, a pod with a new version, and a report that does not cover it.
+fn restart_lists(policy: NetworkPolicy, report: NetworkPolicyNode) -> InitialLists {
+    InitialLists {
         policies: vec![policy],
-        pods: vec![pod.clone()],
-        nodes: vec![node("a"), node("b")],
-        reports: vec![report("a", &[("p", 1)]), report("b", &[])],
-    };
+        pods: vec![new_pod()],
+        nodes: vec![node("a")],
+        reports: vec![report],
+    }
+}
+
+#[test]
+fn a_restart_keeps_programmed_until_the_next_report_is_due() {
+    let started = Instant::now();
+    let (_, programmed) = programmed_cluster(started);
     let name = NamespacedName::new("ns", "p");
-    let mut state = read(lists(programmed), started);
+    let mut renewed = report("a", &[("p", 1)]);
+    renewed.heartbeat_seconds = Some(10);
+    let due = 13 * SECOND;
+    let mut state = read(restart_lists(programmed, renewed), started);
+    let at = started + SECOND;
+    assert_eq!(state.plan_write(&name, at), PlannedWrite::Nothing);
     assert_eq!(
-        state.plan_write(&name, started + SECOND),
+        state.check_coverage("a", at),
+        [
+            (key("p"), Duration::ZERO),
+            (WorkKey::Coverage("a".to_owned()), due - SECOND)
+        ]
+    );
+    assert_eq!(
+        state.plan_write(&name, started + 2 * SECOND),
         PlannedWrite::Nothing
     );
-    // A policy that was not programmed before must wait for the agent.
-    let mut state = read(lists(policy("p", 1)), started);
+    // The agent has not observed the pod by then.
+    let late = started + due;
+    assert_eq!(state.check_coverage("a", late), now([key("p")]));
+    assert_eq!(
+        state.plan_write(&name, late),
+        PlannedWrite::Later(REVOCATION_DELAY)
+    );
+    let conditions = writes(&mut state, late + REVOCATION_DELAY);
+    assert_eq!(conditions, ["Programmed=Unknown/Pending"]);
+    let due = apply_report(&mut state, report_up_to("9"), late);
+    assert_eq!(keys(due), [key("p")].into());
+    assert_eq!(
+        state.plan_write(&name, late + SECOND),
+        PlannedWrite::Nothing
+    );
+}
+
+#[test]
+fn a_restart_revokes_programmed_if_the_next_report_is_overdue() {
+    let started = Instant::now();
+    let (_, programmed) = programmed_cluster(started);
+    let mut overdue = report("a", &[("p", 1)]);
+    overdue.heartbeat_seconds = Some(10);
+    overdue.last_heartbeat_time = Some(object(json!("2029-12-31T23:59:45Z")));
+    let mut state = read(restart_lists(programmed, overdue), started);
+    let name = NamespacedName::new("ns", "p");
+    assert_eq!(
+        state.plan_write(&name, started),
+        PlannedWrite::Later(REVOCATION_DELAY)
+    );
+    let conditions = writes(&mut state, started + REVOCATION_DELAY);
+    assert_eq!(conditions, ["Programmed=Unknown/Pending"]);
+}
+
+#[test]
+fn a_policy_that_was_not_programmed_waits_for_pods_of_the_first_list() {
+    let started = Instant::now();
+    let reported = report("a", &[("p", 1)]);
+    let mut state = read(restart_lists(policy("p", 1), reported), started);
+    let name = NamespacedName::new("ns", "p");
     state.plan_write(&name, started);
     let conditions = writes(&mut state, started + FIRST_PENDING_DELAY);
     assert_eq!(conditions.last().unwrap(), "Programmed=Unknown/Pending");
+}
+
+/// Pods that existed before any valid report are covered only by one that observed them.
+#[test]
+fn pods_that_exist_before_the_first_report_must_be_observed() {
+    let started = Instant::now();
+    let rebooted: PartialNode =
+        object(json!({"metadata": {"name": "a"}, "status": {"nodeInfo": {"bootID": "2"}}}));
+    let of_boot = |boot: &str, pods_version: &str| {
+        let mut report = report_up_to(pods_version);
+        report.boot_id = Some(boot.to_owned());
+        report
+    };
+    let old_report = vec![of_boot("1", "5")];
+    for (reports, other_nodes) in [
+        (Vec::new(), Vec::new()),
+        // Another node reports.
+        (vec![report("b", &[])], vec![node("b")]),
+        (old_report, Vec::new()),
+    ] {
+        let lists = InitialLists {
+            policies: vec![policy("p", 1)],
+            pods: vec![new_pod()],
+            nodes: [vec![rebooted.clone()], other_nodes].concat(),
+            reports,
+        };
+        let mut state = read(lists, started - SECOND);
+        apply_report(&mut state, of_boot("2", "8"), started);
+        let name = NamespacedName::new("ns", "p");
+        state.plan_write(&name, started);
+        let at = started + FIRST_PENDING_DELAY;
+        let conditions = writes(&mut state, at);
+        assert_eq!(conditions.last().unwrap(), "Programmed=Unknown/Pending");
+        let due = apply_report(&mut state, of_boot("2", "9"), at);
+        assert_eq!(keys(due), [key("p")].into());
+        let conditions = writes(&mut state, at);
+        assert_eq!(conditions.last().unwrap(), "Programmed=True/Applied");
+    }
+}
+
+#[test]
+fn a_report_covers_pods_when_its_node_gets_the_same_boot_id() {
+    let started = Instant::now();
+    let boot = |id: &str| -> PartialNode {
+        object(json!({"metadata": {"name": "a"}, "status": {"nodeInfo": {"bootID": id}}}))
+    };
+    let mut report = report_up_to("9");
+    report.boot_id = Some("2".to_owned());
+    let lists = InitialLists {
+        policies: vec![policy("p", 1)],
+        pods: vec![new_pod()],
+        nodes: vec![boot("1")],
+        reports: vec![report],
+    };
+    let mut state = read(lists, started - SECOND);
+    state.handle_node_event(Event::Apply(boot("2")));
+    let conditions = writes(&mut state, started);
+    assert_eq!(conditions.last().unwrap(), "Programmed=True/Applied");
 }

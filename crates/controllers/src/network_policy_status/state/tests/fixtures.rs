@@ -120,7 +120,7 @@ pub(super) fn read(lists: InitialLists, at: Instant) -> PolicyStatusState {
     );
     let mut due = DelayedKeys::new();
     for event in relist(lists.pods) {
-        due.extend(state.handle_pod_event(event));
+        due.extend(state.handle_pod_event(event, seen(at)));
     }
     assert_eq!(keys(due), [WorkKey::Policies].into());
     state.sweep(at).unwrap();
