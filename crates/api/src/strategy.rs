@@ -22,6 +22,9 @@ pub struct StrategyContext<'a> {
     pub uid: &'a str,
     pub groups: &'a [String],
     pub extra: Option<&'a BTreeMap<String, Vec<String>>>,
+    /// Whether the object is the result of a patch: a field that it lacks was removed, and not just omitted by a client that
+    /// does not know it.
+    pub is_patch: bool,
 }
 
 /// A field that is dropped because its feature gate is disabled.

@@ -20,6 +20,7 @@ pub(crate) fn request(gates: &FeatureGates) -> StrategyContext<'_> {
         uid: "",
         groups: &[],
         extra: None,
+        is_patch: false,
     }
 }
 

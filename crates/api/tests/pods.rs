@@ -63,6 +63,7 @@ fn check(file: &str, kind_name: &str, base: &str, write: WriteFn) {
         uid: "",
         groups: &[],
         extra: None,
+        is_patch: false,
     };
     let mut wrong = Vec::new();
     for case in cases(file) {
@@ -230,6 +231,7 @@ fn new_pod_is_pending_with_qos_class_and_scheduling_gates() {
         uid: "",
         groups: &[],
         extra: None,
+        is_patch: false,
     };
     let mut pod = object(&kind, POD, &json!({"status": {"phase": "Running"}}));
     kind.strategy.prepare_create(&mut pod, &request);
@@ -330,6 +332,7 @@ fn match_label_keys_are_merged_into_selectors() {
         uid: "",
         groups: &[],
         extra: None,
+        is_patch: false,
     };
     let patch = json!({"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {
         "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule",
@@ -395,6 +398,7 @@ fn status_update_keeps_omitted_fields() {
         uid: "",
         groups: &[],
         extra: None,
+        is_patch: false,
     };
     let old = json!({"status": {"qosClass": "Burstable", "observedGeneration": 3,
         "conditions": [{"type": "Ready", "observedGeneration": 2}]}});
@@ -424,6 +428,7 @@ fn validation_never_panics() {
         uid: "",
         groups: &[],
         extra: None,
+        is_patch: false,
     };
     let junk = [
         json!(-1),

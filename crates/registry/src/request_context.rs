@@ -193,6 +193,7 @@ impl RequestContext<'_> {
             uid: &self.user.uid,
             groups: &self.user.groups,
             extra: Some(&self.user.extra),
+            is_patch: self.verb == "patch",
         }
     }
 

@@ -50,6 +50,7 @@ impl NewObjectValidator {
             uid: "",
             groups: &[],
             extra: None,
+            is_patch: false,
         };
         self.defaults.apply(schema, &mut object);
         kind.strategy.apply_defaults(&mut object);

@@ -98,6 +98,7 @@ pub(crate) fn with_gates<T>(
         uid: "",
         groups: &[],
         extra: None,
+        is_patch: false,
     })
 }
 

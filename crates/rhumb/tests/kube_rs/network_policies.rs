@@ -154,6 +154,35 @@ async fn explicit_min_version_is_enforced() {
     assert_eq!(unknown.refusal(), (422, want));
 }
 
+#[tokio::test]
+async fn min_version_is_computed_after_a_patch_removed_it() {
+    let server = TestServer::start();
+    let client = server.client().await;
+    let removed = json!({"spec": {"minVersion": null}});
+    let operations = json!([{"op": "remove", "path": "/spec/minVersion"}]);
+    for (name, media, removal) in [
+        ("merge", MERGE, removed.clone()),
+        ("strategic", STRATEGIC, removed),
+        ("operations", OPERATIONS, operations),
+    ] {
+        let made = create(&client, name, json!({"minVersion": "1.21"})).await;
+        // An update that omits it, as of a client that does not know the field, and a patch of something else.
+        let mut omitted = made.object();
+        let spec = omitted["spec"].as_object_mut().expect("a spec");
+        spec.remove("minVersion");
+        assert_eq!(
+            version(&put(&client, name, &omitted).await.object()),
+            "1.21"
+        );
+        let label = json!({"metadata": {"labels": {"a": "b"}}});
+        let labelled = patch(&client, name, MERGE, label).await.object();
+        assert_eq!(version(&labelled), "1.21");
+        let patched = patch(&client, name, media, removal).await.object();
+        assert_eq!(version(&patched), "1.3", "{media}");
+        assert_eq!(patched["metadata"]["generation"], 2, "{media}");
+    }
+}
+
 fn condition(kind: &str, status: &str) -> Value {
     json!({"type": kind, "status": status, "observedGeneration": 1, "reason": "Because", "message": "words",
         "lastTransitionTime": "2024-05-01T10:00:00Z"})

@@ -162,8 +162,9 @@ async fn updates_of_metadata_keep_the_spec_of_a_later_release() {
         assert!(text.contains(LATER_SPEC), "{text}");
     }
 
-    // Whoever changes the spec has to remove what the server does not know.
+    // Whoever changes the spec has to remove what the server does not know; the version cannot be computed without it.
     for change in [
+        json!({"spec": {"minVersion": null}}),
         json!({"spec": {"egress": [{}]}}),
         json!({"spec": {"minVersion": null, "policyTypes": ["Egress"]}}),
     ] {
@@ -180,6 +181,53 @@ async fn updates_of_metadata_keep_the_spec_of_a_later_release() {
     let (code, updated) = server.request(Method::PUT, &path, read).await;
     assert_eq!(code, 200, "{updated}");
     assert_eq!(server.get(&path).await.0, 404);
+    server.close().await;
+}
+
+/// The requests of the namespace controller, and of one that removes its finalizer from a policy of a later release.
+#[tokio::test]
+async fn a_namespace_with_a_policy_of_a_later_release_terminates() {
+    let (_directory, server) = server().await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "later"}});
+    let (code, created) = server.create("/api/v1/namespaces", namespace).await;
+    assert_eq!(code, 201, "{created}");
+    let key = KEY.replace("default", "later");
+    let policies = POLICIES.replace("default", "later");
+    for (name, finalizers) in [("p", r#""finalizers":["example.com/f"],"#), ("q", "")] {
+        let metadata = format!(
+            r#"{{{finalizers}"generation":7,"name":"{name}","namespace":"later","uid":"{name}"}}"#
+        );
+        let stored = format!(
+            r#"{{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{metadata},{LATER_SPEC}}}"#
+        );
+        server
+            .put_raw(&format!("{}{name}", &key[..key.len() - 1]), stored)
+            .await;
+    }
+    assert_eq!(server.delete("/api/v1/namespaces/later").await.0, 200);
+    let (code, deleted) = server.delete(&policies).await;
+    assert_eq!(code, 200, "{deleted}");
+    let (_, list) = server.get(&policies).await;
+    let items = list["items"].as_array().expect("a list");
+    assert_eq!(items.len(), 1, "{list}");
+    assert!(
+        items[0]["metadata"]["deletionTimestamp"].is_string(),
+        "{list}"
+    );
+    assert_eq!(items[0]["spec"]["minVersion"], "1.99");
+
+    // The finalizer is removed by a patch, as most controllers do.
+    let path = format!("{policies}/p");
+    let patch = json!({"metadata": {"finalizers": null}});
+    let (code, patched) = server.request(Method::PATCH, &path, patch).await;
+    assert_eq!(code, 200, "{patched}");
+    assert_eq!(server.get(&path).await.0, 404);
+    let (_, mut namespace) = server.get("/api/v1/namespaces/later").await;
+    namespace["spec"]["finalizers"] = json!([]);
+    let finalize = "/api/v1/namespaces/later/finalize";
+    let (code, finalized) = server.request(Method::PUT, finalize, namespace).await;
+    assert_eq!(code, 200, "{finalized}");
+    assert_eq!(server.get("/api/v1/namespaces/later").await.0, 404);
     server.close().await;
 }
 

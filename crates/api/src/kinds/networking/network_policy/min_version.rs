@@ -29,7 +29,9 @@ pub(super) fn fill_missing_min_version(policy: &mut JsonObject, gates: &FeatureG
 
 /// A defaulted version cannot be told from one that the client set. A version equal to the default of the old object
 /// is therefore defaulted again: a client that reads a policy and adds a newer feature did not ask for the old version.
-/// A client that omits the version and changes nothing else in the spec does not know the field: the version stays.
+/// An update that omits the version and changes nothing else in the spec comes from a client that does not know the field: the
+/// version stays. A patch keeps what it does not name, so a patched policy without a version had it removed: it is
+/// computed.
 pub(super) fn prepare(
     policy: &mut JsonObject,
     old: Option<&JsonObject>,
@@ -45,6 +47,7 @@ pub(super) fn prepare(
     let was_filled_in =
         old.is_some_and(|old| sent == stored && sent == required_version(catalog, old));
     if let Some(old) = old
+        && !request.is_patch
         && sent.is_empty()
         && !stored.is_empty()
         && differs_only_in_version(policy, old)

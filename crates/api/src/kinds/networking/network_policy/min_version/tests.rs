@@ -90,6 +90,25 @@ fn min_version_omitted_by_an_old_client_that_changes_nothing_else_is_kept() {
 }
 
 #[test]
+fn min_version_removed_by_a_patch_is_computed() {
+    let (old, patch) = (
+        versioned(json!({}), "1.21"),
+        policy(json!({"minVersion": null})),
+    );
+    let gates = FeatureGates::default();
+    for (is_patch, want) in [(true, "1.3"), (false, "1.21")] {
+        let old = testing::object(&kind(), old.clone());
+        let mut made = testing::patched(&old, patch.clone());
+        let request = StrategyContext {
+            is_patch,
+            ..testing::request(&gates)
+        };
+        prepare(&mut made, Some(&old), &FeatureCatalog::builtin(), &request);
+        assert_eq!(min_version(&made), want);
+    }
+}
+
+#[test]
 fn explicit_min_version_is_kept() {
     let made = accepted(create(versioned(end_port(), "1.21")));
     assert_eq!(min_version(&made), "1.21");
