@@ -8,9 +8,13 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 
+use crate::NetworkPolicy;
 use crate::node_report::{UnimplementedFeature, longest_heartbeat_delay};
 use crate::policy_summary::PolicySummary;
 
+/// Reasons of the condition `Programmed` when it is true.
+pub const APPLIED: &str = "Applied";
+pub const NOTHING_TO_APPLY: &str = "NothingToApply";
 /// How long an agent may go without a heartbeat by default, as nodes may.
 pub const DEFAULT_HEARTBEAT_GRACE_PERIOD: Duration = Duration::from_secs(40);
 /// A heartbeat may be this many of the agent's own intervals late, if that is more than the grace period.
@@ -106,6 +110,19 @@ pub fn enforcement_gap<'a>(
     is_unconfirmed.then_some(EnforcementGap::UnconfirmedHeartbeat)
 }
 
+/// Whether the status controller has written to the status that the current generation of the policy is programmed.
+pub fn is_programmed(policy: &NetworkPolicy) -> bool {
+    let mut conditions = policy.status.conditions.iter().flatten();
+    conditions.any(|own| {
+        let reason = own.reason.as_deref().unwrap_or_default();
+        own.type_ == "Programmed"
+            && own.status == "True"
+            && own.observed_generation.is_some()
+            && own.observed_generation == policy.metadata.generation
+            && [APPLIED, NOTHING_TO_APPLY].contains(&reason)
+    })
+}
+
 /// Whether a report is about the current boot of its node, by the two boot ids. An empty one is unknown.
 pub fn is_of_current_boot(report: &str, node: &str) -> bool {
     report.is_empty() || node.is_empty() || report == node
@@ -117,8 +134,8 @@ pub fn covers_pod(pods_version: u64, pod: u64) -> bool {
 }
 
 /// Whether a policy waits for the agent to observe a pod that its report does not cover. Agents report a new version of a
-/// pod at once only if it changes the rules, else with the next heartbeat. Whoever does not know the earlier versions of
-/// the pod cannot tell these changes apart (`awaits_next_report`); then a policy that was programmed stays so until that
+/// pod at once only if it changes the rules, else with the next heartbeat. A reader that does not know the earlier versions
+/// of the pod cannot distinguish the two (`awaits_next_report`); then a policy that was programmed stays so until that
 /// heartbeat.
 pub fn waits_for_pod(was_programmed: bool, awaits_next_report: bool) -> bool {
     !(was_programmed && awaits_next_report)
@@ -236,6 +253,30 @@ mod tests {
             ),
         ] {
             assert_eq!(enforcement_gap(&policy(), report, true), Some(expected));
+        }
+    }
+
+    #[test]
+    fn only_the_condition_of_the_controller_for_the_current_generation_counts() {
+        for (status, reason, generation, expected) in [
+            ("True", "Applied", 2, true),
+            ("True", "NothingToApply", 2, true),
+            ("True", "Applied", 1, false),
+            ("Unknown", "Pending", 2, false),
+            ("True", "OfAnotherPlugin", 2, false),
+        ] {
+            let condition = serde_json::json!({
+                "type": "Programmed", "status": status, "reason": reason, "observedGeneration": generation,
+            });
+            let policy = serde_json::json!({
+                "metadata": {"name": "p", "generation": 2}, "status": {"conditions": [condition]},
+            });
+            let policy: NetworkPolicy = serde_json::from_value(policy).unwrap();
+            assert_eq!(
+                is_programmed(&policy),
+                expected,
+                "{status} {reason} {generation}"
+            );
         }
     }
 

@@ -83,11 +83,11 @@ impl StatusDigest {
     }
 }
 
-/// How often the same condition has been written in succession, by type: somebody else overwrites it each time.
+/// How often the same condition has been written in succession, by type: another writer overwrites it each time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RepeatedWrites([(u64, u8); ConditionType::ALL.len()]);
 
-/// Afterwards the condition is left to whoever overwrites it, until another one is to be written.
+/// Afterwards the condition is left to the other writer, until a different one is to be written.
 const REPEATED_WRITES_MAX: u8 = 3;
 
 impl RepeatedWrites {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rhumb_netpol::PolicyFeatureSet;
 use rhumb_netpol::lint::LINT_REASONS;
-use rhumb_netpol::node_enforcement::{EnforcementGap, enforcement_gap};
+use rhumb_netpol::node_enforcement::{APPLIED, EnforcementGap, NOTHING_TO_APPLY, enforcement_gap};
 use rhumb_netpol::policy_summary::PolicySummary;
 
 use super::agent_reports::{AgentCapabilities, AgentReports};
@@ -58,11 +58,11 @@ impl ConditionType {
             ConditionType::TargetMatch => &["NoPods", "PodsSelected"],
             ConditionType::TrafficMatch => &["NoPeers", "NoRules", "PeersMatched"],
             ConditionType::Programmed => &[
-                "Applied",
+                APPLIED,
                 "NoAgent",
                 NO_HEARTBEAT,
                 "NodeProblem",
-                "NothingToApply",
+                NOTHING_TO_APPLY,
                 PENDING,
                 "Unsupported",
             ],
@@ -121,7 +121,7 @@ impl PolicyCondition {
             type_,
             status,
             reason,
-            message: cut(message.into()),
+            message: truncated(message.into()),
         }
     }
 }
@@ -161,7 +161,7 @@ pub(super) fn compute_conditions(inputs: &PolicyStatusInputs<'_>) -> Vec<PolicyC
         let supported = lacking.or_else(|| unimplemented(inputs));
         conditions.push(supported.unwrap_or_else(|| {
             let message =
-                "every agent that it is for, of those that report, knows and has all that it uses";
+                "all agents that report and have to enforce it support its version and its features";
             PolicyCondition::new(
                 ConditionType::Supported,
                 ConditionStatus::True,
@@ -242,11 +242,11 @@ impl<'a> PolicyStatusInputs<'a> {
         let lacking = self.agents_that(|capabilities| !capabilities.versions.contains(version));
         let nodes = lacking.iter().map(|(node, capabilities)| {
             let newest = capabilities.versions.last().map_or("none", String::as_str);
-            format!("{node} (newest known: {newest})")
+            format!("{node} (newest supported: {newest})")
         });
-        let nodes = some(nodes)?;
+        let nodes = first_named(nodes)?;
         let message =
-            format!("version {version} is not known on {nodes}; the policy is ignored there");
+            format!("version {version} is not supported on {nodes}; the policy is ignored there");
         Some(PolicyCondition::new(
             ConditionType::Supported,
             ConditionStatus::False,
@@ -264,7 +264,7 @@ fn unimplemented(inputs: &PolicyStatusInputs<'_>) -> Option<PolicyCondition> {
         let why = lacking
             .first()
             .and_then(|(_, capabilities)| capabilities.unimplemented_reason(feature))?;
-        let nodes = some(lacking.iter().map(|(node, _)| (*node).to_owned()))?;
+        let nodes = first_named(lacking.iter().map(|(node, _)| (*node).to_owned()))?;
         let why = match why {
             "" => String::new(),
             why => format!(": {why}"),
@@ -318,7 +318,7 @@ fn reported_problems<'a>(
         nodes.push(node.to_owned());
     }
     nodes.into_iter().filter_map(|((reason, message), nodes)| {
-        let nodes = some(nodes.into_iter())?;
+        let nodes = first_named(nodes.into_iter())?;
         Some(match message {
             "" => format!("{reason} (reported by {nodes})"),
             message => format!("{reason}: {message} (reported by {nodes})"),
@@ -367,30 +367,30 @@ fn programmed(inputs: &PolicyStatusInputs<'_>, is_ignored: bool) -> PolicyCondit
         PolicyCondition::new(ConditionType::Programmed, status, reason, message)
     };
     if is_ignored {
-        let message = "there are nodes that do not know the version it needs: see Supported";
+        let message = "some nodes do not support its version: see Supported";
         return condition(ConditionStatus::False, "Unsupported", message.to_owned());
     }
-    let spread = RolloutProgress::of(inputs);
-    if spread.nodes == 0 {
+    let progress = RolloutProgress::of(inputs);
+    if progress.nodes == 0 {
         let message = "no pod of any node is selected";
-        return condition(ConditionStatus::True, "NothingToApply", message.to_owned());
+        return condition(ConditionStatus::True, NOTHING_TO_APPLY, message.to_owned());
     }
-    if let Some(problems) = some(spread.problems.into_iter()) {
+    if let Some(problems) = first_named(progress.problems.into_iter()) {
         return condition(ConditionStatus::False, "NodeProblem", problems);
     }
-    let applied = spread.nodes - spread.waiting.len() - spread.silent.len();
-    let nodes = match spread.nodes {
+    let applied = progress.nodes - progress.waiting.len() - progress.silent.len();
+    let nodes = match progress.nodes {
         1 => "node",
         _ => "nodes",
     };
-    let mut message = format!("applied on {applied} of {} {nodes}", spread.nodes);
-    let is_silent = !spread.silent.is_empty();
-    if let Some(waiting) = some(spread.waiting.into_iter()) {
+    let mut message = format!("applied on {applied} of {} {nodes}", progress.nodes);
+    let is_silent = !progress.silent.is_empty();
+    if let Some(waiting) = first_named(progress.waiting.into_iter()) {
         message.push_str(&format!("; waiting for {waiting}"));
     } else if !is_silent {
-        return condition(ConditionStatus::True, "Applied", message);
+        return condition(ConditionStatus::True, APPLIED, message);
     }
-    if let Some(silent) = some(spread.silent.into_iter()) {
+    if let Some(silent) = first_named(progress.silent.into_iter()) {
         message.push_str(&format!("; no heartbeat from the agents of {silent}"));
     }
     let reason = match is_silent {
@@ -415,40 +415,40 @@ struct RolloutProgress {
 
 impl RolloutProgress {
     fn of(inputs: &PolicyStatusInputs<'_>) -> RolloutProgress {
-        let mut spread = RolloutProgress::default();
+        let mut progress = RolloutProgress::default();
         for node in inputs.nodes() {
-            spread.nodes += 1;
+            progress.nodes += 1;
             let Some(gap) = inputs.enforcement_gap(node) else {
                 continue;
             };
             let why = match gap {
                 EnforcementGap::NodeProblem(problem) => {
-                    spread.problems.push(format!("{node}: {problem}"));
+                    progress.problems.push(format!("{node}: {problem}"));
                     continue;
                 }
                 EnforcementGap::NoHeartbeat => {
-                    spread.silent.push(inputs.last_heartbeat_of(node));
+                    progress.silent.push(inputs.last_heartbeat_of(node));
                     continue;
                 }
                 EnforcementGap::NotApplied | EnforcementGap::UnsupportedVersion { .. } => {
-                    spread.waiting.push(node.to_owned());
+                    progress.waiting.push(node.to_owned());
                     continue;
                 }
                 EnforcementGap::NoReport => "no agent reports from there",
                 EnforcementGap::ReportOfAnotherBoot => {
-                    "its agent has not reported since it was started anew"
+                    "its agent has not reported since the node was rebooted"
                 }
                 EnforcementGap::UnobservedPods => "its agent has not observed all pods there",
                 EnforcementGap::UnconfirmedHeartbeat => "its agent has to renew its heartbeat",
             };
-            spread.waiting.push(format!("{node} ({why})"));
+            progress.waiting.push(format!("{node} ({why})"));
         }
-        spread
+        progress
     }
 }
 
 /// The first few items, and the number of the others; `None` if there are no items.
-fn some(items: impl ExactSizeIterator<Item = String>) -> Option<String> {
+fn first_named(items: impl ExactSizeIterator<Item = String>) -> Option<String> {
     let more = items.len().saturating_sub(NAMED_MAX);
     let named: Vec<String> = items.take(NAMED_MAX).collect();
     match more {
@@ -459,7 +459,7 @@ fn some(items: impl ExactSizeIterator<Item = String>) -> Option<String> {
 }
 
 /// Truncates a message to its maximum length, marked by an ellipsis.
-fn cut(mut message: String) -> String {
+fn truncated(mut message: String) -> String {
     const SIGN: &str = "...";
     if message.len() > MESSAGE_BYTES_MAX {
         message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX - SIGN.len()));

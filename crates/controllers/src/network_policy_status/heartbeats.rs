@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(heartbeats.liveness("a"), AgentLiveness::Alive);
         assert_eq!(heartbeats.expire("a", at + 10 * SECOND), Some(30 * SECOND));
         assert!(!heartbeats.observe("a", &heartbeat(9), midnight(at + 10 * SECOND)));
-        // A report with the same heartbeat, such as one that somebody else changed, renews nothing.
+        // A report with the same heartbeat, such as one that another client changed, renews nothing.
         assert!(!heartbeats.observe("a", &heartbeat(9), midnight(at + 20 * SECOND)));
         assert_eq!(heartbeats.expire("a", at + 49 * SECOND), Some(SECOND));
         assert_eq!(

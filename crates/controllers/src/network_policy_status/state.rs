@@ -1,13 +1,13 @@
 //! State of the NetworkPolicy status controller: maps watch events to the policies to check. No I/O and no clock: time
 //! is an argument.
 
+mod policy_record;
 mod write_planner;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::take;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
@@ -21,11 +21,11 @@ use tokio::time::Instant;
 
 use super::agent_reports::{AffectedPolicies, AgentReports, StaleReport};
 use super::condition_diff::{RepeatedWrites, StatusDigest};
-use super::conditions::{ConditionStatus, ConditionType};
 use super::heartbeats::{AgentHeartbeats, ObservationTime, liveness_label};
 use super::metrics::PolicyStatusCounts;
 use super::partial_node::PartialNode;
 use super::uncovered_pods::UncoveredPods;
+use policy_record::{PolicyRecord, unprogrammed_since};
 pub(super) use write_planner::PlannedWrite;
 
 /// Key of the work queue.
@@ -56,55 +56,6 @@ enum ListedKind {
     Policies,
     Namespaces,
     Pods,
-}
-
-/// State of a policy besides what the engine holds.
-#[derive(Debug)]
-struct PolicyRecord {
-    uid: String,
-    generation: Option<i64>,
-    /// When this generation was first observed.
-    since: Instant,
-    /// The resourceVersion of the stored conditions below.
-    version: String,
-    current: StatusDigest,
-    features: PolicyFeatureSet,
-    repeats: RepeatedWrites,
-    /// Not checked before this time.
-    paused_until: Option<Instant>,
-    /// Since when `Pending` is to be written.
-    pending_since: Option<Instant>,
-    /// Since when its `Programmed` condition is not true.
-    unprogrammed_since: Option<Timestamp>,
-}
-
-impl PolicyRecord {
-    /// The stored conditions about the current generation.
-    fn statuses(&self) -> impl Iterator<Item = (ConditionType, ConditionStatus)> {
-        self.current.statuses(self.generation.unwrap_or_default())
-    }
-
-    /// How long the policy has not been programmed; `None` if it is. If the status says nothing about the current
-    /// generation, although it should, this process has observed the generation for that long.
-    fn unprogrammed_age(&self, now: ObservationTime, is_expected: bool) -> Option<Duration> {
-        let mut statuses = self.statuses();
-        let is_known = statuses.any(|(type_, _)| type_ == ConditionType::Programmed);
-        let missing =
-            (!is_known && is_expected).then(|| now.at.saturating_duration_since(self.since));
-        let since = self.unprogrammed_since;
-        let age = since.map(|since| now.time_of_day.duration_since(since));
-        age.and_then(|age| Duration::try_from(age).ok())
-            .max(missing)
-    }
-}
-
-/// Since when the `Programmed` condition is not true; `None` if it is, or there is none.
-fn unprogrammed_since(policy: &NetworkPolicy) -> Option<Timestamp> {
-    let mut conditions = policy.status.conditions.iter().flatten();
-    let programmed = conditions.find(|own| own.type_ == ConditionType::Programmed.name())?;
-    let is_true = programmed.status == ConditionStatus::True.name();
-    let since = programmed.last_transition_time.as_deref();
-    since.filter(|_| !is_true)?.parse().ok()
 }
 
 pub(super) struct PolicyStatusState {

@@ -58,13 +58,13 @@ fn compare_pair(
 ) -> Result<(), String> {
     let egress = oracle.view(Direction::Egress, from, to);
     let ingress = oracle.view(Direction::Ingress, to, from);
-    let is_nobody = |view: &PortIndependentVerdict<'_>| {
+    let is_no_pod = |view: &PortIndependentVerdict<'_>| {
         matches!(
             view,
             PortIndependentVerdict::Decided(ReferenceVerdict::NoPod)
         )
     };
-    let ports: &[u16] = match is_nobody(&egress) && is_nobody(&ingress) {
+    let ports: &[u16] = match is_no_pod(&egress) && is_no_pod(&ingress) {
         true => &PORTS[..1],
         false => &PORTS,
     };

@@ -22,6 +22,7 @@ pub(crate) use token_signer::LegacyTokenSigner;
 
 use crate::clients;
 use crate::logging::LoggingFlags;
+use crate::metrics_server::{self, MonitoredComponent};
 use crate::pki;
 
 /// The metrics of the controllers, for `/metrics` of the server in the same process.
@@ -31,6 +32,25 @@ pub(crate) struct ControllerMetricsSource(pub(crate) Arc<NetworkPolicyStatusMetr
 impl MetricsSource for ControllerMetricsSource {
     fn encode(&self, text: &mut String) -> fmt::Result {
         self.0.encode(text)
+    }
+}
+
+/// The last line of OpenMetrics text.
+const OPENMETRICS_END: &str = "# EOF\n";
+
+/// `/metrics` and `/readyz` of `rhumb controllers`. A standby is ready, and has no metrics of controllers.
+struct ControllersMonitor(Arc<NetworkPolicyStatusMetrics>);
+
+impl MonitoredComponent for ControllersMonitor {
+    fn metrics(&self) -> Option<String> {
+        let mut text = String::new();
+        self.0.encode(&mut text).ok()?;
+        text.push_str(OPENMETRICS_END);
+        Some(text)
+    }
+
+    fn unready(&self) -> Option<String> {
+        None
     }
 }
 
@@ -49,6 +69,9 @@ pub(crate) struct ControllersCommand {
     /// Run each controller with its own service account in kube-system.
     #[arg(long)]
     use_service_account_credentials: bool,
+    /// Address for metrics and health checks, over HTTP and without authentication; empty disables it.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10257")]
+    metrics_address: String,
     #[command(flatten)]
     flags: ControllerFlags,
     #[command(flatten)]
@@ -86,6 +109,11 @@ async fn control(command: ControllersCommand) -> Result<()> {
         None => None,
     };
     let options = command.flags.options(unique_identity(), root_ca, signer);
+    if !command.metrics_address.is_empty() {
+        let listener = metrics_server::bind(&command.metrics_address).await?;
+        let monitor = ControllersMonitor(options.network_policy_metrics.clone());
+        tokio::spawn(metrics_server::serve(listener, monitor));
+    }
     tracing::info!(
         server = connect.server(),
         controllers = selected.len(),

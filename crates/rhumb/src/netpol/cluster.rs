@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use anyhow::Result;
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use rhumb_api::ip_addresses::parse_lax;
 use rhumb_netpol::objects::{ContainerPort, Labels, NetworkPolicySpec};
@@ -12,7 +13,8 @@ use rhumb_netpol::{
     Protocol, lint,
 };
 
-use super::enforcement::{self, Enforcement, NodeReports};
+use super::enforcement::Enforcement;
+use super::node_reports::NodeReports;
 use super::placeholder_addresses;
 use crate::paged_list::list;
 
@@ -55,7 +57,7 @@ impl NetpolObjects {
             Ok(())
         })
         .await?;
-        *reports = Some(enforcement::read_reports(client, notes).await?);
+        *reports = Some(NodeReports::read(client, notes).await?);
         Ok(objects)
     }
 }
@@ -77,9 +79,9 @@ pub(super) struct NetpolCluster {
 
 impl NetpolCluster {
     pub(super) fn new(objects: NetpolObjects) -> NetpolCluster {
-        let knowledge = PluginCapabilities::all();
+        let capabilities = PluginCapabilities::all();
         let mut cluster = NetpolCluster {
-            engine: PolicyEngine::new(EngineScope::Cluster, knowledge.clone()),
+            engine: PolicyEngine::new(EngineScope::Cluster, capabilities.clone()),
             namespaces: BTreeMap::new(),
             pods: BTreeMap::new(),
             finished: BTreeSet::new(),
@@ -97,14 +99,24 @@ impl NetpolCluster {
         for policy in &objects.policies {
             cluster.engine.set_policy(policy);
             let name = name_of(&policy.metadata);
-            cluster.note_policy(&name, &policy.spec, &knowledge);
+            cluster.note_policy(&name, &policy.spec, &capabilities);
             cluster.policies.insert(name, policy.spec.clone());
         }
         cluster.add_pods(objects.pods);
-        cluster.enforcement = objects
-            .reports
-            .map(|reports| Enforcement::of(&cluster.engine, &objects.policies, &reports));
+        cluster.enforcement = objects.reports.map(|reports| {
+            let pods = cluster
+                .pods
+                .iter()
+                .filter(|(_, pod)| cluster.has_own_address(pod));
+            let now = Timestamp::now();
+            Enforcement::of(&cluster.engine, &objects.policies, &reports, pods, now)
+        });
         cluster
+    }
+
+    /// Whether the pod has an address in its status, and not only a placeholder.
+    fn has_own_address(&self, pod: &Pod) -> bool {
+        addresses(pod).any(|address| !self.placeholders.contains(&address))
     }
 
     /// The pod that has an address.
@@ -154,14 +166,14 @@ impl NetpolCluster {
         &mut self,
         name: &NamespacedName,
         spec: &NetworkPolicySpec,
-        knowledge: &PluginCapabilities,
+        capabilities: &PluginCapabilities,
     ) {
         for flaw in lint::lint_policy(spec) {
             self.notes
                 .push(format!("policy {name}: {}: {}", flaw.reason, flaw.message));
         }
         if let Some(version) = &spec.min_version
-            && !knowledge.versions.contains(version)
+            && !capabilities.versions.contains(version)
         {
             self.notes.push(format!(
                 "policy {name} is ignored: it needs version {version}, which this release does not know"

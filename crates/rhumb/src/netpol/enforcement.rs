@@ -1,13 +1,15 @@
 //! Which policies of a running cluster are not enforced, according to the reports of nodes, or to the status of policies
-//! where no node reports.
+//! where no node reports. The rules are those of the status controller (`rhumb_netpol::node_enforcement`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anyhow::Result;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use rhumb_netpol::node_enforcement::{
+    AgentLiveness, DEFAULT_HEARTBEAT_GRACE_PERIOD, EnforcementGap, NodeReport, PolicyReport,
+    covers_pod, enforcement_gap, heartbeat_age, heartbeat_timeout, is_of_current_boot,
+    is_programmed, time_to_next_report, unimplemented_reason, waits_for_pod,
+};
 use rhumb_netpol::node_report::NetworkPolicyNode;
 use rhumb_netpol::objects::StatusCondition;
 use rhumb_netpol::policy_summary::PolicySummary;
@@ -16,39 +18,7 @@ use rhumb_netpol::{NamespacedName, NetworkPolicy, Pod, PolicyEngine, PolicyFeatu
 use serde::Serialize;
 
 use super::cluster::name_of;
-use crate::paged_list::list;
-
-const REPORTS: &str = "/apis/networking.rhumb.dev/v1alpha1/networkpolicynodes";
-/// A heartbeat that is older than this, and than four of the agent's own intervals, is stale, as in the controller.
-const HEARTBEAT_MAX: Duration = Duration::from_secs(40);
-const HEARTBEATS_MISSED_MAX: u32 = 4;
-
-/// The reports of nodes by name; empty if the server has none.
-pub(super) type NodeReports = BTreeMap<String, NetworkPolicyNode>;
-
-/// Lists the reports. Other servers than rhumb have no such kind.
-pub(super) async fn read_reports(client: &Client, notes: &mut Vec<String>) -> Result<NodeReports> {
-    let mut reports = NodeReports::new();
-    let api: Api<NetworkPolicyNode> = Api::all(client.clone());
-    match api.list(&ListParams::default().limit(1)).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(reports),
-        Err(kube::Error::Api(status)) if status.code == 403 => {
-            notes.push(format!(
-                "the reports of nodes cannot be read, so it is unknown which policies they enforce: {}",
-                status.message
-            ));
-            return Ok(reports);
-        }
-        _ => {}
-    }
-    list(client, REPORTS, notes, |json| {
-        let report: NetworkPolicyNode = serde_json::from_slice(json)?;
-        reports.insert(report.metadata.name.clone().unwrap_or_default(), report);
-        Ok(())
-    })
-    .await?;
-    Ok(reports)
-}
+use super::node_reports::NodeReports;
 
 /// A policy that is not enforced on a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -63,27 +33,79 @@ pub(super) struct UnenforcedPolicy {
 /// The policies that are not enforced, by the node of the pods.
 #[derive(Debug, Default)]
 pub(super) struct Enforcement {
-    by_policy: BTreeMap<NamespacedName, BTreeMap<Option<String>, String>>,
+    by_policy: BTreeMap<NamespacedName, PolicyEnforcement>,
+    /// Pods that the report of their node does not cover, and whether its next report is still to come.
+    unobserved_pods: BTreeMap<NamespacedName, bool>,
+}
+
+#[derive(Debug)]
+struct PolicyEnforcement {
+    was_programmed: bool,
+    /// By node; `None` if the status of the policy does not say where.
+    reasons: BTreeMap<Option<String>, NotEnforcedReasons>,
+}
+
+/// Why a policy is not enforced on a node.
+#[derive(Debug)]
+struct NotEnforcedReasons {
+    on_all_pods: Option<String>,
+    on_unobserved_pods: Option<String>,
 }
 
 impl Enforcement {
-    pub(super) fn of(
+    /// `pods` are those with an address in their status.
+    pub(super) fn of<'a>(
         engine: &PolicyEngine,
         policies: &[NetworkPolicy],
         reports: &NodeReports,
+        pods: impl Iterator<Item = (&'a NamespacedName, &'a Pod)>,
+        now: Timestamp,
     ) -> Enforcement {
         let mut enforcement = Enforcement::default();
+        let mut nodes_with_unobserved = BTreeSet::new();
+        for (name, pod) in pods {
+            let Some(node) = pod.node_name() else {
+                continue;
+            };
+            let report = reports.get(node);
+            if let Some(report) = report.filter(|report| !is_covered(pod, report)) {
+                let awaits_report = !time_to_next(report, now).is_zero();
+                let unobserved = &mut enforcement.unobserved_pods;
+                unobserved.insert(name.clone(), awaits_report);
+                nodes_with_unobserved.insert(node);
+            }
+        }
         for policy in policies {
             let name = name_of(&policy.metadata);
             let Some(summary) = engine.summary(&name) else {
                 continue;
             };
-            let reasons = match reports.is_empty() {
+            let was_programmed = is_programmed(policy);
+            let reasons: BTreeMap<_, _> = match reports.is_empty() {
                 true => status_reason(policy).into_iter().collect(),
-                false => node_reasons(policy, &summary, reports),
+                false => {
+                    let nodes = summary.pods_per_node.keys();
+                    let reasons = nodes.filter_map(|node| {
+                        let on_node = PolicyOnNode {
+                            policy,
+                            summary: &summary,
+                            node,
+                            was_programmed,
+                            now,
+                        };
+                        let has_unobserved = nodes_with_unobserved.contains(node.as_str());
+                        let reasons = on_node.reasons(reports, has_unobserved)?;
+                        Some((Some(node.clone()), reasons))
+                    });
+                    reasons.collect()
+                }
             };
             if !reasons.is_empty() {
-                enforcement.by_policy.insert(name, reasons);
+                let policy = PolicyEnforcement {
+                    was_programmed,
+                    reasons,
+                };
+                enforcement.by_policy.insert(name, policy);
             }
         }
         enforcement
@@ -99,11 +121,20 @@ impl Enforcement {
         policy: &NamespacedName,
         pod: Option<&Pod>,
     ) -> Option<(&Option<String>, &String)> {
-        let reasons = self.by_policy.get(policy)?;
+        let policy = self.by_policy.get(policy)?;
         let node = pod.and_then(Pod::node_name).map(str::to_owned);
-        reasons
+        let (node, reasons) = policy
+            .reasons
             .get_key_value(&node)
-            .or_else(|| reasons.get_key_value(&None))
+            .or_else(|| policy.reasons.get_key_value(&None))?;
+        let name = pod.map(|pod| name_of(&pod.metadata));
+        let awaits_report = name.and_then(|name| self.unobserved_pods.get(&name));
+        let waits = awaits_report.is_some_and(|it| waits_for_pod(policy.was_programmed, *it));
+        let reason = match waits {
+            true => reasons.on_unobserved_pods.as_ref(),
+            false => reasons.on_all_pods.as_ref(),
+        };
+        Some((node, reason?))
     }
 
     /// The policies that one of the pods is selected by, but that are not enforced there.
@@ -113,9 +144,6 @@ impl Enforcement {
         pods: impl IntoIterator<Item = (&'a NamespacedName, &'a Pod)>,
     ) -> Vec<UnenforcedPolicy> {
         let mut found = Vec::new();
-        if self.by_policy.is_empty() {
-            return found;
-        }
         for (name, pod) in pods {
             for policy in engine.policies_selecting(name) {
                 if let Some((node, reason)) = self.reason(policy, Some(pod)) {
@@ -158,74 +186,134 @@ impl Enforcement {
     }
 }
 
-/// Where the policy is not enforced, by node, with the reason.
-fn node_reasons(
-    policy: &NetworkPolicy,
-    summary: &PolicySummary,
-    reports: &NodeReports,
-) -> BTreeMap<Option<String>, String> {
-    let nodes = summary.pods_per_node.keys();
-    let reasons = nodes.filter_map(|node| {
-        let reason = match reports.get(node) {
-            None => Some("no agent reports from there".to_owned()),
-            Some(report) => reason_in_report(policy, summary, report),
+fn is_covered(pod: &Pod, report: &NetworkPolicyNode) -> bool {
+    let version = report.pods_resource_version.as_deref();
+    let version = version.and_then(|version| version.parse().ok());
+    covers_pod(version.unwrap_or_default(), pod.version_number())
+}
+
+fn time_to_next(report: &NetworkPolicyNode, now: Timestamp) -> Duration {
+    time_to_next_report(
+        report.last_heartbeat_time.as_ref(),
+        report.heartbeat_seconds,
+        DEFAULT_HEARTBEAT_GRACE_PERIOD,
+        now,
+    )
+}
+
+fn liveness(report: &NetworkPolicyNode, now: Timestamp) -> AgentLiveness {
+    let timeout = heartbeat_timeout(DEFAULT_HEARTBEAT_GRACE_PERIOD, report.heartbeat_seconds);
+    let heartbeat = report.last_heartbeat_time.as_ref();
+    let age = heartbeat.map(|heartbeat| heartbeat_age(heartbeat, now));
+    match age.is_some_and(|age| age <= timeout) {
+        true => AgentLiveness::Alive,
+        false => AgentLiveness::Stale,
+    }
+}
+
+/// A policy and a node with pods that it selects.
+struct PolicyOnNode<'a> {
+    policy: &'a NetworkPolicy,
+    summary: &'a PolicySummary,
+    node: &'a str,
+    was_programmed: bool,
+    now: Timestamp,
+}
+
+impl PolicyOnNode<'_> {
+    fn reasons(&self, reports: &NodeReports, has_unobserved: bool) -> Option<NotEnforcedReasons> {
+        let on_all_pods = self.reason(reports, false);
+        let has_reasons = has_unobserved || on_all_pods.is_some();
+        has_reasons.then(|| NotEnforcedReasons {
+            on_all_pods,
+            on_unobserved_pods: self.reason(reports, true),
+        })
+    }
+
+    fn reason(&self, reports: &NodeReports, waits_for_pods: bool) -> Option<String> {
+        let report = reports.get(self.node);
+        let said = match (report, reports.boot_id(self.node)) {
+            (None, _) | (_, None) => NodeReport::Missing,
+            (Some(report), Some(boot)) => {
+                let of_report = report.boot_id.as_deref().unwrap_or_default();
+                match is_of_current_boot(of_report, boot) {
+                    true => NodeReport::Valid(self.policy_report(report, waits_for_pods)),
+                    false => NodeReport::OfAnotherBoot,
+                }
+            }
         };
-        Some((Some(node.clone()), reason?))
-    });
-    reasons.collect()
-}
+        let gap = enforcement_gap(self.summary, said, self.was_programmed);
+        match gap {
+            Some(gap) => Some(self.explain(gap, report)),
+            None => self.missing_feature(report?),
+        }
+    }
 
-fn reason_in_report(
-    policy: &NetworkPolicy,
-    summary: &PolicySummary,
-    report: &NetworkPolicyNode,
-) -> Option<String> {
-    let version = &summary.min_version;
-    if !report.versions.contains(version) {
-        let newest = report.versions.last().map_or("none", String::as_str);
-        return Some(format!(
-            "version {version} is not known there (newest known: {newest}), so the policy is ignored"
-        ));
+    fn policy_report<'a>(
+        &self,
+        report: &'a NetworkPolicyNode,
+        waits_for_pods: bool,
+    ) -> PolicyReport<'a> {
+        let mut applied = report.applied.iter();
+        let applied = applied.find(|applied| applied.uid == self.summary.uid);
+        PolicyReport {
+            versions: &report.versions,
+            problem: report
+                .problem
+                .as_deref()
+                .filter(|problem| !problem.is_empty()),
+            applied_generation: applied.map(|applied| applied.generation),
+            liveness: liveness(report, self.now),
+            waits_for_pods,
+        }
     }
-    let mut applied = report.applied.iter();
-    if !applied.any(|it| it.uid == summary.uid && it.generation == summary.generation) {
-        let problem = report
-            .problem
-            .as_deref()
-            .map(|problem| format!(": {problem}"));
-        let problem = problem.unwrap_or_default();
-        return Some(format!("this generation is not applied there{problem}"));
-    }
-    let features = PolicyFeatureSet::of(&policy.spec);
-    let mut missing = report.unimplemented.iter();
-    let missing = missing.find(|missing| features.names().any(|name| name == missing.feature));
-    if let Some(missing) = missing {
-        let feature = &missing.feature;
-        return Some(format!(
-            "{feature} is not available there: {}",
-            missing.message
-        ));
-    }
-    stale_heartbeat(report)
-}
 
-fn stale_heartbeat(report: &NetworkPolicyNode) -> Option<String> {
-    let Some(time) = &report.last_heartbeat_time else {
-        return Some("its agent sends no heartbeats".to_owned());
-    };
-    let interval = u64::from(report.heartbeat_seconds.unwrap_or_default());
-    let limit = HEARTBEAT_MAX.max(Duration::from_secs(interval) * HEARTBEATS_MISSED_MAX);
-    let age = Duration::try_from(Timestamp::now().duration_since(time.0)).unwrap_or_default();
-    (age > limit).then(|| {
-        format!(
-            "its agent has sent no heartbeat since {}",
-            time.0.strftime("%FT%TZ")
-        )
-    })
+    fn explain(&self, gap: EnforcementGap<'_>, report: Option<&NetworkPolicyNode>) -> String {
+        match gap {
+            EnforcementGap::NoReport => "no agent reports from there".to_owned(),
+            EnforcementGap::ReportOfAnotherBoot => {
+                "its agent has not reported since the node was rebooted".to_owned()
+            }
+            EnforcementGap::UnsupportedVersion { newest } => format!(
+                "version {} is not supported there (newest supported: {}), so the policy is ignored",
+                self.summary.min_version,
+                newest.unwrap_or("none")
+            ),
+            EnforcementGap::NodeProblem(problem) => {
+                format!("the rules there are not up to date: {problem}")
+            }
+            EnforcementGap::NoHeartbeat => {
+                match report.and_then(|report| report.last_heartbeat_time.as_ref()) {
+                    Some(time) => format!(
+                        "its agent has sent no heartbeat since {}",
+                        time.0.strftime("%FT%TZ")
+                    ),
+                    None => "its agent sends no heartbeats".to_owned(),
+                }
+            }
+            EnforcementGap::NotApplied => "this generation is not applied there".to_owned(),
+            EnforcementGap::UnobservedPods => {
+                "its agent has not observed the current state of the pod".to_owned()
+            }
+            EnforcementGap::UnconfirmedHeartbeat => {
+                "its agent has to renew its heartbeat".to_owned()
+            }
+        }
+    }
+
+    /// A feature that the policy uses and the node lacks. The rest of the policy is in force.
+    fn missing_feature(&self, report: &NetworkPolicyNode) -> Option<String> {
+        let features = PolicyFeatureSet::of(&self.policy.spec);
+        let mut features = features.names();
+        features.find_map(|feature| {
+            let reason = unimplemented_reason(&report.unimplemented, feature)?;
+            Some(format!("{feature} is not available there: {reason}"))
+        })
+    }
 }
 
 /// Why the status of the policy says that it is not enforced. A policy without a status is taken as enforced.
-fn status_reason(policy: &NetworkPolicy) -> Option<(Option<String>, String)> {
+fn status_reason(policy: &NetworkPolicy) -> Option<(Option<String>, NotEnforcedReasons)> {
     let conditions = || policy.status.conditions.iter().flatten();
     let is_bad = |condition: &&StatusCondition| {
         let is_current = condition.observed_generation.is_none()
@@ -245,14 +333,16 @@ fn status_reason(policy: &NetworkPolicy) -> Option<(Option<String>, String)> {
         ..
     } = condition;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    Some((
-        None,
-        format!(
-            "its condition {type_} is {status} ({}): {}",
-            text(reason),
-            text(message)
-        ),
-    ))
+    let reason = format!(
+        "its condition {type_} is {status} ({}): {}",
+        text(reason),
+        text(message)
+    );
+    let reasons = NotEnforcedReasons {
+        on_all_pods: Some(reason.clone()),
+        on_unobserved_pods: Some(reason),
+    };
+    Some((None, reasons))
 }
 
 /// One line for each policy.

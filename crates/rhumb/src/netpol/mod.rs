@@ -7,6 +7,7 @@ mod endpoints;
 mod enforcement;
 mod manifest_reader;
 mod matrix;
+mod node_reports;
 mod placeholder_addresses;
 
 use std::path::PathBuf;

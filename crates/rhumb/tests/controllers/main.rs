@@ -1,5 +1,7 @@
 //! Tests of the controllers of `rhumb up` and `rhumb controllers`, with a client over TLS.
 
+#[path = "../exposition/mod.rs"]
+mod exposition;
 #[path = "../kube_rs/make.rs"]
 #[allow(dead_code)]
 mod make;

@@ -1,6 +1,7 @@
 //! Status of network policies, with reports written like agents do.
 
 mod plugins;
+mod separate_controller;
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -206,8 +207,8 @@ async fn policy_is_programmed_when_all_nodes_of_its_pods_applied_it() {
     for node in ["a", "b", "c"] {
         assert_not_recreated(&client, node).await;
     }
-    let nobody = "Unknown/NoAgent: no agent reports from any node";
-    wait_for_condition(&client, "p", programmed, nobody).await;
+    let no_agent = "Unknown/NoAgent: no agent reports from any node";
+    wait_for_condition(&client, "p", programmed, no_agent).await;
 }
 
 async fn assert_not_recreated(client: &Client, node: &str) {
@@ -230,12 +231,11 @@ async fn policy_is_supported_if_its_agents_implement_its_features() {
     create_policy(&client, "range", range).await;
     let sctp = json!({"ports": [{"port": 80, "protocol": "SCTP"}]});
     create_policy(&client, "sctp", sctp).await;
-    let yes = "True/Supported: every agent that it is for, of those that report, knows and has all that it uses";
+    let yes = "True/Supported: all agents that report and have to enforce it support its version and its features";
     wait_for_condition(&client, "plain", "Supported", yes).await;
-    let version = "False/Version: version 1.21 is not known on b (newest known: 1.12); the policy is ignored there";
+    let version = "False/Version: version 1.21 is not supported on b (newest supported: 1.12); the policy is ignored there";
     wait_for_condition(&client, "range", "Supported", version).await;
-    let ignored =
-        "False/Unsupported: there are nodes that do not know the version it needs: see Supported";
+    let ignored = "False/Unsupported: some nodes do not support its version: see Supported";
     wait_for_condition(&client, "range", "Programmed", ignored).await;
     let lacking = "False/Unimplemented: SCTP is not available on a: the kernel has none";
     wait_for_condition(&client, "sctp", "Supported", lacking).await;
@@ -372,8 +372,8 @@ async fn rebooted_node_counts_as_not_applied_until_its_agent_reports() {
         boot(&client, node, "second").await;
     }
     // The other agent does not report its boot ID.
-    let waiting = "Unknown/Pending: applied on 1 of 2 nodes; waiting for b (its agent has not reported since it was \
-                   started anew)";
+    let waiting = "Unknown/Pending: applied on 1 of 2 nodes; waiting for b (its agent has not reported since the node \
+                   was rebooted)";
     wait_for_condition(&client, "p", "Programmed", waiting).await;
     report["bootID"] = json!("second");
     replace_report(&client, "b", report).await;

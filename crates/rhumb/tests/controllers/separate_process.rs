@@ -13,21 +13,25 @@ use crate::support::TestServer;
 use crate::waiting::{make_namespace, wait_for, wait_until_deleted};
 
 /// `rhumb controllers`, killed on drop.
-struct ControllersProcess(Child);
+pub(crate) struct ControllersProcess(Child);
 
 impl ControllersProcess {
-    fn start(kubeconfig: &Path, flags: &[&str]) -> ControllersProcess {
+    /// Without a metrics address, since tests run at the same time, unless the flags have one.
+    pub(crate) fn start(kubeconfig: &Path, flags: &[&str]) -> ControllersProcess {
+        let has_address = |flag: &&str| flag.starts_with("--metrics-address");
+        let no_metrics = (!flags.iter().any(has_address)).then_some("--metrics-address=");
         let process = Command::new(env!("CARGO_BIN_EXE_rhumb"))
             .args(["controllers", "--kubeconfig"])
             .arg(kubeconfig)
             .args(flags)
+            .args(no_metrics)
             .stdin(Stdio::null())
             .spawn();
         ControllersProcess(process.expect("the program starts"))
     }
 
     /// Terminates the process and waits for its exit.
-    fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         let id = self.0.id().to_string();
         let killed = Command::new("kill").args(["-TERM", &id]).status();
         assert!(killed.expect("kill runs").success());
@@ -60,7 +64,7 @@ async fn standby_takes_over_from_the_leader() {
     assert_eq!(
         holder(&leases).await,
         None,
-        "nobody leads without controllers"
+        "there is no leader without controllers"
     );
 
     let first = ControllersProcess::start(&server.kubeconfig(), &[]);
@@ -131,6 +135,10 @@ fn invalid_flags_fail_with_a_one_line_error() {
             with_config("--controllers", "nonsense"),
             "rhumb: --controllers: there is no controller \"nonsense\"; there are namespace-controller, "
                 .to_owned(),
+        ),
+        (
+            with_config("--metrics-address", "nowhere"),
+            "rhumb: --metrics-address nowhere: ".to_owned(),
         ),
         (
             with_config("--root-ca-file", &tokens),

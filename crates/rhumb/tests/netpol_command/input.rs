@@ -87,7 +87,7 @@ fn other_kinds_are_noted_and_skipped() {
 fn errors_exit_with_2_and_a_one_line_message() {
     let misspelt = policy("a", "x", "podSelector: {}, ingres: []");
     let deeper = policy("a", "x", "podSelector: {}, ingress: [{form: []}]");
-    let nobody = policy("a", "x", "podSelector: {}, ingress: [{from: [{}]}]");
+    let invalid = policy("a", "x", "podSelector: {}, ingress: [{from: [{}]}]");
     let reversed = policy(
         "a",
         "x",
@@ -192,7 +192,7 @@ fn errors_exit_with_2_and_a_one_line_message() {
             "all.yaml, document 5: unknown field \"spec.ingress[0].form\"",
         ),
         (
-            &nobody,
+            &invalid,
             ASK,
             "document 5: networkpolicy a/x: spec.ingress[0].from[0]: Required value: must specify a peer",
         ),

@@ -99,10 +99,10 @@ fn table_output_has_a_grid_and_sources_per_port() {
          + all ports   ~ some ports   = itself, always\n\
          \n\
          TO       PORT      FROM\n\
-         db/sql   5432/TCP  everyone\n\
-         \u{20}        9187/TCP  nobody\n\
-         web/one  8080/TCP  everyone\n\
-         web/two  8080/TCP  everyone\n"
+         db/sql   5432/TCP  all\n\
+         \u{20}        9187/TCP  none\n\
+         web/one  8080/TCP  all\n\
+         web/two  8080/TCP  all\n"
     );
 }
 
@@ -298,8 +298,8 @@ fn many_pods_are_grouped_by_reachability() {
          + all ports   . no port   = itself, always\n\
          \n\
          TO                 PORT      FROM\n\
-         db/sql             5432/TCP  everyone\n\
-         web/front-* (300)  8080/TCP  nobody\n"
+         db/sql             5432/TCP  all\n\
+         web/front-* (300)  8080/TCP  none\n"
     );
     let output = files.run("matrix -f all.yaml -o json");
     assert_eq!(output.out.lines().count(), 301 * 301 + 2);

@@ -1,9 +1,9 @@
 //! `rhumb netpol` with a running server.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
@@ -98,6 +98,7 @@ async fn report(client: &Client, versions: Value, change: Value) {
     let mut report = json!({
         "apiVersion": "networking.rhumb.dev/v1alpha1", "kind": "NetworkPolicyNode", "metadata": {"name": "a"},
         "versions": versions, "heartbeatSeconds": 3600, "lastHeartbeatTime": Time(Timestamp::now()),
+        "bootID": "first", "podsResourceVersion": u64::MAX.to_string(),
         "applied": [{
             "namespace": "default", "name": "only-web", "uid": policy.uid, "generation": policy.generation,
         }],
@@ -110,10 +111,23 @@ async fn report(client: &Client, versions: Value, change: Value) {
     written.expect("a report");
 }
 
-#[tokio::test]
-async fn policies_that_nodes_do_not_enforce_are_shown() {
+/// Node `a`, after its first boot.
+async fn make_node(client: &Client) {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = object(json!({"metadata": {"name": "a"}}));
+    let created = nodes.create(&PostParams::default(), &node).await;
+    created.expect("a node");
+    let patch = Patch::Merge(json!({"status": {"nodeInfo": {"bootID": "first"}}}));
+    let params = PatchParams::default();
+    let patched = nodes.patch_status("a", &params, &patch).await;
+    patched.expect("a status");
+}
+
+/// A server with node `a`, three pods on it, and a policy that selects one of them.
+async fn server_with_a_node() -> (TestServer, Client) {
     let server = TestServer::start_with(&[FEW_CONTROLLERS]);
     let client = server.client_for_pods().await;
+    make_node(&client).await;
     for (name, address) in [
         ("web", "10.0.0.1"),
         ("db", "10.0.0.2"),
@@ -122,6 +136,12 @@ async fn policies_that_nodes_do_not_enforce_are_shown() {
         make_pod_on(&client, name, address, Some("a")).await;
     }
     make_policy(&client).await;
+    (server, client)
+}
+
+#[tokio::test]
+async fn policies_that_nodes_do_not_enforce_are_shown() {
+    let (server, client) = server_with_a_node().await;
     let denied = "check --from default/other --to default/db:http";
     let allowed = "check --from default/web --to default/db:http";
     let known = json!(["1.3", "1.8"]);
@@ -137,12 +157,27 @@ async fn policies_that_nodes_do_not_enforce_are_shown() {
         (
             json!(["1.1"]),
             json!({}),
-            "version 1.3 is not known there (newest known: 1.1), so the policy is ignored",
+            "version 1.3 is not supported there (newest supported: 1.1), so the policy is ignored",
         ),
         (
             known.clone(),
-            json!({"applied": [], "problem": "nft: busy"}),
-            "this generation is not applied there: nft: busy",
+            json!({"problem": "nft: busy"}),
+            "the rules there are not up to date: nft: busy",
+        ),
+        (
+            known.clone(),
+            json!({"applied": []}),
+            "this generation is not applied there",
+        ),
+        (
+            known.clone(),
+            json!({"bootID": "second"}),
+            "its agent has not reported since the node was rebooted",
+        ),
+        (
+            known.clone(),
+            json!({"podsResourceVersion": "1"}),
+            "its agent has not observed the current state of the pod",
         ),
         (
             known.clone(),
@@ -181,6 +216,35 @@ async fn policies_that_nodes_do_not_enforce_are_shown() {
             (output.code, output.errors.as_str()),
             (Some(3), line.as_str())
         );
+    }
+}
+
+/// As the status controller: a status that says `Programmed` counts until the next report of the node is due.
+#[tokio::test]
+async fn unobserved_pods_of_a_programmed_policy_count_when_the_next_report_is_due() {
+    let (server, client) = server_with_a_node().await;
+    let policies: Api<NetworkPolicy> = Api::default_namespaced(client.clone());
+    let generation = policies.get("only-web").await.expect("a policy");
+    let programmed = json!({"status": {"conditions": [{
+        "type": "Programmed", "status": "True", "reason": "Applied", "message": "",
+        "observedGeneration": generation.metadata.generation, "lastTransitionTime": Time(Timestamp::now()),
+    }]}});
+    let params = PatchParams::default();
+    let patch = Patch::Merge(programmed);
+    let patched = policies.patch_status("only-web", &params, &patch).await;
+    patched.expect("a status");
+    let denied = "check --from default/other --to default/db:http";
+    let ago = |seconds: i64| {
+        let now = Timestamp::now();
+        Time(now - SignedDuration::from_secs(seconds))
+    };
+    for (heartbeat_seconds, age, code) in [(3600, 0, 1), (10, 30, 3)] {
+        let change = json!({
+            "podsResourceVersion": "1", "heartbeatSeconds": heartbeat_seconds, "lastHeartbeatTime": ago(age),
+        });
+        report(&client, json!(["1.3", "1.8"]), change).await;
+        let output = ask(&server, denied);
+        assert_eq!(output.code, Some(code), "{output:?}");
     }
 }
 

@@ -130,8 +130,8 @@ fn a_policy_is_supported_if_all_relevant_agents_support_its_version() {
         ("d", agent_supporting(&[])),
         ("silent", Value::Null),
     ]);
-    let yes = "True/Supported: every agent that it is for, of those that report, knows and has all that it uses";
-    let alpha = "False/Version: version 1.37-alpha.2 is not known on c (newest known: 1.37-alpha.1); the policy is \
+    let yes = "True/Supported: all agents that report and have to enforce it support its version and its features";
+    let alpha = "False/Version: version 1.37-alpha.2 is not supported on c (newest supported: 1.37-alpha.1); the policy is \
                  ignored there";
     for (version, nodes, expected) in [
         ("1.3", vec!["a", "b", "c"], yes),
@@ -140,13 +140,13 @@ fn a_policy_is_supported_if_all_relevant_agents_support_its_version() {
         (
             "1.12",
             vec!["a", "b"],
-            "False/Version: version 1.12 is not known on b (newest known: 1.8); the policy is ignored there",
+            "False/Version: version 1.12 is not supported on b (newest supported: 1.8); the policy is ignored there",
         ),
         // Old agent, new policy.
         (
             "1.21",
             vec!["a"],
-            "False/Version: version 1.21 is not known on a (newest known: 1.12); the policy is ignored there",
+            "False/Version: version 1.21 is not supported on a (newest supported: 1.12); the policy is ignored there",
         ),
         // Known and unknown revision of an alpha version.
         ("1.37-alpha.1", vec!["c"], yes),
@@ -157,19 +157,19 @@ fn a_policy_is_supported_if_all_relevant_agents_support_its_version() {
         (
             "1.12",
             vec![],
-            "False/Version: version 1.12 is not known on b (newest known: 1.8), c (newest known: 1.37-alpha.1), d \
-             (newest known: none); the policy is ignored there",
+            "False/Version: version 1.12 is not supported on b (newest supported: 1.8), c (newest supported: 1.37-alpha.1), d \
+             (newest supported: none); the policy is ignored there",
         ),
         (
             "1.12",
             vec!["silent"],
-            "False/Version: version 1.12 is not known on b (newest known: 1.8), c (newest known: 1.37-alpha.1), d \
-             (newest known: none); the policy is ignored there",
+            "False/Version: version 1.12 is not supported on b (newest supported: 1.8), c (newest supported: 1.37-alpha.1), d \
+             (newest supported: none); the policy is ignored there",
         ),
         (
             "1.22",
             vec![],
-            "False/Version: version 1.22 is not known on a (newest known: 1.12), b (newest known: 1.8), c (newest \
+            "False/Version: version 1.22 is not supported on a (newest supported: 1.12), b (newest supported: 1.8), c (newest \
              known: 1.37-alpha.1) and 1 more; the policy is ignored there",
         ),
     ] {
@@ -239,7 +239,7 @@ fn a_supported_feature_missing_on_a_node_is_unimplemented() {
     let both = uses(json!({
         "ingress": [{"ports": [{"protocol": "SCTP"}], "from": [{"ipBlock": {"cidr": "fd00::/8"}}]}],
     }));
-    let yes = "True/Supported: every agent that it is for, of those that report, knows and has all that it uses";
+    let yes = "True/Supported: all agents that report and have to enforce it support its version and its features";
     for (features, nodes, expected) in [
         (sctp(), vec!["a"], yes),
         (PolicyFeatureSet::default(), vec!["a", "b", "c"], yes),
@@ -360,8 +360,7 @@ fn a_policy_ignored_on_some_node_is_not_programmed() {
         ),
         ("b", with(applied(GENERATION), "problem", json!("no room"))),
     ]);
-    let expected =
-        "False/Unsupported: there are nodes that do not know the version it needs: see Supported";
+    let expected = "False/Unsupported: some nodes do not support its version: see Supported";
     for nodes in [vec!["a", "b"], vec![], vec!["gone"]] {
         let summary = policy_needing("1.21", &nodes);
         check(
@@ -411,5 +410,8 @@ fn long_messages_are_truncated_at_character_boundaries() {
     let message = &conditions.last().unwrap().message;
     assert!(message.len() <= MESSAGE_BYTES_MAX && message.len() > MESSAGE_BYTES_MAX - 3);
     assert!(message.starts_with("a: ä") && message.ends_with("ä..."));
-    assert_eq!(cut("x".repeat(MESSAGE_BYTES_MAX)).len(), MESSAGE_BYTES_MAX);
+    assert_eq!(
+        truncated("x".repeat(MESSAGE_BYTES_MAX)).len(),
+        MESSAGE_BYTES_MAX
+    );
 }

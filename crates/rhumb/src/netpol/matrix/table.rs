@@ -100,7 +100,7 @@ fn lines(reach: &ReachabilityMatrix<'_>, groups: &PodGroups) -> Vec<[String; 3]>
         let has_own = queried.iter().any(|queried| queried.is_own);
         for (at, QueriedPort { port, is_own }) in queried.iter().enumerate() {
             let from = allowed_sources(reach, groups, to, at);
-            if from == NOBODY && has_own && !is_own {
+            if from == NO_SOURCE && has_own && !is_own {
                 continue;
             }
             let mut port = port.to_string();
@@ -114,8 +114,8 @@ fn lines(reach: &ReachabilityMatrix<'_>, groups: &PodGroups) -> Vec<[String; 3]>
     rows
 }
 
-const NOBODY: &str = "nobody";
-const EVERYONE: &str = "everyone";
+const NO_SOURCE: &str = "none";
+const ALL_SOURCES: &str = "all";
 
 /// The allowed sources of a port, or the denied ones if that list is much shorter.
 fn allowed_sources(
@@ -136,10 +136,10 @@ fn allowed_sources(
         }
     }
     match (may.len(), may_not.len()) {
-        (0, _) => NOBODY.to_owned(),
-        (_, 0) => EVERYONE.to_owned(),
+        (0, _) => NO_SOURCE.to_owned(),
+        (_, 0) => ALL_SOURCES.to_owned(),
         (may_count, not_count) if not_count * 2 < may_count => {
-            format!("{EVERYONE} but {}", listed(groups, to, &may_not))
+            format!("{ALL_SOURCES} but {}", listed(groups, to, &may_not))
         }
         _ => listed(groups, to, &may),
     }

@@ -64,7 +64,7 @@ async fn example_plugin_reports_policies() {
         wait_for_condition(&client, "long", "Programmed", done).await;
         let problem = "True/ReportedByAgents: TooManyRules: rules after the first 100 are slow (reported by a)";
         wait_for_condition(&client, "long", "Problem", problem).await;
-        let version = "False/Version: version 1.21 is not known on a (newest known: 1.8); the policy is ignored there";
+        let version = "False/Version: version 1.21 is not supported on a (newest supported: 1.8); the policy is ignored there";
         wait_for_condition(&client, "range", "Supported", version).await;
         // A pod that is added later is covered by the next report.
         create_pod(&client, "later", "a", "10.0.0.8").await;
@@ -121,7 +121,7 @@ async fn conditions_of_other_implementations_are_kept() {
     let pods = "True/PodsSelected: at least one pod is selected by spec.podSelector";
     wait_for_condition(&client, "p", "TargetMatch", pods).await;
     replace_report(&client, "a", applied(&[&policy])).await;
-    let supported = "True/Supported: every agent that it is for, of those that report, knows and has all that it uses";
+    let supported = "True/Supported: all agents that report and have to enforce it support its version and its features";
     let policy = wait_for_condition(&client, "p", "Supported", supported).await;
     for theirs in theirs.as_array().expect("a list") {
         let type_ = theirs["type"].as_str().expect("a type");

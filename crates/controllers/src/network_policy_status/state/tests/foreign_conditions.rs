@@ -37,7 +37,7 @@ fn conditions_of_other_implementations_are_kept() {
 }
 
 #[test]
-fn a_condition_that_somebody_insists_on_is_left_to_them() {
+fn a_condition_that_another_writer_keeps_overwriting_is_left_to_it() {
     let started = Instant::now();
     let (mut state, own) = programmed_cluster(started);
     let name = NamespacedName::new("ns", "p");
@@ -91,7 +91,7 @@ fn a_foreign_programmed_condition_is_kept_without_agents() {
             "type": "Programmed",
             "status": "True",
             "reason": reason,
-            "message": "by whoever enforces it",
+            "message": "by the plugin that enforces it",
             "observedGeneration": 1,
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }]}))
