@@ -156,8 +156,8 @@ fn drop_non_pod_addresses() -> [NftRule; 4] {
         v6(PacketSide::Destination),
     ]
     .map(|(field, of)| {
-        let is_nobodys = PacketMatch::InSet(field.into(), SetName::NonPodAddresses(of));
-        NftRule::new([is_nobodys], NftVerdict::Drop)
+        let is_non_pod = PacketMatch::InSet(field.into(), SetName::NonPodAddresses(of));
+        NftRule::new([is_non_pod], NftVerdict::Drop)
     })
 }
 

@@ -51,10 +51,10 @@ impl KernelTable {
     /// Has the kernel validate an empty ruleset, which contains the parts that all rulesets share. This also loads the
     /// kernel modules that they need.
     pub async fn probe(&self) -> Result<(), NftablesError> {
-        let (nothing, nobody) = (NodeRuleset::default(), PodCidrRanges::default());
+        let (no_rules, no_cidrs) = (NodeRuleset::default(), PodCidrRanges::default());
         let script =
             self.table
-                .replacement_script(&nothing, &nobody, TableMarker::next_after(None));
+                .replacement_script(&no_rules, &no_cidrs, TableMarker::next_after(None));
         self.connection.check(script).await
     }
 

@@ -35,7 +35,7 @@ impl ConntrackDirection {
 pub(super) enum ChainName {
     /// A base chain, which all forwarded packets pass: `ingress`.
     Base(Direction),
-    /// The chain that it jumps to, with the fixed rules: `judge-in`.
+    /// The chain that it jumps to, with the fixed rules: `filter-in`.
     Filter(Direction),
     /// The chain of a policy: `p7-in`, and `p7-in-re` for replies.
     Policy(PolicyChainId, ConntrackDirection),
@@ -47,7 +47,7 @@ impl fmt::Display for ChainName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ChainName::Base(direction) => f.write_str(long(*direction)),
-            ChainName::Filter(direction) => write!(f, "judge-{}", short(*direction)),
+            ChainName::Filter(direction) => write!(f, "filter-{}", short(*direction)),
             ChainName::Policy(id, conntrack_direction) => {
                 write!(
                     f,
@@ -75,11 +75,11 @@ impl fmt::Display for ChainName {
 pub(super) enum SetName {
     /// Identifies the version of the table.
     Marker,
-    /// Packet types (`None`) or addresses of a family that do not identify a pod: `nobodys`, `nobodys4`.
+    /// Packet types (`None`) or addresses of a family that do not identify a pod: `non-pod`, `non-pod4`.
     NonPodAddresses(Option<IpFamily>),
-    /// The pod CIDRs of the node: `held4`.
+    /// The pod CIDRs of the node: `pod-cidrs4`.
     PodCidrs(IpFamily),
-    /// Addresses of known pods: `known4`.
+    /// Addresses of known pods: `pods4`.
     KnownPods(IpFamily),
     /// Pairs of the same address, for packets of a pod to itself: `self4`.
     SelfPairs(IpFamily),
@@ -93,10 +93,10 @@ impl fmt::Display for SetName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SetName::Marker => f.write_str("marker"),
-            SetName::NonPodAddresses(None) => f.write_str("nobodys"),
-            SetName::NonPodAddresses(Some(family)) => write!(f, "nobodys{}", digit(*family)),
-            SetName::PodCidrs(family) => write!(f, "held{}", digit(*family)),
-            SetName::KnownPods(family) => write!(f, "known{}", digit(*family)),
+            SetName::NonPodAddresses(None) => f.write_str("non-pod"),
+            SetName::NonPodAddresses(Some(family)) => write!(f, "non-pod{}", digit(*family)),
+            SetName::PodCidrs(family) => write!(f, "pod-cidrs{}", digit(*family)),
+            SetName::KnownPods(family) => write!(f, "pods{}", digit(*family)),
             SetName::SelfPairs(family) => write!(f, "self{}", digit(*family)),
             SetName::Dispatch(direction, family) => {
                 write!(f, "{}{}", long(*direction), digit(*family))

@@ -1,5 +1,5 @@
 //! Writes the node's report to the API server: immediately when it changes, but at most once a second except in short
-//! bursts, and as a heartbeat while nothing changes. A heartbeat also restores a report that somebody deleted.
+//! bursts, and as a heartbeat while nothing changes. A heartbeat also restores a report that was deleted.
 
 use std::time::Duration;
 

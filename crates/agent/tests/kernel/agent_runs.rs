@@ -136,7 +136,7 @@ async fn kernel_rejection_is_reported_and_retried() {
     // There is no room for a second table of the agent beside the first, which another process damages.
     let others = CHAINS_MAX - CHAINS_OF_AGENT;
     namespace.nft_apply(&foreign_base_chains(0..others));
-    namespace.nft_output(&["flush chain inet rhumb judge-in"]);
+    namespace.nft_output(&["flush chain inet rhumb filter-in"]);
     let has_problem = |report: &Value| {
         let problem = report["problem"].as_str();
         problem.is_some_and(|problem| problem.starts_with(NO_ROOM))

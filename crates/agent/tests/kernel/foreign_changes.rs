@@ -48,10 +48,10 @@ async fn foreign_changes_are_reverted() {
         return;
     }
     for deed in [
-        "delete element inet rhumb known4 { 10.1.0.2 }",
+        "delete element inet rhumb pods4 { 10.1.0.2 }",
         "delete element inet rhumb ingress4 { 10.1.0.2 }",
-        "add element inet rhumb known4 { 10.1.0.77 }",
-        "insert rule inet rhumb judge-in accept",
+        "add element inet rhumb pods4 { 10.1.0.77 }",
+        "insert rule inet rhumb filter-in accept",
         "flush chain inet rhumb g1-in",
         "add chain inet rhumb strange",
         "flush ruleset",

@@ -206,16 +206,16 @@ async fn nft_lists_the_table_as_if_it_had_written_it() {
         TableMarker::next_after(Some(TableMarker::next_after(None))),
     );
     let (full, empty) = (varied(), NodeRuleset::default());
-    let nobody = PodCidrRanges::default();
+    let no_cidrs = PodCidrRanges::default();
     for script in [
         table.replacement_script(&full, &held(), marker),
-        table.replacement_script(&empty, &nobody, marker),
+        table.replacement_script(&empty, &no_cidrs, marker),
         table.update_script(marker, &full.delta_from_empty(), &full, Some(&held())),
-        table.update_script(marker, &nothing_left(&full), &empty, Some(&nobody)),
+        table.update_script(marker, &nothing_left(&full), &empty, Some(&no_cidrs)),
     ] {
         by_nft.nft_apply(&script.to_string());
         let listing = by_nft.listing();
-        assert!(listing.contains("judge-out"), "{listing}");
+        assert!(listing.contains("filter-out"), "{listing}");
         connection.apply(script).await.unwrap();
         assert_eq!(by_agent.listing(), listing);
     }
@@ -229,8 +229,8 @@ async fn rejected_batch_is_reported_and_changes_nothing() {
     let namespace = TestNetworkNamespace::new();
     let connection = namespace.connection();
     let (table, marker) = (table(), TableMarker::next_after(None));
-    let (program, nobody) = (varied(), PodCidrRanges::default());
-    let script = table.replacement_script(&program, &nobody, marker);
+    let (program, no_cidrs) = (varied(), PodCidrRanges::default());
+    let script = table.replacement_script(&program, &no_cidrs, marker);
     connection.check(script.clone()).await.unwrap();
     assert_eq!(namespace.nft_output(&["list", "tables"]), "");
     connection.apply(script).await.unwrap();
@@ -352,8 +352,8 @@ async fn foreign_table_changes_are_detected() {
         format!("delete table {name}"),
         format!("flush chain {name} ingress"),
         format!("flush chain {name} egress"),
-        format!("flush chain {name} judge-in"),
-        format!("flush chain {name} judge-out"),
+        format!("flush chain {name} filter-in"),
+        format!("flush chain {name} filter-out"),
         format!("add table {name}; delete table {name}; add table {name}"),
     ] {
         kernel.replace(&varied(), &held).await.unwrap();

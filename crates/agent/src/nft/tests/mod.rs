@@ -195,9 +195,9 @@ fn each_change_needs_few_commands() {
             known_addresses_removed: BTreeSet::from([ip("10.1.0.7")]),
             ..RulesetDelta::default()
         },
-        "delete element inet t known4 { 10.1.0.7 }
-         add element inet t known4 { 10.1.0.8 }
-         add element inet t known6 { fd00::9 }",
+        "delete element inet t pods4 { 10.1.0.7 }
+         add element inet t pods4 { 10.1.0.8 }
+         add element inet t pods6 { fd00::9 }",
     );
     check(
         RulesetDelta {
@@ -261,36 +261,36 @@ fn isolated_addresses_may_reach_themselves() {
 
 #[test]
 fn non_pod_addresses_pass_only_while_no_pod_is_isolated() {
-    let nobody = NodeRuleset::default();
-    let mut somebody = NodeRuleset::default();
+    let empty = NodeRuleset::default();
+    let mut isolating = NodeRuleset::default();
     let key = (Direction::Ingress, ip("10.1.0.2"));
-    somebody.dispatch.insert(key, GROUP_IN);
+    isolating.dispatch.insert(key, GROUP_IN);
     let come = redirect(&[(Direction::Ingress, "10.1.0.2", moved(None, Some(GROUP_IN)))]);
     let gone = redirect(&[(Direction::Ingress, "10.1.0.2", moved(Some(GROUP_IN), None))]);
     let other = redirect(&[(Direction::Ingress, "10.1.0.9", moved(None, Some(GROUP_IN)))]);
     let lines = |changes: &RulesetDelta, program: &NodeRuleset| -> Vec<String> {
         let script = update(changes, program, None);
-        let about = script.lines().filter(|line| line.contains("nobodys"));
+        let about = script.lines().filter(|line| line.contains("non-pod"));
         about.map(str::to_owned).collect()
     };
     let added = [
-        "add element inet t nobodys { broadcast, multicast }",
-        "add element inet t nobodys4 { 224.0.0.0-239.255.255.255, 255.255.255.255 }",
-        "add element inet t nobodys6 { fe80::-febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff, \
+        "add element inet t non-pod { broadcast, multicast }",
+        "add element inet t non-pod4 { 224.0.0.0-239.255.255.255, 255.255.255.255 }",
+        "add element inet t non-pod6 { fe80::-febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff, \
          ff00::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff }",
     ];
-    assert_eq!(lines(&come, &somebody), added);
-    let flushed = ["nobodys", "nobodys4", "nobodys6"].map(|set| format!("flush set inet t {set}"));
-    assert_eq!(lines(&gone, &nobody), flushed);
-    assert_eq!(lines(&other, &somebody), Vec::<String>::new());
+    assert_eq!(lines(&come, &isolating), added);
+    let flushed = ["non-pod", "non-pod4", "non-pod6"].map(|set| format!("flush set inet t {set}"));
+    assert_eq!(lines(&gone, &empty), flushed);
+    assert_eq!(lines(&other, &isolating), Vec::<String>::new());
     let has_all = |program: &NodeRuleset| {
         let script =
             table().replacement_script(program, &PodCidrRanges::default(), TableMarker::of(1));
         let script = script.to_string();
         added.map(|line| script.lines().any(|it| it == line))
     };
-    assert_eq!(has_all(&somebody), [true; 3]);
-    assert_eq!(has_all(&nobody), [false; 3]);
+    assert_eq!(has_all(&isolating), [true; 3]);
+    assert_eq!(has_all(&empty), [false; 3]);
 }
 
 #[test]
@@ -298,10 +298,10 @@ fn node_cidrs_are_replaced_in_one_batch() {
     let held = PodCidrRanges::from_cidrs(["10.2.0.0/24", "fd00:2::/64"]);
     assert_eq!(
         update(&RulesetDelta::default(), &small(), Some(&held)),
-        "flush set inet t held4\n\
-         add element inet t held4 { 10.2.0.0-10.2.0.255 }\n\
-         flush set inet t held6\n\
-         add element inet t held6 { fd00:2::-fd00:2::ffff:ffff:ffff:ffff }\n"
+        "flush set inet t pod-cidrs4\n\
+         add element inet t pod-cidrs4 { 10.2.0.0-10.2.0.255 }\n\
+         flush set inet t pod-cidrs6\n\
+         add element inet t pod-cidrs6 { fd00:2::-fd00:2::ffff:ffff:ffff:ffff }\n"
     );
 }
 
