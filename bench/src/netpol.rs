@@ -1,11 +1,14 @@
-//! Network policies: time to compute the rules, time until a node's kernel enforces a change, and cost per packet.
+//! Network policies: time to compute the rules, time until a node's kernel enforces a change, cost per packet, time until a
+//! policy is programmed, and cost of the heartbeats of idle nodes.
 
 mod cluster;
 mod compute;
+mod heartbeats;
 mod kernel_propagation;
 mod network_namespace;
 mod overlapping_policies;
 mod packet_latency;
+mod programmed_delay;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -15,9 +18,11 @@ use crate::host_info;
 use crate::servers;
 use crate::table::{MarkdownTable, OutputFormat, PerformanceTarget, targets};
 use compute::{ClusterSize, ComputeResult, EngineView};
+use heartbeats::HeartbeatResult;
 use kernel_propagation::PropagationResult;
 use overlapping_policies::OverlapResult;
 use packet_latency::PacketCost;
+use programmed_delay::ProgrammedDelay;
 
 /// Published time and memory of Antrea's controller for 75,000 policies and 100,000 pods.
 const ANTREA_SECONDS: f64 = 6.0;
@@ -25,15 +30,21 @@ const ANTREA_MIB: f64 = 1_600e6 / 1_048_576.0;
 
 #[derive(clap::Args)]
 pub(crate) struct NetpolBenchArguments {
-    /// Parts to measure; all but compute need root, nft and iproute2.
+    /// Parts to measure; all but compute and heartbeats need root, nft and iproute2.
     #[arg(long, value_delimiter = ',', default_value = "compute,kernel,packets")]
     only: Vec<NetpolBenchPart>,
-    /// Number of changes of each kind for the kernel part.
+    /// Number of changes of each kind for the kernel part, and of policies for the programmed part.
     #[arg(long, default_value_t = 300)]
     rounds: usize,
     /// Numbers of policies on the node for the packet part.
     #[arg(long, value_delimiter = ',', default_value = "20,1000,10000")]
     policies: Vec<usize>,
+    /// Number of idle nodes for the heartbeats part.
+    #[arg(long, default_value_t = 5000)]
+    nodes: usize,
+    /// Duration of the heartbeats part, after every node has reported.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
     /// Output format.
     #[arg(short, long, default_value = "table")]
     output: OutputFormat,
@@ -45,6 +56,9 @@ pub(crate) struct NetpolBenchArguments {
     /// Only measure the kernel part, in this process and network namespace.
     #[arg(long, hide = true)]
     kernel_inside: bool,
+    /// Only measure the programmed part, in this process and network namespace.
+    #[arg(long, hide = true)]
+    programmed_inside: bool,
     #[command(flatten)]
     servers: servers::ServerArguments,
 }
@@ -54,6 +68,8 @@ enum NetpolBenchPart {
     Compute,
     Kernel,
     Packets,
+    Programmed,
+    Heartbeats,
 }
 
 #[derive(Default, Serialize)]
@@ -65,6 +81,8 @@ struct NetpolReport {
     crowd: Option<OverlapResult>,
     kernel: Option<PropagationResult>,
     packets: Vec<PacketCost>,
+    programmed: Option<ProgrammedDelay>,
+    heartbeats: Option<HeartbeatResult>,
 }
 
 pub(crate) async fn run(arguments: NetpolBenchArguments) -> Result<()> {
@@ -73,6 +91,9 @@ pub(crate) async fn run(arguments: NetpolBenchArguments) -> Result<()> {
     }
     if arguments.kernel_inside {
         return kernel_propagation::run_here(&arguments.servers, arguments.rounds).await;
+    }
+    if arguments.programmed_inside {
+        return programmed_delay::run_here(&arguments.servers, arguments.rounds).await;
     }
     let has = |part| arguments.only.contains(&part);
     let mut report = NetpolReport::default();
@@ -94,6 +115,15 @@ pub(crate) async fn run(arguments: NetpolBenchArguments) -> Result<()> {
     if has(NetpolBenchPart::Packets) {
         report.packets = packet_latency::run(&arguments.policies)?;
     }
+    if has(NetpolBenchPart::Programmed) {
+        let rhumb = arguments.servers.rhumb_program()?;
+        report.programmed = Some(programmed_delay::run_apart(&rhumb, arguments.rounds)?);
+    }
+    if has(NetpolBenchPart::Heartbeats) {
+        let (nodes, seconds) = (arguments.nodes, arguments.seconds);
+        let measured = heartbeats::run(&arguments.servers, nodes, seconds).await?;
+        report.heartbeats = Some(measured);
+    }
     print(arguments.output, &report);
     Ok(())
 }
@@ -113,6 +143,12 @@ fn print(output: OutputFormat, report: &NetpolReport) {
             }
             if !report.packets.is_empty() {
                 println!("{}", packet_latency::table(&report.packets));
+            }
+            if let Some(programmed) = &report.programmed {
+                println!("{}", self::programmed(programmed));
+            }
+            if let Some(heartbeats) = &report.heartbeats {
+                println!("{}", self::heartbeats(heartbeats));
             }
             println!("{}", targets(&wanted));
         }
@@ -183,6 +219,40 @@ fn reached(reached: &PropagationResult) -> String {
     )
 }
 
+fn programmed(programmed: &ProgrammedDelay) -> String {
+    let mut table = MarkdownTable::new(&["time until programmed", "p50", "p90", "p99", "max"]);
+    let times = programmed.delay;
+    let cells = [times.p50_ms, times.p90_ms, times.p99_ms, times.max_ms];
+    let cells = cells.map(|time| format!("{time:.0} ms"));
+    table.row(["new policy".to_owned()].into_iter().chain(cells));
+    format!(
+        "{}\nPending first: {} of {} policies.\n",
+        table.render(),
+        programmed.pending_first,
+        programmed.policies
+    )
+}
+
+fn heartbeats(measured: &HeartbeatResult) -> String {
+    let mut table = MarkdownTable::new(&[
+        "idle nodes",
+        "writes/s",
+        "write p50",
+        "write p99",
+        "server CPU",
+        "server memory",
+    ]);
+    table.row([
+        measured.nodes.to_string(),
+        format!("{:.0}", measured.writes_per_second),
+        format!("{:.1} ms", measured.write.p50_ms),
+        format!("{:.1} ms", measured.write.p99_ms),
+        format!("{:.2} cores", measured.server_cores),
+        format!("{:.0} MiB", measured.server_mib),
+    ]);
+    table.render()
+}
+
 fn wanted(report: &NetpolReport) -> Vec<PerformanceTarget> {
     let mut wanted = Vec::new();
     let mut add = |what: &str, measured: f64, limit: f64| {
@@ -218,6 +288,10 @@ fn wanted(report: &NetpolReport) -> Vec<PerformanceTarget> {
     if let (Some(few), Some(many)) = (report.packets.first(), report.packets.last()) {
         let ratio = many.round_trip_us / few.round_trip_us;
         add("a packet, most policies over fewest", ratio, 1.1);
+    }
+    if let Some(heartbeats) = &report.heartbeats {
+        let ratio = heartbeats.writes_per_second / heartbeats.writes_per_second_max();
+        add("writes of idle nodes, of one per interval", ratio, 1.0);
     }
     wanted
 }

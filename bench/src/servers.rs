@@ -140,6 +140,14 @@ impl ServerProgram {
         self
     }
 
+    /// For rhumb: also runs the network policy status controller.
+    pub(crate) fn with_network_policy_status(mut self) -> ServerProgram {
+        if let ServerProgram::Rhumb(rhumb) = &mut self {
+            rhumb.controllers = Some("--controllers=networkpolicy-status-controller");
+        }
+        self
+    }
+
     /// Disables the admission plugin that taints new nodes.
     pub(crate) fn with_bare_nodes(mut self) -> ServerProgram {
         match &mut self {

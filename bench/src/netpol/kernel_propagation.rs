@@ -100,10 +100,10 @@ pub(super) async fn run_here(servers: &ServerArguments, rounds: usize) -> Result
     Ok(())
 }
 
-struct AgentProcess(Child);
+pub(super) struct AgentProcess(Child);
 
 impl AgentProcess {
-    fn start(servers: &ServerArguments, server: &BenchServer<'_>) -> Result<Self> {
+    pub(super) fn start(servers: &ServerArguments, server: &BenchServer<'_>) -> Result<Self> {
         let agent = Command::new(servers.rhumb_program()?)
             .arg("agent")
             .args(["--node-name", &node_name(0), "--metrics-address", ""])
@@ -303,7 +303,8 @@ fn node() -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node_name(0)}})
 }
 
-async fn send(endpoint: &ServerEndpoint, requests: Vec<(String, Value)>) -> Result<()> {
+/// Creates objects, each with its status.
+pub(super) async fn send(endpoint: &ServerEndpoint, requests: Vec<(String, Value)>) -> Result<()> {
     let requests = std::sync::Arc::new(requests);
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
@@ -335,7 +336,8 @@ async fn create(connection: &mut ApiConnection, path: &str, object: &Value) -> R
     Ok(())
 }
 
-async fn wait_for_report(connection: &mut ApiConnection) -> Result<()> {
+/// Waits until the agent reports that it applied a policy.
+pub(super) async fn wait_for_report(connection: &mut ApiConnection) -> Result<()> {
     let started = Instant::now();
     let path = format!(
         "/apis/networking.rhumb.dev/v1alpha1/networkpolicynodes?fieldSelector=metadata.name%3D{}",
