@@ -96,7 +96,6 @@ impl TestServer {
             advertised: "192.0.2.7:6443".parse().ok(),
             event_ttl: Duration::from_secs(3600),
             compaction_interval: setup.compaction_interval,
-            policy_status: true,
             quota_status: true,
         })
         .await

@@ -65,7 +65,6 @@ async fn start_with(limits: ConnectionLimits, inflight: InFlightLimits) -> Runni
         advertised: None,
         event_ttl: Duration::from_secs(3600),
         compaction_interval: rhumb_apiserver::COMPACTION_INTERVAL,
-        policy_status: false,
         quota_status: false,
     })
     .await

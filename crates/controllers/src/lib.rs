@@ -1,5 +1,6 @@
 //! The controllers of kube-controller-manager that rhumb provides: namespace deletion, garbage collection, node
-//! lifecycle, taint eviction, pod garbage collection, storage protection, service accounts, NetworkPolicy status.
+//! lifecycle, taint eviction, pod garbage collection, storage protection, service accounts, aggregation of cluster roles,
+//! the status of quotas, admission policies and NetworkPolicies.
 //!
 //! Entry point: [`run`]. Every controller is only a client of the API server: it gets a [`kube::Client`] with the
 //! identity of its own service account, connected in-process or over HTTPS. Leader election
@@ -17,6 +18,7 @@
 )]
 
 mod api_resources;
+mod cluster_role_aggregation;
 mod garbage_collector;
 mod namespaces;
 mod network_policy_status;
@@ -25,12 +27,14 @@ mod partial_objects;
 mod per_namespace;
 mod pod_garbage;
 mod pod_writes;
+mod resource_quota;
 mod service_accounts;
 mod storage_protection;
 mod supervisor;
 mod taint_eviction;
 #[cfg(test)]
 mod testing;
+mod validating_policy_status;
 
 use std::fmt;
 use std::sync::Arc;
@@ -165,5 +169,20 @@ pub const CONTROLLERS: &[Controller] = &[
         name: "serviceaccount-token-controller",
         account: None,
         run: |context| Box::pin(service_accounts::token_secrets::run(context)),
+    },
+    Controller {
+        name: "clusterrole-aggregation-controller",
+        account: Some("clusterrole-aggregation-controller"),
+        run: |context| Box::pin(cluster_role_aggregation::run(context)),
+    },
+    Controller {
+        name: "resourcequota-controller",
+        account: Some("resourcequota-controller"),
+        run: |context| Box::pin(resource_quota::run(context)),
+    },
+    Controller {
+        name: "validatingadmissionpolicy-status-controller",
+        account: Some("validatingadmissionpolicy-status-controller"),
+        run: |context| Box::pin(validating_policy_status::run(context)),
     },
 ];

@@ -109,15 +109,6 @@ impl QuotaEpochs {
         })
     }
 
-    /// Whether this server holds the epoch, according to the cache.
-    pub(super) fn is_held_here(&self, namespace: &str) -> bool {
-        let Ok(key) = ObjectKey::cluster(namespace) else {
-            return false;
-        };
-        let entry = self.cache.get(&key).ok().flatten();
-        self.is_own_record(entry.as_deref())
-    }
-
     /// Whether the record names this server. Always true on a store that is not shared.
     fn is_own_record(&self, entry: Option<&CacheEntry>) -> bool {
         let is_holder = |holder: EpochRecord<'_>| holder.server == self.server;

@@ -1,11 +1,11 @@
-//! ResourceQuota enforcement (upstream: the ResourceQuota admission plugin and the resource quota controller).
+//! ResourceQuota enforcement (upstream: the ResourceQuota admission plugin).
 //!
 //! Entry point: [`QuotaEnforcer::reserve`]. Each namespace with quotas has a [`NamespaceQuota`]: usage computed from
 //! the caches plus reservations of writes in progress. A write reserves its usage before the commit and releases it
 //! once the cache shows the object or the write has failed, so a crash leaves nothing to correct. Every commit carries
 //! a precondition on the namespace's epoch key (`epoch.rs`), which fails if another server changed the quotas or took
-//! over admission. `status.used` is derived and written shortly afterwards (`status.rs`). What an object counts as is
-//! decided by the crate `quota`.
+//! over admission. A read of quotas brings their status up to date first (`status.rs`); otherwise the
+//! resourcequota-controller, a client, writes it. What an object counts as is decided by the crate `quota`.
 //!
 //! [`NamespaceQuota`]: namespace_quota::NamespaceQuota
 
@@ -27,6 +27,7 @@ mod quota_enforcer;
 mod reservation;
 mod status;
 mod template_check;
+mod tracking;
 mod usage_tracker;
 
 pub use epoch::{EPOCHS_PATH, EpochSideEffects, QuotaEpochs};
@@ -34,4 +35,4 @@ pub use metrics::QuotaMetrics;
 pub use namespace_quota::{CountedObject, QuotaGrant, QuotaRequest, ReservationError};
 pub use quota_enforcer::{QuotaEnforcer, QuotaReadHook};
 pub use reservation::QuotaReservation;
-pub use status::spawn_status_tasks;
+pub use tracking::spawn_tracking;

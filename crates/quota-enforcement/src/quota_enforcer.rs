@@ -3,7 +3,6 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -37,8 +36,6 @@ pub struct QuotaEnforcer {
     pub(crate) metrics: QuotaMetrics,
     /// Limits concurrent rebuilds: each one reads all counted objects of its namespace.
     rebuild_permits: Arc<Semaphore>,
-    /// Whether this server writes `status` of ResourceQuotas.
-    pub(crate) writes_status: AtomicBool,
 }
 
 impl QuotaEnforcer {
@@ -53,7 +50,6 @@ impl QuotaEnforcer {
             epochs,
             metrics: QuotaMetrics::default(),
             rebuild_permits: Arc::new(Semaphore::new(CONCURRENT_REBUILDS_MAX)),
-            writes_status: AtomicBool::new(false),
         }
     }
 
@@ -114,7 +110,7 @@ impl QuotaEnforcer {
     /// Refreshes the status of a namespace's quotas before a get or list of them. On timeout the stored status is
     /// served.
     async fn refresh_status(&self, context: &RequestContext<'_>) {
-        let Some(namespace) = context.namespace().filter(|_| self.writes_status()) else {
+        let Some(namespace) = context.namespace() else {
             return;
         };
         let requested_at = Instant::now();
@@ -129,10 +125,6 @@ impl QuotaEnforcer {
             }
         };
         let _ = timeout(STATUS_REFRESH_TIMEOUT, refreshed).await;
-    }
-
-    pub(crate) fn writes_status(&self) -> bool {
-        self.writes_status.load(Ordering::Relaxed)
     }
 }
 

@@ -32,7 +32,7 @@ pub use extended_resources::{
 pub use limit_range::{LimitRange, LimitRangeViolations};
 pub use limited_resource::{LimitedResource, ResourceQuotaConfiguration};
 pub use object_usage::{ObjectUsage, ScopeAttributes};
-pub use quota::ResourceQuota;
+pub use quota::{ResourceQuota, updated_status};
 pub use resource_quantities::{ResourceName, ResourceQuantities};
 pub use scope::{QuotaScope, ScopeOperator, ScopeRequirement};
 pub use usage::{

@@ -1,7 +1,7 @@
-//! A parsed ResourceQuota: its name, `spec.hard` and scopes.
+//! A parsed ResourceQuota: its name, `spec.hard` and scopes; and the status of one.
 
 use rhumb_api::JsonObject;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{ResourceName, ResourceQuantities, ScopeRequirement};
 
@@ -36,4 +36,20 @@ impl ResourceQuota {
     pub fn tracks_same_as(&self, other: &ResourceQuota) -> bool {
         self.scopes == other.scopes && self.hard.names().eq(other.hard.names())
     }
+}
+
+/// The status of a quota with this usage; `None` if the quota has it already.
+pub fn updated_status(quota: &JsonObject, used: &ResourceQuantities) -> Option<Value> {
+    let hard = quota.get("spec").map_or(&Value::Null, |spec| &spec["hard"]);
+    let hard = if hard.is_object() {
+        hard.clone()
+    } else {
+        json!({})
+    };
+    let status = json!({"hard": hard, "used": used.to_json()});
+    let is_same = |field: &str| {
+        let old = quota.get("status").map_or(&Value::Null, |old| &old[field]);
+        old == &status[field] || (old.is_null() && status[field] == json!({}))
+    };
+    (!is_same("hard") || !is_same("used")).then_some(status)
 }

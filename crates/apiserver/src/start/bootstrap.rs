@@ -43,7 +43,7 @@ pub(super) async fn create_bootstrap_objects(registry: &Arc<Registry>) -> Result
         let create = |existing: Option<&JsonObject>| create_if_absent(existing, class);
         batch.add(reference, create).await?;
     }
-    for bootstrap_object in objects() {
+    for bootstrap_object in objects().map_err(|error| error.to_string())? {
         reconcile_rbac(&mut batch, &bootstrap_object).await?;
     }
     // A conflict means that another server on the same store has written the same objects.

@@ -10,9 +10,7 @@ mod kubernetes_service;
 mod legacy_token_tracking;
 mod metrics_sources;
 mod rbac_reflector;
-mod role_aggregation;
 mod token_lookup;
-mod validating_policy_status;
 
 pub use index_config::{ListIndexConfig, ListIndexConfigError};
 use metrics_sources::{AdmissionMetricsSource, QuotaMetricsSource};
@@ -67,9 +65,7 @@ pub struct ApiServerOptions {
     pub event_ttl: Duration,
     /// Continue tokens are valid for at least this long, and for at most twice as long.
     pub compaction_interval: Duration,
-    /// Whether type checking results are written into the status of ValidatingAdmissionPolicies.
-    pub policy_status: bool,
-    /// Whether usage is written into the status of ResourceQuotas.
+    /// Whether a read of ResourceQuotas brings their status up to date first.
     pub quota_status: bool,
 }
 
@@ -96,7 +92,7 @@ pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartE
     let resources = ResourceTable::new(kinds, table, &options.gates, |prefix| {
         cache_manager.cache(prefix)
     })?;
-    let (policy, roles_changed) = rbac_reflector::start(&resources);
+    let policy = rbac_reflector::start(&resources);
     let node_ports = cache_manager
         .cache(&StoragePrefix::new(NODE_PORTS_PATH)?)
         .ok_or_else(|| StartError::Bootstrap("node ports are not cached".to_owned()))?;
@@ -129,11 +125,7 @@ pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartE
         clock: options.clock,
         admission: admission.chain().clone(),
         allocators: allocators(allocator, &epochs),
-        read_hooks: ReadHooks::default().with_hook(
-            "",
-            "resourcequotas",
-            QuotaReadHook(Arc::clone(&quota_enforcer)),
-        ),
+        read_hooks: read_hooks(&quota_enforcer, options.quota_status),
         authorizer: Arc::clone(&policy) as Arc<dyn Authorizer + Send + Sync>,
         shutting_down: AtomicBool::new(false),
     });
@@ -162,16 +154,23 @@ pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartE
         .await
         .map_err(StartError::Bootstrap)?;
     bootstrap_reconciler::spawn(registry, options.services, options.advertised);
-    role_aggregation::spawn(&state, roles_changed);
     legacy_token_tracking::spawn(registry, token_use_receiver);
-    if options.policy_status {
-        validating_policy_status::spawn(registry);
-    }
-    rhumb_quota_enforcement::spawn_status_tasks(registry, &quota_enforcer, options.quota_status);
+    rhumb_quota_enforcement::spawn_tracking(registry, &quota_enforcer);
     if !options.event_ttl.is_zero() {
         event_ttl::spawn(registry, options.event_ttl);
     }
     Ok(state)
+}
+
+fn read_hooks(quota_enforcer: &Arc<QuotaEnforcer>, quota_status: bool) -> ReadHooks {
+    let hooks = ReadHooks::default();
+    match quota_status {
+        true => {
+            let hook = QuotaReadHook(Arc::clone(quota_enforcer));
+            hooks.with_hook("", "resourcequotas", hook)
+        }
+        false => hooks,
+    }
 }
 
 fn allocators(services: ServiceAllocator, epochs: &Arc<QuotaEpochs>) -> AllocatorSet {

@@ -12,7 +12,6 @@ use rhumb_cache::{
 };
 use rhumb_meta::ObjectKey;
 use serde_json::{Map, Value};
-use tokio::sync::Notify;
 
 use rhumb_registry::ResourceTable;
 
@@ -24,11 +23,9 @@ const RESOURCES: [&str; 4] = [
     "clusterrolebindings",
 ];
 
-/// Loads the policy index and spawns one task per kind that keeps it up to date. The notifier fires on every change of
-/// a ClusterRole.
-pub(super) fn start(registry: &ResourceTable) -> (Arc<RbacPolicyIndex>, Arc<Notify>) {
+/// Loads the policy index and spawns one task per kind that keeps it up to date.
+pub(super) fn start(registry: &ResourceTable) -> Arc<RbacPolicyIndex> {
     let index = Arc::new(RbacPolicyIndex::new());
-    let roles_changed = Arc::new(Notify::new());
     for resource in RESOURCES {
         let cache = registry
             .find(GROUP, resource)
@@ -40,13 +37,12 @@ pub(super) fn start(registry: &ResourceTable) -> (Arc<RbacPolicyIndex>, Arc<Noti
                 kind,
                 cache,
                 indexed_keys: HashSet::new(),
-                cluster_roles_changed: roles_changed.clone(),
             };
             let watcher = reflector.load();
             tokio::spawn(reflector.run(watcher));
         }
     }
-    (index, roles_changed)
+    index
 }
 
 /// Replicates one RBAC kind from its cache into the policy index.
@@ -56,8 +52,6 @@ struct RbacReflector {
     cache: ResourceCache,
     /// Keys of this kind in the index. After a gap in the watch, deleted objects must stop granting permissions.
     indexed_keys: HashSet<ObjectKey>,
-    /// Notified of every change of a ClusterRole.
-    cluster_roles_changed: Arc<Notify>,
 }
 
 impl RbacReflector {
@@ -125,9 +119,6 @@ impl RbacReflector {
     fn apply(&self, key: &ObjectKey, object: Option<&Map<String, Value>>) {
         let namespace = key.namespace().unwrap_or_default();
         log_apply_error(self.index.apply(self.kind, namespace, key.name(), object));
-        if self.kind == RbacKind::ClusterRole {
-            self.cluster_roles_changed.notify_one();
-        }
     }
 }
 
@@ -209,7 +200,6 @@ mod tests {
             kind: RbacKind::ClusterRole,
             cache: cache.clone(),
             indexed_keys: HashSet::new(),
-            cluster_roles_changed: Arc::new(Notify::new()),
         };
         let watcher = reflector.load_from(|| old.take().unwrap_or_else(|| cache.snapshot()));
         let names: Vec<&str> = reflector.indexed_keys.iter().map(ObjectKey::name).collect();

@@ -1,7 +1,9 @@
 //! The default RBAC roles and bindings of every cluster (upstream: `bootstrappolicy`).
 //!
 //! [`objects`] lists those of upstream v1.36 with its default feature gates, and rhumb's own. [`reconcile`] compares
-//! them with the stored objects and returns the writes that are necessary.
+//! them with the stored objects and returns the writes that are necessary. Aggregated roles are created with the rules
+//! of the default roles that they select, so that they grant permissions before the controller that aggregates roles
+//! runs; afterwards that controller alone writes their rules.
 
 mod bindings;
 mod cluster_roles;
@@ -16,7 +18,7 @@ use self::bindings::{CLUSTER_BINDINGS, NAMESPACE_BINDINGS, NAMESPACE_ROLES};
 use self::cluster_roles::CLUSTER_ROLES;
 use self::controllers::{CONTROLLER_ROLE_PREFIX, CONTROLLER_ROLES};
 use self::role_declaration::{RoleDeclaration, SubjectDeclaration, account};
-use crate::rbac::{GROUP, RbacKind};
+use crate::rbac::{GROUP, InvalidRbacObjectError, RbacKind, RbacPolicyIndex};
 
 pub use reconcile::{ReconcileAction, reconcile};
 
@@ -31,7 +33,36 @@ pub struct BootstrapObject {
 }
 
 /// All default objects: cluster roles first, then cluster role bindings, then namespaced roles and bindings.
-pub fn objects() -> Vec<BootstrapObject> {
+pub fn objects() -> Result<Vec<BootstrapObject>, InvalidRbacObjectError> {
+    let mut objects = declared_objects();
+    add_aggregated_rules(&mut objects)?;
+    Ok(objects)
+}
+
+/// Sets the rules of the aggregated cluster roles.
+fn add_aggregated_rules(objects: &mut [BootstrapObject]) -> Result<(), InvalidRbacObjectError> {
+    let index = RbacPolicyIndex::new();
+    let is_cluster_role = |it: &&mut BootstrapObject| it.kind == RbacKind::ClusterRole;
+    for role in objects.iter_mut().filter(is_cluster_role) {
+        index.apply(role.kind, role.namespace, &role.name, Some(&role.object))?;
+    }
+    // A role that aggregates aggregated roles is complete once those are. Aggregation only adds, so this ends.
+    loop {
+        let stale = index.policy().stale_aggregates();
+        if stale.is_empty() {
+            return Ok(());
+        }
+        for (name, rules) in stale {
+            let mut roles = objects.iter_mut().filter(is_cluster_role);
+            if let Some(role) = roles.find(|role| role.name == name) {
+                role.object.insert("rules".to_owned(), json!(rules));
+                index.apply(role.kind, role.namespace, &name, Some(&role.object))?;
+            }
+        }
+    }
+}
+
+fn declared_objects() -> Vec<BootstrapObject> {
     let mut objects = Vec::new();
     for declared in CLUSTER_ROLES.iter().chain(rhumb_roles::CLUSTER_ROLES) {
         objects.push(role_object(

@@ -8,6 +8,8 @@ use crate::rbac::{PolicyRule, RbacKind, RoleRef, Subject, TooManyPermissions, un
 /// The annotation that disables reconciliation of an object if its value is `false`.
 pub(super) const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
+const AGGREGATION_RULE: &str = "aggregationRule";
+
 /// The write that one object needs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReconcileAction {
@@ -37,7 +39,10 @@ pub fn reconcile(
     }
     let is_same_role = match kind {
         RbacKind::ClusterRole | RbacKind::Role => {
-            add_missing_rules(&mut updated, expected);
+            // The rules of an aggregated role follow from the roles that it selects, not from the default ones.
+            if expected.get(AGGREGATION_RULE).is_none() {
+                add_missing_rules(&mut updated, expected);
+            }
             add_missing_selectors(&mut updated, expected);
             true
         }
@@ -108,13 +113,12 @@ fn add_missing_rules(updated: &mut Map<String, Value>, expected: &Map<String, Va
 }
 
 fn add_missing_selectors(updated: &mut Map<String, Value>, expected: &Map<String, Value>) {
-    const NAME: &str = "aggregationRule";
-    let Some(wanted) = expected.get(NAME).and_then(Value::as_object) else {
-        updated.remove(NAME);
+    let Some(wanted) = expected.get(AGGREGATION_RULE).and_then(Value::as_object) else {
+        updated.remove(AGGREGATION_RULE);
         return;
     };
     let held = updated
-        .entry(NAME)
+        .entry(AGGREGATION_RULE)
         .or_insert_with(|| Value::Object(Map::new()));
     if held.is_null() {
         *held = Value::Object(Map::new());

@@ -132,7 +132,7 @@ impl RoleDeclaration {
             .map(|other| format!("{AGGREGATE_PREFIX}{other}"))
     }
 
-    /// The fields of the object other than its metadata.
+    /// The fields of the object other than its metadata, without the rules of an aggregated role.
     pub(super) fn fields(&self) -> Value {
         let rules: Vec<PolicyRule> = self
             .rules

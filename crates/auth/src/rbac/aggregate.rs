@@ -1,4 +1,5 @@
-//! Aggregated ClusterRoles (upstream: `clusterroleaggregation` controller).
+//! Rules of aggregated ClusterRoles, for the default roles. At run time the clusterrole-aggregation-controller, a client
+//! of the API server, writes them.
 
 use std::collections::HashSet;
 
@@ -7,11 +8,9 @@ use super::policy::RbacPolicy;
 
 impl RbacPolicy {
     /// The aggregated ClusterRoles whose `rules` are not the union of the selected roles, with the rules that they
-    /// should have.
-    ///
-    /// The server writes these rules. A role that aggregates other aggregated roles becomes outdated once those are
-    /// written, so the server repeats until the list is empty.
-    pub fn stale_aggregates(&self) -> Vec<(String, Vec<PolicyRule>)> {
+    /// should have. A role that aggregates other aggregated roles becomes stale once those are changed, so the caller
+    /// repeats until the list is empty.
+    pub(crate) fn stale_aggregates(&self) -> Vec<(String, Vec<PolicyRule>)> {
         let mut stale = Vec::new();
         for (name, role) in &self.cluster.roles {
             let Some(rules) = self.aggregated_rules(name) else {
@@ -25,7 +24,7 @@ impl RbacPolicy {
     }
 
     /// The union of the rules of the roles that an aggregated ClusterRole selects; `None` for any other role.
-    pub fn aggregated_rules(&self, name: &str) -> Option<Vec<PolicyRule>> {
+    pub(crate) fn aggregated_rules(&self, name: &str) -> Option<Vec<PolicyRule>> {
         let selectors = self.cluster.roles.get(name)?.aggregates.as_ref()?;
         let mut seen = HashSet::new();
         let mut rules = Vec::new();

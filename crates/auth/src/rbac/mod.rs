@@ -2,8 +2,7 @@
 //!
 //! [`RbacPolicyIndex`] receives changes of roles and bindings and publishes a [`RbacPolicy`] after each: an immutable
 //! snapshot that finds the bindings of a user by user name and groups, independent of the number of other bindings.
-//! Aggregated roles are evaluated by their stored `rules`, as upstream does;
-//! [`RbacPolicy::outdated_aggregated_roles`] lists those whose `rules` must be rewritten.
+//! Aggregated roles are evaluated by their stored `rules`, as upstream does.
 //! Upstream: `plugin/pkg/auth/authorizer/rbac` and `pkg/registry/rbac`.
 
 mod aggregate;

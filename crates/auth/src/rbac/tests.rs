@@ -353,7 +353,7 @@ fn authorization_time_does_not_grow_with_bindings() {
         false => Duration::from_micros(2),
     };
     let index = RbacPolicyIndex::new();
-    for object in crate::bootstrap::objects() {
+    for object in crate::bootstrap::objects().expect("all objects are valid") {
         index
             .apply(
                 object.kind,

@@ -255,6 +255,19 @@ impl NamespaceUsage {
         self.update_all_claims();
     }
 
+    /// Removes the objects of a resource whose names `keep` rejects.
+    pub fn retain_objects(&mut self, resource: usize, keep: impl Fn(&str) -> bool) {
+        let objects = self
+            .resources
+            .get(resource)
+            .map(|resource| &resource.objects);
+        let names = objects.into_iter().flat_map(HashMap::keys);
+        let removed: Vec<Box<str>> = names.filter(|name| !keep(name)).cloned().collect();
+        for name in removed {
+            self.set_object(resource, &name, None);
+        }
+    }
+
     /// Applies the passage of time: reduces usages that have lapsed, and drops expired reservations of writes with
     /// unknown outcome.
     pub fn advance_time(&mut self, now: Timestamp) {

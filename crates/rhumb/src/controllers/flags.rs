@@ -14,9 +14,7 @@ use rhumb_meta::validation::dns1123_subdomain;
 use super::LegacyTokenSigner;
 use crate::duration::duration;
 
-/// Status loops that run inside the API server, because they need its schemas. For `--controllers` they count as
-/// controllers.
-const POLICY_STATUS: &str = "validatingadmissionpolicy-status-controller";
+/// With this controller enabled, the API server itself brings the status of quotas up to date before it is read.
 const QUOTA_STATUS: &str = "resourcequota-controller";
 
 #[derive(Args, Debug)]
@@ -58,10 +56,7 @@ pub(crate) struct ControllerFlags {
 impl ControllerFlags {
     /// The enabled controllers, after validation of the flags.
     pub(crate) fn select(&self) -> Result<Vec<&'static Controller>> {
-        let names = || {
-            let own = CONTROLLERS.iter().map(|controller| controller.name);
-            own.chain([POLICY_STATUS, QUOTA_STATUS])
-        };
+        let names = || CONTROLLERS.iter().map(|controller| controller.name);
         for entry in self.controllers.iter().filter(|entry| *entry != "*") {
             let name = entry.strip_prefix('-').unwrap_or(entry);
             if !entry.is_empty() && !names().any(|known| known == name) {
@@ -84,12 +79,7 @@ impl ControllerFlags {
         Ok(CONTROLLERS.iter().filter(is_wanted).collect())
     }
 
-    /// Whether the server writes type checking results to the status of ValidatingAdmissionPolicies.
-    pub(crate) fn wants_policy_status(&self) -> bool {
-        self.enables(POLICY_STATUS)
-    }
-
-    /// Whether the server writes the status of ResourceQuotas.
+    /// Whether the server brings the status of ResourceQuotas up to date before it is read.
     pub(crate) fn wants_quota_status(&self) -> bool {
         self.enables(QUOTA_STATUS)
     }

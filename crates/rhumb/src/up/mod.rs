@@ -108,7 +108,6 @@ async fn serve(flags: UpFlags) -> Result<()> {
         advertised: advertised.map(|ip| SocketAddr::new(ip, address.port())),
         event_ttl: flags.event_ttl,
         compaction_interval: rhumb_apiserver::COMPACTION_INTERVAL,
-        policy_status: flags.controllers.wants_policy_status(),
         quota_status: flags.controllers.wants_quota_status(),
     })
     .await?;

@@ -22,5 +22,6 @@ mod network_policies;
 mod nodes;
 mod pods;
 mod separate_process;
+mod status_writers;
 mod storage;
 mod waiting;

@@ -6,7 +6,7 @@ use std::pin::pin;
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, WatchEvent, WatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
 
 use crate::concurrency::{ThreeServersOnEtcd, create_concurrently, pods_of_round};
@@ -140,6 +140,35 @@ async fn fifty_quotas_of_a_namespace_are_all_enforced() {
         usage.values().all(|used| *used == json!({"pods": "6"})),
         "{usage:?}"
     );
+}
+
+#[tokio::test]
+async fn status_is_updated_without_a_get() {
+    let server = start();
+    let client = server.client().await;
+    let ns = QuotaNamespace::make(&client, "a").await;
+    let all: kube::Api<ResourceQuota> = kube::Api::all(client);
+    // A list of all namespaces shows what is stored.
+    let wait_until_stored = async |pods: &str| {
+        crate::program::poll_until(pods, async || {
+            let list = all.list(&ListParams::default()).await.expect("a list");
+            let stored = list.items.first().map(used);
+            (stored == Some(json!({"pods": pods}))).then_some(())
+        })
+        .await;
+    };
+    ns.make_quota("q", json!({"hard": {"pods": "10"}})).await;
+    wait_until_stored("0").await;
+    ns.must_create(pod("a")).await;
+    wait_until_stored("1").await;
+    ns.delete("a").await;
+    wait_until_stored("0").await;
+    // A wrong status written by a client is corrected.
+    let wrong = Patch::Merge(json!({"status": {"used": {"pods": "7"}}}));
+    let (quotas, params) = (ns.quotas(), PatchParams::default());
+    let patched = quotas.patch_status("q", &params, &wrong).await;
+    patched.expect("a patch");
+    wait_until_stored("0").await;
 }
 
 /// A list of all namespaces does not refresh the status first, but the usage is stored soon.

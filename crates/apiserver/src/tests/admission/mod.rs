@@ -3,7 +3,6 @@
 mod limit_ranger;
 mod pod_plugins;
 mod policies;
-mod policy_type_checks;
 mod service_accounts;
 mod write_paths;
 

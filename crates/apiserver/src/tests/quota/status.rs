@@ -1,12 +1,10 @@
-//! `status.used` of quotas: on read, in the store, across servers and restarts.
+//! `status.used` of quotas: on read, across servers and restarts.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
 use rhumb_store::Store;
 use serde_json::json;
-use tokio::time::{Instant, sleep};
 
 use super::{CORE, create_pod, delete_pod, pod_requesting_cpu, put_quota, server, used};
 use crate::testing::{InterferingStore, TestServer, TestServerOptions};
@@ -60,50 +58,6 @@ async fn status_counts_pods_admitted_by_another_server() {
         let pods = json!({"pods": count.to_string()});
         assert_eq!(used(&slow_server, "q").await, pods);
     }
-}
-
-/// `status.used` as stored, without the refresh that a get triggers.
-fn stored_used(server: &TestServer, name: &str) -> serde_json::Value {
-    let quotas = server
-        .state
-        .registry
-        .find("", "resourcequotas")
-        .expect("quotas are registered");
-    let cache = &quotas.storage.as_ref().expect("resource is stored").cache;
-    let key = rhumb_meta::ObjectKey::new(Some("default"), name).expect("valid key");
-    let entry = cache
-        .get(&key)
-        .expect("read succeeds")
-        .expect("quota exists");
-    let quota: serde_json::Value = serde_json::from_slice(entry.json_slice()).expect("valid JSON");
-    quota["status"]["used"].clone()
-}
-
-async fn wait_until_stored(server: &TestServer, name: &str, want: serde_json::Value) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while stored_used(server, name) != want {
-        assert!(Instant::now() < deadline, "{}", stored_used(server, name));
-        sleep(Duration::from_millis(10)).await;
-    }
-}
-
-#[tokio::test]
-async fn status_is_updated_without_a_get() {
-    let (server, _directory) = server().await;
-    put_quota(&server, "q", json!({"hard": {"pods": "10"}})).await;
-    wait_until_stored(&server, "q", json!({"pods": "0"})).await;
-    assert_eq!(create_pod(&server, "a", json!({})).await.0, 201);
-    wait_until_stored(&server, "q", json!({"pods": "1"})).await;
-    delete_pod(&server, "a").await;
-    wait_until_stored(&server, "q", json!({"pods": "0"})).await;
-    // A wrong status written by a client is corrected.
-    let wrong_status = json!({"status": {"used": {"pods": "7"}}});
-    let path = format!("{CORE}/resourcequotas/q/status");
-    assert_eq!(
-        server.request(Method::PATCH, &path, wrong_status).await.0,
-        200
-    );
-    wait_until_stored(&server, "q", json!({"pods": "0"})).await;
 }
 
 #[tokio::test]
