@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use rhumb_meta::labels::{LabelSelector, Labels};
 use rhumb_meta::{GroupVersionKind, GroupVersionResource, Status};
+use rhumb_seeded_rng::SeededRng;
 use serde_json::{Value, json};
 
 use crate::match_attributes::{MatchAttributes, Operation, ResourceAndKind, SelectorLabels};
@@ -13,38 +14,12 @@ use crate::match_criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
 /// The number of random requests.
 pub(crate) const CASES: usize = 60_000;
 
-pub(crate) struct SeededRng(fastrand::Rng);
-
-impl SeededRng {
-    pub(crate) fn new(seed: u64) -> SeededRng {
-        SeededRng(fastrand::Rng::with_seed(seed))
+/// `*`, or up to three of the values.
+fn wildcard_or_some(random: &mut SeededRng, from: &[&str]) -> Vec<String> {
+    if random.one_in(2) {
+        return vec!["*".to_owned()];
     }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        self.0.usize(..bound)
-    }
-
-    pub(crate) fn one_in(&mut self, bound: usize) -> bool {
-        self.below(bound) == 0
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
-    /// `*`, or up to three of the values.
-    fn wildcard_or_some(&mut self, from: &[&str]) -> Vec<String> {
-        if self.one_in(2) {
-            return vec!["*".to_owned()];
-        }
-        self.some(from, 3)
-    }
-
-    fn some(&mut self, from: &[&str], at_most: usize) -> Vec<String> {
-        (0..self.below(at_most + 1))
-            .map(|_| self.pick(from).to_owned())
-            .collect()
-    }
+    random.some(from, 3)
 }
 
 const GROUPS: &[&str] = &["", "apps", "events.k8s.io", "*"];
@@ -111,9 +86,9 @@ fn random_labels(random: &mut SeededRng) -> Option<BTreeMap<String, String>> {
 
 fn random_rule(random: &mut SeededRng) -> Value {
     json!({
-        "apiGroups": random.wildcard_or_some(GROUPS), "apiVersions": random.wildcard_or_some(VERSIONS),
-        "resources": random.wildcard_or_some(RESOURCES), "operations": random.wildcard_or_some(OPERATIONS),
-        "scope": random.pick(SCOPES),
+        "apiGroups": wildcard_or_some(random, GROUPS), "apiVersions": wildcard_or_some(random, VERSIONS),
+        "resources": wildcard_or_some(random, RESOURCES), "operations": wildcard_or_some(random, OPERATIONS),
+        "scope": random.choose(SCOPES),
     })
 }
 
@@ -132,22 +107,22 @@ pub(crate) fn random_case(random: &mut SeededRng) -> RandomMatchCase {
     let exclusions: Vec<Value> = (0..random.below(3))
         .map(|_| random_exclusion(random))
         .collect();
-    let resources: TestEquivalentResources = random.pick(EQUIVALENT_RESOURCES);
+    let resources: TestEquivalentResources = random.choose(EQUIVALENT_RESOURCES);
     let is_inside = !matches!(resources[0].2, "namespaces" | "nodes");
-    let operation = random.pick(&Operation::ALL);
+    let operation = random.choose(&Operation::ALL);
     RandomMatchCase {
         webhook: json!({
             "rules": rules, "excludeResourceRules": exclusions,
-            "matchPolicy": random.pick(&["Exact", "Equivalent"]),
+            "matchPolicy": random.choose(&["Exact", "Equivalent"]),
             "namespaceSelector": random_selector(random), "objectSelector": random_selector(random),
         }),
         resources,
         operation,
-        subresource: random.pick(&["", "", "status"]),
-        name: random.pick(&["", "x", "y"]),
+        subresource: random.choose(&["", "", "status"]),
+        name: random.choose(&["", "x", "y"]),
         namespace: match resources[0].2 {
             "namespaces" if operation != Operation::Create => "n1",
-            _ if is_inside => random.pick(NAMESPACES),
+            _ if is_inside => random.choose(NAMESPACES),
             _ => "",
         },
         namespace_labels: random_labels(random),

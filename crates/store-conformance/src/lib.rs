@@ -8,7 +8,6 @@ pub mod history;
 pub mod model;
 pub mod ranges;
 pub mod restarts;
-mod seeded_rng;
 pub mod streams;
 pub mod writes;
 
@@ -20,7 +19,7 @@ use async_trait::async_trait;
 use rhumb_store::Store;
 
 pub use etcd_backend::EtcdBackend;
-pub use seeded_rng::SeededRng;
+pub use rhumb_seeded_rng::SeededRng;
 
 /// Starts a backend for one test.
 #[async_trait]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use rhumb_expressions::Environment;
+use rhumb_seeded_rng::SeededRng;
 use serde_json::{Value, json};
 
 use super::*;
@@ -11,8 +12,8 @@ use crate::explain::ExplainedWrite;
 use crate::match_attributes::ResourceAndKind;
 use crate::match_conditions::{MatchConditions, MatchConditionsResult};
 use crate::match_criteria_oracle::{
-    CASES, ComparedMatchOutcome, EQUIVALENT_RESOURCES, RandomMatchCase, SeededRng,
-    TestEquivalentResources, actual_outcome, oracle_outcome, random_case, resource_and_kind,
+    CASES, ComparedMatchOutcome, EQUIVALENT_RESOURCES, RandomMatchCase, TestEquivalentResources,
+    actual_outcome, oracle_outcome, random_case, resource_and_kind,
 };
 use crate::review::UserInfo;
 use crate::webhook::FailurePolicy;
@@ -61,7 +62,7 @@ fn compilable_case(random: &mut SeededRng) -> RandomMatchCase {
     if !random.one_in(4) {
         let rules = case.webhook["rules"].as_array_mut().expect("a list");
         rules.push(json!({
-            "apiGroups": ["*"], "apiVersions": random.pick(&[["*"], ["v1"], ["v2"]]), "operations": ["*"],
+            "apiGroups": ["*"], "apiVersions": random.choose(&[["*"], ["v1"], ["v2"]]), "operations": ["*"],
             "resources": ["*/*"],
         }));
         case.webhook["objectSelector"] = Value::Null;
@@ -75,10 +76,10 @@ fn compilable_case(random: &mut SeededRng) -> RandomMatchCase {
 }
 
 fn name_selector(random: &mut SeededRng) -> Value {
-    let operator = random.pick(&["In", "NotIn", "Exists", "DoesNotExist"]);
+    let operator = random.choose(&["In", "NotIn", "Exists", "DoesNotExist"]);
     match operator {
         "In" | "NotIn" => json!({"matchExpressions": [
-            {"key": NAME_LABEL, "operator": operator, "values": [random.pick(&["n1", "n2"]), "n3"]},
+            {"key": NAME_LABEL, "operator": operator, "values": [random.choose(&["n1", "n2"]), "n3"]},
         ]}),
         _ => json!({"matchExpressions": [{"key": NAME_LABEL, "operator": operator}]}),
     }

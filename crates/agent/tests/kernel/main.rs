@@ -17,6 +17,3 @@ mod event_script;
 #[path = "../../../netpol/tests/oracle/generator/mod.rs"]
 #[allow(dead_code)]
 mod generator;
-#[path = "../../../netpol/tests/oracle/seeded_rng.rs"]
-#[allow(dead_code)]
-mod seeded_rng;

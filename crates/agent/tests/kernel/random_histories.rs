@@ -7,7 +7,7 @@ use rhumb_netpol::EngineScope;
 use crate::event_script::{apply_event, engine_after_events};
 use crate::generator::{NODES, random_history};
 use crate::network_namespace::{TestNetworkNamespace, is_root, table};
-use crate::seeded_rng::SeededRng;
+use rhumb_seeded_rng::SeededRng;
 
 const HISTORIES: u64 = 12;
 const EVENTS: usize = 40;

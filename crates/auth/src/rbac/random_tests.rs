@@ -1,5 +1,6 @@
 //! Randomized tests: the policy index against a reference evaluator that scans every binding.
 
+use rhumb_seeded_rng::SeededRng;
 use serde_json::{Map, Value, json};
 
 use super::tests::map;
@@ -7,32 +8,10 @@ use super::*;
 use crate::authz::{Attributes, Authorizer as _};
 use crate::user::User;
 
-struct SeededRng(fastrand::Rng);
-
-impl SeededRng {
-    fn new(seed: u64) -> SeededRng {
-        SeededRng(fastrand::Rng::with_seed(seed))
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.0.usize(..bound)
-    }
-
-    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.below(from.len())]
-    }
-
-    fn one_or_two(&mut self, from: &[&str]) -> Vec<String> {
-        let mut picked = self.some(from, 1);
-        picked.push(self.pick(from).to_owned());
-        picked
-    }
-
-    fn some(&mut self, from: &[&str], at_most: usize) -> Vec<String> {
-        (0..self.below(at_most + 1))
-            .map(|_| self.pick(from).to_owned())
-            .collect()
-    }
+fn one_or_two(random: &mut SeededRng, from: &[&str]) -> Vec<String> {
+    let mut picked = random.some(from, 1);
+    picked.push(random.choose(from).to_owned());
+    picked
 }
 
 const VERBS: &[&str] = &["get", "list", "create", "*"];
@@ -54,8 +33,8 @@ fn random_role(random: &mut SeededRng) -> Value {
     let rules: Vec<Value> = (0..random.below(3))
         .map(|_| {
             json!({
-                "verbs": random.one_or_two(VERBS), "apiGroups": random.one_or_two(GROUPS),
-                "resources": random.one_or_two(RESOURCES), "resourceNames": random.some(NAMES, 1),
+                "verbs": one_or_two(random, VERBS), "apiGroups": one_or_two(random, GROUPS),
+                "resources": one_or_two(random, RESOURCES), "resourceNames": random.some(NAMES, 1),
                 "nonResourceURLs": random.some(URLS, 1),
             })
         })
@@ -66,14 +45,14 @@ fn random_role(random: &mut SeededRng) -> Value {
 fn random_binding(random: &mut SeededRng) -> Value {
     let subjects: Vec<Value> = (0..random.below(4))
         .map(|_| match random.below(4) {
-            0 => json!({"kind": "User", "name": random.pick(USERS)}),
-            1 => json!({"kind": "Group", "name": random.pick(MEMBERS)}),
-            2 => json!({"kind": "ServiceAccount", "name": "bot", "namespace": random.pick(NAMESPACES)}),
-            _ => json!({"kind": "Robot", "name": random.pick(USERS)}),
+            0 => json!({"kind": "User", "name": random.choose(USERS)}),
+            1 => json!({"kind": "Group", "name": random.choose(MEMBERS)}),
+            2 => json!({"kind": "ServiceAccount", "name": "bot", "namespace": random.choose(NAMESPACES)}),
+            _ => json!({"kind": "Robot", "name": random.choose(USERS)}),
         })
         .collect();
-    let kind = random.pick(&["Role", "ClusterRole"]);
-    json!({"subjects": subjects, "roleRef": {"kind": kind, "name": random.pick(ROLES)}})
+    let kind = random.choose(&["Role", "ClusterRole"]);
+    json!({"subjects": subjects, "roleRef": {"kind": kind, "name": random.choose(ROLES)}})
 }
 
 /// All objects by kind, namespace and name, for the reference evaluator.
@@ -163,10 +142,10 @@ fn index_decides_like_a_linear_scan() {
         for _ in 0..60 {
             let kind = RbacKind::ALL[random.below(4)];
             let namespace = match kind.is_namespaced() {
-                true => random.pick(&NAMESPACES[1..]),
+                true => random.choose(&NAMESPACES[1..]),
                 false => "",
             };
-            let name = random.pick(ROLES);
+            let name = random.choose(ROLES);
             let object = match (kind, random.below(5)) {
                 (_, 0) => None,
                 (RbacKind::ClusterRole | RbacKind::Role, _) => Some(map(random_role(&mut random))),
@@ -182,24 +161,24 @@ fn index_decides_like_a_linear_scan() {
             };
             let user = User {
                 groups: random.some(MEMBERS, 2),
-                ..User::new(random.pick(USERS), &[])
+                ..User::new(random.choose(USERS), &[])
             };
             for _ in 0..20 {
                 let asked = match random.below(5) {
                     0 => Attributes::path(
                         &user,
-                        random.pick(&VERBS[..3]),
-                        random.pick(&["/a", "/a/b", "/bc", "/"]),
+                        random.choose(&VERBS[..3]),
+                        random.choose(&["/a", "/a/b", "/bc", "/"]),
                     ),
                     _ => Attributes {
-                        namespace: random.pick(NAMESPACES),
-                        name: random.pick(&["", "x", "z"]),
-                        subresource: random.pick(&["", "log"]),
+                        namespace: random.choose(NAMESPACES),
+                        name: random.choose(&["", "x", "z"]),
+                        subresource: random.choose(&["", "log"]),
                         ..Attributes::resource(
                             &user,
-                            random.pick(&VERBS[..3]),
-                            random.pick(&GROUPS[..2]),
-                            random.pick(&["pods", "nodes"]),
+                            random.choose(&VERBS[..3]),
+                            random.choose(&GROUPS[..2]),
+                            random.choose(&["pods", "nodes"]),
                         )
                     },
                 };

@@ -9,8 +9,8 @@ use crate::event_script::{
 };
 use crate::generator::random_history;
 use crate::reference_evaluator::ReferenceEvaluator;
-use crate::seeded_rng::SeededRng;
 use crate::seeds::check_seeds;
+use rhumb_seeded_rng::SeededRng;
 
 fn cluster_engine(script: &EventScript, events: &[ObjectEvent]) -> PolicyEngine {
     engine_after_events(EngineScope::Cluster, &script.capabilities, events)

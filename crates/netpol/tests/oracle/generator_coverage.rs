@@ -15,7 +15,7 @@ use crate::reference_evaluator::{
     ReferenceEvaluator, ReferenceVerdict, addresses, host_addresses, is_host, is_live, list,
     node_of, text,
 };
-use crate::seeded_rng::SeededRng;
+use rhumb_seeded_rng::SeededRng;
 
 /// The minimum number of occurrences of each case.
 const MIN_OCCURRENCES: usize = 25;

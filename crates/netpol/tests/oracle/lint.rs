@@ -4,8 +4,8 @@ use rhumb_netpol::lint::{LintWarning, lint_policy};
 use serde_json::{Map, Value, json};
 
 use crate::reference_evaluator::{ReferenceCidr, list, selector_matches, text};
-use crate::seeded_rng::SeededRng;
 use crate::seeds::multiplier;
+use rhumb_seeded_rng::SeededRng;
 
 const KEYS: [&str; 3] = ["app", "tier", "zone"];
 const VALUES: [&str; 3] = ["x", "y", "z"];

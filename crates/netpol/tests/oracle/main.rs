@@ -12,7 +12,6 @@ mod generator_coverage;
 mod lint;
 mod node_rulesets;
 mod reference_evaluator;
-mod seeded_rng;
 mod seeds;
 mod static_clusters;
 mod strict_ruleset_model;

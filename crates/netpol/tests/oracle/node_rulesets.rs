@@ -14,9 +14,9 @@ use crate::generator::{NODES, random_history};
 use crate::reference_evaluator::{
     PortIndependentVerdict, ProtocolAndPort, ReferenceEvaluator, ReferenceVerdict, node_of,
 };
-use crate::seeded_rng::SeededRng;
 use crate::seeds::check_seeds;
 use crate::strict_ruleset_model::{apply_strictly, check_no_unused_objects};
+use rhumb_seeded_rng::SeededRng;
 
 /// A node: its engine, and a ruleset that is only changed by deltas.
 struct NodeUnderTest {

@@ -5,7 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use serde_json::Value;
 
 use crate::event_script::{EventScript, ObjectEvent, to_json_lines};
-use crate::seeded_rng::SeededRng;
+use rhumb_seeded_rng::SeededRng;
 
 /// Environment variable that multiplies the number of seeds.
 const SEED_MULTIPLIER_VARIABLE: &str = "RHUMB_NETPOL_SEEDS";

@@ -6,8 +6,8 @@ use crate::compare_verdicts::compare;
 use crate::event_script::{EventScript, ObjectStore, engine_after_events};
 use crate::generator::random_cluster;
 use crate::reference_evaluator::ReferenceEvaluator;
-use crate::seeded_rng::SeededRng;
 use crate::seeds::check_seeds;
+use rhumb_seeded_rng::SeededRng;
 
 fn check(script: &EventScript) -> Result<(), String> {
     let store = ObjectStore::of(&script.events);

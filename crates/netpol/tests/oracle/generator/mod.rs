@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::event_script::{
     EventScript, ObjectEvent, ObjectStore, ScriptObjectKind, kind_of, name_of,
 };
-use crate::seeded_rng::SeededRng;
+use rhumb_seeded_rng::SeededRng;
 
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 pub(crate) const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];

@@ -1,6 +1,7 @@
 //! Checks on random clusters that equivalence classes and groups are correct, by evaluating every pair directly.
 
 use rhumb_netpol::verdict::{ConnectionEndpoint, ConnectionQuery};
+use rhumb_seeded_rng::SeededRng;
 use serde_json::{Value, json};
 
 use super::pod_groups::PodGroups;
@@ -8,27 +9,6 @@ use super::reachability::{PortVerdict, ReachabilityMatrix};
 use crate::netpol::check::deciding_pair;
 use crate::netpol::cluster::{NetpolCluster, NetpolObjects};
 use crate::netpol::endpoints::PortAndProtocol;
-
-/// Deterministic pseudo-random numbers.
-struct SeededRng(fastrand::Rng);
-
-impl SeededRng {
-    fn new(seed: u64) -> SeededRng {
-        SeededRng(fastrand::Rng::with_seed(seed))
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0.u64(..limit)
-    }
-
-    fn one_in(&mut self, limit: u64) -> bool {
-        self.below(limit) == 0
-    }
-
-    fn one_of<T: Clone>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u64) as usize].clone()
-    }
-}
 
 const BLOCKS: [&str; 5] = [
     "10.0.0.0/8",
@@ -39,12 +19,12 @@ const BLOCKS: [&str; 5] = [
 ];
 
 fn pod(dice: &mut SeededRng, number: u64, has_host_pods: bool) -> Value {
-    let namespace = dice.one_of(&["a", "b"]);
+    let namespace = dice.choose(&["a", "b"]);
     let node = dice.below(3);
     let host = format!("10.1.0.{node}");
     let is_on_host = has_host_pods && dice.one_in(8);
     // Sometimes from a small range, so that two pods claim one address.
-    let own = dice.one_of(&[8, 250, 250, 250]);
+    let own = dice.choose(&[8, 250, 250, 250]);
     let own = dice.below(own);
     let (v4, v6) = (format!("10.0.0.{own}"), format!("fd00::{own:x}"));
     let addresses = match (is_on_host, dice.below(9)) {
@@ -54,26 +34,26 @@ fn pod(dice: &mut SeededRng, number: u64, has_host_pods: bool) -> Value {
         (_, 2) => json!([{"ip": v4}, {"ip": v6}]),
         _ => json!([{"ip": v4}]),
     };
-    let web = json!({"name": "web", "containerPort": dice.one_of(&[80, 80, 8080])});
+    let web = json!({"name": "web", "containerPort": dice.choose(&[80, 80, 8080])});
     let ports = match dice.below(4) {
         0 => json!([web, {"name": "dns", "containerPort": 53, "protocol": "UDP"}]),
         _ => json!([web]),
     };
     json!({
         "metadata": {"name": format!("p{number}"), "namespace": namespace, "labels": {
-            "app": dice.one_of(&["x", "y", "z"]),
+            "app": dice.choose(&["x", "y", "z"]),
             "nobody-looks-at": number.to_string(),
         }},
         "spec": {"nodeName": format!("n{node}"), "hostNetwork": is_on_host, "containers": [{"ports": ports}]},
-        "status": {"hostIP": host, "podIPs": addresses, "phase": dice.one_of(&["Running", "Running", "Succeeded"])},
+        "status": {"hostIP": host, "podIPs": addresses, "phase": dice.choose(&["Running", "Running", "Succeeded"])},
     })
 }
 
 fn peer(dice: &mut SeededRng) -> Value {
-    let pods = json!({"matchLabels": {"app": dice.one_of(&["x", "y", "z"])}});
-    let namespaces = dice.one_of(&[json!({}), json!({"matchLabels": {"team": "b"}})]);
+    let pods = json!({"matchLabels": {"app": dice.choose(&["x", "y", "z"])}});
+    let namespaces = dice.choose(&[json!({}), json!({"matchLabels": {"team": "b"}})]);
     match dice.below(4) {
-        0 => json!({"ipBlock": {"cidr": dice.one_of(&BLOCKS)}}),
+        0 => json!({"ipBlock": {"cidr": dice.choose(&BLOCKS)}}),
         1 => json!({"podSelector": pods}),
         2 => json!({"namespaceSelector": namespaces}),
         _ => json!({"podSelector": pods, "namespaceSelector": namespaces}),
@@ -82,7 +62,7 @@ fn peer(dice: &mut SeededRng) -> Value {
 
 fn rule(dice: &mut SeededRng, peers: &str) -> Value {
     let list: Vec<Value> = (0..dice.below(3)).map(|_| peer(dice)).collect();
-    let ports = dice.one_of(&[
+    let ports = dice.choose(&[
         json!([]),
         json!([{"port": "web"}]),
         json!([{"port": 80, "endPort": 90}]),
@@ -91,17 +71,17 @@ fn rule(dice: &mut SeededRng, peers: &str) -> Value {
     json!({peers: list, "ports": ports})
 }
 
-fn policy(dice: &mut SeededRng, number: u64) -> Value {
-    let selector = dice.one_of(&[json!({}), json!({"matchLabels": {"app": "x"}})]);
+fn policy(dice: &mut SeededRng, number: usize) -> Value {
+    let selector = dice.choose(&[json!({}), json!({"matchLabels": {"app": "x"}})]);
     let ingress: Vec<Value> = (0..dice.below(3)).map(|_| rule(dice, "from")).collect();
     let egress: Vec<Value> = (0..dice.below(3)).map(|_| rule(dice, "to")).collect();
-    let types = dice.one_of(&[
+    let types = dice.choose(&[
         json!(["Ingress"]),
         json!(["Egress"]),
         json!(["Ingress", "Egress"]),
     ]);
     json!({
-        "metadata": {"name": format!("q{number}"), "namespace": dice.one_of(&["a", "b"])},
+        "metadata": {"name": format!("q{number}"), "namespace": dice.choose(&["a", "b"])},
         "spec": {"podSelector": selector, "policyTypes": types, "ingress": ingress, "egress": egress},
     })
 }

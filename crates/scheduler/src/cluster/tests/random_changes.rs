@@ -9,8 +9,8 @@ use super::state_dump::ClusterStateDump;
 use crate::cluster::{ClusterState, PodId};
 use crate::tests::oracle_agreement;
 use crate::tests::random::{
-    ClusterObjects, NAMESPACES, PodFeatures, SeededRng, namespace, node, pod, read_labels,
-    read_node, read_pod, seeds,
+    ClusterObjects, JsonChoices, NAMESPACES, PodFeatures, SeededRng, namespace, node, pod,
+    read_labels, read_node, read_pod, seeds,
 };
 
 const NODES: usize = 6;
@@ -194,7 +194,7 @@ impl RandomClusterHarness {
                 pod["metadata"]["namespace"] = known["metadata"]["namespace"].clone();
                 pod["spec"]["nodeName"] = known["spec"]["nodeName"].clone();
             }
-            None if self.rng.chance(50) => pod["spec"]["nodeName"] = self.any_node().into(),
+            None if self.rng.percent(50) => pod["spec"]["nodeName"] = self.any_node().into(),
             None => {}
         }
         self.apply_pod(pod);
@@ -228,7 +228,7 @@ impl RandomClusterHarness {
             return;
         }
         let node = match self.assumed.remove(&uid) {
-            Some(assumed) if self.rng.chance(80) => assumed,
+            Some(assumed) if self.rng.percent(80) => assumed,
             _ => self.any_node(),
         };
         bound["spec"]["nodeName"] = node.into();
@@ -307,7 +307,7 @@ impl RandomClusterHarness {
             return;
         };
         let other = self.cluster.nodes().find(&name);
-        let other = other.filter(|_| self.rng.chance(50));
+        let other = other.filter(|_| self.rng.percent(50));
         let old = self.cluster.move_temporarily(id, other);
         self.cluster.move_temporarily(id, old);
     }

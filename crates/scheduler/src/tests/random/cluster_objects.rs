@@ -27,17 +27,17 @@ impl ClusterObjects {
             objects.nodes.insert(name.clone(), node(rng, &name));
         }
         for name in &NAMESPACES[..namespaces] {
-            if rng.chance(90) {
+            if rng.percent(90) {
                 let namespace = namespace(rng, name);
                 objects.namespaces.insert((*name).to_owned(), namespace);
             }
         }
         for number in 0..pods {
             let mut pod = pod(rng, number, namespaces, extent);
-            if rng.chance(75) {
+            if rng.percent(75) {
                 let node_index = rng.below(nodes + 1);
                 pod["spec"]["nodeName"] = format!("node-{node_index}").into();
-                if rng.chance(8) {
+                if rng.percent(8) {
                     pod["status"]["phase"] = rng.choose(&["Succeeded", "Failed"]).into();
                 }
             }

@@ -1,15 +1,16 @@
 //! Random clusters, small enough that pods, nodes and terms interact often.
 
 mod cluster_objects;
+mod json_choices;
 mod nodes;
 mod pods;
-mod seeded_rng;
 mod terms;
 
 pub(crate) use cluster_objects::{ClusterObjects, read_labels, read_node, read_pod};
+pub(crate) use json_choices::JsonChoices;
 pub(crate) use nodes::{namespace, node};
 pub(crate) use pods::{PodFeatures, pod};
-pub(crate) use seeded_rng::SeededRng;
+pub(crate) use rhumb_seeded_rng::SeededRng;
 
 pub(crate) const NAMESPACES: [&str; 5] = ["one", "two", "three", "four", "five"];
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::SeededRng;
+use super::json_choices::JsonChoices;
 use super::terms::{NAMESPACE_KEYS, VALUES};
 
 pub(crate) fn namespace(rng: &mut SeededRng, name: &str) -> Value {
@@ -13,14 +14,14 @@ pub(crate) fn namespace(rng: &mut SeededRng, name: &str) -> Value {
 /// A random node; any label may be missing.
 pub(crate) fn node(rng: &mut SeededRng, name: &str) -> Value {
     let mut labels = rng.random_labels(&["topology.kubernetes.io/zone", "rack"], &VALUES, 80);
-    if rng.chance(90) {
+    if rng.percent(90) {
         labels["kubernetes.io/hostname"] = name.into();
     }
     rng.maybe_set(&mut labels, "disk", 50, |rng| {
         rng.choose(&["1", "2", "3", "ssd"]).into()
     });
     let mut node = json!({"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {}});
-    if rng.chance(10) {
+    if rng.percent(10) {
         node["metadata"]["labels"] = Value::Null;
     }
     rng.maybe_set(&mut node["spec"], "unschedulable", 15, |_| true.into());
@@ -35,7 +36,7 @@ pub(crate) fn node(rng: &mut SeededRng, name: &str) -> Value {
 }
 
 fn taint(rng: &mut SeededRng) -> Value {
-    let key = if rng.chance(15) {
+    let key = if rng.percent(15) {
         "node.kubernetes.io/unschedulable"
     } else {
         rng.choose(&TAINT_KEYS)
@@ -72,7 +73,7 @@ fn allocatable(rng: &mut SeededRng) -> Value {
 fn image(rng: &mut SeededRng) -> Value {
     let name = rng.choose(&IMAGES);
     let mut names = vec![name.to_owned()];
-    if rng.chance(30) {
+    if rng.percent(30) {
         names.push(format!("mirror.example/{name}"));
     }
     json!({"names": names, "sizeBytes": size_of(name)})

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::json_choices::JsonChoices;
 use super::nodes::{IMAGES, TAINT_KEYS, TAINT_VALUES};
 use super::terms::{POD_KEYS, PREFERRED, REQUIRED, VALUES, pod_affinity, spread_constraint};
 use super::{NAMESPACES, SeededRng};
@@ -33,7 +34,7 @@ pub(crate) fn pod(
     rng.maybe_set(&mut pod["metadata"], "deletionTimestamp", 8, |_| {
         "2026-01-01T00:00:00Z".into()
     });
-    if rng.chance(60) {
+    if rng.percent(60) {
         let spec = &mut pod["spec"];
         spec["affinity"] = json!({});
         rng.maybe_set(&mut spec["affinity"], "podAffinity", 50, pod_affinity);
@@ -64,7 +65,7 @@ fn ask_for_the_rest(rng: &mut SeededRng, spec: &mut Value) {
     rng.maybe_set(spec, "nodeSelector", 15, |rng| {
         rng.random_labels(&["topology.kubernetes.io/zone", "rack"], &VALUES, 40)
     });
-    if rng.chance(30) {
+    if rng.percent(30) {
         if spec["affinity"].is_null() {
             spec["affinity"] = json!({});
         }
@@ -86,7 +87,7 @@ fn ask_for_the_rest(rng: &mut SeededRng, spec: &mut Value) {
 
 fn container(rng: &mut SeededRng) -> Value {
     let mut container = json!({"name": "main", "image": rng.choose(&IMAGES)});
-    if rng.chance(10) {
+    if rng.percent(10) {
         container["image"] = "tool".into();
     }
     rng.maybe_set(&mut container, "resources", 60, |rng| {

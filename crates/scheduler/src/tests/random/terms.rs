@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{NAMESPACES, SeededRng};
+use super::{JsonChoices, NAMESPACES, SeededRng};
 
 pub(super) const POD_KEYS: [&str; 2] = ["app", "tier"];
 pub(super) const VALUES: [&str; 3] = ["a", "b", "c"];
@@ -75,7 +75,7 @@ fn term(rng: &mut SeededRng) -> Value {
 }
 
 pub(super) fn topology(rng: &mut SeededRng) -> &'static str {
-    let known = if rng.chance(5) { 4 } else { 3 };
+    let known = if rng.percent(5) { 4 } else { 3 };
     rng.choose(&TOPOLOGIES[..known])
 }
 
