@@ -1,20 +1,21 @@
 //! Informers: list and watch one kind, and report every change with the key of its object. Corresponds to client-go's
 //! `SharedIndexInformer` with its event handlers, without a store: callers keep what they need of an object.
 //!
-//! Entry points: [`events`] and [`events_and_list_starts`]. Listing, bookmarks, relisting after 410 and retries are the
-//! [`reflector`]'s.
+//! Entry points: [`events`], [`events_and_list_starts`] and [`watch`]. Listing, bookmarks, relisting after 410 and
+//! retries are the [`reflector`]'s.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::future::ready;
 use std::hash::Hash;
+use std::pin::pin;
 
 use futures_util::{Stream, StreamExt};
 use kube::runtime::watcher::{self, Config};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::reflector;
+use crate::{Error, reflector};
 
 /// A change of a watched kind. `Key` identifies an object, as the result of client-go's `KeyFunc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +88,24 @@ where
     let mut lists = ListedKeys::new(key);
     let events = reflector::watch_events(api, config);
     events.map(move |event| lists.convert(event))
+}
+
+/// Passes every event to `on_event`, in order, until the future is dropped.
+pub async fn watch<K, Key>(
+    api: Api<K>,
+    config: Config,
+    key: impl Fn(&K) -> Key + Send,
+    mut on_event: impl FnMut(Event<K, Key>),
+) -> Result<(), Error>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    Key: Eq + Hash + Send,
+{
+    let mut events = pin!(events(api, config, key));
+    while let Some(event) = events.next().await {
+        on_event(event);
+    }
+    Ok(())
 }
 
 /// Collects the keys of a list in progress.

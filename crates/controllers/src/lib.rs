@@ -20,6 +20,7 @@
 mod api_resources;
 mod cluster_role_aggregation;
 mod garbage_collector;
+mod namespaced_name;
 mod namespaces;
 mod network_policy_status;
 mod node_lifecycle;

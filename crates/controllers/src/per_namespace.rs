@@ -8,13 +8,13 @@ use std::fmt::Debug;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ListParams, PartialObjectMeta, PostParams};
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{ControllerContext, Error};
-use rhumb_client::reflector::watch;
+use rhumb_client::informer::{Event, watch};
 use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 /// Namespaces that are reconciled concurrently.
@@ -51,11 +51,13 @@ pub(crate) async fn run(
     let queue = WorkQueue::new();
     let known = NamespaceTracker::default();
     let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(context.reader.clone());
-    let namespaces = watch(namespaces, Config::default(), |event| {
+    let config = Config::default();
+    let namespaces = watch(namespaces, config, ResourceExt::name_any, |event| {
         known.handle_namespace_event(event, &queue);
     });
     let config = Config::default().fields(&format!("metadata.name={}", desired.name()));
-    let objects = watch(Api::all(context.reader.clone()), config, |event| {
+    let objects = Api::all(context.reader.clone());
+    let objects = watch(objects, config, namespace_of, |event| {
         known.handle_object_event(event, &desired, &queue);
     });
     let work = queue.run_workers(WORKERS, |namespace: String| {
@@ -86,8 +88,6 @@ struct NamespaceSets {
     /// Namespaces that are not terminating.
     active: HashSet<String>,
     satisfied: HashSet<String>,
-    /// Namespaces with an up-to-date object in the relist that is in progress.
-    listed: HashSet<String>,
     are_objects_known: bool,
 }
 
@@ -104,16 +104,16 @@ impl NamespaceTracker {
             && !sets.satisfied.contains(namespace)
     }
 
-    /// A relist starts from an empty set, so all namespaces are queued again: one of them may have been deleted and
-    /// recreated while the watch was interrupted.
+    /// A list queues all namespaces again: one of them may have been deleted and recreated while the watch was
+    /// interrupted.
     fn handle_namespace_event(
         &self,
-        event: Event<PartialObjectMeta<Namespace>>,
+        event: Event<PartialObjectMeta<Namespace>, String>,
         queue: &WorkQueue<String>,
     ) {
         let mut sets = self.lock();
         match event {
-            Event::Apply(namespace) | Event::InitApply(namespace) => {
+            Event::Applied(namespace) => {
                 let name = namespace.name_any();
                 if namespace.metadata.deletion_timestamp.is_some() {
                     sets.active.remove(&name);
@@ -121,39 +121,27 @@ impl NamespaceTracker {
                     queue.add(name);
                 }
             }
-            Event::Delete(namespace) => {
-                sets.active.remove(&namespace.name_any());
+            Event::Deleted(name) => {
+                sets.active.remove(&name);
             }
-            Event::Init => sets.active.clear(),
-            Event::InitDone => {}
+            Event::Replaced(names) => {
+                sets.active.retain(|name| names.contains(name));
+                sets.active.iter().for_each(|name| queue.add(name.clone()));
+            }
         }
     }
 
+    /// The key of an object is its namespace, because its name is fixed.
     fn handle_object_event<W: PerNamespaceObject>(
         &self,
-        event: Event<W::Object>,
+        event: Event<W::Object, String>,
         desired: &W,
         queue: &WorkQueue<String>,
     ) {
         let mut sets = self.lock();
         match event {
-            Event::Init => sets.listed.clear(),
-            Event::InitApply(object) => {
-                if desired.is_up_to_date(&object) {
-                    sets.listed.extend(object.namespace());
-                }
-            }
-            Event::InitDone => {
-                sets.satisfied = std::mem::take(&mut sets.listed);
-                sets.are_objects_known = true;
-                for name in sets.active.difference(&sets.satisfied) {
-                    queue.add(name.clone());
-                }
-            }
-            Event::Apply(object) => {
-                let Some(namespace) = object.namespace() else {
-                    return;
-                };
+            Event::Applied(object) => {
+                let namespace = namespace_of(&object);
                 if desired.is_up_to_date(&object) {
                     sets.satisfied.insert(namespace);
                 } else {
@@ -161,14 +149,23 @@ impl NamespaceTracker {
                     queue.add(namespace);
                 }
             }
-            Event::Delete(object) => {
-                if let Some(namespace) = object.namespace() {
-                    sets.satisfied.remove(&namespace);
-                    queue.add(namespace);
+            Event::Deleted(namespace) => {
+                sets.satisfied.remove(&namespace);
+                queue.add(namespace);
+            }
+            Event::Replaced(namespaces) => {
+                sets.satisfied.retain(|name| namespaces.contains(name));
+                sets.are_objects_known = true;
+                for name in sets.active.difference(&sets.satisfied) {
+                    queue.add(name.clone());
                 }
             }
         }
     }
+}
+
+fn namespace_of(object: &impl ResourceExt) -> String {
+    object.namespace().unwrap_or_default()
 }
 
 async fn ensure<W: PerNamespaceObject>(

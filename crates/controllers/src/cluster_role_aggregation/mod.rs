@@ -9,14 +9,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use futures_util::StreamExt;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt};
 use parking_lot::Mutex;
 use rhumb_client::error::none_if_not_found;
-use rhumb_client::informer::{self, Event};
+use rhumb_client::informer::{Event, watch};
 use rhumb_client::work_queue::{Requeue, WorkQueue};
 use rhumb_meta::labels::{LabelSelector, LabelSelectorError, Selector};
 use serde_json::json;
@@ -30,11 +29,9 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let known = Mutex::new(ClusterRoles::default());
     let queue = WorkQueue::new();
     let roles: Api<ClusterRole> = Api::all(context.reader);
-    let events = informer::events(roles, Config::default(), ResourceExt::name_any);
-    let watched = events.for_each(|event| {
+    let watched = watch(roles, Config::default(), ResourceExt::name_any, |event| {
         let stale = known.lock().handle_event(event);
         stale.into_iter().for_each(|name| queue.add(name));
-        std::future::ready(())
     });
     let roles: Api<ClusterRole> = Api::all(context.client);
     let work = queue.run_workers(WORKERS, |name: String| {
@@ -56,7 +53,7 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
         }
     });
     tokio::select! {
-        () = watched => Ok(()),
+        watched = watched => watched,
         worked = work => worked,
     }
 }

@@ -18,14 +18,14 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, PartialObjectMeta, PostParams, Preconditions};
 use kube::core::DynamicObject;
 use kube::discovery::verbs;
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client, ResourceExt};
 
 use self::conditions::ContentDeletionOutcome;
 use crate::api_resources::{self, DiscoveredResource};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
-use rhumb_client::reflector::watch;
+use rhumb_client::informer::{Event, watch};
 use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 /// Namespaces that are processed concurrently.
@@ -41,8 +41,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(8);
 pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let queue = WorkQueue::new();
     let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(context.reader.clone());
-    let watched = watch(namespaces, Config::default(), |event| {
-        if let Event::Apply(namespace) | Event::InitApply(namespace) = event
+    let config = Config::default();
+    let watched = watch(namespaces, config, ResourceExt::name_any, |event| {
+        if let Event::Applied(namespace) = event
             && namespace.metadata.deletion_timestamp.is_some()
         {
             queue.add(namespace.name_any());

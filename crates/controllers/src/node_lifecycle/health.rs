@@ -37,8 +37,6 @@ pub(super) struct NodeHealthTracker {
     /// Last renewal of each lease. A lease event may precede the event of its node.
     leases: HashMap<String, (Option<MicroTime>, Instant)>,
     zones: ZoneEvictionLimiter,
-    /// Nodes returned so far by a relist in progress.
-    listed: HashSet<String>,
 }
 
 #[derive(Debug)]
@@ -66,7 +64,6 @@ impl NodeHealthTracker {
             nodes: HashMap::new(),
             leases: HashMap::new(),
             zones: ZoneEvictionLimiter::default(),
-            listed: HashSet::new(),
         }
     }
 
@@ -119,19 +116,10 @@ impl NodeHealthTracker {
         self.nodes.remove(node);
     }
 
-    pub(super) fn begin_relist(&mut self) {
-        self.listed.clear();
-    }
-
-    pub(super) fn mark_listed(&mut self, node: &str) {
-        self.listed.insert(node.to_owned());
-    }
-
-    /// Removes nodes and leases of nodes that the relist did not return.
-    pub(super) fn finish_relist(&mut self) {
-        let listed = std::mem::take(&mut self.listed);
-        self.nodes.retain(|name, _| listed.contains(name));
-        self.leases.retain(|name, _| listed.contains(name));
+    /// Removes all other nodes, and their leases.
+    pub(super) fn retain_nodes(&mut self, names: &HashSet<String>) {
+        self.nodes.retain(|name, _| names.contains(name));
+        self.leases.retain(|name, _| names.contains(name));
     }
 
     /// Checks all nodes (upstream's `monitorNodeHealth`); returns those to reconcile.

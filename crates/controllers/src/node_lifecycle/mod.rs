@@ -24,7 +24,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -35,7 +35,7 @@ use crate::partial_objects::{Node, NodeReadiness};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::events::EventRecorder;
-use rhumb_client::reflector::watch;
+use rhumb_client::informer::{Event, watch};
 use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 /// Nodes that are reconciled concurrently.
@@ -57,13 +57,13 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     });
     let queue = WorkQueue::new();
     let leases: Api<Lease> = Api::namespaced(context.reader.clone(), LEASE_NAMESPACE);
-    let leases = watch(leases, Config::default(), |event| {
+    let leases = watch(leases, Config::default(), Lease::name_any, |event| {
         shared.handle_lease_event(event);
     });
     let nodes: Api<Node> = Api::all(context.reader);
     let (is_read, mut has_read) = tokio::sync::watch::channel(false);
-    let nodes = watch(nodes, Config::default(), |event| {
-        if matches!(event, Event::InitDone) {
+    let nodes = watch(nodes, Config::default(), Node::name_any, |event| {
+        if matches!(event, Event::Replaced(_)) {
             is_read.send_replace(true);
         }
         if let Some(name) = shared.handle_node_event(event) {
@@ -105,38 +105,30 @@ impl NodeLifecycleController {
         self.health.lock()
     }
 
-    fn handle_lease_event(&self, event: Event<Lease>) {
+    fn handle_lease_event(&self, event: Event<Lease, String>) {
         let now = Instant::now();
         match event {
-            Event::Apply(lease) | Event::InitApply(lease) => {
+            Event::Applied(lease) => {
                 let renewal = lease.spec.and_then(|spec| spec.renew_time);
                 let name = lease.metadata.name.unwrap_or_default();
                 self.health().record_lease_renewal(&name, renewal, now);
             }
-            Event::Delete(lease) => self.health().remove_lease(&lease.name_any()),
-            Event::Init | Event::InitDone => {}
+            Event::Deleted(name) => self.health().remove_lease(&name),
+            Event::Replaced(_) => {}
         }
     }
 
     /// Returns the node's name if it must be reconciled at once.
-    fn handle_node_event(&self, event: Event<Node>) -> Option<String> {
+    fn handle_node_event(&self, event: Event<Node, String>) -> Option<String> {
         let mut health = self.health();
         let node = match event {
-            Event::Apply(node) => node,
-            Event::InitApply(node) => {
-                health.mark_listed(&node.name_any());
-                node
-            }
-            Event::Delete(node) => {
-                health.remove_node(&node.name_any());
+            Event::Applied(node) => node,
+            Event::Deleted(name) => {
+                health.remove_node(&name);
                 return None;
             }
-            Event::Init => {
-                health.begin_relist();
-                return None;
-            }
-            Event::InitDone => {
-                health.finish_relist();
+            Event::Replaced(names) => {
+                health.retain_nodes(&names);
                 return None;
             }
         };

@@ -1,6 +1,6 @@
 //! Finished pods, in the order in which they are deleted when there are more than the limit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -11,6 +11,7 @@ pub(super) struct FinishedPods {
     /// 0 means no limit.
     max: usize,
     pods: BTreeSet<FinishedPod>,
+    by_key: HashMap<PodKey, FinishedPod>,
 }
 
 /// Ordered by its fields: pods evicted by the kubelet first, then the oldest.
@@ -24,7 +25,8 @@ pub(super) struct FinishedPod {
 }
 
 impl FinishedPod {
-    fn of(pod: &Pod, is_evicted: bool) -> FinishedPod {
+    fn new(pod: &Pod) -> FinishedPod {
+        let is_evicted = pod.status.phase == "Failed" && pod.status.reason == "Evicted";
         let PodKey { namespace, name } = pod.key();
         FinishedPod {
             is_not_evicted: !is_evicted,
@@ -48,25 +50,31 @@ impl FinishedPods {
         FinishedPods {
             max,
             pods: BTreeSet::new(),
+            by_key: HashMap::new(),
         }
     }
 
     pub(super) fn add(&mut self, pod: &Pod) {
         if self.max > 0 && is_finished(pod) {
-            let is_evicted = pod.status.phase == "Failed" && pod.status.reason == "Evicted";
-            self.pods.remove(&FinishedPod::of(pod, !is_evicted));
-            self.pods.insert(FinishedPod::of(pod, is_evicted));
+            let key = pod.key();
+            self.remove(&key);
+            let finished = FinishedPod::new(pod);
+            self.pods.insert(finished.clone());
+            self.by_key.insert(key, finished);
         }
     }
 
-    pub(super) fn remove(&mut self, pod: &Pod) {
-        for is_evicted in [false, true] {
-            self.pods.remove(&FinishedPod::of(pod, is_evicted));
+    pub(super) fn remove(&mut self, key: &PodKey) {
+        if let Some(pod) = self.by_key.remove(key) {
+            self.pods.remove(&pod);
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        self.pods.clear();
+    pub(super) fn retain(&mut self, keep: impl Fn(&PodKey) -> bool) {
+        let gone = self.by_key.keys().filter(|key| !keep(key));
+        for key in gone.cloned().collect::<Vec<_>>() {
+            self.remove(&key);
+        }
     }
 
     /// The pods beyond the limit.
@@ -117,8 +125,8 @@ mod tests {
         check(pod("a", 1, "Succeeded", ""), &["a", "b"]);
         check(pod("e", 9, "Failed", "Evicted"), &["e", "a", "b"]);
         check(pod("d", 3, "Failed", "Evicted"), &["d", "e", "a"]);
-        finished.remove(&pod("d", 3, "Failed", ""));
-        finished.remove(&pod("e", 9, "Failed", "Evicted"));
+        finished.remove(&pod("d", 3, "Failed", "").key());
+        finished.retain(|key| key.name != "e");
         assert_eq!(finished.surplus().count(), 1);
         assert_eq!(FinishedPods::new(0).surplus().count(), 0);
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, TryStreamExt};
 use kube::api::ListParams;
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ use crate::partial_objects::{Node, NodeReadiness, Pod, PodKey};
 use crate::pod_writes;
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
-use rhumb_client::reflector::watch;
+use rhumb_client::informer::{Event, watch};
 use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 /// Candidates that are processed concurrently.
@@ -57,8 +57,8 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     };
     let nodes: Api<Node> = Api::all(context.reader.clone());
     let (is_read, mut has_read) = tokio::sync::watch::channel(false);
-    let nodes = watch(nodes, Config::default(), |event| {
-        if matches!(event, Event::InitDone) {
+    let nodes = watch(nodes, Config::default(), Node::name_any, |event| {
+        if matches!(event, Event::Replaced(_)) {
             is_read.send_replace(true);
         }
         suspect(shared.state().handle_node_event(event));
@@ -67,7 +67,7 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let pods = async {
         // Missing nodes are known only after the nodes have been listed.
         let _ = has_read.wait_for(|&is_read| is_read).await;
-        watch(pods, Config::default(), |event| {
+        watch(pods, Config::default(), Pod::key, |event| {
             suspect(shared.state().handle_pod_event(event));
         })
         .await
@@ -99,8 +99,6 @@ struct PodGarbageState {
     quarantine: Duration,
     /// Whether each node is out of service.
     nodes: HashMap<String, bool>,
-    /// Known nodes that a relist in progress has not returned yet.
-    unlisted: HashSet<String>,
     /// Missing nodes that are queued already.
     quarantined: HashSet<String>,
     finished: FinishedPods,
@@ -112,7 +110,6 @@ impl PodGarbageState {
         PodGarbageState {
             quarantine,
             nodes: HashMap::new(),
-            unlisted: HashSet::new(),
             quarantined: HashSet::new(),
             finished: FinishedPods::new(finished_max),
             is_surplus_known: false,
@@ -120,11 +117,13 @@ impl PodGarbageState {
     }
 
     /// Returns candidates to queue, each with a delay.
-    fn handle_node_event(&mut self, event: Event<Node>) -> Vec<(GarbageCandidate, Duration)> {
+    fn handle_node_event(
+        &mut self,
+        event: Event<Node, String>,
+    ) -> Vec<(GarbageCandidate, Duration)> {
         match event {
-            Event::Apply(node) | Event::InitApply(node) => {
+            Event::Applied(node) => {
                 let name = node.name_any();
-                self.unlisted.remove(&name);
                 let is_out = is_out_of_service(&node);
                 let was_out = self.nodes.insert(name.clone(), is_out);
                 if is_out && was_out != Some(true) {
@@ -132,14 +131,12 @@ impl PodGarbageState {
                 }
                 Vec::new()
             }
-            Event::Delete(node) => self.handle_node_deletion(node.name_any()),
-            Event::Init => {
-                self.unlisted = self.nodes.keys().cloned().collect();
-                Vec::new()
-            }
-            Event::InitDone => {
-                let gone = std::mem::take(&mut self.unlisted).into_iter();
-                gone.flat_map(|name| self.handle_node_deletion(name))
+            Event::Deleted(name) => self.handle_node_deletion(name),
+            Event::Replaced(names) => {
+                let gone = self.nodes.keys().filter(|name| !names.contains(*name));
+                let gone: Vec<String> = gone.cloned().collect();
+                gone.into_iter()
+                    .flat_map(|name| self.handle_node_deletion(name))
                     .collect()
             }
         }
@@ -157,18 +154,17 @@ impl PodGarbageState {
         Vec::new()
     }
 
-    fn handle_pod_event(&mut self, event: Event<Pod>) -> Vec<(GarbageCandidate, Duration)> {
+    fn handle_pod_event(&mut self, event: Event<Pod, PodKey>) -> Vec<(GarbageCandidate, Duration)> {
         let pod = match event {
-            Event::Apply(pod) | Event::InitApply(pod) => pod,
-            Event::Delete(pod) => {
-                self.finished.remove(&pod);
+            Event::Applied(pod) => pod,
+            Event::Deleted(key) => {
+                self.finished.remove(&key);
                 return Vec::new();
             }
-            Event::Init => {
-                self.finished.clear();
+            Event::Replaced(keys) => {
+                self.finished.retain(|key| keys.contains(key));
                 return Vec::new();
             }
-            Event::InitDone => return Vec::new(),
         };
         let mut candidates = Vec::new();
         self.finished.add(&pod);

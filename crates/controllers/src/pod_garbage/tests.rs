@@ -45,33 +45,33 @@ fn pods_of(node: &str, pause: Duration) -> Vec<(GarbageCandidate, Duration)> {
 fn terminating_unscheduled_pods_and_missing_nodes_are_checked() {
     let mut state = PodGarbageState::new(QUARANTINE, 0);
     assert_eq!(
-        state.handle_node_event(Event::Apply(node("n", "True", &[]))),
+        state.handle_node_event(Event::Applied(node("n", "True", &[]))),
         []
     );
     assert_eq!(
-        state.handle_pod_event(Event::Apply(pod("a", "n", true))),
+        state.handle_pod_event(Event::Applied(pod("a", "n", true))),
         []
     );
     assert_eq!(
-        state.handle_pod_event(Event::Apply(pod("a", "", false))),
+        state.handle_pod_event(Event::Applied(pod("a", "", false))),
         []
     );
     assert_eq!(
-        state.handle_pod_event(Event::Apply(pod("a", "", true))),
+        state.handle_pod_event(Event::Applied(pod("a", "", true))),
         due_now("a")
     );
     // A missing node is queued once, however many pods name it.
     let unknown = pods_of("m", QUARANTINE);
     assert_eq!(
-        state.handle_pod_event(Event::Apply(pod("b", "m", false))),
+        state.handle_pod_event(Event::Applied(pod("b", "m", false))),
         unknown
     );
     assert_eq!(
-        state.handle_pod_event(Event::Apply(pod("c", "m", true))),
+        state.handle_pod_event(Event::Applied(pod("c", "m", true))),
         []
     );
     assert_eq!(
-        state.handle_node_event(Event::Delete(node("n", "True", &[]))),
+        state.handle_node_event(Event::Deleted("n".to_owned())),
         pods_of("n", QUARANTINE)
     );
 }
@@ -80,12 +80,10 @@ fn terminating_unscheduled_pods_and_missing_nodes_are_checked() {
 fn nodes_missing_from_a_relist_are_checked() {
     let mut state = PodGarbageState::new(QUARANTINE, 0);
     for name in ["n", "m"] {
-        state.handle_node_event(Event::Apply(node(name, "True", &[])));
+        state.handle_node_event(Event::Applied(node(name, "True", &[])));
     }
-    assert_eq!(state.handle_node_event(Event::Init), []);
-    state.handle_node_event(Event::InitApply(node("m", "True", &[])));
     assert_eq!(
-        state.handle_node_event(Event::InitDone),
+        state.handle_node_event(Event::Replaced(["m".to_owned()].into())),
         pods_of("n", QUARANTINE)
     );
 }
@@ -94,18 +92,18 @@ fn nodes_missing_from_a_relist_are_checked() {
 fn terminating_pods_on_an_out_of_service_node_are_checked() {
     let mut state = PodGarbageState::new(QUARANTINE, 0);
     let out = |ready| node("n", ready, &[OUT_OF_SERVICE]);
-    assert_eq!(state.handle_node_event(Event::Apply(out("True"))), []);
+    assert_eq!(state.handle_node_event(Event::Applied(out("True"))), []);
     assert_eq!(
-        state.handle_node_event(Event::Apply(out("Unknown"))),
+        state.handle_node_event(Event::Applied(out("Unknown"))),
         pods_of("n", Duration::ZERO)
     );
-    assert_eq!(state.handle_node_event(Event::Apply(out("False"))), []);
+    assert_eq!(state.handle_node_event(Event::Applied(out("False"))), []);
     assert_eq!(
-        state.handle_pod_event(Event::Apply(pod("a", "n", true))),
+        state.handle_pod_event(Event::Applied(pod("a", "n", true))),
         due_now("a")
     );
     assert_eq!(
-        state.handle_pod_event(Event::Apply(pod("a", "n", false))),
+        state.handle_pod_event(Event::Applied(pod("a", "n", false))),
         []
     );
 }
@@ -139,7 +137,7 @@ async fn a_pod_added_while_its_node_is_checked_is_not_missed() {
     let (client, requests) = recording_fake_client(move |_, path, _| match path {
         "/api/v1/pods" => {
             let shared = answering.get().unwrap();
-            let came = Event::Apply(pod("late", "m", false));
+            let came = Event::Applied(pod("late", "m", false));
             *candidates.lock() = shared.state().handle_pod_event(came);
             list_response(&[])
         }
@@ -148,7 +146,7 @@ async fn a_pod_added_while_its_node_is_checked_is_not_missed() {
     let shared = late.get_or_init(|| Arc::new(shared(client)));
     let first = shared
         .state()
-        .handle_pod_event(Event::Apply(pod("first", "m", false)));
+        .handle_pod_event(Event::Applied(pod("first", "m", false)));
     assert_eq!(first, pods_of("m", QUARANTINE));
     let checked = check_node(shared, "m").await;
     assert_eq!(checked.unwrap(), Requeue::No);

@@ -15,22 +15,20 @@ use std::collections::btree_map::Entry;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::Api;
 use kube::runtime::watcher::Config;
-use kube::{Api, ResourceExt};
 use rhumb_client::informer::{self, Event};
 use tokio::sync::watch;
 
+use crate::namespaced_name::{NamespacedName, namespaced_name};
 use crate::{ControllerContext, Error};
 
 /// The quotas of a namespace, by name.
 type Quotas = BTreeMap<String, ResourceQuota>;
 
-/// Namespace and name.
-type QuotaKey = (String, String);
-
 pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let quotas: Api<ResourceQuota> = Api::all(context.reader.clone());
-    let mut events = std::pin::pin!(informer::events(quotas, Config::default(), key));
+    let mut events = std::pin::pin!(informer::events(quotas, Config::default(), namespaced_name));
     let mut namespaces = Namespaces::default();
     let mut workers = FuturesUnordered::new();
     loop {
@@ -52,10 +50,6 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     }
 }
 
-fn key(quota: &ResourceQuota) -> QuotaKey {
-    (quota.namespace().unwrap_or_default(), quota.name_any())
-}
-
 /// The namespaces with quotas. The worker of a namespace ends when its sender is dropped.
 #[derive(Default)]
 struct Namespaces {
@@ -66,7 +60,7 @@ impl Namespaces {
     /// Returns the namespaces that need a new worker.
     fn handle_event(
         &mut self,
-        event: Event<ResourceQuota, QuotaKey>,
+        event: Event<ResourceQuota, NamespacedName>,
     ) -> Option<(String, watch::Receiver<Quotas>)> {
         match event {
             Event::Applied(quota) => return self.apply(quota),
@@ -84,7 +78,7 @@ impl Namespaces {
     }
 
     fn apply(&mut self, quota: ResourceQuota) -> Option<(String, watch::Receiver<Quotas>)> {
-        let (namespace, name) = key(&quota);
+        let (namespace, name) = namespaced_name(&quota);
         match self.quotas.entry(namespace) {
             Entry::Occupied(known) => {
                 known

@@ -10,21 +10,19 @@ use std::collections::{HashMap, HashSet};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::api::{DeleteParams, PartialObjectMeta, PostParams, Preconditions};
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client, ResourceExt};
 
+use crate::namespaced_name::{NamespacedName, namespaced_name};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
-use rhumb_client::reflector::watch;
+use rhumb_client::informer::{Event, watch};
 use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 const SECRET_TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 const WORKERS: usize = 5;
-
-/// Namespace and name of an object.
-type NamespacedName = (String, String);
 
 /// Key of the work queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -52,12 +50,12 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let lock = || known.lock();
     let secrets: Api<PartialObjectMeta<Secret>> = Api::all(context.reader.clone());
     let config = Config::default().fields(&format!("type={SECRET_TYPE}"));
-    let secrets = watch(secrets, config, |event| {
+    let secrets = watch(secrets, config, namespaced_name, |event| {
         let tasks = lock().handle_secret_event(event);
         tasks.into_iter().for_each(|task| queue.add(task));
     });
     let accounts: Api<PartialObjectMeta<ServiceAccount>> = Api::all(context.reader.clone());
-    let accounts = watch(accounts, Config::default(), |event| {
+    let accounts = watch(accounts, Config::default(), namespaced_name, |event| {
         let tasks = lock().handle_account_event(event);
         tasks.into_iter().for_each(|task| queue.add(task));
     });
@@ -74,19 +72,16 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
 struct TokenSecretIndex {
     by_account: HashMap<NamespacedName, HashSet<NamespacedName>>,
     accounts: HashMap<NamespacedName, ServiceAccountRef>,
-    /// Secrets known before a relist that it has not returned yet; those left at its end were deleted.
-    unlisted: HashMap<NamespacedName, ServiceAccountRef>,
 }
 
 impl TokenSecretIndex {
     fn handle_secret_event(
         &mut self,
-        event: Event<PartialObjectMeta<Secret>>,
+        event: Event<PartialObjectMeta<Secret>, NamespacedName>,
     ) -> Vec<TokenSecretTask> {
         match event {
-            Event::Apply(secret) | Event::InitApply(secret) => {
-                let name = name_of(&secret);
-                self.unlisted.remove(&name);
+            Event::Applied(secret) => {
+                let name = namespaced_name(&secret);
                 self.forget(&name);
                 if let Some(account) = account_ref(&secret) {
                     let owner = (name.0.clone(), account.name.clone());
@@ -96,67 +91,51 @@ impl TokenSecretIndex {
                 }
                 vec![TokenSecretTask::Check(name)]
             }
-            Event::Delete(secret) => {
-                let secret_name = name_of(&secret);
-                self.forget(&secret_name);
-                let account = account_ref(&secret);
-                let unlist = account.map(|account| TokenSecretTask::Unlist {
-                    secret: secret_name,
-                    account,
-                });
-                unlist.into_iter().collect()
-            }
-            // The relist returns every existing secret and queues it.
-            Event::Init => {
-                self.by_account.clear();
-                self.unlisted.extend(self.accounts.drain());
-                Vec::new()
-            }
-            Event::InitDone => {
-                let gone = self.unlisted.drain();
-                gone.map(|(secret, account)| TokenSecretTask::Unlist { secret, account })
-                    .collect()
+            Event::Deleted(secret) => self.remove(secret).into_iter().collect(),
+            Event::Replaced(names) => {
+                let gone = self.accounts.keys().filter(|name| !names.contains(*name));
+                let gone: Vec<NamespacedName> = gone.cloned().collect();
+                let unlist = gone.into_iter().filter_map(|secret| self.remove(secret));
+                unlist.collect()
             }
         }
     }
 
-    fn forget(&mut self, secret: &NamespacedName) {
-        let Some(account) = self.accounts.remove(secret) else {
-            return;
-        };
-        let account = (secret.0.clone(), account.name);
-        if let Some(secrets) = self.by_account.get_mut(&account) {
+    /// Removes a deleted secret, then from its account.
+    fn remove(&mut self, secret: NamespacedName) -> Option<TokenSecretTask> {
+        let account = self.forget(&secret)?;
+        Some(TokenSecretTask::Unlist { secret, account })
+    }
+
+    fn forget(&mut self, secret: &NamespacedName) -> Option<ServiceAccountRef> {
+        let account = self.accounts.remove(secret)?;
+        let owner = (secret.0.clone(), account.name.clone());
+        if let Some(secrets) = self.by_account.get_mut(&owner) {
             secrets.remove(secret);
             if secrets.is_empty() {
-                self.by_account.remove(&account);
+                self.by_account.remove(&owner);
             }
         }
+        Some(account)
     }
 
     /// Queues the secrets of a deleted account; after a relist all secrets, since deletions may have been missed.
     fn handle_account_event(
         &self,
-        event: Event<PartialObjectMeta<ServiceAccount>>,
+        event: Event<PartialObjectMeta<ServiceAccount>, NamespacedName>,
     ) -> Vec<TokenSecretTask> {
         match event {
-            Event::Delete(account) => {
-                let secrets = self.by_account.get(&name_of(&account));
-                let secrets = secrets.into_iter().flatten();
+            Event::Deleted(account) => {
+                let secrets = self.by_account.get(&account).into_iter().flatten();
                 secrets.cloned().map(TokenSecretTask::Check).collect()
             }
-            Event::InitDone => self
-                .accounts
-                .keys()
-                .cloned()
-                .map(TokenSecretTask::Check)
-                .collect(),
-            Event::Apply(_) | Event::InitApply(_) | Event::Init => Vec::new(),
+            Event::Replaced(_) => {
+                let secrets = self.accounts.keys().cloned();
+                secrets.map(TokenSecretTask::Check).collect()
+            }
+            Event::Applied(_) => Vec::new(),
         }
     }
-}
-
-fn name_of(object: &impl ResourceExt) -> NamespacedName {
-    (object.namespace().unwrap_or_default(), object.name_any())
 }
 
 fn account_ref(secret: &impl ResourceExt) -> Option<ServiceAccountRef> {

@@ -6,14 +6,15 @@ use std::collections::HashMap;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 
 use super::finalizer_worker::FinalizerWorker;
 use super::partial_objects::PartialPod;
 use super::{HoldersByObject, ProtectedKind, for_each};
+use crate::namespaced_name::namespaced_name;
 use crate::{ControllerContext, Error};
-use rhumb_client::reflector::watch;
+use rhumb_client::informer::{Event, watch};
 
 struct ClaimProtection;
 
@@ -100,10 +101,10 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let claims: Api<PartialObjectMeta<PersistentVolumeClaim>> = Api::all(context.reader.clone());
     let pods: Api<PartialPod> = Api::all(context.reader.clone());
     let worker = FinalizerWorker::<ClaimProtection>::new(context);
-    let claims = watch(claims, Config::default(), |event| {
+    let claims = watch(claims, Config::default(), namespaced_name, |event| {
         worker.handle_event(&event);
     });
-    let pods = watch(pods, Config::default(), |event| {
+    let pods = watch(pods, Config::default(), holder_of, |event| {
         handle_pod_event(&worker, &event);
     });
     tokio::select! {
@@ -113,16 +114,25 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     }
 }
 
-fn handle_pod_event(worker: &FinalizerWorker<ClaimProtection>, event: &Event<PartialPod>) {
-    let (pod, is_gone) = match event {
-        Event::Delete(pod) => (pod, true),
-        Event::Apply(pod) | Event::InitApply(pod) if is_shut_down(pod) => (pod, false),
-        Event::Apply(_) | Event::InitApply(_) | Event::Init => return,
-        Event::InitDone => return worker.handle_relist(),
-    };
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    for used in claims_of(pod).filter(|used| is_gone || used.is_ephemeral) {
-        worker.remove_holder(namespace, &used.name, pod.uid());
+/// Namespace and uid of a pod.
+type Holder = (String, String);
+
+fn holder_of(pod: &PartialPod) -> Holder {
+    let namespace = pod.metadata.namespace.clone();
+    (namespace.unwrap_or_default(), pod.uid().to_owned())
+}
+
+fn handle_pod_event(worker: &FinalizerWorker<ClaimProtection>, event: &Event<PartialPod, Holder>) {
+    match event {
+        Event::Deleted((namespace, uid)) => worker.retain_uses(namespace, &[], uid),
+        Event::Applied(pod) if is_shut_down(pod) => {
+            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+            for used in claims_of(pod).filter(|used| used.is_ephemeral) {
+                worker.remove_holder(namespace, &used.name, pod.uid());
+            }
+        }
+        Event::Applied(_) => {}
+        Event::Replaced(_) => worker.handle_relist(),
     }
 }
 

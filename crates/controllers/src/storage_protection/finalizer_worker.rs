@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use kube::api::{DynamicObject, PostParams};
-use kube::runtime::watcher::Event;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 
 use super::protection_state::ProtectionState;
 use super::{FinalizerChange, ProtectedKind, apply, required_change};
+use crate::namespaced_name::{NamespacedName, namespaced_name};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
+use rhumb_client::informer::Event;
 use rhumb_client::work_queue::{Requeue, WorkQueue};
 
 /// Namespaces that are processed concurrently.
@@ -49,21 +50,17 @@ impl<P: ProtectedKind> FinalizerWorker<P> {
     }
 
     /// Handles an event of a protected object.
-    pub(super) fn handle_event(&self, event: &Event<impl Resource>) {
+    pub(super) fn handle_event(&self, event: &Event<impl Resource, NamespacedName>) {
         match event {
-            Event::Apply(object) | Event::InitApply(object) => {
+            Event::Applied(object) => {
                 if required_change(object.meta(), P::FINALIZER).is_some() {
-                    let namespace = object.namespace().unwrap_or_default();
-                    self.state().mark_due(&namespace, &object.name_any());
+                    let (namespace, name) = namespaced_name(object);
+                    self.state().mark_due(&namespace, &name);
                     self.queue.add(namespace);
                 }
             }
-            Event::Delete(object) => {
-                let namespace = object.namespace().unwrap_or_default();
-                self.state().forget(&namespace, &object.name_any());
-            }
-            Event::Init => self.state().forget_held(),
-            Event::InitDone => {}
+            Event::Deleted((namespace, name)) => self.state().forget(namespace, name),
+            Event::Replaced(names) => self.state().retain_objects(names),
         }
     }
 

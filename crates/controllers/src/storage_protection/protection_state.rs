@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::namespaced_name::NamespacedName;
+
 /// Objects that are checked together.
 const BATCH_SIZE: usize = 256;
 
@@ -46,12 +48,14 @@ impl ProtectionState {
         }
     }
 
-    /// Forgets held objects before a relist, which returns the remaining ones.
-    pub(super) fn forget_held(&mut self) {
-        for scope in self.0.values_mut() {
-            scope.held.clear();
+    /// Forgets all other held objects: they do not exist.
+    pub(super) fn retain_objects(&mut self, names: &HashSet<NamespacedName>) {
+        for (namespace, scope) in &mut self.0 {
+            let exists = |name: &String| names.contains(&(namespace.clone(), name.clone()));
+            scope.held.retain(|name, _| exists(name));
         }
-        self.0.retain(|_, scope| !scope.due.is_empty());
+        self.0
+            .retain(|_, scope| !scope.due.is_empty() || !scope.held.is_empty());
     }
 
     /// A holder no longer uses the object. Returns whether it was the last one, so that the object is due.
@@ -196,7 +200,10 @@ mod tests {
         state.forget("ns", "a");
         assert!(state.0.is_empty());
         state = held_by(&["p"]);
-        state.forget_held();
+        let key = |name: &str| ("ns".to_owned(), name.to_owned());
+        state.retain_objects(&[key("a"), key("b")].into());
+        assert!(!state.0.is_empty());
+        state.retain_objects(&[key("b")].into());
         assert!(state.0.is_empty());
     }
 

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 
 use super::finalizer_worker::FinalizerWorker;
 use super::partial_objects::{PartialClaim, PartialObject, PartialVolume};
 use super::{HoldersByObject, ProtectedKind, for_each};
+use crate::namespaced_name::namespaced_name;
 use crate::{ControllerContext, Error};
-use rhumb_client::reflector::watch;
+use rhumb_client::informer::{Event, watch};
 
 /// The namespace of cluster-scoped objects.
 const CLUSTER_SCOPE: &str = "";
@@ -83,13 +84,13 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let claims: Api<PartialClaim> = Api::all(context.reader.clone());
     let volumes: Api<PartialVolume> = Api::all(context.reader.clone());
     let worker = FinalizerWorker::<VolumeAttributesClassProtection>::new(context);
-    let classes = watch(classes, Config::default(), |event| {
+    let classes = watch(classes, Config::default(), namespaced_name, |event| {
         worker.handle_event(&event);
     });
-    let claims = watch(claims, Config::default(), |event| {
+    let claims = watch(claims, Config::default(), uid_of, |event| {
         handle_event(&worker, &event);
     });
-    let volumes = watch(volumes, Config::default(), |event| {
+    let volumes = watch(volumes, Config::default(), uid_of, |event| {
         handle_event(&worker, &event);
     });
     tokio::select! {
@@ -100,19 +101,22 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     }
 }
 
+fn uid_of<K, Spec, Status>(object: &PartialObject<K, Spec, Status>) -> String {
+    object.uid().to_owned()
+}
+
 fn handle_event<K, Spec, Status>(
     worker: &FinalizerWorker<VolumeAttributesClassProtection>,
-    event: &Event<PartialObject<K, Spec, Status>>,
+    event: &Event<PartialObject<K, Spec, Status>, String>,
 ) where
     PartialObject<K, Spec, Status>: VolumeAttributesClassUser,
 {
     match event {
-        Event::Apply(object) | Event::InitApply(object) => {
+        Event::Applied(object) => {
             worker.retain_uses(CLUSTER_SCOPE, &object.classes(), object.uid());
         }
-        Event::Delete(object) => worker.retain_uses(CLUSTER_SCOPE, &[], object.uid()),
-        Event::Init => {}
-        Event::InitDone => worker.handle_relist(),
+        Event::Deleted(uid) => worker.retain_uses(CLUSTER_SCOPE, &[], uid),
+        Event::Replaced(_) => worker.handle_relist(),
     }
 }
 

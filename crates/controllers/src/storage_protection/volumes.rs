@@ -9,8 +9,9 @@ use kube::{Api, Client};
 
 use super::finalizer_worker::FinalizerWorker;
 use super::{HoldersByObject, ProtectedKind};
+use crate::namespaced_name::namespaced_name;
 use crate::{ControllerContext, Error};
-use rhumb_client::reflector::watch;
+use rhumb_client::informer::watch;
 
 struct VolumeProtection;
 
@@ -46,7 +47,7 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     // The end of a binding changes the volume itself, so no other kind needs to be watched.
     let volumes: Api<PartialObjectMeta<PersistentVolume>> = Api::all(context.reader.clone());
     let worker = FinalizerWorker::<VolumeProtection>::new(context);
-    let volumes = watch(volumes, Config::default(), |event| {
+    let volumes = watch(volumes, Config::default(), namespaced_name, |event| {
         worker.handle_event(&event);
     });
     tokio::select! {

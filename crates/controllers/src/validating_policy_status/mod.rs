@@ -5,7 +5,6 @@ mod served_kinds;
 #[cfg(test)]
 mod tests;
 
-use futures_util::StreamExt;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::discovery::ApiResource;
@@ -13,7 +12,7 @@ use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt};
 use rhumb_admission::{Object, SchemaResolver, expression_warnings};
 use rhumb_client::error::none_if_not_found;
-use rhumb_client::informer::{self, Event};
+use rhumb_client::informer::{Event, watch};
 use rhumb_client::work_queue::{Requeue, WorkQueue};
 use serde_json::{Value, json};
 
@@ -27,15 +26,18 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let resource = ApiResource::erase::<ValidatingAdmissionPolicy>(&());
     let queue = WorkQueue::new();
     let policies: Api<DynamicObject> = Api::all_with(context.reader, &resource);
-    let events = informer::events(policies, Config::default(), ResourceExt::name_any);
-    let watched = events.for_each(|event| {
-        if let Event::Applied(policy) = event
-            && needs_type_checking(&policy)
-        {
-            queue.add(policy.name_any());
-        }
-        std::future::ready(())
-    });
+    let watched = watch(
+        policies,
+        Config::default(),
+        ResourceExt::name_any,
+        |event| {
+            if let Event::Applied(policy) = event
+                && needs_type_checking(&policy)
+            {
+                queue.add(policy.name_any());
+            }
+        },
+    );
     let policies: Api<DynamicObject> = Api::all_with(context.client.clone(), &resource);
     let kinds = ServedKindCache::new(context.client);
     let work = queue.run_workers(WORKERS, |name: String| {
@@ -46,7 +48,7 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
         }
     });
     tokio::select! {
-        () = watched => Ok(()),
+        watched = watched => watched,
         worked = work => worked,
     }
 }

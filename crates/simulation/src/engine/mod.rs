@@ -17,15 +17,15 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
-use kube::runtime::watcher::{Config, Event};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use rhumb_client::Error;
-use rhumb_client::reflector::watch_events;
+use rhumb_client::informer::{self, Event};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::simulated_nodes::{NodeRegistration, NodeTask, SimulatedNodes};
+use self::simulated_nodes::{NodeKey, NodeRegistration, NodeTask, SimulatedNodes};
 use self::simulated_pods::SimulatedPods;
 use crate::api_client::ApiClient;
 use crate::delay_queue::DelayQueue;
@@ -151,8 +151,8 @@ async fn run_until_failure(client: Client, fleet: Fleet) {
         pod_jobs: 0,
         event_jobs: 0,
     };
-    let nodes = pin!(watch_events(nodes, of_nodes));
-    let pods = pin!(watch_events(pods, of_pods));
+    let nodes = pin!(informer::events(nodes, of_nodes, NodeKey::of));
+    let pods = pin!(informer::events(pods, of_pods, simulated_pods::uid_of));
     engine.run(nodes, pods).await;
 }
 
@@ -169,8 +169,8 @@ struct SimulationEngine {
 impl SimulationEngine {
     async fn run(
         &mut self,
-        mut nodes: impl Stream<Item = Event<partial_objects::Node>> + Unpin,
-        mut pods: impl Stream<Item = Event<partial_objects::Pod>> + Unpin,
+        mut nodes: impl Stream<Item = Event<partial_objects::Node, NodeKey>> + Unpin,
+        mut pods: impl Stream<Item = Event<partial_objects::Pod, PodUid>> + Unpin,
     ) {
         loop {
             self.begin_jobs();

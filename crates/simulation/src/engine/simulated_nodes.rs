@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use kube::runtime::watcher::Event;
 use rhumb_client::Error;
+use rhumb_client::informer::Event;
 use tokio::time::Instant;
 
 use super::{DelayedWork, FAILURES_QUIET, NodeWork, PodUid, SurplusNode, WorkQueues, pause};
@@ -74,11 +74,26 @@ struct SimulatedNode {
     waiting_pods: BTreeSet<PodUid>,
 }
 
+/// Identifies a watched node.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct NodeKey {
+    name: String,
+    uid: String,
+}
+
+impl NodeKey {
+    pub(super) fn of(node: &partial_objects::Node) -> NodeKey {
+        NodeKey {
+            name: node.metadata.name.clone().unwrap_or_default(),
+            uid: node.metadata.uid.clone().unwrap_or_default(),
+        }
+    }
+}
+
 pub(super) struct SimulatedNodes {
     fleet: Arc<Fleet>,
     nodes: Vec<SimulatedNode>,
     by_name: HashMap<String, usize>,
-    listed: HashSet<String>,
     surplus: Vec<SurplusNode>,
     has_begun: bool,
     registered: usize,
@@ -94,7 +109,6 @@ impl SimulatedNodes {
             by_name: names.zip(0..).collect(),
             fleet: Arc::new(fleet),
             nodes,
-            listed: HashSet::new(),
             surplus: Vec::new(),
             has_begun: false,
             registered: 0,
@@ -144,22 +158,19 @@ impl SimulatedNodes {
         Some(PodAddresses { host, pod })
     }
 
-    pub(super) fn note(&mut self, event: Event<partial_objects::Node>, queues: &mut WorkQueues) {
+    pub(super) fn note(
+        &mut self,
+        event: Event<partial_objects::Node, NodeKey>,
+        queues: &mut WorkQueues,
+    ) {
         match event {
-            Event::Init => self.listed.clear(),
-            Event::InitApply(node) => {
-                let name = node.metadata.name.clone().unwrap_or_default();
-                self.listed.insert(name);
-                self.is_seen(node, queues);
-            }
-            Event::Apply(node) => self.is_seen(node, queues),
-            Event::Delete(node) => {
-                let name = node.metadata.name.unwrap_or_default();
+            Event::Applied(node) => self.is_seen(node, queues),
+            Event::Deleted(NodeKey { name, uid }) => {
                 if let Some(index) = self.find(&name) {
-                    self.is_deleted(index, node.metadata.uid.unwrap_or_default());
+                    self.is_deleted(index, uid);
                 }
             }
-            Event::InitDone => self.is_listed(queues),
+            Event::Replaced(keys) => self.is_listed(&keys, queues),
         }
     }
 
@@ -208,12 +219,12 @@ impl SimulatedNodes {
         }
     }
 
-    fn is_listed(&mut self, queues: &mut WorkQueues) {
-        let listed = std::mem::take(&mut self.listed);
+    fn is_listed(&mut self, keys: &HashSet<NodeKey>, queues: &mut WorkQueues) {
         if self.has_begun {
+            let listed: HashSet<&str> = keys.iter().map(|key| &*key.name).collect();
             let missing = self.nodes.iter_mut();
             missing
-                .filter(|node| !listed.contains(&node.identity.name))
+                .filter(|node| !listed.contains(node.identity.name.as_str()))
                 .for_each(SimulatedNode::on_deleted);
             return;
         }

@@ -1,13 +1,13 @@
 //! State of the pods on simulated nodes: pending requests, timers, addresses.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use kube::runtime::watcher::Event;
 use rhumb_client::Error;
+use rhumb_client::informer::Event;
 use tokio::time::Instant;
 
 use super::pod_events::InvalidAnnotationEvent;
@@ -45,11 +45,14 @@ struct SimulatedPod {
     failures: u32,
 }
 
+pub(super) fn uid_of(pod: &partial_objects::Pod) -> PodUid {
+    pod.metadata.uid.as_deref().unwrap_or_default().into()
+}
+
 /// The unfinished pods. A finished pod is forgotten until it is deleted.
 #[derive(Default)]
 pub(super) struct SimulatedPods {
     pods: HashMap<PodUid, SimulatedPod>,
-    listed: HashSet<PodUid>,
     /// Set after the first list: only then it is known which addresses are in use.
     has_begun: bool,
 }
@@ -57,43 +60,36 @@ pub(super) struct SimulatedPods {
 impl SimulatedPods {
     pub(super) fn note(
         &mut self,
-        event: Event<partial_objects::Pod>,
+        event: Event<partial_objects::Pod, PodUid>,
         nodes: &mut SimulatedNodes,
         queues: &mut WorkQueues,
     ) {
         match event {
-            Event::Init => self.listed.clear(),
-            Event::InitApply(pod) => {
-                if let Some(uid) = self.is_seen(pod, nodes, queues) {
-                    self.listed.insert(uid);
-                }
-            }
-            Event::Apply(pod) => drop(self.is_seen(pod, nodes, queues)),
-            Event::Delete(pod) => {
-                let uid = pod.metadata.uid.unwrap_or_default();
-                self.forget(&uid, nodes);
-            }
-            Event::InitDone => {
-                let listed = std::mem::take(&mut self.listed);
-                let gone = self.pods.keys().filter(|uid| !listed.contains(*uid));
+            Event::Applied(pod) => self.is_seen(pod, nodes, queues),
+            Event::Deleted(uid) => self.forget(&uid, nodes),
+            Event::Replaced(uids) => {
+                let gone = self.pods.keys().filter(|uid| !uids.contains(*uid));
                 for uid in gone.cloned().collect::<Vec<_>>() {
                     self.forget(&uid, nodes);
                 }
                 if !std::mem::replace(&mut self.has_begun, true) {
-                    self.consider_all(listed, nodes, queues);
+                    let all: Vec<PodUid> = self.pods.keys().cloned().collect();
+                    self.consider_all(all, nodes, queues);
                 }
             }
         }
     }
 
-    /// Handles an added or updated pod; returns its uid if it is simulated.
+    /// Handles an added or updated pod. Other pods than those on simulated nodes are ignored.
     fn is_seen(
         &mut self,
         seen: partial_objects::Pod,
         nodes: &mut SimulatedNodes,
         queues: &mut WorkQueues,
-    ) -> Option<PodUid> {
-        let node = nodes.find(&seen.spec.node_name)?;
+    ) {
+        let Some(node) = nodes.find(&seen.spec.node_name) else {
+            return;
+        };
         let (facts, problems) = ObservedPod::read(seen);
         let uid = PodUid::from(facts.uid.as_str());
         let stage = facts.stage();
@@ -101,8 +97,7 @@ impl SimulatedPods {
             stage,
             PodStage::Finished | PodStage::Stopped { is_confirmed: true }
         ) {
-            self.forget(&uid, nodes);
-            return None;
+            return self.forget(&uid, nodes);
         }
         let now = Timestamp::now();
         let slot = nodes.slot_of(node, &facts.status.pod_ip);
@@ -128,13 +123,14 @@ impl SimulatedPods {
                 self.pods.insert(uid.clone(), pod);
             }
         }
-        let pod = self.pods.get_mut(&uid)?;
+        let Some(pod) = self.pods.get_mut(&uid) else {
+            return;
+        };
         if slot.is_some() && pod.slot != slot {
             pod.move_to(slot, nodes);
         }
         pod.queue_problem_events(problems, queues);
         self.consider(&uid, nodes, queues);
-        Some(uid)
     }
 
     fn forget(&mut self, uid: &str, nodes: &mut SimulatedNodes) {

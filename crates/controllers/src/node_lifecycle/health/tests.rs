@@ -108,9 +108,7 @@ async fn a_new_node_has_a_longer_grace_period_and_is_reported_once() {
     assert_eq!(cluster.monitor_health(61), ["new"]);
     cluster.set_node(62, &node("new", "Unknown", 0, &["unreachable"]));
     assert!(cluster.monitor_health(200).is_empty());
-    cluster.health.begin_relist();
-    cluster.health.mark_listed("other");
-    cluster.health.finish_relist();
+    cluster.health.retain_nodes(&["other".to_owned()].into());
     assert!(
         !cluster
             .health

@@ -14,9 +14,12 @@ fn secret(name: &str, account: &str) -> PartialObjectMeta<Secret> {
     serde_json::from_value(json!({"metadata": metadata})).unwrap()
 }
 
-fn deleted(account: &str) -> Event<PartialObjectMeta<ServiceAccount>> {
-    let metadata = json!({"name": account, "namespace": "a"});
-    Event::Delete(serde_json::from_value(json!({"metadata": metadata})).unwrap())
+fn deleted(account: &str) -> Event<PartialObjectMeta<ServiceAccount>, NamespacedName> {
+    Event::Deleted(name(account))
+}
+
+fn accounts_listed() -> Event<PartialObjectMeta<ServiceAccount>, NamespacedName> {
+    Event::Replaced(HashSet::new())
 }
 
 fn name(name: &str) -> NamespacedName {
@@ -41,17 +44,17 @@ fn unlist(secret: &str, account: &str) -> TokenSecretTask {
 fn secrets_are_checked_when_their_account_is_deleted() {
     let mut known = TokenSecretIndex::default();
     assert_eq!(
-        known.handle_secret_event(Event::Apply(secret("s", "robot"))),
+        known.handle_secret_event(Event::Applied(secret("s", "robot"))),
         [check("s")]
     );
     assert_eq!(known.handle_account_event(deleted("other")), []);
     assert_eq!(known.handle_account_event(deleted("robot")), [check("s")]);
-    assert_eq!(known.handle_account_event(Event::InitDone), [check("s")]);
+    assert_eq!(known.handle_account_event(accounts_listed()), [check("s")]);
     // The secret now names another account.
-    known.handle_secret_event(Event::Apply(secret("s", "other")));
+    known.handle_secret_event(Event::Applied(secret("s", "other")));
     assert_eq!(known.handle_account_event(deleted("robot")), []);
     assert_eq!(known.handle_account_event(deleted("other")), [check("s")]);
-    let gone = known.handle_secret_event(Event::Delete(secret("s", "other")));
+    let gone = known.handle_secret_event(Event::Deleted(name("s")));
     assert_eq!(gone, [unlist("s", "other")]);
     assert!(known.by_account.is_empty() && known.accounts.is_empty());
 }
@@ -59,16 +62,12 @@ fn secrets_are_checked_when_their_account_is_deleted() {
 #[test]
 fn secrets_missing_from_a_relist_are_removed() {
     let mut known = TokenSecretIndex::default();
-    known.handle_secret_event(Event::Apply(secret("stays", "robot")));
-    known.handle_secret_event(Event::Apply(secret("goes", "robot")));
-    // The first relist is interrupted.
-    for _ in 0..2 {
-        assert_eq!(known.handle_secret_event(Event::Init), []);
-        let listed = known.handle_secret_event(Event::InitApply(secret("stays", "robot")));
-        assert_eq!(listed, [check("stays")]);
-    }
+    known.handle_secret_event(Event::Applied(secret("stays", "robot")));
+    known.handle_secret_event(Event::Applied(secret("goes", "robot")));
+    let listed = known.handle_secret_event(Event::Applied(secret("stays", "robot")));
+    assert_eq!(listed, [check("stays")]);
     assert_eq!(
-        known.handle_secret_event(Event::InitDone),
+        known.handle_secret_event(Event::Replaced([name("stays")].into())),
         [unlist("goes", "robot")]
     );
     assert_eq!(
@@ -76,7 +75,7 @@ fn secrets_missing_from_a_relist_are_removed() {
         [check("stays")]
     );
     assert_eq!(
-        known.handle_account_event(Event::InitDone),
+        known.handle_account_event(accounts_listed()),
         [check("stays")]
     );
 }

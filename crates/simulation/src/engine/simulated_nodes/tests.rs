@@ -22,7 +22,7 @@ fn silent() -> Client {
 fn new_simulation(client: Client) -> (SimulatedNodes, WorkQueues, NodeWork) {
     let mut nodes = SimulatedNodes::new(Fleet::new(1).expect("a fleet"));
     let mut queues = WorkQueues::new(client);
-    nodes.note(Event::InitDone, &mut queues);
+    nodes.note(Event::Replaced(HashSet::new()), &mut queues);
     let work = queues.node_work.pop_front().expect("work");
     assert_eq!(work.task, NodeTask::Register);
     (nodes, queues, work)
@@ -58,7 +58,7 @@ fn pod(uid: &str) -> partial_objects::Pod {
 async fn node_deleted_before_its_creation_is_acknowledged_is_removed() {
     for (deleted, made, is_there) in [("u1", "u1", false), ("u0", "u1", true)] {
         let (mut nodes, mut queues, work) = new_simulation(silent());
-        nodes.note(Event::Delete(node(deleted)), &mut queues);
+        nodes.note(Event::Deleted(NodeKey::of(&node(deleted))), &mut queues);
         nodes.on_task_done(
             work,
             Ok(NodeRegistration::Registered(made.to_owned())),
@@ -66,7 +66,7 @@ async fn node_deleted_before_its_creation_is_acknowledged_is_removed() {
         );
         assert_eq!(nodes.is_there(0), is_there, "{deleted}");
         // A new node of the same name is simulated again.
-        nodes.note(Event::Apply(node("u2")), &mut queues);
+        nodes.note(Event::Applied(node("u2")), &mut queues);
         let again = queues.node_work.pop_back().expect("work");
         assert_eq!(again.task, NodeTask::Register);
         nodes.on_task_done(
@@ -92,12 +92,12 @@ async fn node_unknown_to_the_server_is_removed() {
 async fn deleted_pods_do_not_wait_for_their_node() {
     let (mut nodes, mut queues, _) = new_simulation(silent());
     let mut pods = SimulatedPods::default();
-    pods.note(Event::InitDone, &mut nodes, &mut queues);
+    pods.note(Event::Replaced(HashSet::new()), &mut nodes, &mut queues);
     for uid in ["a", "b"] {
-        pods.note(Event::Apply(pod(uid)), &mut nodes, &mut queues);
+        pods.note(Event::Applied(pod(uid)), &mut nodes, &mut queues);
     }
     assert_eq!(nodes.nodes[0].waiting_pods.len(), 2);
-    pods.note(Event::Delete(pod("a")), &mut nodes, &mut queues);
+    pods.note(Event::Deleted("a".into()), &mut nodes, &mut queues);
     let waiting_pods: Vec<&str> = nodes.nodes[0]
         .waiting_pods
         .iter()
@@ -120,7 +120,7 @@ async fn failed_readiness_correction_is_retried() {
         }
     });
     let (mut nodes, mut queues) = registered(client);
-    nodes.note(Event::Apply(node("u1")), &mut queues);
+    nodes.note(Event::Applied(node("u1")), &mut queues);
     let work = queues.node_work.pop_front().expect("work");
     assert_eq!(work.task, NodeTask::CorrectStatus);
     for _ in 0..3 {
