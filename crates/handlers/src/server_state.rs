@@ -7,6 +7,7 @@ use rhumb_auth::{Authenticator, RbacPolicyIndex};
 
 use crate::metrics_source::MetricsSource;
 use crate::openapi::OpenApiDocumentCache;
+use crate::resources::DisruptionBudgetIndex;
 use rhumb_registry::Registry;
 
 /// The registry, authentication, authorization and the other services that handlers use.
@@ -20,6 +21,7 @@ pub struct ServerState {
     /// The address that clients reach the server at, such as `127.0.0.1:6443`.
     pub public_address: String,
     pub openapi_documents: OpenApiDocumentCache,
+    pub disruption_budgets: DisruptionBudgetIndex,
     /// Components whose metrics the server exposes with its own.
     pub metrics_sources: Vec<Arc<dyn MetricsSource>>,
 }

@@ -34,6 +34,7 @@ use rhumb_store::Store;
 use rhumb_admission_plugins::{AdmissionPlugins, ServerServices};
 use rhumb_handlers::ServerState;
 use rhumb_handlers::openapi::OpenApiDocumentCache;
+use rhumb_handlers::resources::DisruptionBudgetIndex;
 use rhumb_quota_enforcement::{
     self, EPOCHS_PATH, EpochSideEffects, QuotaEnforcer, QuotaEpochs, QuotaReadHook,
 };
@@ -92,7 +93,7 @@ pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartE
     let resources = ResourceTable::new(kinds, table, &options.gates, |prefix| {
         cache_manager.cache(prefix)
     })?;
-    let policy = rbac_reflector::start(&resources);
+    let policy = rbac_reflector::start(&resources).await;
     let node_ports = cache_manager
         .cache(&StoragePrefix::new(NODE_PORTS_PATH)?)
         .ok_or_else(|| StartError::Bootstrap("node ports are not cached".to_owned()))?;
@@ -139,6 +140,7 @@ pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartE
         policy,
         public_address: options.public_address,
         openapi_documents: OpenApiDocumentCache::default(),
+        disruption_budgets: DisruptionBudgetIndex::default(),
         metrics_sources: vec![
             Arc::new(AdmissionMetricsSource(admission)),
             Arc::new(QuotaMetricsSource(Arc::clone(&quota_enforcer))),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use rhumb_auth::RbacPolicyIndex;
 use rhumb_auth::rbac::RbacKind;
 use rhumb_cache::{
-    CacheEntry, CacheSnapshot, CacheWatcher, EventKind, HistoryError, ResourceCache, WatchEnd,
-    WatchMessage, WatchRequest, WatchStart,
+    CacheEntry, EventKind, ResourceCache, RestartingWatchMessage, RestartingWatcher, WatchRequest,
+    WatchStart,
 };
 use rhumb_meta::ObjectKey;
 use serde_json::{Map, Value};
@@ -24,7 +24,7 @@ const RESOURCES: [&str; 4] = [
 ];
 
 /// Loads the policy index and spawns one task per kind that keeps it up to date.
-pub(super) fn start(registry: &ResourceTable) -> Arc<RbacPolicyIndex> {
+pub(super) async fn start(registry: &ResourceTable) -> Arc<RbacPolicyIndex> {
     let index = Arc::new(RbacPolicyIndex::new());
     for resource in RESOURCES {
         let cache = registry
@@ -32,14 +32,10 @@ pub(super) fn start(registry: &ResourceTable) -> Arc<RbacPolicyIndex> {
             .and_then(|resource| resource.storage.as_ref())
             .map(|storage| storage.cache.clone());
         if let (Some(cache), Some(kind)) = (cache, RbacKind::from_resource(resource)) {
-            let mut reflector = RbacReflector {
-                index: index.clone(),
-                kind,
-                cache,
-                indexed_keys: HashSet::new(),
-            };
-            let watcher = reflector.load();
-            tokio::spawn(reflector.run(watcher));
+            let mut reflector = RbacReflector::new(index.clone(), kind, &cache);
+            if reflector.load().await.is_some() {
+                tokio::spawn(reflector.run());
+            }
         }
     }
     index
@@ -49,46 +45,50 @@ pub(super) fn start(registry: &ResourceTable) -> Arc<RbacPolicyIndex> {
 struct RbacReflector {
     index: Arc<RbacPolicyIndex>,
     kind: RbacKind,
-    cache: ResourceCache,
+    watcher: RestartingWatcher,
     /// Keys of this kind in the index. After a gap in the watch, deleted objects must stop granting permissions.
     indexed_keys: HashSet<ObjectKey>,
 }
 
-impl RbacReflector {
-    /// Loads all cached objects and opens a watch on later changes; `None` during shutdown.
-    fn load(&mut self) -> Option<CacheWatcher> {
-        let cache = self.cache.clone();
-        self.load_from(|| cache.snapshot())
-    }
+/// An object, if it can be parsed.
+type RbacObject = Option<Map<String, Value>>;
 
-    fn load_from(&mut self, mut snapshot: impl FnMut() -> CacheSnapshot) -> Option<CacheWatcher> {
-        loop {
-            let snapshot = snapshot();
-            self.replace(&snapshot);
-            let request = WatchRequest::everything(WatchStart::After(snapshot.revision()));
-            match self.cache.watch(request) {
-                Ok(watcher) => return Some(watcher),
-                Err(HistoryError::Closed) => return None,
-                // The cache dropped its history after the snapshot: load again.
-                Err(error) => {
-                    tracing::warn!(%error, "failed to watch RBAC objects; reloading them from the cache");
-                }
-            }
+impl RbacReflector {
+    fn new(index: Arc<RbacPolicyIndex>, kind: RbacKind, cache: &ResourceCache) -> RbacReflector {
+        let request = WatchRequest::everything(WatchStart::InitialList);
+        RbacReflector {
+            index,
+            kind,
+            watcher: cache.watch_with_restarts(request),
+            indexed_keys: HashSet::new(),
         }
     }
 
-    fn replace(&mut self, snapshot: &CacheSnapshot) {
+    /// Reads the initial list of the watch; `None` during shutdown.
+    async fn load(&mut self) -> Option<()> {
+        let mut listed = Vec::new();
+        loop {
+            match self.watcher.next().await? {
+                RestartingWatchMessage::Event(event) => {
+                    let entry = event.entry();
+                    listed.push((entry.key().clone(), parse(entry)));
+                }
+                RestartingWatchMessage::Restarted => listed.clear(),
+                RestartingWatchMessage::InitialEventsEnd(_) => break,
+            }
+        }
+        self.replace(listed);
+        Some(())
+    }
+
+    fn replace(&mut self, objects: Vec<(ObjectKey, RbacObject)>) {
         let mut removed_keys = std::mem::take(&mut self.indexed_keys);
-        for entry in snapshot.range(None, None) {
-            removed_keys.remove(entry.key());
+        for (key, _) in &objects {
+            removed_keys.remove(key);
         }
         for key in removed_keys {
             self.apply(&key, None);
         }
-        let objects: Vec<(ObjectKey, Option<Map<String, Value>>)> = snapshot
-            .range(None, None)
-            .map(|entry| (entry.key().clone(), parse(entry)))
-            .collect();
         log_apply_error(self.index.apply_all(objects.iter().map(|(key, object)| {
             let namespace = key.namespace().unwrap_or_default();
             (self.kind, namespace, key.name(), object.as_ref())
@@ -97,21 +97,28 @@ impl RbacReflector {
             .extend(objects.into_iter().map(|(key, _)| key));
     }
 
-    async fn run(mut self, mut watcher: Option<CacheWatcher>) {
-        while let Some(current) = &mut watcher {
-            match current.next().await {
-                Ok(WatchMessage::Event(event)) if event.kind() == EventKind::Deleted => {
+    async fn run(mut self) {
+        while let Some(message) = self.watcher.next().await {
+            match message {
+                RestartingWatchMessage::Event(event) if event.kind() == EventKind::Deleted => {
                     self.indexed_keys.remove(event.entry().key());
                     self.apply(event.entry().key(), None);
                 }
-                Ok(WatchMessage::Event(event)) => {
+                RestartingWatchMessage::Event(event) => {
                     let entry = event.entry();
                     self.indexed_keys.insert(entry.key().clone());
                     self.apply(entry.key(), parse(entry).as_ref());
                 }
-                Ok(WatchMessage::InitialEventsEnd(_)) => {}
-                Err(WatchEnd::Expired) => watcher = self.load(),
-                Err(WatchEnd::Closing | WatchEnd::Removed) => return,
+                RestartingWatchMessage::InitialEventsEnd(_) => {}
+                RestartingWatchMessage::Restarted => {
+                    tracing::debug!(
+                        kind = self.kind.resource(),
+                        "watch of RBAC objects expired; reloading them from the cache"
+                    );
+                    if self.load().await.is_none() {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -122,7 +129,7 @@ impl RbacReflector {
     }
 }
 
-fn parse(entry: &CacheEntry) -> Option<Map<String, Value>> {
+fn parse(entry: &CacheEntry) -> RbacObject {
     serde_json::from_slice(entry.json_slice()).ok()
 }
 
@@ -134,6 +141,7 @@ fn log_apply_error(outcome: Result<(), rhumb_auth::rbac::InvalidRbacObjectError>
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::time::Duration;
 
     use rhumb_api::FeatureGates;
@@ -166,8 +174,9 @@ mod tests {
             .expect("start cache manager")
     }
 
+    /// Otherwise a role that was deleted while changes were lost would grant permissions for ever.
     #[tokio::test]
-    async fn roles_are_relisted_when_the_watch_expires_during_the_list() {
+    async fn roles_deleted_during_a_gap_in_the_watch_are_removed() {
         let directory = tempfile::tempdir().expect("create temporary directory");
         let store: Arc<dyn Store> = Arc::new(TestServer::open_store(directory.path()).await);
         let cache_manager = cache_manager_without_history(store.clone()).await;
@@ -191,28 +200,32 @@ mod tests {
             .cache(&StoragePrefix::new(PATH).expect("valid prefix"))
             .expect("cache exists");
         commit(put_role("a")).await;
-        let mut old = Some(cache.snapshot());
+        commit(put_role("b")).await;
+        let index = Arc::new(RbacPolicyIndex::new());
+        let mut reflector = RbacReflector::new(index, RbacKind::ClusterRole, &cache);
+        let names = |reflector: &RbacReflector| {
+            let names = reflector.indexed_keys.iter().map(ObjectKey::name);
+            names.map(str::to_owned).collect::<BTreeSet<String>>()
+        };
+        reflector.load().await.expect("the cache is open");
+        assert_eq!(
+            names(&reflector),
+            BTreeSet::from(["a", "b"].map(str::to_owned))
+        );
         commit(Transaction::new().delete(format!("/registry/{PATH}/a"), ExpectedRevision::Any))
             .await;
-        commit(put_role("b")).await;
-        let mut reflector = RbacReflector {
-            index: Arc::new(RbacPolicyIndex::new()),
-            kind: RbacKind::ClusterRole,
-            cache: cache.clone(),
-            indexed_keys: HashSet::new(),
-        };
-        let watcher = reflector.load_from(|| old.take().unwrap_or_else(|| cache.snapshot()));
-        let names: Vec<&str> = reflector.indexed_keys.iter().map(ObjectKey::name).collect();
-        assert_eq!(names, ["b"]);
         commit(put_role("c")).await;
-        let next = watcher.expect("open watch").next().await;
-        match next {
-            Ok(WatchMessage::Event(event)) => assert_eq!(event.entry().key().name(), "c"),
-            other => panic!("{other:?}"),
-        }
+        // The watch starts over with a list, as after an overflow of its queue.
+        let request = WatchRequest::everything(WatchStart::InitialList);
+        reflector.watcher = cache.watch_with_restarts(request);
+        reflector.load().await.expect("the cache is open");
+        assert_eq!(
+            names(&reflector),
+            BTreeSet::from(["b", "c"].map(str::to_owned))
+        );
         cache_manager.close().await;
         assert!(
-            reflector.load().is_none(),
+            reflector.load().await.is_none(),
             "nothing is loaded during shutdown"
         );
     }

@@ -24,4 +24,5 @@ mod update;
 mod watch;
 
 pub use resource_request::ResourceRequest;
+pub use subresource::DisruptionBudgetIndex;
 pub use watch::{WatchStream, open_watch};

@@ -1,12 +1,13 @@
 //! Checks the PodDisruptionBudget of a pod for an eviction and decrements it (upstream: `checkAndDecrement`).
 
 use rhumb_api::JsonObject;
+use rhumb_cache::ResourceCache;
 use rhumb_meta::status::{CauseType, StatusCause};
-use rhumb_meta::{LabelSelector, ObjectKey, Status};
+use rhumb_meta::{ObjectKey, Status};
 use serde_json::{Value, json};
 
 use super::conditions::{self, status_mut};
-use rhumb_registry::RequestContext;
+use crate::resources::ResourceRequest;
 use rhumb_registry::objects::{ObjectMetadata, ObjectMetadataMut};
 use rhumb_registry::write::{ObjectUpdate, ProposedWrite, StoredObject};
 
@@ -29,22 +30,18 @@ pub(super) enum EvictionGrant {
 
 /// Checks the budget that covers a pod, and decrements its `disruptionsAllowed`.
 pub(super) async fn check_and_decrement(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     pod: &JsonObject,
     dry_run: bool,
 ) -> Result<EvictionGrant, Status> {
-    let Some(on_budgets) = context.for_resource("policy", "poddisruptionbudgets") else {
+    let Some(on_budgets) = request.for_resource("policy", "poddisruptionbudgets") else {
         return Ok(EvictionGrant::Granted);
     };
-    let snapshot = on_budgets.storage()?.cache.snapshot();
-    let matching: Vec<(&ObjectKey, Value)> = snapshot
-        .range(context.namespace(), None)
-        .filter_map(|entry| {
-            let budget = serde_json::from_slice(entry.json_slice()).ok()?;
-            selects(&budget, pod).then_some((entry.key(), budget))
-        })
-        .collect();
-    let (key, budget) = match matching.as_slice() {
+    let cache = &on_budgets.storage()?.cache;
+    let index = &request.state.disruption_budgets;
+    let namespace = request.namespace().unwrap_or_default();
+    let matching = index.budgets_of(cache, namespace, &pod.labels())?;
+    let key = match matching.as_slice() {
         [] => return Ok(EvictionGrant::Granted),
         [found] => found,
         _ => {
@@ -53,13 +50,13 @@ pub(super) async fn check_and_decrement(
             ));
         }
     };
-    if !is_ready(pod) && allows_unready_eviction(budget) {
+    if !is_ready(pod) && allows_unready_eviction(&stored_budget(cache, key)) {
         return Ok(EvictionGrant::IfPodUnchanged(key.name().to_owned()));
     }
     let update = DisruptionBudgetDecrement {
         budget: key.name(),
         pod_name: pod.name(),
-        now: context.now.rfc3339().to_string(),
+        now: request.now.rfc3339().to_string(),
     };
     match on_budgets.update_object(key, dry_run, &update).await {
         Err(status) if status.is_conflict() => Err(budget_still_processed(key.name())),
@@ -67,15 +64,11 @@ pub(super) async fn check_and_decrement(
     }
 }
 
-fn selects(budget: &Value, pod: &JsonObject) -> bool {
-    let Ok(selector) = serde_json::from_value::<LabelSelector>(budget["spec"]["selector"].clone())
-    else {
-        return false;
-    };
-    let Ok(selector) = LabelSelector::to_selector(Some(&selector)) else {
-        return false;
-    };
-    selector.matches(pod.labels().as_slice())
+/// The budget in the cache; null if it was deleted meanwhile.
+fn stored_budget(cache: &ResourceCache, key: &ObjectKey) -> Value {
+    let entry = cache.get(key).ok().flatten();
+    let budget = entry.and_then(|entry| serde_json::from_slice(entry.json_slice()).ok());
+    budget.unwrap_or_default()
 }
 
 fn is_ready(pod: &JsonObject) -> bool {

@@ -22,7 +22,8 @@ use rhumb_registry::write::{ObjectUpdate, ProposedWrite, StoredObject, WrittenOb
 const API_VERSION: &str = "policy/v1";
 const KIND: &str = "Eviction";
 
-/// How often an eviction is tried again because the pod changed after the checks.
+/// How often an eviction is tried again because the pod changed after the checks. This is not a loop of the write path,
+/// which repeats the write of one object: between the attempts the budget, another object, may have been decremented.
 const ATTEMPTS_MAX: usize = 32;
 
 pub(super) async fn evict(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
@@ -70,10 +71,11 @@ enum EvictionOutcome {
 
 /// One attempt: checks the pod and its budget, then deletes the pod.
 async fn try_evict(
-    context: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     key: &ObjectKey,
     requested: &DeleteOptions,
 ) -> Result<EvictionOutcome, Status> {
+    let context: &RequestContext<'_> = request;
     let pod = context.current_from_cache(key).await?;
     if pod.object.is_deleting() || is_terminal(&pod.object) {
         // Terminal and deleting pods do not count for a budget, and never will again.
@@ -97,7 +99,7 @@ async fn try_evict(
             outcome => outcome.map(|()| EvictionOutcome::Evicted),
         };
     }
-    match disruption_budget::check_and_decrement(context, &pod.object, requested.dry_run).await? {
+    match disruption_budget::check_and_decrement(request, &pod.object, requested.dry_run).await? {
         EvictionGrant::Granted => {
             let mut options = requested.clone();
             let uid = &mut options.precondition_uid;

@@ -5,6 +5,7 @@ mod binding;
 mod conditions;
 mod connect_options;
 mod disruption_budget;
+mod disruption_budget_index;
 mod eviction;
 mod node_connect;
 mod scale;
@@ -19,6 +20,7 @@ use crate::http::Reply;
 use rhumb_registry::write::ObjectPart;
 
 pub(super) use binding::bind_collection;
+pub use disruption_budget_index::DisruptionBudgetIndex;
 
 /// Runs the verb on a subresource.
 pub(super) async fn dispatch(

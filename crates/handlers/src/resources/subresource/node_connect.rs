@@ -27,7 +27,7 @@ pub(super) async fn connect(request: &ResourceRequest<'_>) -> Result<Reply, Stat
     }
     let current = request.current_from_cache(&key).await;
     let object = current
-        .map_err(|status| match status.reason == StatusReason::NOT_FOUND {
+        .map_err(|status| match status.is_not_found() {
             true => not_found(),
             false => status,
         })?
