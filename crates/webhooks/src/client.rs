@@ -83,10 +83,12 @@ impl WebhookClientInner {
             cause,
         };
         let request = request(url, body).map_err(|error| broken(error.to_string()))?;
-        let share = self.server_limits.semaphore_for(target.location());
+        let call = self.server_limits.begin_call(target.location());
         // Acquire the server's own permit first: calls to a hanging server must not take permits from the global limit.
-        let (_server_permit, addresses) =
-            self.acquire_permit(target, &share).await.map_err(broken)?;
+        let (_server_permit, addresses) = self
+            .acquire_permit(target, call.permits())
+            .await
+            .map_err(broken)?;
         let pool = self.pool(target, addresses).await?;
         let _call_permit = self.call_permits.acquire().await;
         let response = pool.http.request(request).await;
@@ -99,14 +101,14 @@ impl WebhookClientInner {
     async fn acquire_permit<'s>(
         &self,
         target: &WebhookTarget,
-        share: &'s Semaphore,
+        permits: &'s Semaphore,
     ) -> Result<(Option<SemaphorePermit<'s>>, Vec<TargetAddress>), String> {
         let addresses = self.addresses(target)?;
-        if let Ok(permit) = share.try_acquire() {
+        if let Ok(permit) = permits.try_acquire() {
             return Ok((Some(permit), addresses));
         }
         // The semaphore is never closed.
-        let permit = share.acquire().await.ok();
+        let permit = permits.acquire().await.ok();
         Ok((permit, self.addresses(target)?))
     }
 

@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Semaphore;
 
@@ -14,24 +15,57 @@ pub(crate) const MAX_CALLS_PER_SERVER: usize = 128;
 /// From this many entries on, unused ones are pruned when one is added.
 const PRUNE_THRESHOLD: usize = 256;
 
-/// The call semaphore of each server, keyed by the Service or address that configurations name. The key is not the
-/// resolved address: a Service that moves while it hangs must not get additional permits.
+/// The limit of each server, keyed by the Service or address that configurations name. The key is not the resolved
+/// address: a Service that moves while it hangs must not get additional permits.
 #[derive(Debug, Default)]
-pub(crate) struct ServerCallLimits(Mutex<HashMap<TargetLocation, Arc<Semaphore>>>);
+pub(crate) struct ServerCallLimits(Mutex<HashMap<TargetLocation, Arc<ServerCallLimit>>>);
+
+/// The limit of one server.
+#[derive(Debug)]
+struct ServerCallLimit {
+    permits: Semaphore,
+    /// Calls that hold a permit or wait for one. Changed only while the table is locked, or to a smaller number.
+    calls: AtomicUsize,
+}
+
+/// A call of one server, which may wait for a permit. Its limit is kept while there is one.
+#[derive(Debug)]
+pub(crate) struct ServerCall(Arc<ServerCallLimit>);
 
 impl ServerCallLimits {
-    pub(crate) fn semaphore_for(&self, place: &TargetLocation) -> Arc<Semaphore> {
-        let mut shares = self.0.lock();
-        if let Some(share) = shares.get(place) {
-            return share.clone();
+    pub(crate) fn begin_call(&self, place: &TargetLocation) -> ServerCall {
+        let mut limits = self.0.lock();
+        if let Some(limit) = limits.get(place) {
+            return ServerCall::begin(limit);
         }
-        if shares.len() >= PRUNE_THRESHOLD {
-            // An unused semaphore has all its permits, so dropping it loses nothing.
-            shares.retain(|_, share| Arc::strong_count(share) > 1);
+        if limits.len() >= PRUNE_THRESHOLD {
+            // A limit without calls has all its permits, so dropping it loses nothing.
+            limits.retain(|_, limit| limit.calls.load(Ordering::Relaxed) > 0);
         }
-        let share = Arc::new(Semaphore::new(MAX_CALLS_PER_SERVER));
-        shares.insert(place.clone(), share.clone());
-        share
+        let limit = Arc::new(ServerCallLimit {
+            permits: Semaphore::new(MAX_CALLS_PER_SERVER),
+            calls: AtomicUsize::new(0),
+        });
+        let call = ServerCall::begin(&limit);
+        limits.insert(place.clone(), limit);
+        call
+    }
+}
+
+impl ServerCall {
+    fn begin(limit: &Arc<ServerCallLimit>) -> ServerCall {
+        limit.calls.fetch_add(1, Ordering::Relaxed);
+        ServerCall(Arc::clone(limit))
+    }
+
+    pub(crate) fn permits(&self) -> &Semaphore {
+        &self.0.permits
+    }
+}
+
+impl Drop for ServerCall {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -55,7 +89,7 @@ mod tests {
 
     #[test]
     fn every_server_has_its_own_limit() {
-        let shares = ServerCallLimits::default();
+        let limits = ServerCallLimits::default();
         let places = [
             host("a", 1),
             host("a", 2),
@@ -65,11 +99,12 @@ mod tests {
         ];
         let first: Vec<_> = places
             .iter()
-            .map(|place| shares.semaphore_for(place))
+            .map(|place| limits.begin_call(place))
             .collect();
         for (at, place) in places.iter().enumerate() {
-            let again = shares.semaphore_for(place);
-            let same: Vec<_> = first.iter().map(|s| Arc::ptr_eq(s, &again)).collect();
+            let again = limits.begin_call(place);
+            let is_same = |call: &ServerCall| Arc::ptr_eq(&call.0, &again.0);
+            let same: Vec<_> = first.iter().map(is_same).collect();
             let expect: Vec<_> = (0..places.len()).map(|other| other == at).collect();
             assert_eq!(same, expect, "{place:?}");
         }
@@ -77,12 +112,12 @@ mod tests {
 
     #[test]
     fn unused_limits_are_dropped() {
-        let shares = ServerCallLimits::default();
-        let used = shares.semaphore_for(&host("used", 1));
+        let limits = ServerCallLimits::default();
+        let used = limits.begin_call(&host("used", 1));
         for port in 0..10 * PRUNE_THRESHOLD as u16 {
-            shares.semaphore_for(&host("a", port));
+            limits.begin_call(&host("a", port));
         }
-        assert!(shares.0.lock().len() <= PRUNE_THRESHOLD);
-        assert!(Arc::ptr_eq(&used, &shares.semaphore_for(&host("used", 1))));
+        assert!(limits.0.lock().len() <= PRUNE_THRESHOLD);
+        assert!(Arc::ptr_eq(&used.0, &limits.begin_call(&host("used", 1)).0));
     }
 }

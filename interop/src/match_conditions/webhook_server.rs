@@ -1,7 +1,7 @@
 //! A webhook server that allows everything and records which webhooks are called.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use base64::Engine as _;
@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use parking_lot::Mutex;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -66,22 +67,18 @@ impl RecordingWebhookServer {
 
     /// Only calls of this round are recorded from now on.
     pub(super) fn set_round(&self, round: usize) {
-        let mut recorded = lock(&self.recorded);
+        let mut recorded = self.recorded.lock();
         recorded.round = round;
         recorded.indexes.clear();
     }
 
     pub(super) fn clear(&self) {
-        lock(&self.recorded).indexes.clear();
+        self.recorded.lock().indexes.clear();
     }
 
     pub(super) fn called(&self) -> BTreeSet<usize> {
-        lock(&self.recorded).indexes.clone()
+        self.recorded.lock().indexes.clone()
     }
-}
-
-fn lock(recorded: &Mutex<RecordedCalls>) -> std::sync::MutexGuard<'_, RecordedCalls> {
-    recorded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, recorded: Arc<Mutex<RecordedCalls>>) {
@@ -115,7 +112,7 @@ async fn respond(
             .split_once('/')
             .with_context(|| format!("path {path:?} is not /round/index"))?;
         let (round, index): (usize, usize) = (round.parse()?, index.parse()?);
-        let mut recorded = lock(&recorded);
+        let mut recorded = recorded.lock();
         if recorded.round == round {
             recorded.indexes.insert(index);
         }
