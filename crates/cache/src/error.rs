@@ -28,6 +28,9 @@ pub enum Error {
     #[error("prefix {prefix} is already cached")]
     AlreadyCached { prefix: String },
 
+    #[error("prefix {prefix} was removed while its cache was loading")]
+    RemovedWhileLoading { prefix: String },
+
     /// The manager has been closed.
     #[error("the cache is closed")]
     Closed,

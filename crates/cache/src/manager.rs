@@ -170,7 +170,7 @@ impl CacheManager {
 
     /// Adds the cache of another resource, such as a custom resource. It is complete when this returns.
     ///
-    /// No changes are applied to the other caches while its objects are loaded.
+    /// Its objects are loaded beside the change stream, so the other caches go on meanwhile.
     pub async fn add(&self, resource: ResourceCacheConfig) -> Result<ResourceCache, Error> {
         let (reply, answer) = oneshot::channel();
         self.send(ReflectorCommand::Add(resource, reply)).await?;

@@ -283,6 +283,13 @@ impl CacheInner {
             .observe_duration(started.elapsed());
     }
 
+    /// Sets the contents of a cache that nobody uses yet. Their indexes are built.
+    pub(crate) fn set_initial_contents(&self, contents: CacheContents) {
+        let mut state = self.watch_state();
+        state.history = ChangeHistory::new(contents.clone(), &self.options);
+        *self.latest() = contents;
+    }
+
     /// Replaces the contents. The changes in between are unknown, so every watch ends as expired.
     pub(crate) fn reset(&self, mut contents: CacheContents) {
         let indexes = Arc::clone(&self.latest().indexes);

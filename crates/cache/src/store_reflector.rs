@@ -1,8 +1,11 @@
 //! The task that fills all caches from the store: it lists everything once, then applies the change stream, and lists
 //! again if the stream cannot be resumed. Corresponds to client-go's `Reflector`, which upstream's cacher runs on etcd.
 //!
+//! Caches can be added while it runs: `additions` loads them beside the stream.
+//!
 //! Entry points: [`StoreReflector::start`] and [`StoreReflector::run`].
 
+mod additions;
 mod load;
 
 use std::sync::Arc;
@@ -15,6 +18,8 @@ use rhumb_store::{
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+
+use additions::CacheAdditions;
 
 use crate::manager::CacheManagerState;
 use crate::resource_cache::CacheInner;
@@ -61,6 +66,8 @@ pub(crate) struct StoreReflector {
     shared: Arc<CacheManagerState>,
     commands: mpsc::Receiver<ReflectorCommand>,
     interner: StringInterner,
+    /// The caches that are being added.
+    additions: CacheAdditions,
     /// Whether the store supports progress notifications on demand; older etcd servers do not.
     supports_progress: bool,
 }
@@ -76,6 +83,7 @@ impl StoreReflector {
             shared,
             commands,
             interner: StringInterner::new(),
+            additions: CacheAdditions::default(),
             supports_progress: true,
         }
     }
@@ -165,7 +173,8 @@ impl StoreReflector {
                     Ok(event) => self.handle_event(event),
                     Err(error) => return Some(error),
                 },
-                command = self.commands.recv() => self.handle_command(command?).await,
+                command = self.commands.recv() => self.handle_command(command?),
+                load = self.additions.next_load() => self.handle_load(load),
                 () = shared.progress.waiter_added.notified(), if request_at.is_none() => {
                     let delay = if self.supports_progress { PROGRESS_REQUEST_DELAY } else { PROGRESS_MARKER_DELAY };
                     request_at = Some(Instant::now() + delay);
@@ -238,16 +247,19 @@ impl StoreReflector {
     fn apply(&mut self, set: &ChangeSet) {
         let mut parts: Vec<(ResourceCache, Vec<StoredChange>)> = Vec::with_capacity(1);
         for change in set.changes.iter() {
-            let Some((cache, key)) = self
-                .shared
-                .cache_for_key(change.key())
-                .and_then(parse_object_key(change.key()))
-            else {
-                continue;
-            };
+            let cache = self.shared.cache_for_key(change.key());
             let stored = match change {
                 KeyChange::Put { value, .. } => Some(value.clone()),
                 KeyChange::Delete { .. } => None,
+            };
+            if let Some(added) = self.additions.find(change.key(), cache.as_ref()) {
+                if let Some((_, key)) = parse_object_key(change.key())(added.cache().clone()) {
+                    added.record(set.revision, key, stored.as_ref(), &mut self.interner);
+                }
+                continue;
+            }
+            let Some((cache, key)) = cache.and_then(parse_object_key(change.key())) else {
+                continue;
             };
             let existing = parts.iter_mut().find(|(other, _)| other.is_same(&cache));
             match existing {
@@ -260,29 +272,21 @@ impl StoreReflector {
         }
     }
 
-    async fn handle_command(&mut self, command: ReflectorCommand) {
+    fn handle_command(&mut self, command: ReflectorCommand) {
         match command {
-            ReflectorCommand::Add(resource, reply) => {
-                // The caller may have given up; the cache is kept anyway.
-                let _ = reply.send(self.add(resource).await);
-            }
+            ReflectorCommand::Add(resource, reply) => match self.check_prefix(&resource.prefix) {
+                Ok(()) => self.begin_addition(resource, reply),
+                // The send fails if the caller has given up.
+                Err(error) => drop(reply.send(Err(error))),
+            },
             ReflectorCommand::Remove(prefix, reply) => {
+                self.additions.cancel(&prefix);
                 if let Some(cache) = self.shared.remove(prefix.as_str()) {
                     cache.inner().end_watches(WatchEnd::Removed);
                 }
                 let _ = reply.send(());
             }
         }
-    }
-
-    async fn add(&mut self, resource: ResourceCacheConfig) -> Result<ResourceCache, Error> {
-        self.check_prefix(&resource.prefix)?;
-        let revision = self.store.revision().await?;
-        let cache = self.new_cache(resource, CacheContents::default());
-        let contents = self.load_resource(&cache, revision).await?;
-        cache.inner().reset(contents);
-        self.shared.insert(cache.clone());
-        Ok(cache)
     }
 
     /// Opens a new stream after the last one failed: resumes at the applied revision if the store still has it,
@@ -334,12 +338,12 @@ impl StoreReflector {
                 root: self.shared.root.clone(),
             });
         }
-        match self.shared.cache(prefix) {
-            None => Ok(()),
-            Some(_) => Err(Error::AlreadyCached {
+        if self.shared.cache(prefix).is_some() || self.additions.contains(prefix) {
+            return Err(Error::AlreadyCached {
                 prefix: prefix.to_owned(),
-            }),
+            });
         }
+        Ok(())
     }
 
     fn new_cache(&self, resource: ResourceCacheConfig, contents: CacheContents) -> ResourceCache {

@@ -11,6 +11,7 @@ use rhumb_cache::{
 };
 use rhumb_meta::Revision;
 use rhumb_store::{Error as StoreError, Store};
+use support::gated_store::GatedStore;
 use support::memory_store::MemoryStore;
 use support::{
     contents, delete, drain, eventually, next, next_summary, pods, put, start, wait, watch,
@@ -137,6 +138,49 @@ async fn a_restarting_watcher_lists_again_after_a_gap() {
     assert_eq!(next().await, "d");
     manager.close().await;
     assert_eq!([next().await, next().await], ["ended", "ended"]);
+}
+
+/// Breaks the stream while a resource is being added, changes its objects, and lets the load go on.
+async fn add_during_failure(failure: StoreError) {
+    let (memory, inner, _) = start_with_two_pods().await;
+    put(&*inner, "widgets/ns/old", ";;1").await;
+    let gated = GatedStore::new(inner, "/registry/widgets/");
+    let store: Arc<dyn Store> = gated.clone();
+    let manager = start(&store, CacheOptions::default()).await;
+    let adding = tokio::spawn({
+        let manager = manager.clone();
+        async move { manager.add(support::resource("widgets")).await }
+    });
+    eventually("widgets are read", || gated.pages_read() > 0).await;
+    let kept = put(&*store, "widgets/ns/kept", ";;1").await;
+    wait(&manager, kept).await;
+    memory.fail_with(failure);
+    eventually("the failure is detected", || !manager.health().is_ready()).await;
+    delete(&*store, "widgets/ns/old").await;
+    let last = put(&*store, "widgets/ns/new", ";;1").await;
+    memory.clear_failure();
+    wait(&manager, last).await;
+    gated.open();
+    let cache = adding.await.expect("a task").expect("added");
+    let names: Vec<_> = contents(&cache.snapshot()).into_keys().collect();
+    assert_eq!(names, ["ns/kept", "ns/new"]);
+    let mut watcher = watch(&cache, WatchStart::Latest);
+    let more = put(&*store, "widgets/ns/new", ";;2").await;
+    assert_eq!(next_summary(&mut watcher).await, format!("~ns/new@{more}"));
+}
+
+#[tokio::test]
+async fn a_resource_is_added_while_the_stream_is_resumed() {
+    add_during_failure(unavailable()).await;
+}
+
+#[tokio::test]
+async fn a_resource_is_added_while_the_caches_are_reloaded() {
+    add_during_failure(StoreError::Compacted {
+        requested: Revision::new(1),
+        oldest: Revision::new(2),
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -7,8 +7,9 @@ use rhumb_meta::Revision;
 use rhumb_store::{ChangeStream, Error, RangeRequest, Result, Store, StoreEntry};
 
 use super::{StoreReflector, parse_object_key};
+use crate::manager::CacheManagerState;
 use crate::snapshot::CacheContents;
-use crate::{EventKind, ResourceCache};
+use crate::{EventKind, ResourceCache, StringInterner};
 
 /// A stored entry: its bytes, or the reason why it cannot be read.
 struct LoadedEntry {
@@ -104,7 +105,8 @@ impl StoreReflector {
                     continue;
                 };
                 let prefix = cache.prefix().as_str().into();
-                self.insert_loaded(&cache, found, contents.entry(prefix).or_default());
+                let version = contents.entry(prefix).or_default();
+                insert_loaded(&cache, found, version, &mut self.interner);
             }
             // Decoding a page takes a while: let other tasks run.
             tokio::task::yield_now().await;
@@ -115,51 +117,54 @@ impl StoreReflector {
             version.revision = at;
             cache.inner().reset(version);
         }
+        self.additions.forget_changes(at);
         self.shared.progress.advance(at);
         Ok(stream)
     }
+}
 
-    /// Loads the contents of one cache at revision `at`.
-    pub(super) async fn load_resource(
-        &mut self,
-        cache: &ResourceCache,
-        at: Revision,
-    ) -> Result<CacheContents> {
-        let page_objects = self.shared.options.page_objects;
-        let mut cursor = PrefixPager::new(cache.prefix().as_str(), at, page_objects);
-        let mut version = CacheContents {
-            revision: at,
-            ..CacheContents::default()
-        };
-        while !cursor.is_done {
-            for found in cursor.next_page(&*self.store).await? {
-                // Skip keys that belong to the cache of a longer prefix.
-                if self.shared.cache_for_key(&found.key).is_none_or(|other| {
-                    other.prefix().as_str().len() < cache.prefix().as_str().len()
-                }) {
-                    self.insert_loaded(cache, found, &mut version);
-                }
+/// Loads the contents of one cache at revision `at`.
+pub(super) async fn load_resource(
+    store: &dyn Store,
+    shared: &CacheManagerState,
+    cache: &ResourceCache,
+    at: Revision,
+) -> Result<CacheContents> {
+    let prefix = cache.prefix().as_str();
+    // Strings are not shared with those of the other caches, as their interner is in use.
+    let mut interner = StringInterner::new();
+    let mut cursor = PrefixPager::new(prefix, at, shared.options.page_objects);
+    let mut version = CacheContents {
+        revision: at,
+        ..CacheContents::default()
+    };
+    while !cursor.is_done {
+        for found in cursor.next_page(store).await? {
+            // Skip keys that belong to the cache of a longer prefix.
+            let other = shared.cache_for_key(&found.key);
+            if other.is_none_or(|other| other.prefix().as_str().len() < prefix.len()) {
+                insert_loaded(cache, found, &mut version, &mut interner);
             }
-            tokio::task::yield_now().await;
         }
-        Ok(version)
+        tokio::task::yield_now().await;
     }
+    Ok(version)
+}
 
-    fn insert_loaded(
-        &mut self,
-        cache: &ResourceCache,
-        found: LoadedEntry,
-        version: &mut CacheContents,
-    ) {
-        let Some((cache, key)) = parse_object_key(&found.key)(cache.clone()) else {
-            return;
-        };
-        let stored = found.stored.as_ref().map(Some).map_err(String::as_str);
-        // Loading produces no events; only initial lists send this entry, as ADDED.
-        let kind = EventKind::Added;
-        let state = cache
-            .inner()
-            .project(&key, stored, found.modified, kind, &mut self.interner);
-        version.set(&key, state);
-    }
+fn insert_loaded(
+    cache: &ResourceCache,
+    found: LoadedEntry,
+    version: &mut CacheContents,
+    interner: &mut StringInterner,
+) {
+    let Some((cache, key)) = parse_object_key(&found.key)(cache.clone()) else {
+        return;
+    };
+    let stored = found.stored.as_ref().map(Some).map_err(String::as_str);
+    // Loading produces no events; only initial lists send this entry, as ADDED.
+    let kind = EventKind::Added;
+    let state = cache
+        .inner()
+        .project(&key, stored, found.modified, kind, interner);
+    version.set(&key, state);
 }

@@ -3,6 +3,7 @@
 // Each test binary uses only a part of this module.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod gated_store;
 pub mod memory_store;
 pub mod random;
 
