@@ -105,10 +105,8 @@ impl AdmissionPlugin for LimitRangerPlugin {
             // Pod-level resources are defaulted from those of the containers, which may have changed.
             if ranges.is_some() && fields::get(pod, "spec.resources").is_some() {
                 let context = attributes.context;
-                context
-                    .registry
-                    .defaults
-                    .apply(context.storage()?.schema, pod);
+                let schema = &context.storage()?.schema;
+                context.resource.defaults.apply(schema, pod);
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ pub(super) fn writable_resources(resources: &ResourceTable) -> Vec<WritableResou
         let main_resource = ("", operations(kind.verbs, None));
         let subresources = kind.subresources.iter().map(|subresource| {
             let operations = operations(subresource.verbs, Some(subresource));
-            (subresource.name, operations)
+            (&*subresource.name, operations)
         });
         for (subresource, operations) in std::iter::once(main_resource).chain(subresources) {
             for version in &resource.versions {

@@ -37,7 +37,7 @@ pub struct Kind {
     pub stored_as: Option<GroupVersionKind>,
     pub selectable: Vec<SelectableField>,
     /// Selectable fields with an index: a list by one of them reads only the matching objects.
-    pub indexed: &'static [&'static str],
+    pub indexed: Vec<Cow<'static, str>>,
     /// Corrects stored objects on read that were written without a later default.
     pub read_fixup: Option<ReadFixup>,
     pub subresources: Vec<Subresource>,
@@ -45,7 +45,7 @@ pub struct Kind {
     pub printer: Option<TablePrinter>,
     pub write_behavior: WriteBehavior,
     /// The warning that every request for the kind returns, if it is deprecated.
-    pub deprecation: Option<&'static str>,
+    pub deprecation: Option<Cow<'static, str>>,
     pub strategy: Arc<dyn ResourceStrategy>,
 }
 
@@ -126,42 +126,79 @@ pub enum GenerationPolicy {
 }
 
 /// A field that field selectors support, in addition to metadata.name and metadata.namespace.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct SelectableField {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub value: FieldSource,
 }
 
 /// How the value of a selectable field is read, by paths such as `spec.nodeName` or `type`: at most two names deep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldSource {
     /// A string; empty if absent.
-    StringAt(&'static str),
+    StringAt(Cow<'static, str>),
     /// The first of several strings that is not empty.
     FirstNonEmpty(&'static [&'static str]),
     /// A boolean; false if absent.
-    BoolAt(&'static str),
+    BoolAt(Cow<'static, str>),
     /// A number; 0 if absent.
-    IntAt(&'static str),
+    IntAt(Cow<'static, str>),
+}
+
+impl SelectableField {
+    /// The string at a path.
+    pub const fn string(name: &'static str, path: &'static str) -> SelectableField {
+        SelectableField {
+            name: Cow::Borrowed(name),
+            value: FieldSource::StringAt(Cow::Borrowed(path)),
+        }
+    }
+
+    /// The boolean at a path.
+    pub const fn boolean(name: &'static str, path: &'static str) -> SelectableField {
+        SelectableField {
+            name: Cow::Borrowed(name),
+            value: FieldSource::BoolAt(Cow::Borrowed(path)),
+        }
+    }
+
+    /// The number at a path.
+    pub const fn integer(name: &'static str, path: &'static str) -> SelectableField {
+        SelectableField {
+            name: Cow::Borrowed(name),
+            value: FieldSource::IntAt(Cow::Borrowed(path)),
+        }
+    }
+
+    /// The first string at one of the paths that is not empty.
+    pub const fn first_non_empty(
+        name: &'static str,
+        paths: &'static [&'static str],
+    ) -> SelectableField {
+        SelectableField {
+            name: Cow::Borrowed(name),
+            value: FieldSource::FirstNonEmpty(paths),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
 pub struct Subresource {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub kind: SubresourceKind,
     pub verbs: &'static [Verb],
     /// The kind of its request and response objects, if not the parent kind.
     pub object: Option<GroupVersionKind>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubresourceKind {
     Status,
     /// Dotted paths within the object.
     Scale {
-        replicas: &'static str,
-        status_replicas: &'static str,
-        selector: &'static str,
+        replicas: Cow<'static, str>,
+        status_replicas: Cow<'static, str>,
+        selector: Cow<'static, str>,
     },
     Finalize,
     Binding,
@@ -195,17 +232,17 @@ impl Kind {
     /// A kind with all verbs, one version and default behavior.
     pub fn new(
         scope: ResourceScope,
-        group: &'static str,
-        version: &'static str,
-        name: &'static str,
-        plural: &'static str,
-        schema: &'static str,
+        group: impl Into<Cow<'static, str>>,
+        version: impl Into<Cow<'static, str>>,
+        name: impl Into<Cow<'static, str>>,
+        plural: impl Into<Cow<'static, str>>,
+        schema: impl Into<Cow<'static, str>>,
     ) -> Kind {
+        let (name, plural) = (name.into(), plural.into());
         Kind {
             group: group.into(),
-            name: name.into(),
-            plural: plural.into(),
             singular: name.to_ascii_lowercase().into(),
+            name,
             short_names: Vec::new(),
             categories: Vec::new(),
             scope,
@@ -215,13 +252,14 @@ impl Kind {
                 schema: schema.into(),
                 conversion: None,
             }],
-            storage: Some(plural.into()),
+            storage: Some(plural.clone()),
+            plural,
             name_rule: NameRule::DnsSubdomain,
             requires_known_finalizers: true,
             generation: GenerationPolicy::None,
             stored_as: None,
             selectable: Vec::new(),
-            indexed: &[],
+            indexed: Vec::new(),
             read_fixup: None,
             subresources: Vec::new(),
             printer: None,
@@ -236,7 +274,7 @@ impl Kind {
         self
     }
 
-    pub fn category(mut self, name: &'static str) -> Kind {
+    pub fn category(mut self, name: impl Into<Cow<'static, str>>) -> Kind {
         self.categories.push(name.into());
         self
     }
@@ -246,7 +284,7 @@ impl Kind {
         self
     }
 
-    pub fn storage(mut self, path: &'static str) -> Kind {
+    pub fn storage(mut self, path: impl Into<Cow<'static, str>>) -> Kind {
         self.storage = Some(path.into());
         self
     }
@@ -311,7 +349,7 @@ impl Kind {
         self
     }
 
-    pub fn selectable(mut self, fields: &'static [SelectableField]) -> Kind {
+    pub fn selectable(mut self, fields: &[SelectableField]) -> Kind {
         self.selectable = fields.to_vec();
         self
     }
@@ -324,7 +362,7 @@ impl Kind {
 
     /// Declares which selectable fields are indexed.
     pub fn indexed(mut self, fields: &'static [&'static str]) -> Kind {
-        self.indexed = fields;
+        self.indexed = fields.iter().map(|&field| field.into()).collect();
         self
     }
 
@@ -334,8 +372,8 @@ impl Kind {
     }
 
     /// Returns this deprecation warning with every request.
-    pub fn deprecated(mut self, warning: &'static str) -> Kind {
-        self.deprecation = Some(warning);
+    pub fn deprecated(mut self, warning: impl Into<Cow<'static, str>>) -> Kind {
+        self.deprecation = Some(warning.into());
         self
     }
 
@@ -375,8 +413,8 @@ impl Kind {
     /// Adds a served version.
     pub fn also_served_in(
         mut self,
-        version: &'static str,
-        schema: &'static str,
+        version: impl Into<Cow<'static, str>>,
+        schema: impl Into<Cow<'static, str>>,
         conversion: VersionConversion,
     ) -> Kind {
         self.versions.push(KindVersion {
@@ -393,14 +431,14 @@ impl Kind {
 
     pub fn scale(
         self,
-        replicas: &'static str,
-        status_replicas: &'static str,
-        selector: &'static str,
+        replicas: impl Into<Cow<'static, str>>,
+        status_replicas: impl Into<Cow<'static, str>>,
+        selector: impl Into<Cow<'static, str>>,
     ) -> Kind {
         let kind = SubresourceKind::Scale {
-            replicas,
-            status_replicas,
-            selector,
+            replicas: replicas.into(),
+            status_replicas: status_replicas.into(),
+            selector: selector.into(),
         };
         self.subresource("scale", kind, SUBRESOURCE_VERBS)
             .with_subresource_object("autoscaling", "v1", "Scale")
@@ -408,12 +446,12 @@ impl Kind {
 
     pub fn subresource(
         mut self,
-        name: &'static str,
+        name: impl Into<Cow<'static, str>>,
         kind: SubresourceKind,
         verbs: &'static [Verb],
     ) -> Kind {
         self.subresources.push(Subresource {
-            name,
+            name: name.into(),
             kind,
             verbs,
             object: None,

@@ -26,11 +26,11 @@ pub struct SelectionAttrsReader {
 /// A top-level field that is read, itself or its direct children.
 #[derive(Debug, Clone)]
 struct TopLevelField {
-    name: &'static str,
+    name: Box<str>,
     /// The slot for its value, if it is itself a scalar to be read.
     slot: Option<usize>,
     /// The child fields to be read, with their slots.
-    nested: Vec<(&'static str, usize)>,
+    nested: Vec<(Box<str>, usize)>,
 }
 
 /// Like [`FieldSource`], with scalar slots instead of paths.
@@ -70,7 +70,7 @@ impl SelectionAttrsReader {
         // Labels are always read.
         outline.top_level_field("metadata");
         for field in fields {
-            let made = match field.value {
+            let made = match &field.value {
                 FieldSource::StringAt(path) => ResolvedFieldSource::Text(outline.slot_for(path)),
                 FieldSource::FirstNonEmpty(paths) => ResolvedFieldSource::FirstOf(
                     paths.iter().map(|path| outline.slot_for(path)).collect(),
@@ -84,16 +84,16 @@ impl SelectionAttrsReader {
     }
 
     /// The slot of a path (`spec.nodeName`, or `type` at the root), allocated on first use.
-    fn slot_for(&mut self, path: &'static str) -> usize {
+    fn slot_for(&mut self, path: &str) -> usize {
         let next = self.scalar_count;
         let place = match path.split_once('.') {
             None => *self.top_level_field(path).slot.get_or_insert(next),
             Some((part, name)) => {
                 let below = &mut self.top_level_field(part).nested;
-                match below.iter().find(|(known, _)| *known == name) {
+                match below.iter().find(|(known, _)| **known == *name) {
                     Some((_, place)) => *place,
                     None => {
-                        below.push((name, next));
+                        below.push((name.into(), next));
                         next
                     }
                 }
@@ -103,14 +103,14 @@ impl SelectionAttrsReader {
         place
     }
 
-    fn top_level_field(&mut self, name: &'static str) -> &mut TopLevelField {
+    fn top_level_field(&mut self, name: &str) -> &mut TopLevelField {
         let known = self
             .top_level_fields
             .iter()
-            .position(|part| part.name == name);
+            .position(|part| *part.name == *name);
         let at = known.unwrap_or_else(|| {
             self.top_level_fields.push(TopLevelField {
-                name,
+                name: name.into(),
                 slot: None,
                 nested: Vec::new(),
             });
@@ -154,7 +154,7 @@ impl<'a> SelectionAttrs<'a> {
         let mut first = true;
         while let Some(name) = reader.key(&mut first)? {
             let mut parts = self.reader.top_level_fields.iter();
-            match parts.find(|part| part.name == name) {
+            match parts.find(|part| *part.name == *name) {
                 Some(part) => self.read_top_level_field(part, reader)?,
                 None => _ = reader.skip()?,
             }
@@ -167,7 +167,7 @@ impl<'a> SelectionAttrs<'a> {
         part: &TopLevelField,
         reader: &mut JsonReader<'a>,
     ) -> Result<(), MalformedJson> {
-        let is_metadata = part.name == "metadata";
+        let is_metadata = *part.name == *"metadata";
         let reads_children = is_metadata || !part.nested.is_empty();
         if !reads_children || reader.peek()? != b'{' {
             return self.read_value(part.slot, reader);
@@ -180,7 +180,7 @@ impl<'a> SelectionAttrs<'a> {
                 continue;
             }
             let mut below = part.nested.iter();
-            let found = below.find(|(known, _)| *known == name);
+            let found = below.find(|(known, _)| **known == *name);
             self.read_value(found.map(|&(_, place)| place), reader)?;
         }
         Ok(())
@@ -269,26 +269,11 @@ mod tests {
     use super::*;
 
     const FIELDS: &[SelectableField] = &[
-        SelectableField {
-            name: "spec.nodeName",
-            value: FieldSource::StringAt("spec.nodeName"),
-        },
-        SelectableField {
-            name: "type",
-            value: FieldSource::StringAt("type"),
-        },
-        SelectableField {
-            name: "source",
-            value: FieldSource::FirstNonEmpty(&["source.component", "type"]),
-        },
-        SelectableField {
-            name: "spec.hostNetwork",
-            value: FieldSource::BoolAt("spec.hostNetwork"),
-        },
-        SelectableField {
-            name: "status.replicas",
-            value: FieldSource::IntAt("status.replicas"),
-        },
+        SelectableField::string("spec.nodeName", "spec.nodeName"),
+        SelectableField::string("type", "type"),
+        SelectableField::first_non_empty("source", &["source.component", "type"]),
+        SelectableField::boolean("spec.hostNetwork", "spec.hostNetwork"),
+        SelectableField::integer("status.replicas", "status.replicas"),
     ];
 
     fn check(json: &str, labels: &[(&str, &str)], fields: [&str; 5]) {
@@ -370,13 +355,11 @@ mod tests {
         for kind in crate::kinds::all() {
             let outline = SelectionAttrsReader::new(&kind.selectable);
             for field in &kind.selectable {
-                let paths = match field.value {
+                let paths = match &field.value {
                     FieldSource::FirstNonEmpty(paths) => paths.to_vec(),
                     FieldSource::StringAt(path)
                     | FieldSource::BoolAt(path)
-                    | FieldSource::IntAt(path) => {
-                        vec![path]
-                    }
+                    | FieldSource::IntAt(path) => vec![&**path],
                 };
                 for path in paths {
                     let value = match field.value {

@@ -1,9 +1,9 @@
 //! The CEL environment: the variables an expression may use, and their types.
 
-use crate::checker::struct_types::{self, SchemaTable, StructType};
+use crate::checker::struct_types::{self, StructType};
 use crate::checker::types::{ParameterizedKind, Type};
 use crate::program::Program;
-use rhumb_schema::TypeId;
+use rhumb_schema::SchemaRef;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
@@ -99,11 +99,11 @@ impl Environment {
     /// For the type checking of a policy (`status.typeChecking`). `object` and `oldObject`, and `params` if declared,
     /// have the type of the schema, or dyn without one.
     pub fn type_checking(
-        object: Option<(SchemaTable, TypeId)>,
-        params: Option<Option<(SchemaTable, TypeId)>>,
+        object: Option<SchemaRef>,
+        params: Option<Option<SchemaRef>>,
     ) -> Environment {
-        let object_type = |schema: Option<(SchemaTable, TypeId)>| match schema {
-            Some((schema, id)) => struct_types::object_type(&Arc::new(schema), id),
+        let object_type = |schema: Option<SchemaRef>| match schema {
+            Some(schema) => struct_types::object_type(schema),
             None => Type::Dyn,
         };
         Environment {

@@ -53,7 +53,6 @@ pub use authorizer::{
     AuthorizationCheck, AuthorizationDecision, AuthorizationSubject, AuthorizationTarget,
     Authorizer, ResourceCheck,
 };
-pub use checker::struct_types::SchemaTable;
 pub use environment::Environment;
 pub use error::{CompileError, EvaluationError};
 pub use identifiers::is_identifier;

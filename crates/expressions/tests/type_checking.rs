@@ -1,14 +1,10 @@
 //! Type checking of expressions with and without object schemas, and of the required return types.
 
-use rhumb_expressions::{CompositedVariables, Environment, Program, ReturnTypes, SchemaTable};
-use rhumb_schema::Table;
+use rhumb_expressions::{CompositedVariables, Environment, Program, ReturnTypes};
+use rhumb_schema::{SchemaRef, Table};
 
-fn object_schema(name: &str) -> Option<(SchemaTable, rhumb_schema::TypeId)> {
-    let table = Table::builtin();
-    Some((
-        SchemaTable::Builtin(table),
-        table.type_id(name).expect("built in"),
-    ))
+fn object_schema(name: &str) -> Option<SchemaRef> {
+    Some(SchemaRef::find(Table::builtin(), name).expect("built in"))
 }
 
 fn deployment() -> Environment {

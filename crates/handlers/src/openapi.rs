@@ -19,7 +19,6 @@ use http::{HeaderName, StatusCode};
 use rhumb_api::Kind;
 use rhumb_meta::Status;
 use rhumb_openapi::OpenApiBuilder;
-use rhumb_schema::Table;
 
 use crate::http::{Reply, ResponseBody};
 use crate::request::QueryParameters;
@@ -84,7 +83,7 @@ pub async fn serve(
         .iter()
         .map(|resource| resource.kind.clone())
         .collect();
-    let openapi = OpenApiBuilder::new(&kinds, state.registry.table);
+    let openapi = OpenApiBuilder::new(&kinds, &state.registry.table);
     let document = match path.trim_matches('/').strip_prefix("openapi/")? {
         "v3" => return Some(Reply::json(StatusCode::OK, &openapi.v3_index())),
         "v2" if header(headers, ACCEPT).contains("proto-openapi") => OpenApiDocument::V2Protobuf,
@@ -143,11 +142,10 @@ async fn compressed_document(
     if let Some(cached) = lock_documents(&state.openapi_documents).get(&name) {
         return Ok(Some(cached.clone()));
     }
-    let (table, document): (&'static Table, OpenApiDocument) =
-        (state.registry.table, document.clone());
+    let (table, document) = (Arc::clone(&state.registry.table), document.clone());
     let rendered = tokio::task::spawn_blocking(move || {
         document
-            .render(&OpenApiBuilder::new(&kinds, table))
+            .render(&OpenApiBuilder::new(&kinds, &table))
             .map(|text| compress(&text))
     })
     .await

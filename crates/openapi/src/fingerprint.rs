@@ -31,7 +31,7 @@ impl Fingerprint {
             all.with(&served.version).with(&served.schema)
         });
         kind.subresources.iter().fold(served, |all, subresource| {
-            all.with(subresource.name)
+            all.with(&subresource.name)
                 .with(&format!("{:?}", subresource.verbs))
         })
     }

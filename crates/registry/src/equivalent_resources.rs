@@ -22,7 +22,7 @@ pub fn equivalents_by_kind(kinds: &[Kind]) -> Vec<Vec<Vec<EquivalentResources>>>
         Some(path) => path.to_string(),
         None => format!("{}/{}", kind.group, kind.plural),
     };
-    let mut all: HashMap<(String, &'static str), Vec<ResourceAndKind>> = HashMap::new();
+    let mut all: HashMap<(String, &str), Vec<ResourceAndKind>> = HashMap::new();
     for kind in kinds {
         for served in &kind.versions {
             for (subresource, names) in names_by_subresource(kind, served) {
@@ -34,7 +34,7 @@ pub fn equivalents_by_kind(kinds: &[Kind]) -> Vec<Vec<Vec<EquivalentResources>>>
     let of_kind = |kind: &Kind| {
         let id = identity(kind);
         let with_equivalents =
-            |(subresource, names): (&'static str, ResourceAndKind)| EquivalentResources {
+            |(subresource, names): (&str, ResourceAndKind)| EquivalentResources {
                 equivalents: all
                     .get(&(id.clone(), subresource))
                     .into_iter()
@@ -67,13 +67,16 @@ pub fn subresource_index(kind: &Kind, subresource: &str) -> Option<usize> {
 }
 
 /// The names of the object and of each subresource in a version, with the name of the subresource.
-fn names_by_subresource(kind: &Kind, served: &KindVersion) -> Vec<(&'static str, ResourceAndKind)> {
+fn names_by_subresource<'k>(
+    kind: &'k Kind,
+    served: &KindVersion,
+) -> Vec<(&'k str, ResourceAndKind)> {
     let resource = GroupVersion::new(kind.group.clone(), served.version.clone())
         .with_resource(kind.plural.clone());
     let main_kind = gvk(kind, served);
     let all = kind.subresources.iter();
     std::iter::once(("", None))
-        .chain(all.map(|subresource| (subresource.name, subresource.object.clone())))
+        .chain(all.map(|subresource| (&*subresource.name, subresource.object.clone())))
         .map(|(subresource, object)| {
             let names = ResourceAndKind {
                 resource: resource.clone(),

@@ -10,7 +10,7 @@ use rhumb_api::FeatureGates;
 use rhumb_auth::Authorizer;
 use rhumb_cache::{self as cache, CacheManager};
 use rhumb_meta::{Clock, Revision, Status};
-use rhumb_schema::{Defaults, Table, TypeId};
+use rhumb_schema::{Defaults, SchemaRef, Table};
 use rhumb_store::{Store, Transaction};
 use tokio::time::Instant;
 
@@ -29,8 +29,9 @@ pub struct Registry {
     pub cache_manager: CacheManager,
     /// Replaced as a whole when resources are added or removed.
     pub resources: ArcSwap<ResourceTable>,
-    pub table: &'static Table,
-    pub defaults: Defaults<'static>,
+    /// The types of the built-in kinds, and of what is not served as a resource of its own.
+    pub table: Arc<Table>,
+    pub defaults: Arc<Defaults>,
     pub gates: FeatureGates,
     pub clock: Arc<dyn Clock>,
     pub admission: AdmissionChain,
@@ -115,8 +116,8 @@ impl Registry {
     }
 
     /// Looks up a schema type that is not served as a resource of its own, such as `DeleteOptions`.
-    pub fn schema_type(&self, name: &str) -> Result<TypeId, Status> {
-        self.table.type_id(name).ok_or_else(|| {
+    pub fn schema_type(&self, name: &str) -> Result<SchemaRef, Status> {
+        SchemaRef::find(&self.table, name).ok_or_else(|| {
             Status::internal_error(format_args!("the schema table has no type {name}"))
         })
     }

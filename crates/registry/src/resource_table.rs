@@ -9,7 +9,7 @@ use rhumb_api::{FeatureGates, Kind, KindVersion};
 use rhumb_cache::{IndexedAttribute, ResourceCache, ResourceCacheConfig};
 use rhumb_meta::{GroupKind, GroupResource, GroupVersionKind, StoragePrefix};
 use rhumb_quota::Evaluator;
-use rhumb_schema::{Table, TypeId};
+use rhumb_schema::{Defaults, SchemaRef, Table};
 
 use super::WatchEventCounters;
 use super::equivalent_resources::{self, EquivalentResources};
@@ -25,6 +25,8 @@ pub struct Resource {
     pub versions: Vec<ServedVersion>,
     /// `None` for virtual kinds, such as reviews.
     pub storage: Option<Arc<ResourceStorage>>,
+    /// The defaults of the types of all versions.
+    pub defaults: Arc<Defaults>,
     /// Computes the quota usage of an object; `None` if quotas do not cover the resource.
     pub quota_evaluator: Option<Evaluator>,
 }
@@ -35,7 +37,7 @@ pub struct ServedVersion {
     pub served: KindVersion,
     /// `v1`, `apps/v1`
     pub api_version: String,
-    pub schema: TypeId,
+    pub schema: SchemaRef,
     pub encoder: ObjectEncoder,
     pub watch_event_counters: Arc<WatchEventCounters>,
     /// Names and equivalents of the object endpoint, then of the subresources in their order.
@@ -48,7 +50,7 @@ pub struct ResourceStorage {
     pub prefix: StoragePrefix,
     pub cache: ResourceCache,
     pub api_version: String,
-    pub schema: TypeId,
+    pub schema: SchemaRef,
     pub encoder: ObjectEncoder,
     pub decoder: StoredDecoder,
     /// Decoded objects that admission reads often.
@@ -144,7 +146,7 @@ fn storage_versions(kinds: &[Kind]) -> Vec<(&str, StorageVersion<'_>)> {
 /// A cache for each storage path of the kinds. `indexes` returns what lists of a kind are indexed by.
 pub fn cache_configs(
     kinds: &[Kind],
-    table: &'static Table,
+    table: &Arc<Table>,
     gates: &FeatureGates,
     indexes: impl Fn(&Kind, &str) -> Vec<IndexedAttribute>,
 ) -> Result<Vec<ResourceCacheConfig>, RegistryError> {
@@ -173,7 +175,7 @@ pub fn cache_configs(
 fn stored_object_decoder(
     path: &str,
     kinds: &[Kind],
-    table: &'static Table,
+    table: &Arc<Table>,
     gates: &FeatureGates,
 ) -> Result<StoredDecoder, RegistryError> {
     let mut stored = None;
@@ -201,15 +203,15 @@ fn stored_object_decoder(
         kind: path.to_owned(),
         reason: format!("no storage version for {path}"),
     })?;
-    let decoder = StoredDecoder::new(table, stored, other_versions);
+    let decoder = StoredDecoder::new(stored, other_versions);
     Ok(match fixup {
         Some(fixup) => decoder.with_fixup(fixup, *gates),
         None => decoder,
     })
 }
 
-fn schema_type(table: &Table, kind: &Kind, name: &str) -> Result<TypeId, RegistryError> {
-    table.type_id(name).ok_or_else(|| RegistryError {
+fn schema_type(table: &Arc<Table>, kind: &Kind, name: &str) -> Result<SchemaRef, RegistryError> {
+    SchemaRef::find(table, name).ok_or_else(|| RegistryError {
         kind: kind.name.to_string(),
         reason: format!("the schema table has no type {name}"),
     })
@@ -227,7 +229,8 @@ impl ResourceTable {
     /// Registers all kinds. `cache` returns the cache of a storage path.
     pub fn new(
         kinds: Vec<Kind>,
-        table: &'static Table,
+        table: &Arc<Table>,
+        defaults: &Arc<Defaults>,
         gates: &FeatureGates,
         cache: impl Fn(&StoragePrefix) -> Option<ResourceCache>,
     ) -> Result<ResourceTable, RegistryError> {
@@ -284,6 +287,7 @@ impl ResourceTable {
                 quota_evaluator: Evaluator::for_resource(&kind.group, &kind.plural)
                     .filter(|_| is_namespaced_object),
                 group_resource: kind.group_resource(),
+                defaults: Arc::clone(defaults),
                 kind: kind.clone(),
                 versions,
                 storage,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rhumb_api::{FeatureGates, JsonObject};
 use rhumb_cache::{CacheManager, CacheOptions};
 use rhumb_meta::key::DEFAULT_ROOT;
-use rhumb_schema::Table;
+use rhumb_schema::{Defaults, Table};
 use rhumb_store::embedded::{EmbeddedOptions, EmbeddedStore};
 use rhumb_store::{ExpectedRevision, Store, Transaction};
 use serde_json::Value;
@@ -39,6 +39,8 @@ impl TestCaches {
         let store = Arc::new(store);
         let (kinds, table) = (rhumb_api::kinds::all(), Table::builtin());
         let gates = FeatureGates::default();
+        let defaults = Defaults::new(table, rhumb_api::defaults::enabled_by_type(&gates));
+        let defaults = Arc::new(defaults.expect("defaults are of known types"));
         let configs =
             cache_configs(&kinds, table, &gates, |_, _| Vec::new()).expect("kinds can be cached");
         let root = format!("{DEFAULT_ROOT}/");
@@ -46,9 +48,10 @@ impl TestCaches {
             CacheManager::start(store.clone(), &root, configs, CacheOptions::default())
                 .await
                 .expect("start the caches");
-        let resources =
-            ResourceTable::new(kinds, table, &gates, |prefix| cache_manager.cache(prefix))
-                .expect("kinds can be registered");
+        let resources = ResourceTable::new(kinds, table, &defaults, &gates, |prefix| {
+            cache_manager.cache(prefix)
+        })
+        .expect("kinds can be registered");
         TestCaches {
             store,
             cache_manager,

@@ -15,16 +15,16 @@ impl Registry {
         storage: &ResourceStorage,
         object: &mut JsonObject,
     ) -> Result<(), Status> {
-        self.defaults.apply(version.schema, object);
+        resource.defaults.apply(&version.schema, object);
         if let Some(conversion) = &version.served.conversion {
             (conversion.to_stored)(object);
             object.insert("apiVersion".into(), storage.api_version.clone().into());
             self.check_converted(storage, object)?;
-            self.defaults.apply(storage.schema, object);
+            resource.defaults.apply(&storage.schema, object);
         }
         resource.kind.strategy.apply_defaults(object);
         // Validation compares the new object with the stored one, which is in canonical form.
-        rhumb_schema::canonicalize(self.table, storage.schema, object);
+        storage.schema.canonicalize(object);
         Ok(())
     }
 
@@ -39,7 +39,8 @@ impl Registry {
             top_level: false,
         };
         let value = serde_json::Value::Object(std::mem::take(object));
-        let decoded = rhumb_schema::decode_value(self.table, storage.schema, &value, options)
+        let schema = &storage.schema;
+        let decoded = rhumb_schema::decode_value(schema.table(), schema.id(), &value, options)
             .map_err(|error| Status::bad_request(error.to_string()))?;
         *object = decoded.object;
         Ok(())
@@ -50,7 +51,7 @@ impl Registry {
         if let Some(conversion) = &version.served.conversion {
             (conversion.from_stored)(object);
             object.insert("apiVersion".into(), version.api_version.clone().into());
-            rhumb_schema::canonicalize(self.table, version.schema, object);
+            version.schema.canonicalize(object);
         }
     }
 }

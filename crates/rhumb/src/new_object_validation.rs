@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use rhumb_api::{FeatureGates, FieldView, StrategyContext, metadata};
 use rhumb_meta::Timestamp;
 use rhumb_meta::field::ErrorList;
-use rhumb_schema::{Defaults, Table};
+use rhumb_schema::{Defaults, SchemaRef, Table};
 use serde_json::Value;
 
 use crate::manifests::{StrictDecoder, UnstructuredObject};
@@ -13,7 +13,7 @@ use crate::manifests::{StrictDecoder, UnstructuredObject};
 /// are not run.
 pub(crate) struct NewObjectValidator {
     gates: FeatureGates,
-    defaults: Defaults<'static>,
+    defaults: Defaults,
 }
 
 impl NewObjectValidator {
@@ -41,7 +41,7 @@ impl NewObjectValidator {
             .with_context(|| format!("kind {name} is not served"))?;
         let schema = kind
             .served_version(version)
-            .and_then(|served| Table::builtin().type_id(&served.schema))
+            .and_then(|served| SchemaRef::find(Table::builtin(), &served.schema))
             .with_context(|| format!("the schema table has no {name} in {api_version:?}"))?;
         let request = StrategyContext {
             gates: &self.gates,
@@ -52,7 +52,7 @@ impl NewObjectValidator {
             extra: None,
             is_patch: false,
         };
-        self.defaults.apply(schema, &mut object);
+        self.defaults.apply(&schema, &mut object);
         kind.strategy.apply_defaults(&mut object);
         kind.strategy.prepare_create(&mut object, &request);
         let mut errors = ErrorList::new();

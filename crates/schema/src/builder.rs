@@ -1,7 +1,7 @@
 //! Builds schema tables from text, from type definitions, and from types of other tables.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::model::{Table, Type, TypeId, ValueType};
 use crate::table_parser;
@@ -134,10 +134,10 @@ fn merge_fields(old: Box<[crate::Field]>, new: Box<[crate::Field]>) -> Box<[crat
 
 impl Table {
     /// The types of the built-in kinds: upstream's, extended by rhumb's own fields.
-    pub fn builtin() -> &'static Table {
-        static TABLE: OnceLock<Table> = OnceLock::new();
+    pub fn builtin() -> &'static Arc<Table> {
+        static TABLE: OnceLock<Arc<Table>> = OnceLock::new();
         // A test parses both texts, so the fallback to an empty table is never used.
-        TABLE.get_or_init(|| parse_builtin().unwrap_or_default())
+        TABLE.get_or_init(|| Arc::new(parse_builtin().unwrap_or_default()))
     }
 }
 

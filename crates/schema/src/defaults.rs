@@ -1,10 +1,12 @@
 //! Applies defaults by type, at every depth of an object. Upstream counterpart: `zz_generated.defaults.go`.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::builder::TableError;
 use crate::canonicalize::is_empty;
-use crate::{Field, Object, Table, Type, TypeId, ValueType};
+use crate::{Field, Object, SchemaRef, Table, Type, TypeId, ValueType};
 
 /// Sets missing fields of one object. It must depend on that object alone: its effect on an empty object is computed
 /// once and assumed to be constant.
@@ -12,8 +14,8 @@ pub type DefaultFn = fn(&mut Object);
 
 /// The defaults of each type: registered functions, constants of the schema table, and fields to descend into.
 #[derive(Debug)]
-pub struct Defaults<'t> {
-    table: &'t Table,
+pub struct Defaults {
+    table: Arc<Table>,
     type_defaults: Vec<TypeDefaults>,
 }
 
@@ -44,12 +46,12 @@ impl TypeDefaults {
     }
 }
 
-impl<'t> Defaults<'t> {
+impl Defaults {
     /// Each function belongs to a type by its name in the table; a type may have several, which run in order.
     pub fn new(
-        table: &'t Table,
+        table: &Arc<Table>,
         functions: impl IntoIterator<Item = (&'static str, DefaultFn)>,
-    ) -> Result<Defaults<'t>, TableError> {
+    ) -> Result<Defaults, TableError> {
         let mut type_defaults: Vec<TypeDefaults> = table.types().map(constant_defaults).collect();
         for (name, function) in functions {
             let id = table
@@ -58,7 +60,7 @@ impl<'t> Defaults<'t> {
             type_defaults[id.0 as usize].functions.push(function);
         }
         let mut defaults = Defaults {
-            table,
+            table: Arc::clone(table),
             type_defaults,
         };
         defaults.find_nested_fields();
@@ -72,7 +74,7 @@ impl<'t> Defaults<'t> {
             .iter()
             .map(TypeDefaults::has_own)
             .collect();
-        for (user, position) in fields_leading_to(self.table, has_own, |_| true) {
+        for (user, position) in fields_leading_to(&self.table, has_own, |_| true) {
             self.type_defaults[user].nested_fields.push(position);
         }
         for defaults in &mut self.type_defaults {
@@ -83,15 +85,27 @@ impl<'t> Defaults<'t> {
             .iter()
             .map(TypeDefaults::changes_empty_object)
             .collect();
-        for (user, position) in fields_leading_to(self.table, changes_empty, is_struct_value) {
+        for (user, position) in fields_leading_to(&self.table, changes_empty, is_struct_value) {
             self.type_defaults[user].created_fields.push(position);
         }
     }
 
-    /// Applies the defaults to an object and all nested objects, a parent before its children.
+    /// Whether these are the defaults of the type's table.
+    pub fn covers(&self, schema: &SchemaRef) -> bool {
+        Arc::ptr_eq(&self.table, schema.table())
+    }
+
+    /// Applies the defaults to an object and all nested objects, a parent before its children. Types of other tables
+    /// have no defaults here.
     ///
     /// In Go, a struct that is not a pointer always exists. An absent one is created here if it has defaults.
-    pub fn apply(&self, type_id: TypeId, object: &mut Object) {
+    pub fn apply(&self, schema: &SchemaRef, object: &mut Object) {
+        if self.covers(schema) {
+            self.apply_type(schema.id(), object);
+        }
+    }
+
+    fn apply_type(&self, type_id: TypeId, object: &mut Object) {
         let defaults = &self.type_defaults[type_id.0 as usize];
         let object_type = self.table.get(type_id);
         for function in &defaults.functions {
@@ -141,7 +155,7 @@ impl<'t> Defaults<'t> {
                 | ValueType::SchemaOrArray(id)
                 | ValueType::SchemaOrStringArray(id),
                 Value::Object(object),
-            ) => self.apply(*id, object),
+            ) => self.apply_type(*id, object),
             (ValueType::SchemaOrArray(id), Value::Array(list)) => {
                 for item in list {
                     self.apply_value(&ValueType::Object(*id), item);
@@ -253,7 +267,8 @@ mod tests {
         let Value::Object(mut object) = value else {
             panic!("an object is expected");
         };
-        defaults.apply(table.type_id(type_name).expect(type_name), &mut object);
+        let schema = SchemaRef::find(table, type_name).expect(type_name);
+        defaults.apply(&schema, &mut object);
         assert_eq!(&Value::Object(object), expect);
     }
 

@@ -27,6 +27,7 @@ mod json_patch;
 mod merge;
 mod model;
 pub mod protobuf;
+mod schema_ref;
 mod table_parser;
 
 pub use apply_configuration::{ApplyConfigurationError, merge_apply_configuration};
@@ -43,6 +44,7 @@ pub use merge::{PatchError, strategic_merge};
 pub use model::{
     EmbeddedStruct, Field, FieldEmission, ListSchema, ListType, Table, Type, TypeId, ValueType,
 };
+pub use schema_ref::SchemaRef;
 
 /// A decoded JSON object.
 pub type Object = serde_json::Map<String, serde_json::Value>;

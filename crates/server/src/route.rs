@@ -205,7 +205,7 @@ async fn serve_resource(
             .kind
             .subresources
             .iter()
-            .find(|subresource| subresource.name == name)
+            .find(|subresource| *subresource.name == **name)
         {
             Some(subresource) => Some(subresource),
             None => return Err(generic_status::not_found()),

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use rhumb_expressions::{CompositedVariables, Environment, Program, SchemaTable};
+use rhumb_expressions::{CompositedVariables, Environment, Program};
 use rhumb_meta::{GroupVersionKind, GroupVersionResource};
-use rhumb_schema::TypeId;
+use rhumb_schema::SchemaRef;
 use serde_json::{Value, json};
 
 use super::array_items;
@@ -21,7 +21,7 @@ pub trait SchemaResolver {
     fn kind_of(&self, resource: &GroupVersionResource) -> Option<GroupVersionKind>;
 
     /// The schema of the kind's objects.
-    fn schema_of(&self, kind: &GroupVersionKind) -> Option<(SchemaTable, TypeId)>;
+    fn schema_of(&self, kind: &GroupVersionKind) -> Option<SchemaRef>;
 }
 
 /// The type check warnings of a policy, in the form of `status.typeChecking.expressionWarnings`.
@@ -64,7 +64,7 @@ pub fn expression_warnings(policy: &Object, kinds: &dyn SchemaResolver) -> Vec<V
     warnings
 }
 
-type ObjectAndParamsSchemas = ((SchemaTable, TypeId), Option<Option<(SchemaTable, TypeId)>>);
+type ObjectAndParamsSchemas = (SchemaRef, Option<Option<SchemaRef>>);
 
 fn type_check_error(
     text: &str,
@@ -86,10 +86,7 @@ fn type_check_error(
 }
 
 /// The kinds to check against: those that rules name without wildcards.
-fn kinds_to_check(
-    spec: &Value,
-    kinds: &dyn SchemaResolver,
-) -> Vec<(GroupVersionKind, (SchemaTable, TypeId))> {
+fn kinds_to_check(spec: &Value, kinds: &dyn SchemaResolver) -> Vec<(GroupVersionKind, SchemaRef)> {
     let mut found = BTreeSet::new();
     for rule in array_items(&spec["matchConstraints"]["resourceRules"]) {
         let (Some(groups), Some(versions)) = (
@@ -125,7 +122,7 @@ fn kinds_to_check(
 fn with_schemas(
     found: BTreeSet<GroupVersionKind>,
     kinds: &dyn SchemaResolver,
-) -> Vec<(GroupVersionKind, (SchemaTable, TypeId))> {
+) -> Vec<(GroupVersionKind, SchemaRef)> {
     found
         .into_iter()
         .filter_map(|kind| {

@@ -90,7 +90,9 @@ pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartE
     let table = Table::builtin();
     let kinds = rhumb_api::kinds::all();
     let cache_manager = start_cache_manager(&options, &kinds).await?;
-    let resources = ResourceTable::new(kinds, table, &options.gates, |prefix| {
+    let defaults = Defaults::new(table, rhumb_api::defaults::enabled_by_type(&options.gates))?;
+    let defaults = Arc::new(defaults);
+    let resources = ResourceTable::new(kinds, table, &defaults, &options.gates, |prefix| {
         cache_manager.cache(prefix)
     })?;
     let policy = rbac_reflector::start(&resources).await;
@@ -120,8 +122,8 @@ pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartE
         store: options.store,
         cache_manager,
         resources: ArcSwap::from_pointee(resources),
-        table,
-        defaults: Defaults::new(table, rhumb_api::defaults::enabled_by_type(&options.gates))?,
+        table: Arc::clone(table),
+        defaults,
         gates: options.gates,
         clock: options.clock,
         admission: admission.chain().clone(),

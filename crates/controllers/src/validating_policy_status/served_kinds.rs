@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use kube::Client;
 use rhumb_admission::SchemaResolver;
-use rhumb_expressions::SchemaTable;
 use rhumb_meta::{GroupVersionKind, GroupVersionResource};
-use rhumb_schema::{Table, TypeId};
+use rhumb_schema::{SchemaRef, Table};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -49,7 +48,7 @@ impl ServedKindCache {
 /// The served kinds by resource, and the schemas of those that are built in.
 pub(super) struct ServedKinds {
     kinds: HashMap<GroupVersionResource, GroupVersionKind>,
-    schemas: HashMap<GroupVersionKind, TypeId>,
+    schemas: HashMap<GroupVersionKind, SchemaRef>,
 }
 
 impl ServedKinds {
@@ -73,7 +72,7 @@ impl ServedKinds {
                 version.version.clone(),
                 kind.name.clone(),
             );
-            let schema = table.type_id(&version.schema)?;
+            let schema = SchemaRef::find(table, &version.schema)?;
             served.contains(&name).then_some((name, schema))
         });
         ServedKinds {
@@ -88,8 +87,7 @@ impl SchemaResolver for ServedKinds {
         self.kinds.get(resource).cloned()
     }
 
-    fn schema_of(&self, kind: &GroupVersionKind) -> Option<(SchemaTable, TypeId)> {
-        let schema = self.schemas.get(kind)?;
-        Some((SchemaTable::Builtin(Table::builtin()), *schema))
+    fn schema_of(&self, kind: &GroupVersionKind) -> Option<SchemaRef> {
+        self.schemas.get(kind).cloned()
     }
 }

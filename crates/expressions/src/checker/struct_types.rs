@@ -2,7 +2,7 @@
 
 use super::types::Type;
 use crate::identifiers;
-use rhumb_schema::{Table, TypeId, ValueType};
+use rhumb_schema::{SchemaRef, ValueType};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,23 +20,7 @@ enum StructFields {
     /// `Object` and its nested types, which have any field, of type dyn.
     Any,
     JsonPatch,
-    Schema(Arc<SchemaTable>, TypeId),
-}
-
-/// The schema table that object types refer to: the static built-in one, or that of a custom resource.
-#[derive(Clone, Debug)]
-pub enum SchemaTable {
-    Builtin(&'static Table),
-    Custom(Arc<Table>),
-}
-
-impl SchemaTable {
-    fn table(&self) -> &Table {
-        match self {
-            SchemaTable::Builtin(table) => table,
-            SchemaTable::Custom(table) => table,
-        }
-    }
+    Schema(SchemaRef),
 }
 
 /// Result of a field lookup.
@@ -96,8 +80,8 @@ impl StructType {
                 "value" => Type::Dyn,
                 _ => Type::Unspecified,
             }),
-            StructFields::Schema(schema, id) => {
-                let ty = schema.table().get(*id);
+            StructFields::Schema(schema) => {
+                let ty = schema.get();
                 match ty
                     .field(name)
                     .or_else(|| ty.field(&unescape_property_name(name)?))
@@ -126,19 +110,19 @@ fn unescape_property_name(name: &str) -> Option<String> {
 }
 
 /// The type of an object described by the schema.
-pub(crate) fn object_type(schema: &Arc<SchemaTable>, id: TypeId) -> Type {
-    let ty = schema.table().get(id);
+pub(crate) fn object_type(schema: SchemaRef) -> Type {
+    let ty = schema.get();
     // A schema without fields allows any value.
     if ty.fields.is_empty() {
         return Type::Dyn;
     }
     Type::Struct(Arc::new(StructType {
         name: ty.name.to_string(),
-        fields: StructFields::Schema(schema.clone(), id),
+        fields: StructFields::Schema(schema),
     }))
 }
 
-fn type_of_value(schema: &Arc<SchemaTable>, value_type: &ValueType) -> Type {
+fn type_of_value(schema: &SchemaRef, value_type: &ValueType) -> Type {
     match value_type {
         ValueType::String | ValueType::Duration => Type::String,
         ValueType::Bool => Type::Bool,
@@ -153,7 +137,7 @@ fn type_of_value(schema: &Arc<SchemaTable>, value_type: &ValueType) -> Type {
         | ValueType::SchemaOrBool(_)
         | ValueType::SchemaOrArray(_)
         | ValueType::SchemaOrStringArray(_) => Type::Dyn,
-        ValueType::Object(id) => object_type(schema, *id),
+        ValueType::Object(id) => object_type(SchemaRef::new(Arc::clone(schema.table()), *id)),
         ValueType::List(items) => Type::list(type_of_value(schema, &items.item_type)),
         ValueType::Map(value) => Type::map(Type::String, type_of_value(schema, value)),
     }

@@ -130,7 +130,7 @@ fn describe_group<'a>(registry: &'a ResourceTable, group: &'a str) -> ApiGroupDi
 fn describe_resource(resource: &Resource) -> ApiResourceDiscovery<'_> {
     let kind = &resource.kind;
     let mut subresources: Vec<_> = kind.subresources.iter().collect();
-    subresources.sort_by_key(|subresource| subresource.name);
+    subresources.sort_by_key(|subresource| &*subresource.name);
     ApiResourceDiscovery {
         resource: &kind.plural,
         response_kind: own_response_kind(kind),
@@ -176,7 +176,7 @@ fn describe_subresource<'a>(
         },
     };
     ApiSubresourceDiscovery {
-        subresource: subresource.name,
+        subresource: &subresource.name,
         response_kind,
         verbs: verb_names(subresource.verbs),
     }

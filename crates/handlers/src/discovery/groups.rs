@@ -165,7 +165,7 @@ fn resource_entries(resource: &Resource) -> Vec<ApiResource<'_>> {
         storage_version_hash: storage_version_hash(resource),
     };
     let mut subresources: Vec<_> = kind.subresources.iter().collect();
-    subresources.sort_by_key(|subresource| subresource.name);
+    subresources.sort_by_key(|subresource| &*subresource.name);
     let subresources = subresources.into_iter();
     let entries = subresources.map(|subresource| subresource_entry(kind, subresource));
     std::iter::once(main_entry).chain(entries).collect()

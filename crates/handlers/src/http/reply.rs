@@ -9,7 +9,7 @@ use http::header::{
 };
 use http::{Response, StatusCode};
 use rhumb_meta::Status;
-use rhumb_schema::{Table, protobuf};
+use rhumb_schema::{SchemaRef, Table, protobuf};
 use serde_json::Value;
 use tokio::sync::oneshot::Sender;
 
@@ -230,11 +230,10 @@ fn to_json_line(value: &impl serde::Serialize) -> serde_json::Result<Vec<u8>> {
 
 /// Encodes a Status as protobuf, with its envelope.
 pub fn protobuf_status(status: &Status) -> Option<Vec<u8>> {
-    let table = Table::builtin();
-    let status_type = table.type_id(protobuf::STATUS_TYPE)?;
+    let schema = SchemaRef::find(Table::builtin(), protobuf::STATUS_TYPE)?;
     match serde_json::to_value(status) {
         Ok(Value::Object(object)) => {
-            protobuf::encode_with_envelope(table, status_type, &object).ok()
+            protobuf::encode_with_envelope(schema.table(), schema.id(), &object).ok()
         }
         _ => None,
     }

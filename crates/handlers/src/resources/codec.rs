@@ -7,7 +7,7 @@ use bytes::Bytes;
 use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 use rhumb_schema::protobuf::{self, Envelope};
-use rhumb_schema::{DecodeOptions, DecodeOutput, TypeId};
+use rhumb_schema::{DecodeOptions, DecodeOutput, SchemaRef};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ pub(super) struct TypeMeta {
 pub(super) struct ExpectedType<'a> {
     pub(super) api_version: &'a str,
     pub(super) kind: &'a str,
-    pub(super) schema: TypeId,
+    pub(super) schema: &'a SchemaRef,
 }
 
 impl ResourceRequest<'_> {
@@ -110,8 +110,9 @@ impl ResourceRequest<'_> {
         if let Some(recorder) = self.audit_recorder {
             recorder.record(|| {
                 let mut object = object.clone();
-                self.registry.defaults.apply(expected.schema, &mut object);
-                if expected.schema == self.version.schema
+                self.defaults_of(expected.schema)
+                    .apply(expected.schema, &mut object);
+                if *expected.schema == self.version.schema
                     && self.version.served.conversion.is_none()
                 {
                     self.resource.kind.strategy.apply_defaults(&mut object);
@@ -133,8 +134,8 @@ impl ResourceRequest<'_> {
         expected: ExpectedType<'_>,
         options: DecodeOptions,
     ) -> Result<DecodeOutput, DecodeFailure> {
-        let decode = |schema: TypeId| {
-            rhumb_schema::decode_yaml(self.registry.table, schema, &self.body, options)
+        let decode = |schema: &SchemaRef| {
+            rhumb_schema::decode_yaml(schema.table(), schema.id(), &self.body, options)
                 .map_err(|error| error.to_string())
         };
         let value = rhumb_schema::read_yaml(&self.body)
@@ -155,8 +156,8 @@ impl ResourceRequest<'_> {
         validation: FieldValidation,
     ) -> Result<DecodeOutput, DecodeFailure> {
         let (type_meta, raw) = open_envelope(&self.body).map_err(DecodeFailure::Unrecognized)?;
-        let decode = |schema: TypeId| {
-            let mut decoded = protobuf::decode_strict(self.registry.table, schema, raw)
+        let decode = |schema: &SchemaRef| {
+            let mut decoded = protobuf::decode_strict(schema.table(), schema.id(), raw)
                 .map_err(|error| error.to_string())?;
             if !matches!(validation, FieldValidation::ForcedStrict(_)) {
                 decoded.problems.clear();
@@ -209,7 +210,7 @@ impl DecodeBody for RequestContext<'_> {
         ExpectedType {
             api_version,
             kind: &self.resource.kind.name,
-            schema: *schema,
+            schema,
         }
     }
 
@@ -219,14 +220,15 @@ impl DecodeBody for RequestContext<'_> {
         expected: ExpectedType<'_>,
         options: DecodeOptions,
     ) -> Result<DecodeOutput, DecodeFailure> {
-        let decode_as =
-            |schema: TypeId| rhumb_schema::decode_json(self.registry.table, schema, body, options);
+        let decode_as = |schema: &SchemaRef| {
+            rhumb_schema::decode_json(schema.table(), schema.id(), body, options)
+        };
         // Fast path: nearly all bodies are of the expected type, so they are parsed once.
         match decode_as(expected.schema) {
             Ok(decoded) if names_expected_type(&decoded.object, expected) => return Ok(decoded),
             _ => {}
         }
-        let decode = |schema: TypeId| decode_as(schema).map_err(|error| error.to_string());
+        let decode = |schema: &SchemaRef| decode_as(schema).map_err(|error| error.to_string());
         // For bodies that are not objects, the schema decoder reports the error with Go's message.
         let type_meta = match serde_json::from_slice::<TypeMeta>(body) {
             Ok(type_meta) if body.trim_ascii_start().starts_with(b"{") => type_meta,
@@ -282,7 +284,7 @@ fn check_type(
     context: &RequestContext<'_>,
     type_meta: &TypeMeta,
     expected: ExpectedType<'_>,
-    decode: impl Fn(TypeId) -> Result<DecodeOutput, String>,
+    decode: impl Fn(&SchemaRef) -> Result<DecodeOutput, String>,
 ) -> Result<(), DecodeFailure> {
     let (kind, api_version) = (type_meta.kind(expected), type_meta.api_version(expected));
     if (kind, api_version) == (expected.kind, expected.api_version) {
@@ -324,11 +326,11 @@ fn check_type(
 }
 
 /// The schema of a kind in upstream's scheme; `Some(None)` for lists and option kinds, which have none here.
-fn registered_type(
-    context: &RequestContext<'_>,
+fn registered_type<'a>(
+    context: &'a RequestContext<'_>,
     kind: &str,
     api_version: &str,
-) -> Option<Option<TypeId>> {
+) -> Option<Option<&'a SchemaRef>> {
     let mut registered = None;
     for resource in context.resources.iter() {
         let Some(version) = resource
@@ -339,7 +341,7 @@ fn registered_type(
             continue;
         };
         if resource.kind.name == kind {
-            return Some(Some(version.schema));
+            return Some(Some(&version.schema));
         }
         if KINDS_OF_EVERY_VERSION.contains(&kind)
             || kind.strip_suffix("List") == Some(&resource.kind.name)

@@ -116,7 +116,7 @@ fn decode_json_options(
         strict: false,
         top_level: true,
     };
-    let decoded = rhumb_schema::decode_json(request.registry.table, object_type, body, options)
+    let decoded = rhumb_schema::decode_json(object_type.table(), object_type.id(), body, options)
         .map_err(|error| Status::bad_request(error.to_string()))?;
     parse_options(request, decoded.object)
 }
@@ -140,7 +140,7 @@ fn parse_options(request: &ResourceRequest<'_>, body: JsonObject) -> Result<Dele
 fn decode_protobuf_options(request: &ResourceRequest<'_>) -> Result<JsonObject, Status> {
     let (type_meta, raw) = codec::open_envelope(&request.body).map_err(Status::bad_request)?;
     let object_type = request.registry.schema_type(DELETE_OPTIONS)?;
-    let mut body = rhumb_schema::protobuf::decode(request.registry.table, object_type, raw)
+    let mut body = rhumb_schema::protobuf::decode(object_type.table(), object_type.id(), raw)
         .map_err(|error| Status::bad_request(error.to_string()))?;
     for (name, value) in [
         ("apiVersion", type_meta.api_version),

@@ -48,9 +48,10 @@ fn stored_field_name(context: &RequestContext<'_>, name: &str) -> String {
         let stored =
             kinds.find(|kind| kind.group == stored_as.group && kind.name == stored_as.kind)?;
         let mut fields = stored.selectable.iter();
-        Some(fields.find(|other| other.value == field.value)?.name)
+        let stored = fields.find(|other| other.value == field.value)?;
+        Some(stored.name.to_string())
     });
-    stored.unwrap_or(name).to_owned()
+    stored.unwrap_or_else(|| name.to_owned())
 }
 
 fn unknown_field(kind: &Kind, field: &str) -> String {

@@ -96,7 +96,7 @@ fn is_pruned_spec(context: &RequestContext<'_>, stored: &JsonObject, new: &JsonO
     let server_set = rejection.map_or(&[][..], |rejection| rejection.server_set_spec_fields);
     let canonical = |object: &JsonObject| {
         let mut object = object.clone();
-        rhumb_schema::canonicalize(context.registry.table, context.version.schema, &mut object);
+        context.version.schema.canonicalize(&mut object);
         object.remove(SPEC).unwrap_or_default()
     };
     let (mut stored, new) = (canonical(stored), canonical(new));

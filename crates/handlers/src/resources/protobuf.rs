@@ -6,11 +6,11 @@ use bytes::Bytes;
 use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 use rhumb_schema::protobuf::{self, Envelope};
-use rhumb_schema::{Table, TypeId};
+use rhumb_schema::{SchemaRef, Table};
 use serde_json::Value;
 
 use crate::http::BodyChunks;
-use rhumb_registry::RequestContext;
+use rhumb_registry::{Registry, RequestContext};
 
 const PARTIAL_OBJECT_METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
 
@@ -23,12 +23,8 @@ const RESPONSE_TYPES: [(&str, &str); 4] = [
 ];
 
 /// The schema type of `PartialObjectMetadata`.
-pub(super) fn partial_object_metadata_type(table: &Table) -> Result<TypeId, Status> {
-    table.type_id(PARTIAL_OBJECT_METADATA).ok_or_else(|| {
-        Status::internal_error(format_args!(
-            "the schema table has no type {PARTIAL_OBJECT_METADATA}"
-        ))
-    })
+pub(super) fn partial_object_metadata_type(registry: &Registry) -> Result<SchemaRef, Status> {
+    registry.schema_type(PARTIAL_OBJECT_METADATA)
 }
 
 /// Encodes a response object or list of any kind that this resource returns, with its envelope.
@@ -53,30 +49,29 @@ pub(super) fn encode_response(
             .flatten()
         {
             if let Value::Object(item) = item {
-                list.push(context.registry.table, context.version.schema, item)?;
+                list.push(&context.version.schema, item)?;
             }
         }
-        return Ok(list.finish(context.registry.table, object)?.into_bytes());
+        return Ok(list.finish(&context.registry.table, object)?.into_bytes());
     }
     let object_type = match RESPONSE_TYPES.iter().find(|(name, _)| *name == kind) {
-        Some((_, name)) => context.registry.schema_type(name)?,
-        None if kind == own_kind => context.version.schema,
+        Some((_, name)) => &context.registry.schema_type(name)?,
+        None if kind == own_kind => &context.version.schema,
         None => {
             return Err(Status::internal_error(format_args!(
                 "kind {kind} has no protobuf encoding"
             )));
         }
     };
-    encode_with_envelope(context.registry.table, object_type, object)
+    encode_with_envelope(object_type, object)
 }
 
 /// Encodes an object with its envelope.
 pub(super) fn encode_with_envelope(
-    table: &Table,
-    object_type: TypeId,
+    schema: &SchemaRef,
     object: &JsonObject,
 ) -> Result<Bytes, Status> {
-    protobuf::encode_with_envelope(table, object_type, object)
+    protobuf::encode_with_envelope(schema.table(), schema.id(), object)
         .map(Bytes::from)
         .map_err(Status::internal_error)
 }
@@ -89,14 +84,9 @@ pub(super) struct ProtobufListBuilder {
 }
 
 impl ProtobufListBuilder {
-    pub(super) fn push(
-        &mut self,
-        table: &Table,
-        object_type: TypeId,
-        item: &JsonObject,
-    ) -> Result<(), Status> {
-        let item =
-            protobuf::encode_list_item(table, object_type, item).map_err(Status::internal_error)?;
+    pub(super) fn push(&mut self, schema: &SchemaRef, item: &JsonObject) -> Result<(), Status> {
+        let item = protobuf::encode_list_item(schema.table(), schema.id(), item)
+            .map_err(Status::internal_error)?;
         self.items_bytes += item.len();
         self.items.push_back(item.into());
         Ok(())
@@ -169,11 +159,11 @@ mod tests {
     #[test]
     fn a_list_is_metadata_and_items_in_one_envelope() {
         let table = Table::builtin();
-        let object_type = table.type_id("io.k8s.api.core.v1.ConfigMap").unwrap();
+        let schema = SchemaRef::find(table, "io.k8s.api.core.v1.ConfigMap").unwrap();
         let mut list = ProtobufListBuilder::default();
         for name in ["a", "b"] {
             let item = object(json!({"metadata": {"name": name}, "data": {"x": "y"}}));
-            list.push(table, object_type, &item).unwrap();
+            list.push(&schema, &item).unwrap();
         }
         let outer = object(
             json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}}),

@@ -9,7 +9,7 @@ use http::header::{ACCEPT, USER_AGENT};
 use rhumb_api::table::TablePrinter;
 use rhumb_api::{JsonObject, VersionConversion};
 use rhumb_meta::{Status, Timestamp};
-use rhumb_schema::{Table, TypeId};
+use rhumb_schema::{SchemaRef, Table};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -39,9 +39,10 @@ pub(super) struct ResponseFormat {
     printer: TablePrinter,
     include_object: IncludeObjectPolicy,
     pretty: bool,
-    table: &'static Table,
+    /// The types of lists and other objects around those of the resource.
+    table: Arc<Table>,
     /// The schema type of the response.
-    schema: TypeId,
+    schema: SchemaRef,
     resource: Arc<Resource>,
     /// Whether the audit log records the response.
     pub(super) is_audited: bool,
@@ -83,12 +84,12 @@ impl ResponseFormat {
             printer: request.resource.kind.printer(),
             include_object: row_object,
             pretty: wants_pretty(request),
-            table: request.registry.table,
+            table: Arc::clone(&request.registry.table),
             schema: match accept.representation {
                 ObjectRepresentation::PartialObjectMetadata => {
-                    protobuf::partial_object_metadata_type(request.registry.table)?
+                    protobuf::partial_object_metadata_type(request.registry)?
                 }
-                _ => request.version.schema,
+                _ => request.version.schema.clone(),
             },
             resource: request.resource.clone(),
             is_audited: request.audits_response_body(),
@@ -127,7 +128,7 @@ impl ResponseFormat {
         if let Some(conversion) = &self.conversion {
             (conversion.from_stored)(&mut object);
             object.insert("apiVersion".into(), self.api_version.clone().into());
-            rhumb_schema::canonicalize(self.table, self.schema, &mut object);
+            self.schema.canonicalize(&mut object);
         }
         Ok(object)
     }
@@ -144,7 +145,7 @@ impl ResponseFormat {
 
     /// Encodes an object as protobuf, with its envelope.
     pub(super) fn encode_protobuf(&self, object: &JsonObject) -> Result<Bytes, Status> {
-        protobuf::encode_with_envelope(self.table, self.schema, object)
+        protobuf::encode_with_envelope(&self.schema, object)
     }
 
     /// The response with a list of stored objects as protobuf; `outer` holds kind, apiVersion and metadata of the list.
@@ -155,9 +156,9 @@ impl ResponseFormat {
     ) -> Result<Reply, Status> {
         let mut list = protobuf::ProtobufListBuilder::default();
         for json in items {
-            list.push(self.table, self.schema, &self.decoded(json)?)?;
+            list.push(&self.schema, &self.decoded(json)?)?;
         }
-        let list = list.finish(self.table, outer)?;
+        let list = list.finish(&self.table, outer)?;
         let total = list.bytes_total as u64;
         let body = ResponseBody::chunks(list, Some(total));
         Ok(Reply::new(StatusCode::OK, MediaType::Protobuf.name(), body))

@@ -60,11 +60,11 @@ impl ResourceRequest<'_> {
             return Ok(None);
         }
         self.check_media_types()?;
-        if let Some(warning) = self.resource.kind.deprecation {
-            self.warn(warning);
+        if let Some(warning) = &self.resource.kind.deprecation {
+            self.warn(&**warning);
         }
         if let Some(subresource) = self.subresource {
-            return subresource::dispatch(self, subresource.kind)
+            return subresource::dispatch(self, &subresource.kind)
                 .await
                 .map(Some);
         }
@@ -117,7 +117,7 @@ impl ResourceRequest<'_> {
         }
         let has_own_protocol = self.subresource.is_some_and(|subresource| {
             matches!(
-                subresource.name,
+                &*subresource.name,
                 "log" | "proxy" | "exec" | "attach" | "portforward"
             )
         });

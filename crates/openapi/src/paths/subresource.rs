@@ -13,7 +13,7 @@ use crate::parameters::{LOG, PATH, PRETTY, WRITE, connect_parameters, name_param
 impl KindPaths<'_> {
     pub(super) fn subresource_paths(&self, item: &str, subresource: &Subresource) -> Vec<PathItem> {
         let path = format!("{item}/{}", subresource.name);
-        match (subresource.kind, &subresource.object) {
+        match (&subresource.kind, &subresource.object) {
             (SubresourceKind::NodeProxied, Some(options)) => {
                 self.connect_paths(path, subresource, options)
             }
@@ -24,7 +24,7 @@ impl KindPaths<'_> {
 
     fn object_operations(&self, subresource: &Subresource) -> Vec<Operation> {
         let of = format!("{} of ", subresource.name);
-        let suffix = names::capitalize(subresource.name);
+        let suffix = names::capitalize(&subresource.name);
         let mut operations: Vec<Operation> = subresource
             .verbs
             .iter()
@@ -32,7 +32,7 @@ impl KindPaths<'_> {
                 Verb::Get => Some(self.read(&of, &suffix)),
                 Verb::Update => Some(self.replace(&of, &suffix)),
                 Verb::Patch => Some(self.patch(&of, &suffix)),
-                Verb::Create => Some(self.create_subresource(subresource.name, &suffix)),
+                Verb::Create => Some(self.create_subresource(&subresource.name, &suffix)),
                 _ => None,
             })
             .collect();
@@ -72,7 +72,7 @@ impl KindPaths<'_> {
 
     fn log(&self, subresource: &Subresource) -> Operation {
         let of = format!("{} of ", subresource.name);
-        let mut log = self.read(&of, &names::capitalize(subresource.name));
+        let mut log = self.read(&of, &names::capitalize(&subresource.name));
         log.parameters.extend_from_slice(LOG);
         log.parameters.push(name_parameter(&self.kind.name));
         log.content = ResponseContent::Text;
@@ -109,7 +109,7 @@ impl KindPaths<'_> {
             methods
                 .iter()
                 .map(|method| {
-                    let mut connect = self.connect(method, subresource.name, options);
+                    let mut connect = self.connect(method, &subresource.name, options);
                     connect.id.push_str(with);
                     connect.parameters.extend_from_slice(more);
                     connect

@@ -7,7 +7,9 @@ use rhumb_admission::ResourceAndKind;
 use rhumb_api::JsonObject;
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, GroupVersionKind, Status};
-use rhumb_schema::{AliasResolver, JSON_PATCH_OPERATIONS_MAX, JsonPatch, JsonPatchError, TypeId};
+use rhumb_schema::{
+    AliasResolver, JSON_PATCH_OPERATIONS_MAX, JsonPatch, JsonPatchError, SchemaRef,
+};
 use serde_json::Value;
 
 use super::AdmissionAttributes;
@@ -86,7 +88,7 @@ enum ResolvedKind<'a> {
     /// A stored resource: convert between the storage version and this version.
     Stored(&'a Resource, &'a ServedVersion, &'a ResourceStorage),
     /// A request body that is not stored: no conversion.
-    SchemaOnly(TypeId),
+    SchemaOnly(SchemaRef),
 }
 
 impl AdmissionAttributes<'_> {
@@ -130,8 +132,8 @@ impl AdmissionAttributes<'_> {
             strict: rejection.is_some() || is_internal_error,
             top_level: true,
         };
-        let decode = |schema: TypeId| {
-            let decoded = rhumb_schema::decode_value(registry.table, schema, patched, options)
+        let decode = |schema: &SchemaRef| {
+            let decoded = rhumb_schema::decode_value(schema.table(), schema.id(), patched, options)
                 .map_err(Status::internal_error)?;
             let mut object = with_type_meta(decoded.object, &names.kind);
             let mut problems = match options.strict {
@@ -166,13 +168,15 @@ impl AdmissionAttributes<'_> {
         }
         match target {
             ResolvedKind::Stored(resource, version, storage) => {
-                let mut object = decode(version.schema)?;
+                let mut object = decode(&version.schema)?;
                 registry.convert_to_stored(resource, version, storage, &mut object)?;
                 Ok(object)
             }
             ResolvedKind::SchemaOnly(schema) => {
-                let mut object = decode(schema)?;
-                registry.defaults.apply(schema, &mut object);
+                let mut object = decode(&schema)?;
+                self.context
+                    .defaults_of(&schema)
+                    .apply(&schema, &mut object);
                 Ok(object)
             }
         }
@@ -187,8 +191,8 @@ impl AdmissionAttributes<'_> {
     ) -> Result<Value, String> {
         let schema = self.schema(names).map_err(|status| status.message)?;
         rhumb_schema::merge_apply_configuration(
-            self.context.registry.table,
-            schema,
+            schema.table(),
+            schema.id(),
             original,
             configuration,
         )
@@ -204,13 +208,13 @@ impl AdmissionAttributes<'_> {
         original: JsonObject,
     ) -> Result<Result<Value, JsonPatchError>, Status> {
         let schema = self.schema(names)?;
-        let mut alias_resolver = AliasResolver::new(self.context.registry.table, schema);
+        let mut alias_resolver = AliasResolver::new(schema.table(), schema.id());
         Ok(patch.apply(Value::Object(original), &mut alias_resolver))
     }
 
-    fn schema(&self, names: &ResourceAndKind) -> Result<TypeId, Status> {
+    fn schema(&self, names: &ResourceAndKind) -> Result<SchemaRef, Status> {
         Ok(match self.conversion_target(names)? {
-            ResolvedKind::Stored(_, version, _) => version.schema,
+            ResolvedKind::Stored(_, version, _) => version.schema.clone(),
             ResolvedKind::SchemaOnly(schema) => schema,
         })
     }
@@ -248,7 +252,7 @@ impl AdmissionAttributes<'_> {
         let version = resource.version(&requested.version).ok_or_else(unknown)?;
         Ok(match &resource.storage {
             Some(storage) => ResolvedKind::Stored(resource, version, storage),
-            None => ResolvedKind::SchemaOnly(version.schema),
+            None => ResolvedKind::SchemaOnly(version.schema.clone()),
         })
     }
 }

@@ -65,7 +65,7 @@ impl AdmissionAttributes<'_> {
     pub fn subresource(&self) -> &str {
         self.context
             .subresource
-            .map_or("", |subresource| subresource.name)
+            .map_or("", |subresource| &*subresource.name)
     }
 
     /// The name in the path, else the object's name, else its `generateName`.

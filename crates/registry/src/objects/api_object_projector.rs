@@ -25,7 +25,7 @@ impl ApiObjectProjector {
         ApiObjectProjector {
             encoder: ObjectEncoder::new(api_version, &kind.name),
             decoder,
-            fields: fields.map(|field| field.name.into()).collect(),
+            fields: fields.map(|field| (&*field.name).into()).collect(),
             outline: SelectionAttrsReader::new(&kind.selectable),
         }
     }

@@ -6,7 +6,7 @@
 use bytes::{Bytes, BytesMut};
 use rhumb_api::JsonObject;
 use rhumb_meta::Revision;
-use rhumb_schema::{CanonicalWriter, Table, TypeId, json};
+use rhumb_schema::{CanonicalWriter, SchemaRef, json};
 
 use super::ObjectMetadataMut;
 
@@ -54,14 +54,9 @@ impl ObjectEncoder {
     }
 
     /// Encodes an object for the store, and canonicalizes it (as a Go round trip would) at the same time.
-    pub fn encode_canonical(
-        &self,
-        table: &Table,
-        object_type: TypeId,
-        object: &mut JsonObject,
-    ) -> Bytes {
+    pub fn encode_canonical(&self, schema: &SchemaRef, object: &mut JsonObject) -> Bytes {
         object.clear_meta("resourceVersion");
-        let canonical = CanonicalWriter::new(table, object_type, object);
+        let canonical = CanonicalWriter::new(schema.table(), schema.id(), object);
         let mut bytes = Vec::with_capacity(INITIAL_CAPACITY_BYTES);
         bytes.extend_from_slice(&self.prefix.as_bytes()[..self.type_bytes]);
         let metadata = object.get_mut("metadata");
@@ -157,6 +152,8 @@ pub fn replace_resource_version(
 mod tests {
     use serde_json::{Value, json};
 
+    use rhumb_schema::Table;
+
     use super::*;
 
     fn encoder() -> ObjectEncoder {
@@ -173,9 +170,8 @@ mod tests {
     #[test]
     fn encoding_canonically_equals_canonicalizing_then_encoding() {
         let table = Table::builtin();
-        let object_type = table
-            .type_id("io.k8s.api.core.v1.ConfigMap")
-            .expect("schema type exists");
+        let schema = SchemaRef::find(table, "io.k8s.api.core.v1.ConfigMap");
+        let schema = schema.expect("schema type exists");
         for value in [
             json!({"data": {"a": "b"}, "kind": "ConfigMap", "metadata": {"name": "a", "labels": {}}}),
             json!({"binaryData": {}, "immutable": false, "metadata": {"resourceVersion": "3"}}),
@@ -184,8 +180,8 @@ mod tests {
             let mut object = crate::testing::object(value);
             let mut canonicalized = object.clone();
             let encoder = ObjectEncoder::new("v1", "ConfigMap");
-            let stored = encoder.encode_canonical(table, object_type, &mut object);
-            rhumb_schema::canonicalize(table, object_type, &mut canonicalized);
+            let stored = encoder.encode_canonical(&schema, &mut object);
+            rhumb_schema::canonicalize(table, schema.id(), &mut canonicalized);
             assert_eq!(stored, encoder.encode_stored(&mut canonicalized));
             assert_eq!(object, canonicalized);
         }

@@ -2,8 +2,8 @@
 //! (kube-apiserver) may have written protobuf, or another version.
 
 use rhumb_api::{FeatureGates, JsonObject, ReadFixup, VersionConversion};
+use rhumb_schema::SchemaRef;
 use rhumb_schema::protobuf::{self, Envelope};
-use rhumb_schema::{Table, TypeId};
 use serde_json::Value;
 
 /// A version in which objects may be stored, and its conversion to the storage version.
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub struct DecodableVersion {
     pub api_version: Box<str>,
     pub kind: Box<str>,
-    pub schema: TypeId,
+    pub schema: SchemaRef,
     /// `None` for the storage version.
     pub conversion: Option<VersionConversion>,
 }
@@ -19,7 +19,6 @@ pub struct DecodableVersion {
 /// Decodes the objects below one storage path, whichever server stored them.
 #[derive(Debug, Clone)]
 pub struct StoredDecoder {
-    table: &'static Table,
     storage_version: DecodableVersion,
     other_versions: Vec<DecodableVersion>,
     fixup: Option<(ReadFixup, FeatureGates)>,
@@ -27,12 +26,10 @@ pub struct StoredDecoder {
 
 impl StoredDecoder {
     pub fn new(
-        table: &'static Table,
         storage_version: DecodableVersion,
         other_versions: Vec<DecodableVersion>,
     ) -> StoredDecoder {
         StoredDecoder {
-            table,
             storage_version,
             other_versions,
             fixup: None,
@@ -89,11 +86,13 @@ impl StoredDecoder {
         let version = self
             .find(api_version, kind)
             .ok_or_else(|| format!("stored object has unknown type {api_version} {kind}"))?;
-        let mut object = protobuf::decode(self.table, version.schema, envelope.raw)
-            .map_err(|error| format!("stored object is not a valid protobuf {kind}: {error}"))?;
+        let mut object =
+            protobuf::decode(version.schema.table(), version.schema.id(), envelope.raw).map_err(
+                |error| format!("stored object is not a valid protobuf {kind}: {error}"),
+            )?;
         self.convert(version, &mut object);
         // Protobuf omits fields that the JSON encoding has.
-        rhumb_schema::canonicalize(self.table, self.storage_version.schema, &mut object);
+        self.storage_version.schema.canonicalize(&mut object);
         Ok(object)
     }
 

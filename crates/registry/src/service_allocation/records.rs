@@ -84,7 +84,7 @@ pub(super) fn create_ip_address(
             "the IPAddress record is not a JSON object",
         ));
     };
-    rhumb_schema::canonicalize(registry.table, storage.schema, &mut record);
+    storage.schema.canonicalize(&mut record);
     let value = storage.encoder.encode_stored(&mut record);
     Ok(TransactionOp::Put {
         key: storage.prefix.object(&record_key(&name)?).into(),

@@ -124,7 +124,7 @@ impl ObjectWrite<'_> {
         let operation = Transaction::new().delete(storage_key.as_str(), expect);
         let side_effects = context.allocation_operations(Some(&current.object), None)?;
         if is_finalized {
-            rhumb_schema::canonicalize(context.registry.table, storage.schema, &mut object);
+            storage.schema.canonicalize(&mut object);
         }
         Ok(StageResult::Next(WriteStage::Commit(PreparedWrite {
             key,
@@ -245,7 +245,7 @@ impl RequestContext<'_> {
     /// Encodes an object in the canonical storage encoding.
     fn encode_stored(&self, storage: &ResourceStorage, object: &mut JsonObject) -> Bytes {
         let encoder = &storage.encoder;
-        encoder.encode_canonical(self.registry.table, storage.schema, object)
+        encoder.encode_canonical(&storage.schema, object)
     }
 
     /// Whether an object is marked for deletion and has no finalizers and no grace period left.

@@ -180,7 +180,7 @@ impl RequestContext<'_> {
     fn increment_generation(&self, old: &JsonObject, new: &mut JsonObject) {
         if let GenerationPolicy::ChangesTo(paths) = self.resource.kind.generation {
             if let Some(storage) = &self.resource.storage {
-                rhumb_schema::canonicalize(self.registry.table, storage.schema, new);
+                storage.schema.canonicalize(new);
             }
             if paths
                 .iter()

@@ -48,7 +48,7 @@ impl BuiltInResources {
         for (kind, versions) in self.kinds.iter().zip(&self.endpoints) {
             let subresources = kind.subresources.iter().map(|subresource| {
                 let operations = operations(subresource.verbs, Some(subresource));
-                (subresource.name, operations)
+                (&*subresource.name, operations)
             });
             let main = ("", operations(kind.verbs, None));
             let endpoints: Vec<_> = std::iter::once(main).chain(subresources).collect();

@@ -7,7 +7,7 @@ use rhumb_admission::{MatchAttributes, Operation, ResourceAndKind};
 use rhumb_api::{FeatureGates, Kind, Verb};
 use rhumb_meta::{GroupVersionKind, GroupVersionResource};
 use rhumb_registry::{EquivalentResources, equivalents_by_kind, subresource_index};
-use rhumb_schema::{DecodeOptions, Defaults, Table};
+use rhumb_schema::{DecodeOptions, Defaults, SchemaRef, Table};
 use serde_json::Value;
 
 use super::cluster::ConfigurationSource;
@@ -218,17 +218,21 @@ fn prepared(object: UnstructuredObject, gvk: &GroupVersionKind) -> Result<Unstru
         let mut versions = kind.versions.iter();
         versions.find(|served| served.version == gvk.version)
     });
-    let Some(of) = served.and_then(|served| table.type_id(&served.schema)) else {
+    let Some(schema) = served.and_then(|served| SchemaRef::find(table, &served.schema)) else {
         return Ok(object);
     };
-    let decoded =
-        rhumb_schema::decode_value(table, of, &Value::Object(object), DecodeOptions::default())
-            .map_err(|error| anyhow!("the object cannot be read: {error}"))?;
+    let decoded = rhumb_schema::decode_value(
+        table,
+        schema.id(),
+        &Value::Object(object),
+        DecodeOptions::default(),
+    )
+    .map_err(|error| anyhow!("the object cannot be read: {error}"))?;
     let mut object = decoded.object;
     let gates = FeatureGates::default();
     let defaults = Defaults::new(table, rhumb_api::defaults::enabled_by_type(&gates))
         .context("the schema table is broken")?;
-    defaults.apply(of, &mut object);
+    defaults.apply(&schema, &mut object);
     Ok(object)
 }
 
@@ -361,7 +365,7 @@ fn kind_mismatch_error(
             resource_text(kind)
         );
     }
-    let all: Vec<&str> = kind.subresources.iter().map(|it| it.name).collect();
+    let all: Vec<&str> = kind.subresources.iter().map(|it| &*it.name).collect();
     let sent = kind.subresources.iter().find(|it| it.name == *subresource);
     match sent.and_then(|it| it.object.as_ref()) {
         Some(object) => anyhow!(

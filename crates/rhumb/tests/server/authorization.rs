@@ -58,7 +58,7 @@ fn routes_of(kind: &Kind, routes: &mut Vec<AuthorizedRoute>) {
                         kind,
                         &collection,
                         verb,
-                        Some(subresource.name),
+                        Some(&*subresource.name),
                         namespace,
                     ));
                 }

@@ -150,7 +150,7 @@ fn objects_of_maximum_depth_can_be_processed_recursively() {
         let merged = merged.expect("a patch");
         assert_eq!(merged["spec"], object["spec"]);
         let defaults = crate::Defaults::new(table, []).expect("no functions");
-        defaults.apply(type_id, &mut object);
+        defaults.apply(&crate::SchemaRef::new(table.clone(), type_id), &mut object);
     });
 }
 

@@ -109,7 +109,7 @@ impl ResourceCacheStats {
             IndexedAttribute::Label(key) => key.to_string(),
             IndexedAttribute::Field(index) => {
                 let field = resource.kind.selectable.get(*index);
-                field.map_or_else(String::new, |field| field.name.to_owned())
+                field.map_or_else(String::new, |field| field.name.to_string())
             }
         };
         let watchers = cache.watchers_by_index().into_iter();

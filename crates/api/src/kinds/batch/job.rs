@@ -9,7 +9,7 @@ use super::{job_spec, job_status};
 use crate::validation_helpers::checks::{self, JsonLabels};
 use crate::validation_helpers::template;
 use crate::{
-    FieldSource, FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
     SelectableField, StrategyContext, fields, object_edit,
 };
 
@@ -27,10 +27,7 @@ pub(super) fn kind() -> Kind {
     .category("all")
     .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .status()
-    .selectable(&[SelectableField {
-        name: "status.successful",
-        value: FieldSource::IntAt("status.succeeded"),
-    }])
+    .selectable(&[SelectableField::integer("status.successful", "status.succeeded")])
     .strategy(JobStrategy)
 }
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::validation::{self, CsrUpdateTarget};
 use crate::{
-    FieldSource, FieldView, JsonObject, Kind, NameRule, ResourceScope, ResourceStrategy,
-    SelectableField, StrategyContext, SubresourceKind, Verb, fields, object_edit,
+    FieldView, JsonObject, Kind, NameRule, ResourceScope, ResourceStrategy, SelectableField,
+    StrategyContext, SubresourceKind, Verb, fields, object_edit,
 };
 
 pub(super) fn kind() -> Kind {
@@ -27,10 +27,10 @@ pub(super) fn kind() -> Kind {
     )
     .status()
     .names(NameRule::PathSegment)
-    .selectable(&[SelectableField {
-        name: "spec.signerName",
-        value: FieldSource::StringAt("spec.signerName"),
-    }])
+    .selectable(&[SelectableField::string(
+        "spec.signerName",
+        "spec.signerName",
+    )])
     .strategy(CertificateSigningRequestStrategy)
 }
 

@@ -5,8 +5,8 @@ use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use rhumb_meta::{gotext, validation};
 
 use crate::{
-    FieldSource, FieldView, Kind, NameRule, ResourceScope, ResourceStrategy, SelectableField,
-    StrategyContext, checks,
+    FieldView, Kind, NameRule, ResourceScope, ResourceStrategy, SelectableField, StrategyContext,
+    checks,
 };
 
 pub(super) fn kind() -> Kind {
@@ -31,8 +31,8 @@ pub(super) fn kind() -> Kind {
 macro_rules! selectable {
     ($($name:literal => $path:literal),* $(,)?) => {
         &[
-            $(SelectableField { name: $name, value: FieldSource::StringAt($path) },)*
-            SelectableField { name: "source", value: FieldSource::FirstNonEmpty(&["source.component", "reportingComponent"]) },
+            $(SelectableField::string($name, $path),)*
+            SelectableField::first_non_empty("source", &["source.component", "reportingComponent"]),
         ]
     };
 }

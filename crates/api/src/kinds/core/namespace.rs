@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 
 use crate::feature_gates::Feature;
 use crate::{
-    FeatureGates, FieldSource, FieldView, JsonObject, Kind, NameRule, ResourceScope,
-    ResourceStrategy, SelectableField, StrategyContext, SubresourceKind, Verb, defaults, fields,
-    metadata,
+    FeatureGates, FieldView, JsonObject, Kind, NameRule, ResourceScope, ResourceStrategy,
+    SelectableField, StrategyContext, SubresourceKind, Verb, defaults, fields, metadata,
 };
 
 const KUBERNETES_FINALIZER: &str = "kubernetes";
@@ -44,15 +43,9 @@ pub(super) fn kind() -> Kind {
 }
 
 const SELECTABLE: &[SelectableField] = &[
-    SelectableField {
-        name: "status.phase",
-        value: FieldSource::StringAt("status.phase"),
-    },
+    SelectableField::string("status.phase", "status.phase"),
     // Not a path of the object, but clients have relied on it since the first release.
-    SelectableField {
-        name: "name",
-        value: FieldSource::StringAt("metadata.name"),
-    },
+    SelectableField::string("name", "metadata.name"),
 ];
 
 #[derive(Debug)]

@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use crate::pods::{checks, resources, scheduling};
 use crate::{
-    FieldSource, FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, SelectableField,
-    StrategyContext, SubresourceKind, Verb,
+    FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, SelectableField, StrategyContext,
+    SubresourceKind, Verb,
 };
 
 const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
 const FEATURE_MAX_BYTES: usize = 253;
 
-const SELECTABLE: &[SelectableField] = &[SelectableField {
-    name: "spec.unschedulable",
-    value: FieldSource::BoolAt("spec.unschedulable"),
-}];
+const SELECTABLE: &[SelectableField] = &[SelectableField::boolean(
+    "spec.unschedulable",
+    "spec.unschedulable",
+)];
 
 pub(super) fn kind() -> Kind {
     Kind::new(

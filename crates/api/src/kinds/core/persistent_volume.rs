@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::volume_validation;
 use crate::{
-    FieldSource, FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, SelectableField,
-    StrategyContext, checks, fields, resource_names,
+    FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, SelectableField, StrategyContext,
+    checks, fields, resource_names,
 };
 
 pub(super) fn kind() -> Kind {
@@ -22,10 +22,7 @@ pub(super) fn kind() -> Kind {
     .returns_deleted()
     .short_names(&["pv"])
     // Not a path of the object, but clients have relied on it since the first release.
-    .selectable(&[SelectableField {
-        name: "name",
-        value: FieldSource::StringAt("metadata.name"),
-    }])
+    .selectable(&[SelectableField::string("name", "metadata.name")])
     .status()
     .strategy(PersistentVolumeStrategy)
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::volume_validation;
 use crate::feature_gates::Feature;
 use crate::{
-    FieldSource, FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, SelectableField,
-    StrategyContext, checks, fields, resource_names, selectors,
+    FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, SelectableField, StrategyContext,
+    checks, fields, resource_names, selectors,
 };
 
 pub(super) fn kind() -> Kind {
@@ -24,10 +24,7 @@ pub(super) fn kind() -> Kind {
     .returns_deleted()
     .short_names(&["pvc"])
     // Not a path of the object, but clients have relied on it since the first release.
-    .selectable(&[SelectableField {
-        name: "name",
-        value: FieldSource::StringAt("metadata.name"),
-    }])
+    .selectable(&[SelectableField::string("name", "metadata.name")])
     .status()
     .strategy(PersistentVolumeClaimStrategy)
 }

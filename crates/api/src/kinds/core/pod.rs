@@ -4,44 +4,20 @@ use rhumb_meta::field::ErrorList;
 use serde_json::Value;
 
 use crate::{
-    FieldSource, FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
     SelectableField, StrategyContext, SubresourceKind, Verb, pods,
 };
 
 const SELECTABLE: &[SelectableField] = &[
-    SelectableField {
-        name: "spec.nodeName",
-        value: FieldSource::StringAt("spec.nodeName"),
-    },
-    SelectableField {
-        name: "spec.restartPolicy",
-        value: FieldSource::StringAt("spec.restartPolicy"),
-    },
-    SelectableField {
-        name: "spec.schedulerName",
-        value: FieldSource::StringAt("spec.schedulerName"),
-    },
-    SelectableField {
-        name: "spec.serviceAccountName",
-        value: FieldSource::StringAt("spec.serviceAccountName"),
-    },
-    SelectableField {
-        name: "spec.hostNetwork",
-        value: FieldSource::BoolAt("spec.hostNetwork"),
-    },
-    SelectableField {
-        name: "status.phase",
-        value: FieldSource::StringAt("status.phase"),
-    },
-    SelectableField {
-        // Defaulting keeps it equal to the first item of `podIPs`.
-        name: "status.podIP",
-        value: FieldSource::StringAt("status.podIP"),
-    },
-    SelectableField {
-        name: "status.nominatedNodeName",
-        value: FieldSource::StringAt("status.nominatedNodeName"),
-    },
+    SelectableField::string("spec.nodeName", "spec.nodeName"),
+    SelectableField::string("spec.restartPolicy", "spec.restartPolicy"),
+    SelectableField::string("spec.schedulerName", "spec.schedulerName"),
+    SelectableField::string("spec.serviceAccountName", "spec.serviceAccountName"),
+    SelectableField::boolean("spec.hostNetwork", "spec.hostNetwork"),
+    SelectableField::string("status.phase", "status.phase"),
+    // Defaulting keeps it equal to the first item of `podIPs`.
+    SelectableField::string("status.podIP", "status.podIP"),
+    SelectableField::string("status.nominatedNodeName", "status.nominatedNodeName"),
 ];
 
 pub(super) fn kind() -> Kind {

@@ -7,14 +7,14 @@ use rhumb_meta::validation;
 use crate::pods::{self, checks};
 use crate::validation_helpers::template;
 use crate::{
-    FieldSource, FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
     SelectableField, StrategyContext,
 };
 
-const SELECTABLE: &[SelectableField] = &[SelectableField {
-    name: "status.replicas",
-    value: FieldSource::IntAt("status.replicas"),
-}];
+const SELECTABLE: &[SelectableField] = &[SelectableField::integer(
+    "status.replicas",
+    "status.replicas",
+)];
 
 pub(super) fn kind() -> Kind {
     Kind::new(

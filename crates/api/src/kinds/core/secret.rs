@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::config_map::{DATA_MAX_BYTES, validate_immutable, validate_key};
 use crate::{
-    FieldSource, FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, SelectableField,
-    StrategyContext, checks, fields,
+    FieldView, JsonObject, Kind, ResourceScope, ResourceStrategy, SelectableField, StrategyContext,
+    checks, fields,
 };
 
 pub(super) fn kind() -> Kind {
@@ -21,10 +21,7 @@ pub(super) fn kind() -> Kind {
         "secrets",
         "io.k8s.api.core.v1.Secret",
     )
-    .selectable(&[SelectableField {
-        name: "type",
-        value: FieldSource::StringAt("type"),
-    }])
+    .selectable(&[SelectableField::string("type", "type")])
     .strategy(SecretStrategy)
 }
 

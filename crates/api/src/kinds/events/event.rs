@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::kind::VersionConversion;
 use crate::kinds::core::event::EventStrategy;
-use crate::{FieldSource, JsonObject, Kind, ResourceScope, SelectableField};
+use crate::{JsonObject, Kind, ResourceScope, SelectableField};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -35,7 +35,7 @@ pub(super) fn kind() -> Kind {
 
 macro_rules! selectable {
     ($($name:literal => $path:literal),* $(,)?) => {
-        &[$(SelectableField { name: $name, value: FieldSource::StringAt($path) },)*]
+        &[$(SelectableField::string($name, $path),)*]
     };
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::validation_helpers::checks;
 use crate::{
-    FieldSource, FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
+    FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
     SelectableField, StrategyContext, fields, object_edit, pods,
 };
 
@@ -26,14 +26,8 @@ pub(super) fn kind() -> Kind {
     .generation(GenerationPolicy::ChangesTo(&["spec"]))
     .indexed(&["spec.nodeName"])
     .selectable(&[
-        SelectableField {
-            name: "spec.nodeName",
-            value: FieldSource::StringAt("spec.nodeName"),
-        },
-        SelectableField {
-            name: "spec.driver",
-            value: FieldSource::StringAt("spec.driver"),
-        },
+        SelectableField::string("spec.nodeName", "spec.nodeName"),
+        SelectableField::string("spec.driver", "spec.driver"),
     ])
     .strategy(ResourceSliceStrategy)
 }

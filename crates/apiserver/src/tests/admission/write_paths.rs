@@ -304,7 +304,7 @@ async fn every_write_path_runs_admission() {
         for subresource in &resource.kind.subresources {
             let is_read = subresource.name == "log";
             assert!(
-                is_read || covered_paths.contains(subresource.name),
+                is_read || covered_paths.contains(&*subresource.name),
                 "no case writes to {}/{}",
                 resource.kind.plural,
                 subresource.name,

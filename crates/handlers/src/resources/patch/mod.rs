@@ -176,8 +176,8 @@ impl ParsedPatch {
         expected: ExpectedType<'_>,
         original: &JsonObject,
     ) -> Result<Value, Status> {
-        let table = context.registry.table;
-        let mut alias_resolver = AliasResolver::new(table, expected.schema);
+        let (table, schema) = (expected.schema.table(), expected.schema.id());
+        let mut alias_resolver = AliasResolver::new(table, schema);
         let mut resolve_aliases = |patch: &JsonObject| {
             let mut patch = patch.clone();
             let resolved = alias_resolver.resolve_patch(&mut patch);
@@ -197,7 +197,7 @@ impl ParsedPatch {
             }
             PatchDocument::Strategic(strategic) => {
                 let patch = resolve_aliases(strategic)?;
-                rhumb_schema::strategic_merge(table, expected.schema, original, patch)
+                rhumb_schema::strategic_merge(table, schema, original, patch)
                     .map(Value::Object)
                     .map_err(|error| Status::bad_request(error.to_string()))?
             }

@@ -40,10 +40,11 @@ pub(crate) async fn bind_collection(request: &ResourceRequest<'_>) -> Result<Rep
 
 fn decode_binding(request: &ResourceRequest<'_>) -> Result<(JsonObject, WriteOptions), Status> {
     let options = WriteOptions::parse(request.query, "CreateOptions")?;
+    let schema = request.registry.schema_type("io.k8s.api.core.v1.Binding")?;
     let expected = ExpectedType {
         api_version: "v1",
         kind: KIND,
-        schema: request.registry.schema_type("io.k8s.api.core.v1.Binding")?,
+        schema: &schema,
     };
     let binding = request.decode(expected, options.field_validation)?;
     Ok((binding, options))

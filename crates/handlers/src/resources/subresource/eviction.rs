@@ -28,12 +28,13 @@ const ATTEMPTS_MAX: usize = 32;
 
 pub(super) async fn evict(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
     let write = WriteOptions::parse(request.query, "CreateOptions")?;
+    let schema = request
+        .registry
+        .schema_type("io.k8s.api.policy.v1.Eviction")?;
     let expected = ExpectedType {
         api_version: API_VERSION,
         kind: KIND,
-        schema: request
-            .registry
-            .schema_type("io.k8s.api.policy.v1.Eviction")?,
+        schema: &schema,
     };
     let mut eviction = request.decode(expected, write.field_validation)?;
     if !eviction.name().is_empty() && eviction.name() != request.name() {

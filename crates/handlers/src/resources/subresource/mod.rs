@@ -25,7 +25,7 @@ pub use disruption_budget_index::DisruptionBudgetIndex;
 /// Runs the verb on a subresource.
 pub(super) async fn dispatch(
     request: &ResourceRequest<'_>,
-    kind: SubresourceKind,
+    kind: &SubresourceKind,
 ) -> Result<Reply, Status> {
     match kind {
         SubresourceKind::Status => serve_object_part(request, ObjectPart::Status).await,

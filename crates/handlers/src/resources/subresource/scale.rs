@@ -22,23 +22,24 @@ const KIND: &str = "Scale";
 
 /// The field paths of an object that a Scale maps to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ScalePaths {
-    pub(super) replicas: &'static str,
-    pub(super) status_replicas: &'static str,
-    pub(super) selector: &'static str,
+pub(super) struct ScalePaths<'a> {
+    pub(super) replicas: &'a str,
+    pub(super) status_replicas: &'a str,
+    pub(super) selector: &'a str,
 }
 
 pub(super) async fn serve_scale(
     request: &ResourceRequest<'_>,
-    paths: ScalePaths,
+    paths: ScalePaths<'_>,
 ) -> Result<Reply, Status> {
     let key = request.key()?;
+    let schema = request
+        .registry
+        .schema_type("io.k8s.api.autoscaling.v1.Scale")?;
     let expected = ExpectedType {
         api_version: API_VERSION,
         kind: KIND,
-        schema: request
-            .registry
-            .schema_type("io.k8s.api.autoscaling.v1.Scale")?,
+        schema: &schema,
     };
     let (options, requested) = match request.verb {
         "update" => {
@@ -80,7 +81,7 @@ pub(super) async fn serve_scale(
 }
 
 /// The Scale of an object.
-fn scale_from_object(object: &JsonObject, paths: ScalePaths) -> JsonObject {
+fn scale_from_object(object: &JsonObject, paths: ScalePaths<'_>) -> JsonObject {
     let metadata: Map<String, Value> = [
         "name",
         "namespace",
@@ -147,7 +148,7 @@ enum RequestedScale {
 /// Updates the replicas of an object from a Scale.
 struct ScaleUpdate<'a> {
     context: &'a RequestContext<'a>,
-    paths: ScalePaths,
+    paths: ScalePaths<'a>,
     requested: RequestedScale,
     expected: ExpectedType<'a>,
     validation: FieldValidation,

@@ -20,18 +20,16 @@ const KIND: &str = "TokenRequest";
 pub(super) async fn create_token(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
     let accept = render::negotiate_without_table(request)?;
     let options = WriteOptions::parse(request.query, "CreateOptions")?;
+    let schema = request
+        .registry
+        .schema_type("io.k8s.api.authentication.v1.TokenRequest")?;
     let expected = ExpectedType {
         api_version: API_VERSION,
         kind: KIND,
-        schema: request
-            .registry
-            .schema_type("io.k8s.api.authentication.v1.TokenRequest")?,
+        schema: &schema,
     };
     let mut token_request = request.decode(expected, options.field_validation)?;
-    request
-        .registry
-        .defaults
-        .apply(expected.schema, &mut token_request);
+    request.registry.defaults.apply(&schema, &mut token_request);
     let attributes = request.admission_attributes(Operation::Create, None, options.dry_run);
     let chain = &request.registry.admission;
     chain.admit(&attributes, Some(&mut token_request)).await?;

@@ -14,9 +14,8 @@ use rhumb_meta::validation;
 
 use crate::feature_gates::Feature;
 use crate::{
-    FieldSource, FieldView, JsonObject, Kind, NameRule, ResourceScope, ResourceStrategy,
-    SelectableField, StrategyContext, SubresourceKind, Verb, checks, fields, ip_addresses,
-    metadata,
+    FieldView, JsonObject, Kind, NameRule, ResourceScope, ResourceStrategy, SelectableField,
+    StrategyContext, SubresourceKind, Verb, checks, fields, ip_addresses, metadata,
 };
 
 pub(super) fn kind() -> Kind {
@@ -52,14 +51,8 @@ pub(super) fn kind() -> Kind {
 }
 
 const SELECTABLE: &[SelectableField] = &[
-    SelectableField {
-        name: "spec.clusterIP",
-        value: FieldSource::StringAt("spec.clusterIP"),
-    },
-    SelectableField {
-        name: "spec.type",
-        value: FieldSource::StringAt("spec.type"),
-    },
+    SelectableField::string("spec.clusterIP", "spec.clusterIP"),
+    SelectableField::string("spec.type", "spec.type"),
 ];
 
 const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
