@@ -18,7 +18,7 @@ use http::header::{
 use http::{HeaderName, StatusCode};
 use rhumb_api::Kind;
 use rhumb_meta::Status;
-use rhumb_openapi::OpenApiBuilder;
+use rhumb_openapi::{CustomSchemas, OpenApiBuilder};
 
 use crate::http::{Reply, ResponseBody};
 use crate::request::QueryParameters;
@@ -27,9 +27,17 @@ use crate::server_state::ServerState;
 const JSON: &str = "application/json";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// Rendered documents, gzip-compressed, by name: one for each group version, and version 2 in JSON and protobuf.
+/// Rendered documents by name: one for each group version, and version 2 in JSON and protobuf.
 #[derive(Debug, Default)]
-pub struct OpenApiDocumentCache(Mutex<HashMap<String, Bytes>>);
+pub struct OpenApiDocumentCache(Mutex<HashMap<String, RenderedDocument>>);
+
+/// A document, gzip-compressed.
+#[derive(Debug)]
+struct RenderedDocument {
+    /// Current while the document has the same hash.
+    hash: String,
+    compressed: Bytes,
+}
 
 /// Identifies one OpenAPI document and renders it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +91,12 @@ pub async fn serve(
         .iter()
         .map(|resource| resource.kind.clone())
         .collect();
-    let openapi = OpenApiBuilder::new(&kinds, &state.registry.table);
+    let custom: CustomSchemas = resources
+        .iter()
+        .flat_map(|resource| resource.openapi_schemas.iter())
+        .map(|(name, schema)| (name.clone(), Arc::clone(schema)))
+        .collect();
+    let openapi = OpenApiBuilder::new(&kinds, &state.registry.table).with_schemas(&custom);
     let document = match path.trim_matches('/').strip_prefix("openapi/")? {
         "v3" => return Some(Reply::json(StatusCode::OK, &openapi.v3_index())),
         "v2" if header(headers, ACCEPT).contains("proto-openapi") => OpenApiDocument::V2Protobuf,
@@ -106,7 +119,12 @@ pub async fn serve(
         );
         return Some(reply.header(ETAG, &etag));
     }
-    let compressed = match compressed_document(state, kinds, &document).await {
+    let cached = state.openapi_documents.get(&document, &hash);
+    let compressed = match cached {
+        Some(cached) => Ok(Some(cached)),
+        None => render_document(state, kinds, custom, &document, hash).await,
+    };
+    let compressed = match compressed {
         Ok(compressed) => compressed?,
         Err(status) => return Some(Reply::status(&status)),
     };
@@ -131,37 +149,51 @@ fn header(headers: &HeaderMap, name: HeaderName) -> &str {
         .unwrap_or_default()
 }
 
-/// Returns the cached document, or renders it. Rendering is CPU-bound, so it runs on the blocking pool instead of a
-/// worker thread.
-async fn compressed_document(
+impl OpenApiDocumentCache {
+    fn get(&self, document: &OpenApiDocument, hash: &str) -> Option<Bytes> {
+        let documents = self.0.lock();
+        let rendered = documents.get(&document.name())?;
+        (rendered.hash == hash).then(|| rendered.compressed.clone())
+    }
+
+    /// Keeps a document, and drops those whose group versions are no longer served.
+    fn insert(&self, document: &OpenApiDocument, rendered: RenderedDocument, names: &[String]) {
+        let mut documents = self.0.lock();
+        documents.retain(|name, _| !name.starts_with("v3/") || names.contains(name));
+        documents.insert(document.name(), rendered);
+    }
+}
+
+/// Renders a document and caches it. Rendering is CPU-bound, so it runs on the blocking pool instead of a worker thread.
+async fn render_document(
     state: &Arc<ServerState>,
     kinds: Vec<Kind>,
+    custom: CustomSchemas,
     document: &OpenApiDocument,
+    hash: String,
 ) -> Result<Option<Bytes>, Status> {
-    let name = document.name();
-    if let Some(cached) = lock_documents(&state.openapi_documents).get(&name) {
-        return Ok(Some(cached.clone()));
-    }
-    let (table, document) = (Arc::clone(&state.registry.table), document.clone());
+    let (table, to_render) = (Arc::clone(&state.registry.table), document.clone());
     let rendered = tokio::task::spawn_blocking(move || {
-        document
-            .render(&OpenApiBuilder::new(&kinds, &table))
-            .map(|text| compress(&text))
+        let openapi = OpenApiBuilder::new(&kinds, &table).with_schemas(&custom);
+        let text = to_render.render(&openapi)?;
+        let names: Vec<String> = openapi
+            .v3_names()
+            .map(|name| format!("v3/{name}"))
+            .collect();
+        Some(compress(&text).map(|compressed| (Bytes::from(compressed), names)))
     })
     .await
     .map_err(Status::internal_error)?;
     let Some(rendered) = rendered else {
         return Ok(None);
     };
-    let rendered = Bytes::from(rendered.map_err(Status::internal_error)?);
-    lock_documents(&state.openapi_documents).insert(name, rendered.clone());
-    Ok(Some(rendered))
-}
-
-fn lock_documents(
-    documents: &OpenApiDocumentCache,
-) -> parking_lot::MutexGuard<'_, HashMap<String, Bytes>> {
-    documents.0.lock()
+    let (compressed, names) = rendered.map_err(Status::internal_error)?;
+    let rendered = RenderedDocument {
+        hash,
+        compressed: compressed.clone(),
+    };
+    state.openapi_documents.insert(document, rendered, &names);
+    Ok(Some(compressed))
 }
 
 fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {

@@ -1,6 +1,7 @@
 //! Assembles the OpenAPI documents from paths and schemas.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rhumb_api::Kind;
 use rhumb_schema::Table;
@@ -23,7 +24,7 @@ pub struct OpenApiBuilder<'a> {
 }
 
 /// The schemas from CustomResourceDefinitions, by type name.
-pub type CustomSchemas = BTreeMap<String, Value>;
+pub type CustomSchemas = BTreeMap<String, Arc<Value>>;
 
 impl<'a> OpenApiBuilder<'a> {
     /// The table should contain the types of the kinds; a missing type is described as an object with any fields.
@@ -53,6 +54,11 @@ impl<'a> OpenApiBuilder<'a> {
             })
             .collect();
         json!({ "paths": paths })
+    }
+
+    /// The names of all v3 documents.
+    pub fn v3_names(&self) -> impl Iterator<Item = String> {
+        self.document_names().into_iter()
     }
 
     /// The hash of a v3 document such as `apis/apps/v1`, which is also its ETag.
@@ -86,7 +92,10 @@ impl<'a> OpenApiBuilder<'a> {
     /// The hash of the v2 document, the same for JSON and protobuf.
     pub fn v2_hash(&self) -> String {
         let all = Fingerprint::of_server();
-        self.kinds.iter().fold(all, Fingerprint::with_kind).to_hex()
+        let kinds = self.kinds.iter();
+        kinds
+            .fold(all, |all, kind| self.with_kind(all, kind))
+            .to_hex()
     }
 
     /// The response of `/openapi/v2` as JSON.

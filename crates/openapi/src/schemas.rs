@@ -141,7 +141,7 @@ impl<'a> SchemaWriter<'a> {
     }
 
     fn custom(&self, name: &str) -> Option<&'a Value> {
-        self.custom?.get(name)
+        self.custom?.get(name).map(|schema| &**schema)
     }
 
     fn find_type(&self, name: &str) -> Option<&'a Type> {

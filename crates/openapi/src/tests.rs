@@ -365,12 +365,14 @@ fn custom_resource_has_its_own_schema() {
         let size = json!({ "type": "integer", "description": of });
         let spec = json!({ "type": "object", "properties": { "size": size } });
         let schema = json!({ "type": "object", "properties": { "spec": spec } });
-        CustomSchemas::from([("org.example.v1.Thing".to_string(), schema)])
+        CustomSchemas::from([("org.example.v1.Thing".to_string(), schema.into())])
     };
     let (old, new) = (schema("How big."), schema("How tall."));
     let api = OpenApiBuilder::new(&kinds, Table::builtin());
     let hash = |schemas| api.with_schemas(schemas).v3_hash("apis/example.org/v1");
     assert_ne!(hash(&old), hash(&new));
+    let v2_hash = |schemas| api.with_schemas(schemas).v2_hash();
+    assert_ne!(v2_hash(&old), v2_hash(&new));
 
     let document = api.with_schemas(&new).v3("apis/example.org/v1").unwrap();
     let document: Value = serde_json::from_slice(&document).unwrap();
@@ -386,7 +388,7 @@ fn custom_resource_has_its_own_schema() {
     );
 
     for strange in [json!("nonsense"), json!({ "properties": [] })] {
-        let strange = CustomSchemas::from([("org.example.v1.Thing".to_string(), strange)]);
+        let strange = CustomSchemas::from([("org.example.v1.Thing".to_string(), strange.into())]);
         assert!(
             api.with_schemas(&strange)
                 .v3("apis/example.org/v1")

@@ -365,7 +365,8 @@ impl NamespaceQuota {
         let mut tracker = Arc::clone(&self.tracker).lock_owned().await;
         let now = registry.clock.wall();
         loop {
-            if tracker.sync_quotas() {
+            let needs_rebuild = tracker.sync_quotas();
+            if tracker.sync_resources(&registry.resources.load()) || needs_rebuild {
                 tracker =
                     rebuild_usage(registry, Arc::clone(&self.rebuild_permits), tracker).await?;
             }

@@ -26,6 +26,8 @@ pub(super) struct UsageTracker {
     quotas: Vec<ParsedQuota>,
     /// Whether the usage has to be rebuilt: the quotas count other things now, or a watch has expired.
     needs_rebuild: bool,
+    /// Generation of the table of resources that the watches are of.
+    resources_generation: u64,
     observed_revision: Revision,
     pub(super) usage: NamespaceUsage,
     /// Indexed as the resources of the usage.
@@ -45,6 +47,8 @@ struct ParsedQuota {
 /// Watches the objects of one resource that quotas count.
 #[derive(Debug)]
 struct ResourceWatch {
+    /// The registration of the resource.
+    registration: u64,
     evaluator: Evaluator,
     watcher: Option<CacheWatcher>,
 }
@@ -62,6 +66,7 @@ impl UsageTracker {
             quota_cache_version: None,
             quotas: Vec::new(),
             needs_rebuild: false,
+            resources_generation: 0,
             observed_revision: Revision::ZERO,
             usage: NamespaceUsage::default(),
             watches: Vec::new(),
@@ -113,6 +118,18 @@ impl UsageTracker {
         self.needs_rebuild
     }
 
+    /// Compares the resources that quotas count with those that are served. Returns whether the usage has to be rebuilt.
+    pub(super) fn sync_resources(&mut self, resources: &ResourceTable) -> bool {
+        if self.resources_generation != resources.generation() {
+            self.resources_generation = resources.generation();
+            let counted = counted_resources(resources, &self.quotas);
+            let counted = counted.map(|resource| resource.registration);
+            let watched = self.watches.iter().map(|watch| watch.registration);
+            self.needs_rebuild |= !counted.eq(watched);
+        }
+        self.needs_rebuild
+    }
+
     /// Whether the usage has to be rebuilt before it can be used.
     pub(super) fn needs_rebuild(&self) -> bool {
         self.needs_rebuild
@@ -125,13 +142,8 @@ impl UsageTracker {
             .iter()
             .map(|cached| cached.quota.clone())
             .collect();
-        let is_counted = |evaluator: &Evaluator| {
-            let mut names = quotas.iter().flat_map(|quota| quota.hard.names());
-            names.any(|name| evaluator.covers(name))
-        };
-        self.watches = registry
-            .iter()
-            .filter(|resource| resource.quota_evaluator.as_ref().is_some_and(is_counted))
+        self.resources_generation = registry.generation();
+        self.watches = counted_resources(registry, &self.quotas)
             .filter_map(|resource| ResourceWatch::new(resource, &self.namespace))
             .collect();
         let evaluators = self.watches.iter().map(|watch| watch.evaluator.clone());
@@ -189,6 +201,21 @@ impl UsageTracker {
     }
 }
 
+/// The resources that any of the quotas counts.
+fn counted_resources<'a>(
+    resources: &'a ResourceTable,
+    quotas: &'a [ParsedQuota],
+) -> impl Iterator<Item = &'a Resource> {
+    let is_counted = |evaluator: &Evaluator| {
+        let mut names = quotas.iter().flat_map(|cached| cached.quota.hard.names());
+        names.any(|name| evaluator.covers(name))
+    };
+    resources
+        .iter()
+        .map(|resource| &**resource)
+        .filter(move |resource| resource.quota_evaluator.as_ref().is_some_and(is_counted))
+}
+
 fn parse_quota(entry: &CacheEntry) -> Option<ParsedQuota> {
     let object = serde_json::from_slice(entry.json_slice()).ok()?;
     Some(ParsedQuota {
@@ -208,8 +235,9 @@ impl ResourceWatch {
             fields: fields::Selector::everything(),
         };
         Some(ResourceWatch {
+            registration: resource.registration,
             evaluator: resource.quota_evaluator.clone()?,
-            // Fails only during shutdown, when nothing is written any more.
+            // Fails if the resource was removed meanwhile, and during shutdown, when nothing is written any more.
             watcher: storage.cache.watch(request).ok(),
         })
     }

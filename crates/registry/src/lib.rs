@@ -1,7 +1,7 @@
 //! The registry: the store, its caches, the table of served resources, and the path of every write (upstream: the
 //! generic registry, `k8s.io/apiserver/pkg/registry`, with its admission interfaces).
 //!
-//! [`Registry`] holds them, [`RequestContext`] says who asks for what, `write/` changes objects, `admission/` declares
+//! [`Registry`] holds them, [`Registry::add_resources`] adds kinds at run time, [`RequestContext`] says who asks for what, `write/` changes objects, `admission/` declares
 //! what a plugin is. Nothing here knows HTTP, webhooks, or how quotas are enforced: plugins, [`ReadHook`]s and
 //! [`ResourceAllocator`]s are registered by the crates above.
 
@@ -22,6 +22,7 @@ mod delete_options;
 mod equivalent_resources;
 mod error_status;
 mod in_flight_permit;
+mod kind_set;
 mod object_names;
 pub mod objects;
 mod read_hooks;
@@ -41,6 +42,7 @@ pub use delete_options::{DeleteOptions, DeletionPropagation};
 pub use equivalent_resources::{EquivalentResources, equivalents_by_kind, subresource_index};
 pub use error_status::{history_error_status, shutting_down_status, store_error_status};
 pub use in_flight_permit::InFlightPermit;
+pub use kind_set::{KindSet, OpenApiSchemas};
 pub use object_names::{ensure_request_namespace, generate_name};
 pub use read_hooks::{ReadHook, ReadHooks};
 pub use registry::Registry;

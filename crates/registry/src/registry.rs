@@ -27,8 +27,11 @@ const CACHE_WAIT_MAX: Duration = Duration::from_secs(3);
 pub struct Registry {
     pub store: Arc<dyn Store>,
     pub cache_manager: CacheManager,
-    /// Replaced as a whole when resources are added or removed.
+    /// Replaced as a whole when resources are added or removed. Those of built-in kinds remain, so their caches may be
+    /// looked up once.
     pub resources: ArcSwap<ResourceTable>,
+    /// Held while resources are added or removed.
+    pub resource_updates: tokio::sync::Mutex<()>,
     /// The types of the built-in kinds, and of what is not served as a resource of its own.
     pub table: Arc<Table>,
     pub defaults: Arc<Defaults>,

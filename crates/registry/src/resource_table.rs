@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rhumb_api::{FeatureGates, Kind, KindVersion};
 use rhumb_cache::{IndexedAttribute, ResourceCache, ResourceCacheConfig};
@@ -11,8 +12,8 @@ use rhumb_meta::{GroupKind, GroupResource, GroupVersionKind, StoragePrefix};
 use rhumb_quota::Evaluator;
 use rhumb_schema::{Defaults, SchemaRef, Table};
 
-use super::WatchEventCounters;
 use super::equivalent_resources::{self, EquivalentResources};
+use super::{KindSet, OpenApiSchemas, WatchEventCounters};
 use crate::objects::{
     ApiObjectProjector, DecodableVersion, DecodedObjectCache, ObjectEncoder, StoredDecoder,
 };
@@ -27,6 +28,10 @@ pub struct Resource {
     pub storage: Option<Arc<ResourceStorage>>,
     /// The defaults of the types of all versions.
     pub defaults: Arc<Defaults>,
+    /// OpenAPI schemas that are published instead of those of the schema table.
+    pub openapi_schemas: Arc<OpenApiSchemas>,
+    /// Unlike that of every other resource, also of earlier ones with the same name.
+    pub registration: u64,
     /// Computes the quota usage of an object; `None` if quotas do not cover the resource.
     pub quota_evaluator: Option<Evaluator>,
 }
@@ -102,9 +107,17 @@ impl Resource {
     }
 }
 
-/// The resources by group and plural name.
+/// Source of the numbers of tables and resources.
+static LAST_REGISTRATION: AtomicU64 = AtomicU64::new(0);
+
+fn next_registration() -> u64 {
+    LAST_REGISTRATION.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// The resources by group and plural name. Immutable: a change makes another table.
 #[derive(Debug, Default)]
 pub struct ResourceTable {
+    generation: u64,
     resources: Vec<Arc<Resource>>,
     /// The same resources by plural name; few plurals occur in more than one group.
     by_plural: HashMap<String, Vec<Arc<Resource>>>,
@@ -228,13 +241,17 @@ fn api_version(group: &str, version: &str) -> String {
 impl ResourceTable {
     /// Registers all kinds. `cache` returns the cache of a storage path.
     pub fn new(
-        kinds: Vec<Kind>,
-        table: &Arc<Table>,
-        defaults: &Arc<Defaults>,
+        set: KindSet,
         gates: &FeatureGates,
         cache: impl Fn(&StoragePrefix) -> Option<ResourceCache>,
     ) -> Result<ResourceTable, RegistryError> {
-        let mut registry = ResourceTable::default();
+        let KindSet {
+            kinds,
+            table,
+            defaults,
+            openapi_schemas,
+        } = set;
+        let table = &table;
         let stored = storage_versions(&kinds);
         let mut resources = Vec::with_capacity(kinds.len());
         for (kind, equivalents) in kinds
@@ -287,20 +304,49 @@ impl ResourceTable {
                 quota_evaluator: Evaluator::for_resource(&kind.group, &kind.plural)
                     .filter(|_| is_namespaced_object),
                 group_resource: kind.group_resource(),
-                defaults: Arc::clone(defaults),
+                defaults: Arc::clone(&defaults),
+                openapi_schemas: Arc::clone(&openapi_schemas),
+                registration: next_registration(),
                 kind: kind.clone(),
                 versions,
                 storage,
             });
         }
-        for resource in resources {
-            registry.add(resource);
-        }
-        Ok(registry)
+        Ok(ResourceTable::from_resources(
+            resources.into_iter().map(Arc::new),
+        ))
     }
 
-    fn add(&mut self, resource: Resource) {
-        let resource = Arc::new(resource);
+    /// These resources and further ones.
+    pub fn with(&self, added: &ResourceTable) -> ResourceTable {
+        ResourceTable::from_resources(self.iter().chain(added.iter()).cloned())
+    }
+
+    /// All resources but one.
+    pub fn without(&self, removed: &Resource) -> ResourceTable {
+        let remaining = self
+            .iter()
+            .filter(|resource| resource.registration != removed.registration);
+        ResourceTable::from_resources(remaining.cloned())
+    }
+
+    fn from_resources(resources: impl Iterator<Item = Arc<Resource>>) -> ResourceTable {
+        let mut table = ResourceTable {
+            generation: next_registration(),
+            ..ResourceTable::default()
+        };
+        for resource in resources {
+            table.insert(resource);
+        }
+        table
+    }
+
+    /// What is derived from a table is current while the generation is the same.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn insert(&mut self, resource: Arc<Resource>) {
         let plural = resource.kind.plural.to_string();
         let of_plural = self.by_plural.entry(plural).or_default();
         of_plural.push(Arc::clone(&resource));

@@ -13,7 +13,7 @@ use rhumb_store::embedded::{EmbeddedOptions, EmbeddedStore};
 use rhumb_store::{ExpectedRevision, Store, Transaction};
 use serde_json::Value;
 
-use crate::{ResourceTable, cache_configs};
+use crate::{KindSet, ResourceTable, cache_configs};
 
 /// The object in a JSON value; panics if it is none.
 pub fn object(value: Value) -> JsonObject {
@@ -40,7 +40,12 @@ impl TestCaches {
         let (kinds, table) = (rhumb_api::kinds::all(), Table::builtin());
         let gates = FeatureGates::default();
         let defaults = Defaults::new(table, rhumb_api::defaults::enabled_by_type(&gates));
-        let defaults = Arc::new(defaults.expect("defaults are of known types"));
+        let set = KindSet {
+            kinds: kinds.clone(),
+            table: Arc::clone(table),
+            defaults: Arc::new(defaults.expect("defaults are of known types")),
+            openapi_schemas: Arc::default(),
+        };
         let configs =
             cache_configs(&kinds, table, &gates, |_, _| Vec::new()).expect("kinds can be cached");
         let root = format!("{DEFAULT_ROOT}/");
@@ -48,10 +53,8 @@ impl TestCaches {
             CacheManager::start(store.clone(), &root, configs, CacheOptions::default())
                 .await
                 .expect("start the caches");
-        let resources = ResourceTable::new(kinds, table, &defaults, &gates, |prefix| {
-            cache_manager.cache(prefix)
-        })
-        .expect("kinds can be registered");
+        let resources = ResourceTable::new(set, &gates, |prefix| cache_manager.cache(prefix))
+            .expect("kinds can be registered");
         TestCaches {
             store,
             cache_manager,

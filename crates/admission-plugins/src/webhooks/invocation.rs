@@ -35,6 +35,7 @@ impl WebhookPlugin {
         let key = MatchKey {
             operation: request.operation,
             resource: &request.requested.resource,
+            registration: attributes.context.resource.registration,
             subresource: request.subresource,
             namespace: match request.namespace {
                 "" => "",

@@ -20,6 +20,8 @@ const MAX_PLANS: usize = 4096;
 pub(super) struct MatchKey<'a> {
     pub(super) operation: Operation,
     pub(super) resource: &'a GroupVersionResource,
+    /// Its registration: a resource that is removed and added again may be served in other versions.
+    pub(super) registration: u64,
     pub(super) subresource: &'a str,
     /// The name if any webhook depends on it, else only whether there is a namespace.
     pub(super) namespace: &'a str,
@@ -49,6 +51,7 @@ impl MatchPlanStep {
 pub(super) struct MatchPlan {
     operation: Operation,
     resource: GroupVersionResource,
+    registration: u64,
     subresource: Box<str>,
     namespace: Box<str>,
     namespace_revision: Option<Revision>,
@@ -68,6 +71,7 @@ impl MatchPlan {
         MatchPlan {
             operation: key.operation,
             resource: key.resource.clone(),
+            registration: key.registration,
             subresource: key.subresource.into(),
             namespace: key.namespace.into(),
             namespace_revision: key.namespace_revision,
@@ -80,6 +84,7 @@ impl MatchPlan {
     fn matches_key(&self, key: &MatchKey<'_>) -> bool {
         self.operation == key.operation
             && self.resource == *key.resource
+            && self.registration == key.registration
             && *self.subresource == *key.subresource
             && *self.namespace == *key.namespace
             && self.namespace_revision == key.namespace_revision
@@ -176,6 +181,7 @@ mod tests {
         MatchKey {
             operation: Operation::Create,
             resource,
+            registration: 1,
             subresource: "",
             namespace,
             namespace_revision: None,
@@ -196,6 +202,10 @@ mod tests {
             match_key(&pods, "there"),
             MatchKey {
                 operation: Operation::Update,
+                ..key
+            },
+            MatchKey {
+                registration: 2,
                 ..key
             },
             MatchKey {

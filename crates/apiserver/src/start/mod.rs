@@ -43,7 +43,9 @@ use rhumb_registry::objects::RawProjector;
 use rhumb_registry::service_allocation::{
     NODE_PORTS_PATH, ServiceAllocationRanges, ServiceAllocator,
 };
-use rhumb_registry::{AllocatorSet, ReadHooks, RegistryError, ResourceTable, cache_configs};
+use rhumb_registry::{
+    AllocatorSet, KindSet, ReadHooks, RegistryError, ResourceTable, cache_configs,
+};
 
 /// Configuration of an API server.
 #[derive(Debug)]
@@ -92,9 +94,13 @@ pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartE
     let cache_manager = start_cache_manager(&options, &kinds).await?;
     let defaults = Defaults::new(table, rhumb_api::defaults::enabled_by_type(&options.gates))?;
     let defaults = Arc::new(defaults);
-    let resources = ResourceTable::new(kinds, table, &defaults, &options.gates, |prefix| {
-        cache_manager.cache(prefix)
-    })?;
+    let set = KindSet {
+        kinds,
+        table: Arc::clone(table),
+        defaults: Arc::clone(&defaults),
+        openapi_schemas: Arc::default(),
+    };
+    let resources = ResourceTable::new(set, &options.gates, |prefix| cache_manager.cache(prefix))?;
     let policy = rbac_reflector::start(&resources).await;
     let node_ports = cache_manager
         .cache(&StoragePrefix::new(NODE_PORTS_PATH)?)
@@ -122,6 +128,7 @@ pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartE
         store: options.store,
         cache_manager,
         resources: ArcSwap::from_pointee(resources),
+        resource_updates: tokio::sync::Mutex::default(),
         table: Arc::clone(table),
         defaults,
         gates: options.gates,
