@@ -27,22 +27,13 @@ pub struct KindSet {
 }
 
 impl Registry {
-    /// Serves further kinds, once their objects are cached. The storage paths must not be in use.
+    /// Serves further kinds, once their objects are cached. The resources and their storage paths must not be in use.
+    /// Calls for different kinds may run at the same time.
     ///
-    /// Requests that have begun continue with the table of resources that they have.
+    /// Requests that have begun continue with the table of resources that they have. If the future is dropped, caches
+    /// may remain that nothing uses.
     pub async fn add_resources(&self, set: KindSet) -> Result<(), RegistryError> {
-        let _update = self.resource_updates.lock().await;
-        let current = self.resources();
-        if let Some(kind) = set
-            .kinds
-            .iter()
-            .find(|kind| current.find(&kind.group, &kind.plural).is_some())
-        {
-            return Err(RegistryError {
-                kind: kind.name.to_string(),
-                reason: format!("{} is served already", kind.group_resource()),
-            });
-        }
+        check_not_served(&self.resources(), &set.kinds)?;
         let configs = cache_configs(&set.kinds, &set.table, &self.gates, |kind, _| {
             indexed_fields(kind)
         })?;
@@ -58,47 +49,70 @@ impl Registry {
             }
             cached.push(prefix);
         }
-        match ResourceTable::new(set, &self.gates, |prefix| self.cache_manager.cache(prefix)) {
-            Ok(added) => {
-                self.resources.store(Arc::new(current.with(&added)));
-                Ok(())
-            }
-            Err(error) => {
-                self.remove_caches(cached).await;
-                Err(error)
-            }
+        let published = self.publish(set);
+        if published.is_err() {
+            self.remove_caches(cached).await;
         }
+        published
+    }
+
+    /// Publishes a table with kinds whose objects are cached.
+    fn publish(&self, set: KindSet) -> Result<(), RegistryError> {
+        let _update = self.resource_updates.lock();
+        let current = self.resources();
+        check_not_served(&current, &set.kinds)?;
+        let added = ResourceTable::new(set, &self.gates, |prefix| self.cache_manager.cache(prefix));
+        self.resources.store(Arc::new(current.with(&added?)));
+        Ok(())
     }
 
     /// Stops serving a resource that was added, ends its watches and drops its cache. Its objects remain in the store.
     /// Returns whether there was such a resource; those of built-in kinds are never removed.
     pub async fn remove_resource(&self, group: &str, plural: &str) -> bool {
-        let _update = self.resource_updates.lock().await;
-        let current = self.resources();
-        let resource = current.find(group, plural);
-        let Some(resource) =
-            resource.filter(|resource| !Arc::ptr_eq(&resource.defaults, &self.defaults))
-        else {
-            return false;
-        };
-        // New requests must not find the resource when its cache is gone.
-        let remaining = current.without(resource);
-        let prefix = resource.storage.as_ref().map(|storage| &storage.prefix);
-        let is_shared = |prefix: &StoragePrefix| {
-            let mut storages = remaining.iter().filter_map(|other| other.storage.as_ref());
-            storages.any(|storage| storage.prefix == *prefix)
-        };
-        let unused = prefix.filter(|&prefix| !is_shared(prefix)).cloned();
-        self.resources.store(Arc::new(remaining));
-        self.remove_caches(unused).await;
-        true
+        match self.withdraw(group, plural) {
+            // New requests no longer find the resource when its cache goes.
+            Some(unused) => {
+                self.remove_caches(unused).await;
+                true
+            }
+            None => false,
+        }
     }
 
-    async fn remove_caches(&self, prefixes: impl IntoIterator<Item = StoragePrefix>) {
+    /// Publishes a table without a resource. Returns the prefixes of the caches that no other resource uses.
+    fn withdraw(&self, group: &str, plural: &str) -> Option<Vec<StoragePrefix>> {
+        let _update = self.resource_updates.lock();
+        let current = self.resources();
+        let resource = current
+            .find(group, plural)
+            .filter(|resource| !Arc::ptr_eq(&resource.defaults, &self.defaults))?;
+        let remaining = current.without(resource);
+        let prefix = resource.storage.as_ref().map(|storage| &storage.prefix);
+        let is_unused = |prefix: &&StoragePrefix| {
+            let mut storages = remaining.iter().filter_map(|other| other.storage.as_ref());
+            storages.all(|storage| storage.prefix != **prefix)
+        };
+        let unused = prefix.filter(is_unused).cloned();
+        self.resources.store(Arc::new(remaining));
+        Some(unused.into_iter().collect())
+    }
+
+    async fn remove_caches(&self, prefixes: Vec<StoragePrefix>) {
         for prefix in prefixes {
             // Fails only if the server is shutting down, which removes all caches.
             let _ = self.cache_manager.remove(&prefix).await;
         }
+    }
+}
+
+fn check_not_served(resources: &ResourceTable, kinds: &[Kind]) -> Result<(), RegistryError> {
+    let mut kinds = kinds.iter();
+    match kinds.find(|kind| resources.find(&kind.group, &kind.plural).is_some()) {
+        None => Ok(()),
+        Some(kind) => Err(RegistryError {
+            kind: kind.name.to_string(),
+            reason: format!("{} is served already", kind.group_resource()),
+        }),
     }
 }
 

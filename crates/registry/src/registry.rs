@@ -30,8 +30,8 @@ pub struct Registry {
     /// Replaced as a whole when resources are added or removed. Those of built-in kinds remain, so their caches may be
     /// looked up once.
     pub resources: ArcSwap<ResourceTable>,
-    /// Held while resources are added or removed.
-    pub resource_updates: tokio::sync::Mutex<()>,
+    /// Held while another table of resources is published.
+    pub resource_updates: parking_lot::Mutex<()>,
     /// The types of the built-in kinds, and of what is not served as a resource of its own.
     pub table: Arc<Table>,
     pub defaults: Arc<Defaults>,

@@ -128,7 +128,7 @@ pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartE
         store: options.store,
         cache_manager,
         resources: ArcSwap::from_pointee(resources),
-        resource_updates: tokio::sync::Mutex::default(),
+        resource_updates: parking_lot::Mutex::default(),
         table: Arc::clone(table),
         defaults,
         gates: options.gates,

@@ -39,8 +39,6 @@ pub(super) struct ResponseFormat {
     printer: TablePrinter,
     include_object: IncludeObjectPolicy,
     pretty: bool,
-    /// The types of lists and other objects around those of the resource.
-    table: Arc<Table>,
     /// The schema type of the response.
     schema: SchemaRef,
     resource: Arc<Resource>,
@@ -84,7 +82,6 @@ impl ResponseFormat {
             printer: request.resource.kind.printer(),
             include_object: row_object,
             pretty: wants_pretty(request),
-            table: Arc::clone(&request.registry.table),
             schema: match accept.representation {
                 ObjectRepresentation::PartialObjectMetadata => {
                     protobuf::partial_object_metadata_type(request.registry)?
@@ -158,7 +155,7 @@ impl ResponseFormat {
         for json in items {
             list.push(&self.schema, &self.decoded(json)?)?;
         }
-        let list = list.finish(&self.table, outer)?;
+        let list = list.finish(Table::builtin(), outer)?;
         let total = list.bytes_total as u64;
         let body = ResponseBody::chunks(list, Some(total));
         Ok(Reply::new(StatusCode::OK, MediaType::Protobuf.name(), body))
