@@ -182,8 +182,7 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
             Some(Value::Object(object)) => object,
             _ => Object::new(),
         };
-        let object_type = table.get(id);
-        let outer = self.rejects_unknown_fields;
+        let (object_type, outer) = (table.get(id), self.rejects_unknown_fields);
         self.rejects_unknown_fields |= object_type.reject_unknown_fields;
         let result = self.with_deeper_nesting(|decoder| decoder.fields(object_type, object, path));
         self.rejects_unknown_fields = outer;

@@ -2,6 +2,7 @@
 
 mod limit_ranger;
 mod pod_plugins;
+mod mutating_policies;
 mod policies;
 mod service_accounts;
 mod write_paths;
