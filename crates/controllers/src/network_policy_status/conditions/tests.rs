@@ -170,7 +170,7 @@ fn a_policy_is_supported_if_all_relevant_agents_support_its_version() {
             "1.22",
             vec![],
             "False/Version: version 1.22 is not supported on a (newest supported: 1.12), b (newest supported: 1.8), c (newest \
-             known: 1.37-alpha.1) and 1 more; the policy is ignored there",
+             supported: 1.37-alpha.1) and 1 more; the policy is ignored there",
         ),
     ] {
         let summary = policy_needing(version, &nodes);
