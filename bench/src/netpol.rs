@@ -134,7 +134,9 @@ fn print(output: OutputFormat, report: &NetpolReport) {
         OutputFormat::Json => println!("{}", json!({"report": report, "targets": wanted})),
         OutputFormat::Table => {
             println!("{}\n", host_info::describe());
-            println!("{}", computed(report));
+            if report.medium.is_some() {
+                println!("{}", computed(report));
+            }
             if let Some(crowd) = &report.crowd {
                 println!("{}", crowded(crowd));
             }
@@ -150,7 +152,9 @@ fn print(output: OutputFormat, report: &NetpolReport) {
             if let Some(heartbeats) = &report.heartbeats {
                 println!("{}", self::heartbeats(heartbeats));
             }
-            println!("{}", targets(&wanted));
+            if !wanted.is_empty() {
+                println!("{}", targets(&wanted));
+            }
         }
     }
 }
