@@ -360,7 +360,7 @@ async fn a_lack_of_file_descriptors_does_not_stop_the_store() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let rolled = tokio::time::timeout(Duration::from_secs(30), rolled).await;
+    let rolled = timeout(Duration::from_secs(30), rolled).await;
     rolled.expect("the store starts new segments again");
     drop(store);
     let store = open(&disk).await;

@@ -2,6 +2,7 @@
 
 use http::Method;
 use kube::Client;
+use rhumb_seeded_rng::SeededRng;
 use serde_json::{Value, json};
 
 use crate::critical_resources::{DEPENDS, configuration, texts};
@@ -98,12 +99,12 @@ async fn critical_webhooks_can_be_rejected_by_policy() {
 }
 
 /// Random webhooks. Rules and exclusions are about resources that matter, so that few cases are trivial.
-struct RandomWebhooks(fastrand::Rng);
+struct RandomWebhooks(SeededRng);
 
 impl RandomWebhooks {
     fn one_of(&mut self, values: &Value) -> Value {
         let values = values.as_array().expect("a list");
-        values[self.0.usize(..values.len())].clone()
+        values[self.0.below(values.len())].clone()
     }
 
     fn rule(&mut self) -> Value {
@@ -120,7 +121,7 @@ impl RandomWebhooks {
                 "deployments",
             ]))],
         });
-        if self.0.u8(..4) == 0 {
+        if self.0.below(4) == 0 {
             rule["scope"] = self.one_of(&json!(["*", "Cluster", "Namespaced"]));
         }
         rule
@@ -129,7 +130,7 @@ impl RandomWebhooks {
     fn exclusion(&mut self) -> Value {
         let namespaces = json!(["kube-system", "kube-node-lease", "policy"]);
         let not_in = json!({"key": NAME_LABEL, "operator": "NotIn", "values": ["shop"]});
-        match self.0.u8(..10) {
+        match self.0.below(10) {
             0 => json!({"resources": ["*/*"], "scope": "Cluster"}),
             1 => json!({"resources": ["*/*"], "namespaces": namespaces}),
             2 => json!({"resources": ["pods", "pods/*"], "namespaces": ["kube-system"]}),
@@ -148,8 +149,8 @@ impl RandomWebhooks {
     }
 
     fn webhook(&mut self, index: usize) -> Value {
-        let rules: Vec<Value> = (0..self.0.u8(1..3)).map(|_| self.rule()).collect();
-        let exclusions: Vec<Value> = (0..self.0.u8(..6)).map(|_| self.exclusion()).collect();
+        let rules: Vec<Value> = (0..self.0.between(1, 2)).map(|_| self.rule()).collect();
+        let exclusions: Vec<Value> = (0..self.0.below(6)).map(|_| self.exclusion()).collect();
         let expression = |operator: &str, values: Value| {
             let mut expression = json!({"key": NAME_LABEL, "operator": operator});
             if !values.is_null() {
@@ -178,7 +179,7 @@ impl RandomWebhooks {
             ])),
             "objectSelector": self.one_of(&json!([{}, {}, {"matchLabels": {"a": "b"}}])),
         });
-        if self.0.u8(..6) == 0 {
+        if self.0.below(6) == 0 {
             let condition = json!({"name": "c", "expression": "request.operation == 'CREATE'"});
             webhook["matchConditions"] = json!([condition]);
         }
@@ -192,11 +193,11 @@ async fn the_policy_refuses_every_webhook_that_causes_the_warning() {
     let server = TestServer::start();
     let client = server.client().await;
     create_policy(&client, "Warn").await;
-    let mut random = RandomWebhooks(fastrand::Rng::with_seed(0x3693));
+    let mut random = RandomWebhooks(SeededRng::new(0x3693));
     // Those with both warnings, with that of the policy, and with none.
     let (mut both, mut policy_only, mut neither) = (0, 0, 0);
     for _ in 0..1_000 {
-        let webhooks: Vec<Value> = (0..random.0.usize(1..3))
+        let webhooks: Vec<Value> = (0..random.0.between(1, 2))
             .map(|index| random.webhook(index))
             .collect();
         let object = json!({"metadata": {"name": "random"}, "webhooks": webhooks});

@@ -47,6 +47,8 @@ impl RhumbUpProcess {
     }
 
     /// Starts the server with a limit on open files.
+    // Not every test binary that includes this module uses it.
+    #[allow(dead_code)]
     pub(crate) fn start_with_open_files(
         limit: u32,
         directory: &Path,

@@ -1,8 +1,8 @@
 //! Tests of the admission chain on a whole server, and helpers for them.
 
 mod limit_ranger;
-mod pod_plugins;
 mod mutating_policies;
+mod pod_plugins;
 mod policies;
 mod service_accounts;
 mod write_paths;
