@@ -133,7 +133,7 @@ impl ServerEndpoint {
                 let stream = TokioIo::new(self.secure(socket, &self.http1).await?);
                 let (sender, connection) = http1::handshake(stream).await?;
                 tokio::spawn(connection);
-                WatchSender::One(sender)
+                HttpSender::One(sender)
             }
             HttpVersion::Two => {
                 let stream = TokioIo::new(self.secure(socket, &self.http2).await?);
@@ -143,7 +143,7 @@ impl ServerEndpoint {
                     .handshake(stream)
                     .await?;
                 tokio::spawn(connection);
-                WatchSender::Two(sender)
+                HttpSender::Two(sender)
             }
         };
         let endpoint = self.clone();
@@ -187,10 +187,10 @@ impl ServerEndpoint {
 /// Connection that carries one watch at a time.
 pub(crate) struct WatchConnection {
     endpoint: ServerEndpoint,
-    sender: WatchSender,
+    sender: HttpSender,
 }
 
-enum WatchSender {
+enum HttpSender {
     One(http1::SendRequest<Full<Bytes>>),
     Two(http2::SendRequest<Full<Bytes>>),
 }
@@ -203,14 +203,14 @@ impl WatchConnection {
                 .request(http, Method::GET, path, JSON, Bytes::new())
         };
         let answer = match &mut self.sender {
-            WatchSender::One(sender) => {
+            HttpSender::One(sender) => {
                 sender
                     .ready()
                     .await
                     .context("the server closed the connection")?;
                 sender.send_request(request(HttpVersion::One)?).await?
             }
-            WatchSender::Two(sender) => {
+            HttpSender::Two(sender) => {
                 sender
                     .ready()
                     .await

@@ -47,7 +47,7 @@ pub(crate) struct QuotaBenchArguments {
     creates: usize,
     /// Maximum duration of a round.
     #[arg(long, default_value_t = 5)]
-    turn_seconds: u64,
+    round_seconds: u64,
     /// Number of concurrent writers to one namespace with one quota, for the contention measurement.
     #[arg(long, default_value_t = 16)]
     contenders: usize,
@@ -127,10 +127,10 @@ impl QuotaBenchArguments {
         Ok(programs)
     }
 
-    fn turn(&self) -> RoundLimits {
+    fn round_limits(&self) -> RoundLimits {
         RoundLimits {
             pods: self.creates,
-            time: Duration::from_secs(self.turn_seconds),
+            time: Duration::from_secs(self.round_seconds),
             settle: Duration::from_millis(self.settle_ms),
         }
     }
@@ -167,13 +167,13 @@ async fn measure(
         let label = format!("cost-{writers}");
         let mut rounds =
             QuotaCostRounds::prepare(&mut site, &label, writers, &arguments.quotas).await?;
-        let (turns, bounds) = (arguments.rounds, arguments.turn());
-        cost.extend(rounds.measure(&mut site, turns, &bounds).await?);
+        let (rounds_count, bounds) = (arguments.rounds, arguments.round_limits());
+        cost.extend(rounds.measure(&mut site, rounds_count, &bounds).await?);
     }
     let mut rounds =
         QuotaCostRounds::prepare(&mut site, "contention", arguments.contenders, &[1]).await?;
-    let (turns, bounds) = (arguments.contention_rounds, arguments.contention());
-    let contention = rounds.measure(&mut site, turns, &bounds).await?;
+    let (rounds_count, bounds) = (arguments.contention_rounds, arguments.contention());
+    let contention = rounds.measure(&mut site, rounds_count, &bounds).await?;
     let exactness = exactness::measure(arguments, &mut site).await?;
     Ok(ServerQuotaResults {
         server: program.to_string(),

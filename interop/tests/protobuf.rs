@@ -14,7 +14,7 @@ use protocol::{OracleRequest, OracleResponse};
 use rhumb_interop::comparison::assert_no_differences;
 use rhumb_interop::random_objects::RandomObjectGenerator;
 use rhumb_schema::{
-    DecodeOptions, Table, Type, TypeId, ValueType, canonicalize, decode_json, protobuf,
+    DecodeOptions, ObjectType, Table, TypeId, ValueType, canonicalize, decode_json, protobuf,
 };
 use serde_json::Value;
 
@@ -33,8 +33,8 @@ const JSON_ONLY: [&str; 2] = ["v1.Table", "v1.APIResourceList"];
 const RHUMB_TYPES: &str = "dev.rhumb.";
 
 /// The kinds with a protobuf encoding: those whose type has an envelope.
-fn kinds() -> Vec<&'static Type> {
-    let is_kind = |of: &&Type| {
+fn kinds() -> Vec<&'static ObjectType> {
+    let is_kind = |of: &&ObjectType| {
         let has_type = of.field("kind").is_some_and(|kind| {
             kind.embedded
                 .iter()
@@ -198,12 +198,12 @@ fn damaged_messages_are_handled_like_upstream() {
 
 #[test]
 fn no_kind_has_a_duration() {
-    let has_duration = |of: &Type| {
+    let has_duration = |of: &ObjectType| {
         of.fields
             .iter()
             .any(|field| field.value_type == ValueType::Duration)
     };
-    let found: Vec<&Type> = Table::builtin()
+    let found: Vec<&ObjectType> = Table::builtin()
         .types()
         .filter(|of| has_duration(of))
         .collect();

@@ -23,8 +23,8 @@ const TABLE: &str = "crates/schema/src/builtin.table";
 
 pub(crate) fn run(k8s_api: &Path) -> Result<()> {
     let definitions = OpenApiDefinitions::read(k8s_api)?;
-    let enums = EnumValues::ask_go()?;
-    let mut types = ask_go()?;
+    let enums = EnumValues::from_upstream()?;
+    let mut types = from_upstream()?;
     types.sort_by(|a, b| a.name.cmp(&b.name));
     let mut table = String::from(
         "# What every field of every built-in kind is. Made by `cargo xtask schema`; table_parser.rs describes the format.\n",
@@ -39,7 +39,7 @@ pub(crate) fn run(k8s_api: &Path) -> Result<()> {
     Ok(())
 }
 
-fn ask_go() -> Result<Vec<GoTypeFacts>> {
+fn from_upstream() -> Result<Vec<GoTypeFacts>> {
     let output = Command::new("go")
         .args(["run", "."])
         .current_dir(root().join("interop/gotypes"))

@@ -166,7 +166,7 @@ impl ServerWebhookRounds {
         for rounds in &mut self.rounds {
             let turn = rounds
                 .writers
-                .turn(&side.server, WriteOperation::Create, writes);
+                .run_round(&side.server, WriteOperation::Create, writes);
             rounds.without.push(turn.await?);
         }
         for (at, hook) in hooks.iter().enumerate() {
@@ -175,7 +175,7 @@ impl ServerWebhookRounds {
             for rounds in &mut self.rounds {
                 let turn = rounds
                     .writers
-                    .turn(&side.server, WriteOperation::Create, writes);
+                    .run_round(&side.server, WriteOperation::Create, writes);
                 rounds.with[at].push(turn.await?);
             }
             side.clear().await?;

@@ -44,7 +44,7 @@ pub(super) async fn measure(
     let mut rounds: [ExclusionRounds; WriteOperation::ALL.len()] = Default::default();
     for _ in 0..arguments.rounds {
         for (work, rounds) in WriteOperation::ALL.into_iter().zip(&mut rounds) {
-            let figure = writers.turn(server, work, arguments.writes).await?;
+            let figure = writers.run_round(server, work, arguments.writes).await?;
             rounds.without.push(figure);
         }
         for (at, webhook_type) in FLAVORS.into_iter().enumerate() {
@@ -56,7 +56,7 @@ pub(super) async fn measure(
             )
             .await?;
             for (work, rounds) in WriteOperation::ALL.into_iter().zip(&mut rounds) {
-                let figure = writers.turn(server, work, arguments.writes).await?;
+                let figure = writers.run_round(server, work, arguments.writes).await?;
                 rounds.with[at].push(figure);
             }
             webhook_type.clear(&mut connection).await?;

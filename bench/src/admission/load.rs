@@ -156,7 +156,7 @@ impl ConfigMapWriters {
     }
 
     /// Runs one round of `writes` writes over all connections.
-    pub(super) async fn turn(
+    pub(super) async fn run_round(
         &mut self,
         server: &BenchServer<'_>,
         work: WriteOperation,

@@ -21,7 +21,7 @@ pub(super) fn print(
     asked: &[WebhookCallResults],
 ) {
     let targets: Vec<PerformanceTarget> = excluded_targets(excluded)
-        .chain(asked_targets(asked))
+        .chain(called_webhook_targets(asked))
         .collect();
     if arguments.output == OutputFormat::Json {
         let report = json!({
@@ -47,7 +47,7 @@ pub(super) fn print(
     );
     println!("{}", excluded_table(excluded));
     println!("a webhook that is called for the write:\n");
-    println!("{}", asked_table(asked));
+    println!("{}", called_webhook_table(asked));
     for column in asked {
         let (server, http, seen) = (&column.server, column.http, column.webhook);
         println!(
@@ -94,7 +94,7 @@ fn excluded_table(excluded: &[ExcludedWebhookCost]) -> String {
     table.render()
 }
 
-fn asked_table(columns: &[WebhookCallResults]) -> String {
+fn called_webhook_table(columns: &[WebhookCallResults]) -> String {
     let header: Vec<&str> = ["server, writers and HTTP"]
         .into_iter()
         .chain(FIGURES)
@@ -126,7 +126,7 @@ fn excluded_targets(excluded: &[ExcludedWebhookCost]) -> impl Iterator<Item = Pe
 }
 
 /// Results of rhumb and kube-apiserver for the same webhook are adjacent.
-fn asked_targets(columns: &[WebhookCallResults]) -> Vec<PerformanceTarget> {
+fn called_webhook_targets(columns: &[WebhookCallResults]) -> Vec<PerformanceTarget> {
     let mut targets = Vec::new();
     for pair in columns.windows(2) {
         let [ours, peer] = pair else { continue };

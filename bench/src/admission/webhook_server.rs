@@ -36,7 +36,7 @@ pub(crate) struct WebhookServerArguments {
 
 /// First line on the server's standard output, once it listens.
 #[derive(Serialize, Deserialize)]
-struct WebhookServerAddress {
+struct WebhookServerIntroduction {
     port: u16,
     certificate: String,
 }
@@ -72,7 +72,7 @@ impl WebhookServerProcess {
             .context("standard output of the webhook server is not piped")?;
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
-        let WebhookServerAddress { port, certificate } = serde_json::from_str(&line)
+        let WebhookServerIntroduction { port, certificate } = serde_json::from_str(&line)
             .context("failed to parse the address printed by the webhook server")?;
         Ok(Self {
             child,
@@ -122,7 +122,7 @@ pub(crate) async fn serve(arguments: WebhookServerArguments) -> Result<()> {
     };
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let introduction = WebhookServerAddress {
+    let introduction = WebhookServerIntroduction {
         port: listener.local_addr()?.port(),
         certificate: certificate.pem(),
     };

@@ -53,7 +53,7 @@ pub(super) fn print(arguments: &QuotaBenchArguments, columns: &[ServerQuotaResul
     }
     println!(
         "creates of pods, medians of {} rounds of at most {} in {} s; CPU also of the {} ms after them:\n",
-        arguments.rounds, arguments.creates, arguments.turn_seconds, arguments.settle_ms
+        arguments.rounds, arguments.creates, arguments.round_seconds, arguments.settle_ms
     );
     println!("{}", rows_table(columns, |column| &column.cost));
     println!(

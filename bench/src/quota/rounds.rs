@@ -37,13 +37,13 @@ pub(super) struct PodCreateCost {
 }
 
 impl PodCreateCost {
-    fn of(turn: &PodCreateRound) -> Self {
-        let pods = turn.times.len() as f64;
+    fn of(round_result: &PodCreateRound) -> Self {
+        let pods = round_result.times.len() as f64;
         let each = |time: Duration| time.as_secs_f64() * 1e6 / pods;
         Self {
-            per_second: pods / turn.elapsed.as_secs_f64(),
-            cpu_us: each(turn.cpu.apiserver),
-            etcd_cpu_us: turn.cpu.etcd.map(each),
+            per_second: pods / round_result.elapsed.as_secs_f64(),
+            cpu_us: each(round_result.cpu.apiserver),
+            etcd_cpu_us: round_result.cpu.etcd.map(each),
         }
     }
 
@@ -77,17 +77,17 @@ struct NamespaceRounds {
 }
 
 impl NamespaceRounds {
-    fn add(&mut self, turn: PodCreateRound) -> Result<()> {
+    fn add(&mut self, round_result: PodCreateRound) -> Result<()> {
         ensure!(
-            !turn.times.is_empty(),
+            !round_result.times.is_empty(),
             "no pod was created with {} quotas; responses: {} {:?}",
             self.quotas,
-            turn.answers.refusals(),
-            turn.answers.examples().collect::<Vec<_>>()
+            round_result.answers.refusals(),
+            round_result.answers.examples().collect::<Vec<_>>()
         );
-        self.figures.push(PodCreateCost::of(&turn));
-        self.times.extend(turn.times);
-        self.answers.merge(turn.answers);
+        self.figures.push(PodCreateCost::of(&round_result));
+        self.times.extend(round_result.times);
+        self.answers.merge(round_result.answers);
         Ok(())
     }
 }
@@ -129,10 +129,10 @@ impl QuotaCostRounds {
         let count = self.places.len();
         for round in 0..rounds {
             // The order rotates, so that no namespace benefits from being first.
-            for turn in 0..count {
-                let place = &mut self.places[(round + turn) % count];
-                let turn = self.writers.turn(&site.server, &place.path, bounds);
-                place.add(turn.await?)?;
+            for round_result in 0..count {
+                let place = &mut self.places[(round + round_result) % count];
+                let round_result = self.writers.run_round(&site.server, &place.path, bounds);
+                place.add(round_result.await?)?;
                 site.clear(&place.path).await?;
             }
         }
@@ -159,12 +159,12 @@ impl QuotaCostRounds {
                 answers: place.answers,
             }
         });
-        rows.inspect(QuotaCostRow::tell).collect()
+        rows.inspect(QuotaCostRow::print).collect()
     }
 }
 
 impl QuotaCostRow {
-    fn tell(&self) {
+    fn print(&self) {
         let PodCreateCost {
             per_second, cpu_us, ..
         } = self.figure;

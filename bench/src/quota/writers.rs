@@ -66,7 +66,7 @@ impl PodWriters {
     }
 
     /// Runs one round over all connections.
-    pub(super) async fn turn(
+    pub(super) async fn run_round(
         &mut self,
         server: &BenchServer<'_>,
         path: &str,
@@ -75,10 +75,10 @@ impl PodWriters {
         let warm_up = WARM_UP * self.count();
         self.write(path, warm_up, bounds.time).await?;
         let before = server.cpu()?;
-        let mut turn = self.write(path, bounds.pods, bounds.time).await?;
+        let mut round_result = self.write(path, bounds.pods, bounds.time).await?;
         tokio::time::sleep(bounds.settle).await;
-        turn.cpu = server.cpu()?.since(before);
-        Ok(turn)
+        round_result.cpu = server.cpu()?.since(before);
+        Ok(round_result)
     }
 
     async fn write(&mut self, path: &str, pods: usize, time: Duration) -> Result<PodCreateRound> {
@@ -90,21 +90,21 @@ impl PodWriters {
             let (path, left) = (path.clone(), left.clone());
             tasks.spawn(write(connection, path, left, started + time));
         }
-        let mut turn = PodCreateRound::default();
+        let mut round_result = PodCreateRound::default();
         let all = async {
             while let Some(ended) = tasks.join_next().await {
                 let (connection, one) = ended??;
                 self.connections.push(connection);
-                turn.times.extend(one.times);
-                turn.answers.merge(one.answers);
+                round_result.times.extend(one.times);
+                round_result.answers.merge(one.answers);
             }
             anyhow::Ok(())
         };
         timeout(time + ANSWER_PATIENCE, all)
             .await
             .context("timed out waiting for responses to pod creates")??;
-        turn.elapsed = started.elapsed();
-        Ok(turn)
+        round_result.elapsed = started.elapsed();
+        Ok(round_result)
     }
 }
 
@@ -115,7 +115,7 @@ async fn write(
     left: Arc<AtomicUsize>,
     end: Instant,
 ) -> Result<(ApiConnection, PodCreateRound)> {
-    let mut turn = PodCreateRound::default();
+    let mut round_result = PodCreateRound::default();
     let take = |left: usize| left.checked_sub(1);
     while left
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
@@ -124,16 +124,16 @@ async fn write(
         let first_try = Instant::now();
         loop {
             if Instant::now() >= end {
-                return Ok((connection, turn));
+                return Ok((connection, round_result));
             }
             let pod = pods::limited(next_pod(), CORES);
             let (status, body) = connection.post(&path, pod).await?;
-            turn.answers.add(status, &body);
+            round_result.answers.add(status, &body);
             if status == StatusCode::CREATED {
-                turn.times.push(first_try.elapsed());
+                round_result.times.push(first_try.elapsed());
                 break;
             }
         }
     }
-    Ok((connection, turn))
+    Ok((connection, round_result))
 }

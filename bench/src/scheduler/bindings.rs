@@ -61,10 +61,10 @@ impl BindingWatcher {
         let endpoint = endpoint.clone();
         let (sender, seen) = mpsc::channel(WAITING_MAX);
         let reader = tokio::spawn(async move {
-            tell(first, &sender).await?;
+            forward_bindings(first, &sender).await?;
             // A server may end the watch of a slow client. A new watch starts with all bound pods.
             loop {
-                tell(open(&endpoint).await?, &sender).await?;
+                forward_bindings(open(&endpoint).await?, &sender).await?;
             }
         });
         Ok(Self { seen, reader })
@@ -109,7 +109,10 @@ async fn open(endpoint: &ServerEndpoint) -> Result<BodyLineReader> {
 }
 
 /// Forwards bound pods until the watch ends.
-async fn tell(mut lines: BodyLineReader, to: &mpsc::Sender<(usize, Instant)>) -> Result<()> {
+async fn forward_bindings(
+    mut lines: BodyLineReader,
+    to: &mpsc::Sender<(usize, Instant)>,
+) -> Result<()> {
     let mut found = Vec::new();
     while lines
         .next(|line| {

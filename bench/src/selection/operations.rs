@@ -3,7 +3,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use rhumb_selection::{InternedLabel, Interner, PostingIndex, SelectorIndex, Symbol, Term};
+use rhumb_selection::{
+    IndexTerm, InternedLabel, InternedString, Interner, PostingIndex, SelectorIndex,
+};
 
 use super::workloads::{IndexedSelector, LabelLookup, LabeledObject, SelectionWorkload};
 
@@ -17,7 +19,7 @@ pub(super) struct OperationCosts {
     pub(super) found: usize,
 }
 
-type Index = SelectorIndex<Option<Symbol>, usize>;
+type Index = SelectorIndex<Option<InternedString>, usize>;
 
 /// Which selectors may match an object.
 pub(super) fn selector_index(workload: &SelectionWorkload) -> OperationCosts {
@@ -63,13 +65,13 @@ fn change_selector(
         (Some(value), true) => {
             index.insert(
                 &namespace,
-                Term::Field(0, &interner.intern(value)),
+                IndexTerm::Field(0, &interner.intern(value)),
                 id,
                 true,
             );
         }
         (Some(value), false) => {
-            index.remove(&namespace, Term::Field(0, &interner.intern(value)), id);
+            index.remove(&namespace, IndexTerm::Field(0, &interner.intern(value)), id);
         }
         (None, true) => index.insert_selector(&namespace, &selector.labels, id, interner),
         (None, false) => index.remove_selector(&namespace, &selector.labels, id, interner),
@@ -78,16 +80,16 @@ fn change_selector(
 
 fn resolved_candidates(index: &Index, interner: &Interner, object: &LabeledObject) -> usize {
     let mut terms = Vec::with_capacity(16);
-    terms.push(Term::Any);
+    terms.push(IndexTerm::Any);
     terms.extend(
         interner
             .get(&object.field)
-            .map(|value| Term::Field(0, value)),
+            .map(|value| IndexTerm::Field(0, value)),
     );
     terms.extend(
         interner
             .resolve_labels(pairs(object))
-            .flat_map(Term::of_resolved),
+            .flat_map(IndexTerm::of_resolved),
     );
     let own_namespace = interner.get(&object.namespace).cloned();
     let partitions = [Some(None), own_namespace.map(Some)].into_iter().flatten();

@@ -21,7 +21,7 @@ pub(super) enum WatchEventType {
 
 /// Watch event with the time of its arrival.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReceivedEvent {
+pub(super) struct TimedWatchEvent {
     pub(super) kind: WatchEventType,
     /// Pod number; 0 for a bookmark.
     pub(super) pod: u32,
@@ -63,7 +63,7 @@ struct EventLabelsJson<'a> {
     app: Option<&'a str>,
 }
 
-pub(super) fn parse(line: &[u8], at: Instant) -> Result<ReceivedEvent> {
+pub(super) fn parse(line: &[u8], at: Instant) -> Result<TimedWatchEvent> {
     let line: WatchEventJson<'_> =
         serde_json::from_slice(line).context("failed to parse a watch event")?;
     let metadata = line.object.metadata;
@@ -83,7 +83,7 @@ pub(super) fn parse(line: &[u8], at: Instant) -> Result<ReceivedEvent> {
         _ => pods::index_of(metadata.name.unwrap_or_default())
             .context("watch event of an unknown pod")?,
     };
-    Ok(ReceivedEvent {
+    Ok(TimedWatchEvent {
         kind,
         pod,
         app: metadata.labels.app.and_then(pods::app_of),

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use super::event::{ReceivedEvent, WatchEventType};
+use super::event::{TimedWatchEvent, WatchEventType};
 use super::watchers::WatcherRecord;
 
 /// Write that the server acknowledged.
@@ -17,8 +17,8 @@ pub(super) struct AcknowledgedWrite {
     pub(super) version: Option<u64>,
 }
 
-impl From<&ReceivedEvent> for AcknowledgedWrite {
-    fn from(seen: &ReceivedEvent) -> Self {
+impl From<&TimedWatchEvent> for AcknowledgedWrite {
+    fn from(seen: &TimedWatchEvent) -> Self {
         let there = seen.kind != WatchEventType::Deleted;
         Self {
             pod: seen.pod,
@@ -43,8 +43,8 @@ impl fmt::Display for ExpectedEvent {
     }
 }
 
-impl From<&ReceivedEvent> for ExpectedEvent {
-    fn from(seen: &ReceivedEvent) -> Self {
+impl From<&TimedWatchEvent> for ExpectedEvent {
+    fn from(seen: &TimedWatchEvent) -> Self {
         Self {
             kind: seen.kind,
             pod: seen.pod,
@@ -54,7 +54,7 @@ impl From<&ReceivedEvent> for ExpectedEvent {
 }
 
 /// All events in order, as received by an unfiltered watcher.
-pub(super) struct EventHistory(Vec<ReceivedEvent>);
+pub(super) struct EventHistory(Vec<TimedWatchEvent>);
 
 impl EventHistory {
     pub(super) fn of(everything: &WatcherRecord) -> Self {

@@ -3,8 +3,8 @@ use std::time::Instant;
 use super::WatchEventType::{Added, Bookmark, Deleted, Modified};
 use super::*;
 
-fn seen(kind: WatchEventType, pod: u32, app: Option<u32>, version: u64) -> ReceivedEvent {
-    ReceivedEvent {
+fn seen(kind: WatchEventType, pod: u32, app: Option<u32>, version: u64) -> TimedWatchEvent {
+    TimedWatchEvent {
         kind,
         pod,
         app,
@@ -13,7 +13,7 @@ fn seen(kind: WatchEventType, pod: u32, app: Option<u32>, version: u64) -> Recei
     }
 }
 
-fn stream(seen: &[ReceivedEvent]) -> WatcherRecord {
+fn stream(seen: &[TimedWatchEvent]) -> WatcherRecord {
     WatcherRecord {
         seen: seen.to_vec(),
         ..WatcherRecord::default()
@@ -21,7 +21,7 @@ fn stream(seen: &[ReceivedEvent]) -> WatcherRecord {
 }
 
 /// A pod is created, updated, moved to another application, loses its label, gets it back, and is deleted.
-fn life() -> Vec<ReceivedEvent> {
+fn life() -> Vec<TimedWatchEvent> {
     vec![
         seen(Added, 7, Some(0), 10),
         seen(Modified, 7, Some(0), 11),
@@ -32,7 +32,7 @@ fn life() -> Vec<ReceivedEvent> {
     ]
 }
 
-fn right_for_0() -> Vec<ReceivedEvent> {
+fn right_for_0() -> Vec<TimedWatchEvent> {
     vec![
         seen(Added, 7, Some(0), 10),
         seen(Modified, 7, Some(0), 11),
@@ -44,7 +44,7 @@ fn right_for_0() -> Vec<ReceivedEvent> {
     ]
 }
 
-fn check_0(received: &[ReceivedEvent]) -> Option<String> {
+fn check_0(received: &[TimedWatchEvent]) -> Option<String> {
     let due = EventHistory(life()).due(2);
     check(0, &stream(received), &due[0])
 }
@@ -57,7 +57,7 @@ fn correct_streams_pass() {
     assert_eq!(check(1, &stream(&received), &due[1]), None);
 }
 
-fn assert_found(edit: impl FnOnce(&mut Vec<ReceivedEvent>), expected: &str) {
+fn assert_found(edit: impl FnOnce(&mut Vec<TimedWatchEvent>), expected: &str) {
     let mut received = right_for_0();
     edit(&mut received);
     let problem = check_0(&received).unwrap_or_default();
@@ -142,7 +142,7 @@ fn changes() -> Vec<AcknowledgedWrite> {
 #[test]
 fn history_contains_acknowledged_writes() {
     assert!(EventHistory(life()).problems(&changes()).is_empty());
-    let find = |events: Vec<ReceivedEvent>, changes: &[AcknowledgedWrite], expected: &str| {
+    let find = |events: Vec<TimedWatchEvent>, changes: &[AcknowledgedWrite], expected: &str| {
         let problems = EventHistory(events).problems(changes).join("\n");
         assert!(problems.contains(expected), "{expected}: {problems:?}");
     };

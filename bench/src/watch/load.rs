@@ -173,7 +173,7 @@ impl DeliveryStats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::event::ReceivedEvent;
+    use crate::watch::event::TimedWatchEvent;
 
     fn count(seen: &[(usize, WatchEventType, u32, u32)]) -> [usize; 4] {
         let sent = Instant::now();
@@ -185,7 +185,7 @@ mod tests {
         };
         let mut streams = vec![WatcherRecord::default(); 2];
         for &(watcher, kind, pod, app) in seen {
-            streams[watcher].seen.push(ReceivedEvent {
+            streams[watcher].seen.push(TimedWatchEvent {
                 kind,
                 pod,
                 app: Some(app),

@@ -121,7 +121,7 @@ impl WatchRound {
         self.paced = self.create(stage, paced, arguments.rate).await?;
         let fewest = arguments.watchers.iter().min() == Some(&self.watchers);
         if fewest && arguments.stalled > 0 {
-            self.create_beside_stalled(stage, beside).await?;
+            self.create_with_stalled_watchers(stage, beside).await?;
         }
         if !busy.is_empty() {
             eprintln!("  at the maximum rate");
@@ -151,7 +151,7 @@ impl WatchRound {
         Ok(load)
     }
 
-    async fn create_beside_stalled(
+    async fn create_with_stalled_watchers(
         &mut self,
         stage: &WatchSetup<'_>,
         pods: Range<usize>,

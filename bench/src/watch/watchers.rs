@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use hyper::body::Incoming;
 use tokio::task::JoinSet;
 
-use super::event::{self, BodyLineReader, ReceivedEvent, WatchEventType};
+use super::event::{self, BodyLineReader, TimedWatchEvent, WatchEventType};
 use crate::client::{HttpVersion, ServerEndpoint, WatchConnection};
 use crate::pods;
 
@@ -30,7 +30,7 @@ const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// Events received by one watcher.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WatcherRecord {
-    pub(super) seen: Vec<ReceivedEvent>,
+    pub(super) seen: Vec<TimedWatchEvent>,
     /// Number of times the server ended the watch and it was resumed.
     pub(super) resumed: usize,
     /// Why it ended permanently, which is a failure.
@@ -50,7 +50,7 @@ impl WatcherRecords {
         edit(&mut stream)
     }
 
-    fn note(&self, watcher: usize, seen: ReceivedEvent) {
+    fn note(&self, watcher: usize, seen: TimedWatchEvent) {
         self.edit(watcher, |stream| stream.seen.push(seen));
         if seen.kind != WatchEventType::Bookmark {
             self.events.fetch_add(1, Ordering::Relaxed);

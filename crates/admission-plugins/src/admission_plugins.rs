@@ -9,7 +9,7 @@ use crate::metrics::AdmissionMetrics;
 use crate::resource_quota;
 use crate::server_services::{AttachedServices, ServerServices};
 use crate::webhooks::ClusterServiceResolver;
-use crate::{EnabledPlugins, critical_webhooks};
+use crate::{AdmissionOptions, critical_webhooks};
 use rhumb_registry::ResourceTable;
 use rhumb_registry::admission::{AdmissionChain, AdmissionPlugin};
 
@@ -27,7 +27,7 @@ pub struct AdmissionPlugins {
 impl Default for AdmissionPlugins {
     /// The plugins that are enabled by default.
     fn default() -> Self {
-        EnabledPlugins::default().build()
+        AdmissionOptions::default().build()
     }
 }
 

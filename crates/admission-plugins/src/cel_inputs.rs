@@ -9,7 +9,7 @@ use rhumb_api::JsonObject;
 use rhumb_auth::{self as auth, ServiceAccountName, User};
 use rhumb_expressions::{
     AuthorizationCheck, AuthorizationDecision, AuthorizationSubject, AuthorizationTarget,
-    Authorizer, JsonInput, RequestInputs, ResourceCheck,
+    JsonInput, PermissionChecker, RequestInputs, ResourceCheck,
 };
 use rhumb_meta::{ObjectKey, Status};
 use serde_json::Value;
@@ -159,7 +159,7 @@ struct CelAuthorizer<'a> {
     user: &'a User,
 }
 
-impl Authorizer for CelAuthorizer<'_> {
+impl PermissionChecker for CelAuthorizer<'_> {
     fn check(&self, query: &AuthorizationCheck<'_>) -> AuthorizationDecision {
         let account;
         let user = match query.subject {

@@ -53,7 +53,7 @@ pub use admission_plugins::AdmissionPlugins;
 pub use configuration::{read_admission_configuration, read_limited_resources};
 pub use critical_webhooks::read_critical_resources;
 pub use metrics::AdmissionMetrics;
-pub use plugin_list::{EnabledPlugins, PluginFlagError};
+pub use plugin_list::{AdmissionOptions, PluginFlagError};
 pub use rhumb_admission::PluginConfigSource;
 pub use rhumb_quota::LimitedResource;
 pub use server_services::ServerServices;

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_metadata_are_told_from_changes_of_reports() {
+    fn changes_of_metadata_are_distinguished_from_changes_of_reports() {
         let old = object(json!({"metadata": {"name": "a"}, "agent": "x"}));
         for (new, is_metadata_only) in [
             (json!({"metadata": {"name": "b"}, "agent": "x"}), true),

@@ -180,7 +180,7 @@ pub(super) fn is_known_plugin(name: &str) -> bool {
 
 /// The operator's choices: disabled plugins and plugin configuration.
 #[derive(Debug, Default)]
-pub struct EnabledPlugins {
+pub struct AdmissionOptions {
     disabled: Vec<String>,
     critical: Arc<CriticalResources>,
     limited: Arc<[LimitedResource]>,
@@ -198,9 +198,9 @@ pub enum PluginFlagError {
     NotImplemented(String),
 }
 
-impl EnabledPlugins {
+impl AdmissionOptions {
     /// Validates the plugin names given by flags.
-    pub fn new(enable: &[String], disable: &[String]) -> Result<EnabledPlugins, PluginFlagError> {
+    pub fn new(enable: &[String], disable: &[String]) -> Result<AdmissionOptions, PluginFlagError> {
         for (flag, names) in [("enable", enable), ("disable", disable)] {
             for name in names {
                 let known = PLUGIN_ORDER.iter().find(|(known, _)| known == name);
@@ -227,9 +227,9 @@ impl EnabledPlugins {
         if !overlap.is_empty() {
             return Err(PluginFlagError::Overlap(overlap.join(" ")));
         }
-        Ok(EnabledPlugins {
+        Ok(AdmissionOptions {
             disabled: disable.to_vec(),
-            ..EnabledPlugins::default()
+            ..AdmissionOptions::default()
         })
     }
 
@@ -245,14 +245,14 @@ impl EnabledPlugins {
 
     /// Replaces the built-in list of critical resources.
     #[must_use]
-    pub fn with_critical_resources(mut self, critical: CriticalResources) -> EnabledPlugins {
+    pub fn with_critical_resources(mut self, critical: CriticalResources) -> AdmissionOptions {
         self.critical = Arc::new(critical);
         self
     }
 
     /// Sets the limited resources, which may be consumed only where a quota covers them.
     #[must_use]
-    pub fn with_limited_resources(mut self, limited: Vec<LimitedResource>) -> EnabledPlugins {
+    pub fn with_limited_resources(mut self, limited: Vec<LimitedResource>) -> AdmissionOptions {
         self.limited = limited.into();
         self
     }
@@ -338,7 +338,7 @@ mod tests {
             ("", "PodSecurity JobValidation", ""),
         ];
         for (enable, disable, want) in table {
-            let got = EnabledPlugins::new(&names(enable), &names(disable))
+            let got = AdmissionOptions::new(&names(enable), &names(disable))
                 .err()
                 .map(|error| error.to_string())
                 .unwrap_or_default();
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn missing_defaults_are_named_unless_they_are_disabled() {
         let missing = |disable: &str| {
-            let options = EnabledPlugins::new(&[], &names(disable)).expect("valid plugin names");
+            let options = AdmissionOptions::new(&[], &names(disable)).expect("valid plugin names");
             options.missing_defaults()
         };
         assert!(missing("").contains(&"PodSecurity"));
@@ -361,7 +361,7 @@ mod tests {
     fn disabled_plugins_are_not_in_the_chain() {
         let all = AdmissionPlugins::default().chain.plugins().len();
         let plugins =
-            EnabledPlugins::new(&[], &names("Priority PodSecurity")).expect("valid plugin names");
+            AdmissionOptions::new(&[], &names("Priority PodSecurity")).expect("valid plugin names");
         let chain = plugins.build().chain;
         assert_eq!(chain.plugins().len(), all - 1);
         assert!(!format!("{chain:?}").contains("Priority"));
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn warnings_about_quotas_are_disabled_with_quotas() {
         let chain = |disable: &str| {
-            let plugins = EnabledPlugins::new(&[], &names(disable)).expect("valid plugin names");
+            let plugins = AdmissionOptions::new(&[], &names(disable)).expect("valid plugin names");
             format!("{:?}", plugins.build().chain)
         };
         for (disable, expect) in [("Priority", true), ("ResourceQuota", false)] {

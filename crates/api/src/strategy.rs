@@ -75,8 +75,8 @@ pub trait ResourceStrategy: Debug + Send + Sync {
     ) {
     }
 
-    /// The paths of the fields that `prepare_create` or `prepare_update` drops because a feature gate is disabled, so
-    /// that clients are told. `old` is set on an update.
+    /// The paths of the fields that `prepare_create` or `prepare_update` drops because a feature gate is disabled, to
+    /// warn the client. `old` is set on an update.
     fn disabled_fields(
         &self,
         _object: &JsonObject,

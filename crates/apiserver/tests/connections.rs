@@ -91,7 +91,7 @@ async fn whoever_is_slow_with_headers_or_the_handshake_is_cut_off() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_nobody_uses_is_closed_and_one_in_use_is_not() {
+async fn idle_connections_are_closed_and_those_in_use_are_not() {
     let running = start(ConnectionLimits {
         idle_timeout: TIMEOUT,
         ..ConnectionLimits::default()
@@ -113,7 +113,7 @@ async fn a_connection_that_nobody_uses_is_closed_and_one_in_use_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_ends_closes_connections_that_nobody_uses() {
+async fn a_stopping_server_closes_idle_connections() {
     let running = start(ConnectionLimits::default()).await;
     let mut unused = running.connect().await.unwrap();
     let mut used = running.connect().await.unwrap();

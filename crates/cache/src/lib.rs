@@ -16,7 +16,7 @@
 //! - Atomic: the changes of a transaction become visible together.
 //! - Resumable: a watch from a revision continues without gap or repeat, or is rejected as expired.
 //! - Bookmarkable: after [`CacheWatcher::progress`] returned a revision, no older event follows.
-//! - A slow watcher blocks nobody, and its queue is bounded.
+//! - A slow watcher does not delay other watchers, and its queue is bounded.
 
 #![cfg_attr(
     not(test),

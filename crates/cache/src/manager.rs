@@ -217,11 +217,11 @@ impl CacheManager {
     /// A snapshot taken afterwards is a consistent read.
     pub async fn wait_until_consistent(&self, deadline: Instant) -> Result<Revision, Error> {
         let CacheManagerInner {
-            revision_query: inquiry,
+            revision_query,
             store,
             ..
         } = &*self.inner;
-        let result = timeout_at(deadline, inquiry.revision(&**store)).await;
+        let result = timeout_at(deadline, revision_query.revision(&**store)).await;
         let revision = result.map_err(|_| Error::StoreTimeout)??;
         self.wait_for_revision(revision, deadline).await?;
         Ok(revision)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rhumb_store::Store;
 use rhumb_store::embedded::{EmbeddedOptions, EmbeddedStore};
-use rhumb_store_conformance::Harness;
+use rhumb_store_conformance::ConformanceBackend;
 use tempfile::TempDir;
 
 /// An embedded store in a temporary directory.
@@ -23,7 +23,7 @@ async fn open(directory: &TempDir) -> Option<Arc<EmbeddedStore>> {
 }
 
 #[async_trait]
-impl Harness for EmbeddedStoreHarness {
+impl ConformanceBackend for EmbeddedStoreHarness {
     async fn start() -> Self {
         let directory = TempDir::new().expect("a temporary directory");
         let store = open(&directory).await;

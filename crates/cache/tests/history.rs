@@ -238,7 +238,7 @@ async fn pages_of_one_revision_ignore_later_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stalled_watcher_blocks_nobody_and_misses_nothing() {
+async fn a_stalled_watcher_delays_no_other_and_misses_no_event() {
     let (_, store) = memory_store();
     let options = CacheOptions {
         watcher_queue_max: 16,

@@ -26,11 +26,11 @@ const PAUSE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Whether a successfully processed key is queued again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Requeue {
+pub enum ReconcileAction {
     /// Only when it is added again.
-    No,
+    AwaitChange,
     /// Queue it again after this delay.
-    After(Duration),
+    RequeueAfter(Duration),
 }
 
 /// Queue of keys to process. Clones share the same queue.
@@ -106,7 +106,7 @@ impl<K: Clone + Debug + Eq + Hash> WorkQueue<K> {
     pub async fn run_workers<F, W>(&self, workers: usize, mut handle: F) -> Result<(), Error>
     where
         F: FnMut(K) -> W,
-        W: Future<Output = Result<Requeue, Error>>,
+        W: Future<Output = Result<ReconcileAction, Error>>,
     {
         let mut working = FuturesUnordered::new();
         loop {
@@ -132,15 +132,15 @@ impl<K: Clone + Debug + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    fn finish(&self, key: K, result: Result<Requeue, Error>) {
+    fn finish(&self, key: K, result: Result<ReconcileAction, Error>) {
         let mut state = self.lock();
         let is_dirty = state.stages.remove(&key) == Some(KeyState::WorkingAndDirty);
         let again = match result {
             Ok(done) => {
                 state.failures.remove(&key);
                 match done {
-                    Requeue::No => None,
-                    Requeue::After(pause) => Some(pause),
+                    ReconcileAction::AwaitChange => None,
+                    ReconcileAction::RequeueAfter(pause) => Some(pause),
                 }
             }
             Err(error) => {
@@ -229,7 +229,7 @@ mod tests {
     async fn processed_keys(
         queue: &WorkQueue<&'static str>,
         workers: usize,
-        mut handle: impl AsyncFnMut(&'static str) -> Result<Requeue, Error>,
+        mut handle: impl AsyncFnMut(&'static str) -> Result<ReconcileAction, Error>,
     ) -> Vec<(&'static str, u128)> {
         let begun = Instant::now();
         let seen = RefCell::new(Vec::new());
@@ -256,9 +256,9 @@ mod tests {
         let seen = processed_keys(&queue, 1, async |key| {
             let again = key == "a" && std::mem::take(&mut first);
             Ok(if again {
-                Requeue::After(Duration::from_secs(5))
+                ReconcileAction::RequeueAfter(Duration::from_secs(5))
             } else {
-                Requeue::No
+                ReconcileAction::AwaitChange
             })
         })
         .await;
@@ -278,7 +278,7 @@ mod tests {
                 adds -= 1;
                 again.add(key);
             }
-            Ok(Requeue::After(Duration::from_secs(25)))
+            Ok(ReconcileAction::RequeueAfter(Duration::from_secs(25)))
         })
         .await;
         let times: Vec<u128> = seen.into_iter().map(|(_, at)| at).collect();
@@ -300,7 +300,7 @@ mod tests {
                 failures -= 1;
                 return Err(Error::Other("not yet".to_owned()));
             }
-            Ok(Requeue::No)
+            Ok(ReconcileAction::AwaitChange)
         })
         .await;
         let times: Vec<u128> = seen.into_iter().map(|(_, at)| at).collect();
@@ -318,7 +318,7 @@ mod tests {
                 again.add(key);
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
-            Ok(Requeue::No)
+            Ok(ReconcileAction::AwaitChange)
         })
         .await;
         assert_eq!(seen, [("a", 0), ("a", 1000)]);

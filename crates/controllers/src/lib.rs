@@ -44,7 +44,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use kube::Client;
 
-pub use network_policy_status::NetworkPolicyStatusMetrics;
+pub use network_policy_status::NetworkPolicyStatusCollector;
 pub use rhumb_client::{Error, LeaderElectionConfig};
 pub use supervisor::run;
 
@@ -67,7 +67,7 @@ pub struct ControllerOptions {
     /// there.
     pub network_policy_grace_period: Duration,
     /// What the controller of the status of network policies counts.
-    pub network_policy_metrics: Arc<NetworkPolicyStatusMetrics>,
+    pub network_policy_metrics: Arc<NetworkPolicyStatusCollector>,
     /// Number of finished pods to keep; the oldest ones beyond it are deleted. 0 means no limit.
     pub terminated_pods_max: usize,
 }

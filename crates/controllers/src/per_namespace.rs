@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{ControllerContext, Error};
 use rhumb_client::informer::{Event, watch};
-use rhumb_client::work_queue::{Requeue, WorkQueue};
+use rhumb_client::work_queue::{ReconcileAction, WorkQueue};
 
 /// Namespaces that are reconciled concurrently.
 const WORKERS: usize = 4;
@@ -67,7 +67,7 @@ pub(crate) async fn run(
             if is_needed {
                 ensure(context, desired, &namespace).await?;
             }
-            Ok(Requeue::No)
+            Ok(ReconcileAction::AwaitChange)
         }
     });
     tokio::select! {

@@ -48,7 +48,7 @@ struct EtcdPorts {
 }
 
 /// What a health check of a process that was just started finds.
-enum Startup {
+enum EtcdStartup {
     Pending,
     Healthy,
     Failed,
@@ -176,9 +176,9 @@ impl EtcdServer {
             let started = Instant::now();
             loop {
                 match server.startup(started) {
-                    Startup::Healthy => return Ok(server),
-                    Startup::Failed => break,
-                    Startup::Pending => std::thread::sleep(HEALTH_INTERVAL),
+                    EtcdStartup::Healthy => return Ok(server),
+                    EtcdStartup::Failed => break,
+                    EtcdStartup::Pending => std::thread::sleep(HEALTH_INTERVAL),
                 }
             }
             server.check_port_conflict()?;
@@ -243,16 +243,16 @@ impl EtcdServer {
         let started = Instant::now();
         loop {
             match self.startup(started) {
-                Startup::Healthy => return true,
-                Startup::Failed => return false,
-                Startup::Pending => tokio::time::sleep(HEALTH_INTERVAL).await,
+                EtcdStartup::Healthy => return true,
+                EtcdStartup::Failed => return false,
+                EtcdStartup::Pending => tokio::time::sleep(HEALTH_INTERVAL).await,
             }
         }
     }
 
-    fn startup(&mut self, started: Instant) -> Startup {
+    fn startup(&mut self, started: Instant) -> EtcdStartup {
         if self.is_healthy() {
-            return Startup::Healthy;
+            return EtcdStartup::Healthy;
         }
         let ended = self
             .child
@@ -260,9 +260,9 @@ impl EtcdServer {
             .is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()));
         if ended || started.elapsed() > HEALTHY_TIMEOUT {
             self.end();
-            return Startup::Failed;
+            return EtcdStartup::Failed;
         }
-        Startup::Pending
+        EtcdStartup::Pending
     }
 
     fn spawn(&mut self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Values of the variables that expressions use (cel-go: `Activation`).
 
-use crate::authorizer::{Authorizer, ResourceCheck};
+use crate::authorizer::{PermissionChecker, ResourceCheck};
 use crate::error::{EvaluationError, EvaluationResult};
 use crate::json;
 use crate::limits::EvaluationBudget;
@@ -51,7 +51,7 @@ pub struct RequestInputs<'a> {
     pub request: JsonInput<'a>,
     pub namespace_object: JsonInput<'a>,
     /// Answers `authorizer...check(...)` for the user of the request.
-    pub authorizer: Option<&'a dyn Authorizer>,
+    pub authorizer: Option<&'a dyn PermissionChecker>,
     /// The value of `authorizer.requestResource`.
     pub request_resource: ResourceCheck,
 }

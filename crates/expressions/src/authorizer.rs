@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 /// Answers `authorizer` checks. It is called synchronously during evaluation.
-pub trait Authorizer: Debug + Send + Sync {
+pub trait PermissionChecker: Debug + Send + Sync {
     fn check(&self, check: &AuthorizationCheck<'_>) -> AuthorizationDecision;
 }
 

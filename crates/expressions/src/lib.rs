@@ -51,7 +51,7 @@ mod value;
 pub use activation::{Activation, JsonInput, RequestInputs};
 pub use authorizer::{
     AuthorizationCheck, AuthorizationDecision, AuthorizationSubject, AuthorizationTarget,
-    Authorizer, ResourceCheck,
+    PermissionChecker, ResourceCheck,
 };
 pub use environment::Environment;
 pub use error::{CompileError, EvaluationError};

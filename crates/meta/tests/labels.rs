@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn all_label_set_types_match_alike(text in support::selector(), labels in support::labels()) {
+    fn all_label_set_types_match_equally(text in support::selector(), labels in support::labels()) {
         let selector = Selector::parse(&text).expect("generated selectors are valid");
         let want = selector.matches(labels.as_slice());
         let sorted: BTreeMap<String, String> = labels.iter().cloned().collect();

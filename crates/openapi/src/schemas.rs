@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rhumb_api::{Kind, KindVersion};
 use rhumb_meta::GroupVersionKind;
-use rhumb_schema::{Field, FieldEmission, ListSchema, ListType, Table, Type, ValueType};
+use rhumb_schema::{Field, FieldEmission, ListSchema, ListType, ObjectType, Table, ValueType};
 use serde_json::{Map, Value, json};
 
 use crate::descriptions::TypeDescriptions;
@@ -144,7 +144,7 @@ impl<'a> SchemaWriter<'a> {
         self.custom?.get(name).map(|schema| &**schema)
     }
 
-    fn find_type(&self, name: &str) -> Option<&'a Type> {
+    fn find_type(&self, name: &str) -> Option<&'a ObjectType> {
         self.table.type_id(name).map(|id| self.table.get(id))
     }
 
@@ -171,7 +171,7 @@ impl<'a> SchemaWriter<'a> {
         json
     }
 
-    fn object(&self, found: &Type) -> Value {
+    fn object(&self, found: &ObjectType) -> Value {
         let mut json = json!({ "type": "object" });
         if !found.fields.is_empty() {
             let properties: Map<String, Value> = found

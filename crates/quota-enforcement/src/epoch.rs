@@ -66,7 +66,7 @@ pub(super) struct EpochView {
 
 /// This server's takeovers of a namespace's epoch, for the tenure backoff.
 #[derive(Debug, Default)]
-pub(super) struct TakeoverState {
+pub(super) struct TakeoverBackoff {
     has_taken_over: bool,
     /// Recent takeovers without a commit; each doubles the next tenure.
     unused_takeovers: u32,
@@ -128,7 +128,7 @@ impl QuotaEpochs {
     pub(super) async fn take_over(
         &self,
         context: &RequestContext<'_>,
-        takeover: &mut TakeoverState,
+        takeover: &mut TakeoverBackoff,
         view: EpochView,
         has_written: bool,
     ) -> Result<(), Status> {

@@ -16,7 +16,7 @@ use rhumb_quota::{
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::epoch::{EpochView, TakeoverState};
+use super::epoch::{EpochView, TakeoverBackoff};
 use super::usage_tracker::UsageTracker;
 use crate::quota_enforcer::QuotaEnforcer;
 use crate::reservation::QuotaReservation;
@@ -337,7 +337,7 @@ pub(super) struct NamespaceQuota {
     /// Wakes writes that wait for a reservation to be released.
     released: Notify,
     /// Locked by the request that takes over the epoch.
-    takeover: tokio::sync::Mutex<TakeoverState>,
+    takeover: tokio::sync::Mutex<TakeoverBackoff>,
     /// Whether a reservation was committed since the last takeover.
     has_committed: AtomicBool,
     /// Start of the last status refresh. Locked by the task that refreshes the status.

@@ -36,5 +36,5 @@ pub use quota::{ResourceQuota, updated_status};
 pub use resource_quantities::{ResourceName, ResourceQuantities};
 pub use scope::{QuotaScope, ScopeOperator, ScopeRequirement};
 pub use usage::{
-    NamespaceUsage, QuotaDenial, QuotaVerdict, ReservationId, UsageObject, UsageRequest,
+    DecodableObject, NamespaceUsage, QuotaDenial, QuotaVerdict, ReservationId, UsageRequest,
 };

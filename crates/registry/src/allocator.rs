@@ -85,9 +85,9 @@ impl AllocatorSet {
 /// Record keys that running writes of this server have chosen, so that concurrent writes choose others. Only the store
 /// decides which write gets a key; this set just reduces conflicts.
 #[derive(Debug, Clone, Default)]
-pub struct PendingAllocations(Arc<Mutex<HashSet<String>>>);
+pub struct InFlightAllocationKeys(Arc<Mutex<HashSet<String>>>);
 
-impl PendingAllocations {
+impl InFlightAllocationKeys {
     fn keys(&self) -> parking_lot::MutexGuard<'_, HashSet<String>> {
         self.0.lock()
     }
@@ -96,14 +96,14 @@ impl PendingAllocations {
 /// The allocations of one write. They are pending until this is dropped.
 #[derive(Debug, Default)]
 pub struct AllocationHold {
-    held: Vec<(PendingAllocations, String)>,
+    held: Vec<(InFlightAllocationKeys, String)>,
     /// Keys that the client requested explicitly, with the error to return if they are taken.
     requested: Vec<(String, Status)>,
 }
 
 impl AllocationHold {
     /// Marks a key as pending; false if another write has chosen it.
-    pub fn hold(&mut self, pending: &PendingAllocations, key: String) -> bool {
+    pub fn hold(&mut self, pending: &InFlightAllocationKeys, key: String) -> bool {
         if !pending.keys().insert(key.clone()) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! `InFlightPermit`: what a request holds of the max-in-flight limits (upstream: `WithMaxInFlightLimit`). The server
+//! `InFlightPermit`: a request's share of the max-in-flight limits (upstream: `WithMaxInFlightLimit`). The server
 //! issues it; requests release it while they wait for external servers.
 
 use std::future::Future;

@@ -11,7 +11,7 @@ use rhumb_meta::StoragePrefix;
 use rhumb_schema::{Defaults, Table};
 use serde_json::Value;
 
-use crate::{Registry, RegistryError, ResourceTable, cache_configs};
+use crate::{KindRegistrationError, Registry, ResourceTable, cache_configs};
 
 /// OpenAPI schemas that are published unchanged, by the name of the type in the schema table.
 pub type OpenApiSchemas = BTreeMap<String, Arc<Value>>;
@@ -32,7 +32,7 @@ impl Registry {
     ///
     /// Requests that have begun continue with the table of resources that they have. If the future is dropped, caches
     /// may remain that nothing uses.
-    pub async fn add_resources(&self, set: KindSet) -> Result<(), RegistryError> {
+    pub async fn add_resources(&self, set: KindSet) -> Result<(), KindRegistrationError> {
         check_not_served(&self.resources(), &set.kinds)?;
         let configs = cache_configs(&set.kinds, &set.table, &self.gates, |kind, _| {
             indexed_fields(kind)
@@ -42,7 +42,7 @@ impl Registry {
             let prefix = config.prefix.clone();
             if let Err(error) = self.cache_manager.add(config).await {
                 self.remove_caches(cached).await;
-                return Err(RegistryError {
+                return Err(KindRegistrationError {
                     kind: prefix.as_str().to_owned(),
                     reason: error.to_string(),
                 });
@@ -57,7 +57,7 @@ impl Registry {
     }
 
     /// Publishes a table with kinds whose objects are cached.
-    fn publish(&self, set: KindSet) -> Result<(), RegistryError> {
+    fn publish(&self, set: KindSet) -> Result<(), KindRegistrationError> {
         let _update = self.resource_updates.lock();
         let current = self.resources();
         check_not_served(&current, &set.kinds)?;
@@ -105,11 +105,14 @@ impl Registry {
     }
 }
 
-fn check_not_served(resources: &ResourceTable, kinds: &[Kind]) -> Result<(), RegistryError> {
+fn check_not_served(
+    resources: &ResourceTable,
+    kinds: &[Kind],
+) -> Result<(), KindRegistrationError> {
     let mut kinds = kinds.iter();
     match kinds.find(|kind| resources.find(&kind.group, &kind.plural).is_some()) {
         None => Ok(()),
-        Some(kind) => Err(RegistryError {
+        Some(kind) => Err(KindRegistrationError {
             kind: kind.name.to_string(),
             reason: format!("{} is served already", kind.group_resource()),
         }),

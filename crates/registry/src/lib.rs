@@ -1,8 +1,8 @@
 //! The registry: the store, its caches, the table of served resources, and the path of every write (upstream: the
 //! generic registry, `k8s.io/apiserver/pkg/registry`, with its admission interfaces).
 //!
-//! [`Registry`] holds them, [`Registry::add_resources`] adds kinds at run time, [`RequestContext`] says who asks for what, `write/` changes objects, `admission/` declares
-//! what a plugin is. Nothing here knows HTTP, webhooks, or how quotas are enforced: plugins, [`ReadHook`]s and
+//! [`Registry`] holds them, [`Registry::add_resources`] adds kinds at run time, [`RequestContext`] carries the attributes of a request, `write/` changes objects, `admission/`
+//! declares the admission interfaces. Nothing here knows HTTP, webhooks, or how quotas are enforced: plugins, [`ReadHook`]s and
 //! [`ResourceAllocator`]s are registered by the crates above.
 
 #![cfg_attr(
@@ -36,7 +36,7 @@ mod version_conversion;
 mod watch_event_counters;
 pub mod write;
 
-pub use allocator::{AllocationHold, AllocatorSet, PendingAllocations, ResourceAllocator};
+pub use allocator::{AllocationHold, AllocatorSet, InFlightAllocationKeys, ResourceAllocator};
 pub use audit_annotations::{AuditAnnotations, DECISION_KEY, REASON_KEY, TRUNCATED_KEY};
 pub use delete_options::{DeleteOptions, DeletionPropagation};
 pub use equivalent_resources::{EquivalentResources, equivalents_by_kind, subresource_index};
@@ -48,6 +48,6 @@ pub use read_hooks::{ReadHook, ReadHooks};
 pub use registry::Registry;
 pub use request_context::{RequestContext, RequestOptions, RequestOrigin};
 pub use resource_table::{
-    RegistryError, Resource, ResourceStorage, ResourceTable, ServedVersion, cache_configs,
+    KindRegistrationError, Resource, ResourceStorage, ResourceTable, ServedVersion, cache_configs,
 };
 pub use watch_event_counters::{EVENT_SIZE_BUCKETS, WatchEventCounters, WatchEventTotals};

@@ -1,5 +1,5 @@
-//! `RequestContext`: who asks for what, when, and what a request collects on its way (upstream: the request context and
-//! `RequestScope`). The write path and admission work on it; it knows nothing of HTTP.
+//! `RequestContext`: user, resource, options and time of a request, and the warnings and audit annotations that it
+//! collects (upstream: the request context and `RequestScope`). The write path and admission work on it; it knows nothing of HTTP.
 
 use parking_lot::Mutex;
 use std::future::Future;

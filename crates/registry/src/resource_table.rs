@@ -126,7 +126,7 @@ pub struct ResourceTable {
 /// A kind cannot be registered, because its declaration does not match the schema table.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot register kind {kind}: {reason}")]
-pub struct RegistryError {
+pub struct KindRegistrationError {
     pub kind: String,
     pub reason: String,
 }
@@ -162,12 +162,12 @@ pub fn cache_configs(
     table: &Arc<Table>,
     gates: &FeatureGates,
     indexes: impl Fn(&Kind, &str) -> Vec<IndexedAttribute>,
-) -> Result<Vec<ResourceCacheConfig>, RegistryError> {
+) -> Result<Vec<ResourceCacheConfig>, KindRegistrationError> {
     storage_versions(kinds)
         .into_iter()
         .map(|(path, stored)| {
             let decoder = stored_object_decoder(path, kinds, table, gates)?;
-            let prefix = StoragePrefix::new(path).map_err(|error| RegistryError {
+            let prefix = StoragePrefix::new(path).map_err(|error| KindRegistrationError {
                 kind: stored.kind.name.to_string(),
                 reason: error.to_string(),
             })?;
@@ -190,7 +190,7 @@ fn stored_object_decoder(
     kinds: &[Kind],
     table: &Arc<Table>,
     gates: &FeatureGates,
-) -> Result<StoredDecoder, RegistryError> {
+) -> Result<StoredDecoder, KindRegistrationError> {
     let mut stored = None;
     let mut fixup = None;
     let mut other_versions = Vec::new();
@@ -212,7 +212,7 @@ fn stored_object_decoder(
             }
         }
     }
-    let stored = stored.ok_or_else(|| RegistryError {
+    let stored = stored.ok_or_else(|| KindRegistrationError {
         kind: path.to_owned(),
         reason: format!("no storage version for {path}"),
     })?;
@@ -223,8 +223,12 @@ fn stored_object_decoder(
     })
 }
 
-fn schema_type(table: &Arc<Table>, kind: &Kind, name: &str) -> Result<SchemaRef, RegistryError> {
-    SchemaRef::find(table, name).ok_or_else(|| RegistryError {
+fn schema_type(
+    table: &Arc<Table>,
+    kind: &Kind,
+    name: &str,
+) -> Result<SchemaRef, KindRegistrationError> {
+    SchemaRef::find(table, name).ok_or_else(|| KindRegistrationError {
         kind: kind.name.to_string(),
         reason: format!("the schema table has no type {name}"),
     })
@@ -244,7 +248,7 @@ impl ResourceTable {
         set: KindSet,
         gates: &FeatureGates,
         cache: impl Fn(&StoragePrefix) -> Option<ResourceCache>,
-    ) -> Result<ResourceTable, RegistryError> {
+    ) -> Result<ResourceTable, KindRegistrationError> {
         let KindSet {
             kinds,
             table,
@@ -258,7 +262,7 @@ impl ResourceTable {
             .iter()
             .zip(equivalent_resources::equivalents_by_kind(&kinds))
         {
-            let fail = |reason: String| RegistryError {
+            let fail = |reason: String| KindRegistrationError {
                 kind: kind.name.to_string(),
                 reason,
             };
@@ -298,7 +302,7 @@ impl ResourceTable {
                         equivalent_resources: equivalents,
                     })
                 })
-                .collect::<Result<Vec<ServedVersion>, RegistryError>>()?;
+                .collect::<Result<Vec<ServedVersion>, KindRegistrationError>>()?;
             let is_namespaced_object = kind.is_namespaced() && storage.is_some();
             resources.push(Resource {
                 quota_evaluator: Evaluator::for_resource(&kind.group, &kind.plural)

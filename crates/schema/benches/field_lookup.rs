@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use rhumb_schema::{Table, Type};
+use rhumb_schema::{ObjectType, Table};
 
 /// Each way is measured this often, in turn; the best round counts, because others may use the machine as well.
 const ROUNDS: usize = 300;
@@ -21,15 +21,15 @@ const FREQUENT: [&str; 5] = [
 
 fn main() {
     let table = Table::builtin();
-    let has_fields = |of_type: &&Type| !of_type.fields.is_empty();
-    let all: Vec<&Type> = table.types().filter(has_fields).collect();
-    let is_frequent = |of_type: &&Type| FREQUENT.contains(&&*of_type.name);
-    let frequent: Vec<&Type> = table.types().filter(is_frequent).collect();
+    let has_fields = |of_type: &&ObjectType| !of_type.fields.is_empty();
+    let all: Vec<&ObjectType> = table.types().filter(has_fields).collect();
+    let is_frequent = |of_type: &&ObjectType| FREQUENT.contains(&&*of_type.name);
+    let frequent: Vec<&ObjectType> = table.types().filter(is_frequent).collect();
     compare("all types", &all);
     compare("frequent types", &frequent);
 }
 
-fn compare(what: &str, types: &[&Type]) {
+fn compare(what: &str, types: &[&ObjectType]) {
     let names: Vec<Vec<&str>> = types
         .iter()
         .map(|of_type| of_type.fields.iter().map(|field| &*field.name).collect())

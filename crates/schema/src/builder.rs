@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::model::{Table, Type, TypeId, ValueType};
+use crate::model::{ObjectType, Table, TypeId, ValueType};
 use crate::table_parser;
 
 const BUILTIN: &str = include_str!("builtin.table");
@@ -25,7 +25,7 @@ const MAX_TYPES: usize = 100_000;
 /// Builder of a schema table. A type may be referenced before it is defined.
 #[derive(Debug, Default)]
 pub struct TableBuilder {
-    types: Vec<Option<Type>>,
+    types: Vec<Option<ObjectType>>,
     names: Vec<Box<str>>,
     by_name: HashMap<Box<str>, TypeId>,
 }
@@ -55,12 +55,12 @@ impl TableBuilder {
     }
 
     /// Defines a type, or merges its fields into the type of that name.
-    pub fn define(&mut self, mut new: Type) -> TypeId {
+    pub fn define(&mut self, mut new: ObjectType) -> TypeId {
         let id = self.declare(&new.name);
         let slot = &mut self.types[id.0 as usize];
         if let Some(old) = slot.take() {
             let fields = merge_fields(old.fields, new.fields);
-            new = Type { fields, ..old };
+            new = ObjectType { fields, ..old };
         }
         new.index();
         *slot = Some(new);
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::{EmbeddedStruct, FieldEmission, ListSchema, ListType};
 
-    fn builtin_type(name: &str) -> &'static Type {
+    fn builtin_type(name: &str) -> &'static ObjectType {
         let table = Table::builtin();
         table.get(table.type_id(name).expect(name))
     }
@@ -249,7 +249,7 @@ mod tests {
         builder.declare("first");
         let id = builder.import(builtin, schema);
         let metadata = crate::Field::new("metadata", ValueType::Object(id));
-        builder.define(Type::new("first", "v1.First", vec![metadata]));
+        builder.define(ObjectType::new("first", "v1.First", vec![metadata]));
         let table = builder.build().expect("complete");
         let owners = table.get(id).field("ownerReferences").expect("exists");
         let owner = table.get(owners.value_type.object().expect("objects"));

@@ -7,13 +7,13 @@ use crate::canonicalize::{
     remove_omitted, replace_empty,
 };
 use crate::json::{write, write_field, write_object, write_text};
-use crate::{FieldEmission, Object, Table, Type, TypeId, ValueType};
+use crate::{FieldEmission, Object, ObjectType, Table, TypeId, ValueType};
 
 /// Writes the fields of one object as canonical JSON, in the order chosen by the caller.
 #[derive(Debug)]
 pub struct CanonicalWriter<'t> {
     table: &'t Table,
-    object_type: &'t Type,
+    object_type: &'t ObjectType,
 }
 
 impl<'t> CanonicalWriter<'t> {
@@ -44,7 +44,7 @@ impl<'t> CanonicalWriter<'t> {
 /// Writes the field at a position of the type; returns false if Go omits it.
 fn write_known_field(
     table: &Table,
-    object_type: &Type,
+    object_type: &ObjectType,
     position: usize,
     value: &mut Value,
     out: &mut Vec<u8>,

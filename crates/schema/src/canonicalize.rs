@@ -7,7 +7,7 @@ use crate::decode::{
     canonical_micro_time, canonical_quantity, canonical_time, float, is_plainly_canonical_quantity,
     is_plainly_canonical_time, zero,
 };
-use crate::{Field, FieldEmission, Object, Table, Type, TypeId, ValueType};
+use crate::{Field, FieldEmission, Object, ObjectType, Table, TypeId, ValueType};
 
 /// Converts an object to canonical form in place. Unknown fields are left unchanged.
 pub fn canonicalize(table: &Table, type_id: TypeId, object: &mut Object) {
@@ -31,7 +31,7 @@ pub fn canonicalize(table: &Table, type_id: TypeId, object: &mut Object) {
 }
 
 /// Removes the fields that Go omits.
-pub(crate) fn remove_omitted(object_type: &Type, object: &mut Object) {
+pub(crate) fn remove_omitted(object_type: &ObjectType, object: &mut Object) {
     let omitted = |name: &str, value: &Value| {
         let field = object_type.field(name);
         field.is_some_and(|field| is_omitted(field, value))
@@ -40,7 +40,7 @@ pub(crate) fn remove_omitted(object_type: &Type, object: &mut Object) {
 }
 
 /// Adds the absent fields that are always written.
-pub(crate) fn add_always_written(table: &Table, object_type: &Type, object: &mut Object) {
+pub(crate) fn add_always_written(table: &Table, object_type: &ObjectType, object: &mut Object) {
     for field in &object_type.fields {
         if field.emission == FieldEmission::Always && !object.contains_key(&*field.name) {
             object.insert((*field.name).to_owned(), zero_or_null(table, field));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::builder::TableError;
 use crate::canonicalize::is_empty;
-use crate::{Field, Object, SchemaRef, Table, Type, TypeId, ValueType};
+use crate::{Field, Object, ObjectType, SchemaRef, Table, TypeId, ValueType};
 
 /// Sets missing fields of one object. It must depend on that object alone: its effect on an empty object is computed
 /// once and assumed to be constant.
@@ -122,7 +122,7 @@ impl Defaults {
         }
     }
 
-    fn apply_nested(&self, defaults: &TypeDefaults, object_type: &Type, object: &mut Object) {
+    fn apply_nested(&self, defaults: &TypeDefaults, object_type: &ObjectType, object: &mut Object) {
         // Iterate over the fields of the type or of the object, whichever are fewer. Looking up a field in an object
         // costs about twice as much as iterating over it.
         if defaults.nested_fields.len() * 2 <= object.len() {
@@ -216,7 +216,7 @@ fn create_struct(field: &Field, object: &mut Object) {
     }
 }
 
-fn constant_defaults(object_type: &Type) -> TypeDefaults {
+fn constant_defaults(object_type: &ObjectType) -> TypeDefaults {
     let has_default =
         |(position, field): (usize, &Field)| field.default.is_some().then_some(position);
     TypeDefaults {

@@ -42,7 +42,8 @@ pub use defaults::{DefaultFn, Defaults};
 pub use json_patch::{JSON_PATCH_OPERATIONS_MAX, JsonPatch, JsonPatchError};
 pub use merge::{PatchError, strategic_merge};
 pub use model::{
-    EmbeddedStruct, Field, FieldEmission, ListSchema, ListType, Table, Type, TypeId, ValueType,
+    EmbeddedStruct, Field, FieldEmission, ListSchema, ListType, ObjectType, Table, TypeId,
+    ValueType,
 };
 pub use schema_ref::SchemaRef;
 

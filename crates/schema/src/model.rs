@@ -12,7 +12,7 @@ use crate::protobuf::MessageLayout;
 /// A self-contained set of object types: every referenced type is in the same table.
 #[derive(Debug, Default)]
 pub struct Table {
-    pub(crate) types: Vec<Type>,
+    pub(crate) types: Vec<ObjectType>,
     pub(crate) by_name: HashMap<Box<str>, TypeId>,
     /// Protobuf message layout of each type, computed on first use.
     pub(crate) messages: OnceLock<Box<[MessageLayout]>>,
@@ -24,7 +24,7 @@ pub struct TypeId(pub(crate) u32);
 
 /// An object with named fields.
 #[derive(Debug, Clone, Default)]
-pub struct Type {
+pub struct ObjectType {
     /// As OpenAPI names it: `io.k8s.api.core.v1.Container`.
     pub name: Box<str>,
     /// As upstream's errors name it: `v1.Container`.
@@ -152,7 +152,7 @@ impl Table {
         self.by_name.get(name).copied()
     }
 
-    pub fn get(&self, id: TypeId) -> &Type {
+    pub fn get(&self, id: TypeId) -> &ObjectType {
         &self.types[id.0 as usize]
     }
 
@@ -161,19 +161,19 @@ impl Table {
         &self.messages.get_or_init(all)[id.0 as usize]
     }
 
-    pub fn types(&self) -> impl ExactSizeIterator<Item = &Type> {
+    pub fn types(&self) -> impl ExactSizeIterator<Item = &ObjectType> {
         self.types.iter()
     }
 }
 
-impl Type {
+impl ObjectType {
     /// A type that is not atomic and does not preserve unknown fields.
-    pub fn new(name: &str, go_name: &str, fields: Vec<Field>) -> Type {
-        Type {
+    pub fn new(name: &str, go_name: &str, fields: Vec<Field>) -> ObjectType {
+        ObjectType {
             name: name.into(),
             go_name: go_name.into(),
             fields: fields.into(),
-            ..Type::default()
+            ..ObjectType::default()
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Object, Table, Type, TypeId};
+use crate::{Object, ObjectType, Table, TypeId};
 
 /// A type and the table that it belongs to. Cheap to clone; the table of a custom resource is dropped with the last
 /// reference to it.
@@ -35,7 +35,7 @@ impl SchemaRef {
         self.id
     }
 
-    pub fn get(&self) -> &Type {
+    pub fn get(&self) -> &ObjectType {
         self.table.get(self.id)
     }
 

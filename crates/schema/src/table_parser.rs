@@ -19,7 +19,9 @@
 //! - `default=` a constant, as JSON without spaces.
 
 use crate::builder::{TableBuilder, TableError};
-use crate::model::{EmbeddedStruct, Field, FieldEmission, ListSchema, ListType, Type, ValueType};
+use crate::model::{
+    EmbeddedStruct, Field, FieldEmission, ListSchema, ListType, ObjectType, ValueType,
+};
 
 /// The object type of `orbool`, `orlist` and `orstrings`.
 const SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
@@ -29,7 +31,7 @@ type LineError = &'static str;
 
 /// Adds the types of a text to the builder.
 pub(crate) fn parse(builder: &mut TableBuilder, text: &str) -> Result<(), TableError> {
-    let mut current: Option<(Type, Vec<Field>)> = None;
+    let mut current: Option<(ObjectType, Vec<Field>)> = None;
     for (index, line) in text.lines().enumerate() {
         if line.is_empty() || line.starts_with('#') {
             continue;
@@ -55,21 +57,21 @@ pub(crate) fn parse(builder: &mut TableBuilder, text: &str) -> Result<(), TableE
     Ok(())
 }
 
-fn define_parsed(builder: &mut TableBuilder, parsed: Option<(Type, Vec<Field>)>) {
+fn define_parsed(builder: &mut TableBuilder, parsed: Option<(ObjectType, Vec<Field>)>) {
     if let Some((mut object_type, fields)) = parsed {
         object_type.fields = fields.into();
         builder.define(object_type);
     }
 }
 
-fn parse_type(line: &str) -> Result<Type, LineError> {
+fn parse_type(line: &str) -> Result<ObjectType, LineError> {
     let mut words = line.split(' ');
     let name = words.next().unwrap_or_default().into();
     let go_name = words.next().ok_or("a Go type is expected")?.into();
-    let mut parsed = Type {
+    let mut parsed = ObjectType {
         name,
         go_name,
-        ..Type::default()
+        ..ObjectType::default()
     };
     for word in words {
         match word {

@@ -9,9 +9,9 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Hashes ids and pointers with one multiplication each. Clients cannot choose these keys, so collision attacks are
 /// impossible.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct IdHasher(u64);
+pub struct FxIdHasher(u64);
 
-impl Hasher for IdHasher {
+impl Hasher for FxIdHasher {
     #[inline]
     fn finish(&self) -> u64 {
         self.0
@@ -42,8 +42,8 @@ impl Hasher for IdHasher {
 }
 
 /// Not to be iterated where the order is visible.
-pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
-pub type IdSet<I> = HashSet<I, BuildHasherDefault<IdHasher>>;
+pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<FxIdHasher>>;
+pub type IdSet<I> = HashSet<I, BuildHasherDefault<FxIdHasher>>;
 
 /// Creates hashers for keys that clients choose. Each map has a random seed, so that clients cannot prepare collisions.
 pub type UntrustedKeyHasherBuilder = foldhash::fast::RandomState;

@@ -1,9 +1,9 @@
-//! Dense integer ids, which are indexes into [`Slots`](crate::Slots).
+//! Dense integer ids, which are indexes into [`SlotMap`](crate::SlotMap).
 
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// A small integer that identifies one value of a [`Slots`](crate::Slots). Declared with [`ids!`](crate::ids).
+/// A small integer that identifies one value of a [`SlotMap`](crate::SlotMap). Declared with [`ids!`](crate::ids).
 pub trait Id: Copy + Debug + Eq + Ord + Hash {
     /// The id of index 0.
     const FIRST: Self;

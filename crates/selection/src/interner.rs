@@ -10,9 +10,9 @@ use crate::hashing::UntrustedKeyHasherBuilder;
 
 /// An interned string, compared and hashed by pointer. Only comparable within one [`Interner`].
 #[derive(Debug, Clone)]
-pub struct Symbol(Arc<str>);
+pub struct InternedString(Arc<str>);
 
-impl Symbol {
+impl InternedString {
     /// The address of the string, which is unique as long as this value exists.
     #[inline]
     pub(crate) fn address(&self) -> usize {
@@ -20,33 +20,33 @@ impl Symbol {
     }
 }
 
-impl PartialEq for Symbol {
+impl PartialEq for InternedString {
     #[inline]
-    fn eq(&self, other: &Symbol) -> bool {
+    fn eq(&self, other: &InternedString) -> bool {
         self.address() == other.address()
     }
 }
 
-impl Eq for Symbol {}
+impl Eq for InternedString {}
 
-impl Hash for Symbol {
+impl Hash for InternedString {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_usize(self.address());
     }
 }
 
-impl AsRef<str> for Symbol {
+impl AsRef<str> for InternedString {
     fn as_ref(&self) -> &str {
         &self.0
     }
 }
 
 /// Key and value of a label.
-pub type InternedLabel = (Symbol, Symbol);
+pub type InternedLabel = (InternedString, InternedString);
 
 /// A label of which the key is interned, and the value may be.
-pub type ResolvedLabel<'i> = (&'i Symbol, Option<&'i Symbol>);
+pub type ResolvedLabel<'i> = (&'i InternedString, Option<&'i InternedString>);
 
 /// The number of strings from which on unused ones are swept.
 const SWEEP_THRESHOLD: usize = 4096;
@@ -54,18 +54,18 @@ const SWEEP_THRESHOLD: usize = 4096;
 /// Strings that are stored once. Those that are only referenced by the interner itself are removed from time to time.
 #[derive(Debug, Default)]
 pub struct Interner {
-    strings: HashTable<Symbol>,
+    strings: HashTable<InternedString>,
     hasher_builder: UntrustedKeyHasherBuilder,
     used_at_sweep: usize,
 }
 
 impl Interner {
-    pub fn intern(&mut self, string: &str) -> Symbol {
+    pub fn intern(&mut self, string: &str) -> InternedString {
         if let Some(known) = self.get(string) {
             return known.clone();
         }
         self.sweep();
-        let symbol = Symbol(string.into());
+        let symbol = InternedString(string.into());
         let builder = &self.hasher_builder;
         self.strings
             .insert_unique(builder.hash_one(string), symbol.clone(), |other| {
@@ -76,7 +76,7 @@ impl Interner {
 
     /// The symbol of a string, if it is interned. An index that uses the same interner has no entry for other strings.
     #[inline]
-    pub fn get(&self, string: &str) -> Option<&Symbol> {
+    pub fn get(&self, string: &str) -> Option<&InternedString> {
         let hash = self.hasher_builder.hash_one(string);
         self.strings.find(hash, |known| *known.0 == *string)
     }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn unused_strings_are_removed() {
         let mut interner = Interner::default();
-        let kept: Vec<Symbol> = (0..10)
+        let kept: Vec<InternedString> = (0..10)
             .map(|string| interner.intern(&format!("kept {string}")))
             .collect();
         for string in 0..100_000 {

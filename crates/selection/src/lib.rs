@@ -3,7 +3,7 @@
 //!
 //! Upstream has parts of this only: `indexedWatchers` of the watch cache, and informer indexers. The crate also owns
 //! what the indexes and their users are built from: interned strings ([`Interner`]), dense ids ([`ids!`]) with
-//! [`Slots`], and fast maps and sets keyed by them. It is pure, and knows neither kinds nor caches.
+//! [`SlotMap`], and fast maps and sets keyed by them. It is pure, and knows neither kinds nor caches.
 
 #![cfg_attr(
     not(test),
@@ -17,25 +17,25 @@
 
 mod hashing;
 mod id;
+mod index_term;
 mod interner;
 mod posting_index;
 mod required_label;
 mod selector_index;
-mod slots;
+mod slot_map;
 mod small_id_set;
-mod term;
 mod term_map;
 #[cfg(test)]
 mod tests;
 
 pub use hashing::{
-    IdHasher, IdMap, IdSet, UntrustedKeyHasherBuilder, UntrustedKeyMap, UntrustedKeySet,
+    FxIdHasher, IdMap, IdSet, UntrustedKeyHasherBuilder, UntrustedKeyMap, UntrustedKeySet,
 };
 pub use id::Id;
-pub use interner::{InternedLabel, Interner, ResolvedLabel, Symbol};
+pub use index_term::IndexTerm;
+pub use interner::{InternedLabel, InternedString, Interner, ResolvedLabel};
 pub use posting_index::PostingIndex;
 pub use required_label::{RequiredLabel, required_labels};
-pub use selector_index::{Candidate, SelectorIndex};
-pub use slots::Slots;
+pub use selector_index::{SelectorCandidate, SelectorIndex};
+pub use slot_map::SlotMap;
 pub use small_id_set::SmallIdSet;
-pub use term::Term;

@@ -4,9 +4,9 @@ use std::hash::Hash;
 
 use rhumb_meta::labels::Selector;
 
-use crate::Term;
+use crate::IndexTerm;
 use crate::hashing::{IdMap, IdSet};
-use crate::interner::{InternedLabel, Interner, Symbol};
+use crate::interner::{InternedLabel, InternedString, Interner};
 use crate::required_label::{RequiredLabel, required_labels};
 use crate::small_id_set::SmallIdSet;
 use crate::term_map::{PartitionKey, TermMap};
@@ -17,7 +17,7 @@ pub struct PostingIndex<I> {
     postings: TermMap<(), SmallIdSet<I>>,
     /// The values that occur with each key, for selectors that require a key only. Changes more rarely than a posting
     /// list per key would.
-    values_by_key: IdMap<Symbol, IdSet<Symbol>>,
+    values_by_key: IdMap<InternedString, IdSet<InternedString>>,
 }
 
 impl<I> Default for PostingIndex<I> {
@@ -35,7 +35,7 @@ impl<I: Copy + Eq + Hash> PostingIndex<I> {
             let mut is_new = false;
             self.postings.upsert(
                 &(),
-                Term::Label(key, value),
+                IndexTerm::Label(key, value),
                 |ids| ids.insert(id),
                 || {
                     is_new = true;
@@ -53,7 +53,7 @@ impl<I: Copy + Eq + Hash> PostingIndex<I> {
         for (key, value) in labels {
             let mut is_last = false;
             self.postings
-                .update_or_remove(&(), Term::Label(key, value), |ids| {
+                .update_or_remove(&(), IndexTerm::Label(key, value), |ids| {
                     ids.remove(id);
                     is_last = ids.is_empty();
                     is_last
@@ -118,7 +118,7 @@ impl<I: Copy + Eq + Hash> PostingIndex<I> {
         let all = all.and_then(|key| self.values_by_key.get(key));
         let values = listed.chain(all.into_iter().flatten());
         let partition = PartitionKey::new::<()>(());
-        values.filter_map(move |value| self.postings.get(&partition, Term::Label(key?, value)))
+        values.filter_map(move |value| self.postings.get(&partition, IndexTerm::Label(key?, value)))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -127,8 +127,8 @@ impl<I: Copy + Eq + Hash> PostingIndex<I> {
 
     /// The labels of all objects, with the number of objects that have each, in unspecified order.
     pub fn label_counts(&self) -> impl Iterator<Item = (&str, &str, usize)> {
-        self.postings.iter().filter_map(|(symbols, ids)| {
-            let [key, value] = symbols;
+        self.postings.iter().filter_map(|(strings, ids)| {
+            let [key, value] = strings;
             Some((key.as_ref()?.as_ref(), value.as_ref()?.as_ref(), ids.len()))
         })
     }

@@ -2,7 +2,7 @@
 
 use rhumb_meta::labels::{Operator, Requirement, Selector};
 
-use crate::{Interner, Term};
+use crate::{IndexTerm, Interner};
 
 /// A label that an object must have to match a selector.
 #[derive(Debug, Clone, Copy)]
@@ -69,13 +69,13 @@ impl<'s> RequiredLabel<'s> {
     }
 
     /// Calls `act` with each term of which a matching object has one: the label with each value, or its key.
-    pub fn for_each_term(&self, interner: &mut Interner, mut act: impl FnMut(Term<'_>)) {
+    pub fn for_each_term(&self, interner: &mut Interner, mut act: impl FnMut(IndexTerm<'_>)) {
         let key = interner.intern(self.key);
         match self.values() {
-            None => act(Term::Key(&key)),
+            None => act(IndexTerm::Key(&key)),
             Some(values) => {
                 for value in values {
-                    act(Term::Label(&key, &interner.intern(value)));
+                    act(IndexTerm::Label(&key, &interner.intern(value)));
                 }
             }
         }

@@ -10,7 +10,7 @@ use std::iter;
 
 use rhumb_meta::labels::Selector;
 
-use crate::term::{self, Term};
+use crate::index_term::{self, IndexTerm};
 use crate::term_map::{PartitionKey, TermMap};
 use crate::{InternedLabel, Interner, RequiredLabel};
 
@@ -27,13 +27,13 @@ pub struct SelectorIndex<P, I> {
 /// The selectors under one term. Usually there is one, so it is stored inline.
 #[derive(Debug)]
 struct Bucket<I> {
-    first: Candidate<I>,
-    others: Vec<Candidate<I>>,
+    first: SelectorCandidate<I>,
+    others: Vec<SelectorCandidate<I>>,
 }
 
 /// A selector that may match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Candidate<I> {
+pub struct SelectorCandidate<I> {
     pub id: I,
     /// Whether the indexed term is all that the selector requires, so that it certainly matches.
     pub is_exact: bool,
@@ -49,8 +49,8 @@ impl<P, I> Default for SelectorIndex<P, I> {
 
 impl<P: Clone + Eq + Hash, I: Copy + Eq> SelectorIndex<P, I> {
     /// Adds a selector under a term. It must not be there yet.
-    pub fn insert(&mut self, partition: &P, term: Term<'_>, id: I, is_exact: bool) {
-        let candidate = Candidate { id, is_exact };
+    pub fn insert(&mut self, partition: &P, term: IndexTerm<'_>, id: I, is_exact: bool) {
+        let candidate = SelectorCandidate { id, is_exact };
         self.buckets.upsert(
             partition,
             term,
@@ -63,7 +63,7 @@ impl<P: Clone + Eq + Hash, I: Copy + Eq> SelectorIndex<P, I> {
     }
 
     /// Removes a selector from a term.
-    pub fn remove(&mut self, partition: &P, term: Term<'_>, id: I) {
+    pub fn remove(&mut self, partition: &P, term: IndexTerm<'_>, id: I) {
         self.buckets.update_or_remove(partition, term, |bucket| {
             if bucket.first.id != id {
                 let position = bucket.others.iter().position(|other| other.id == id);
@@ -80,7 +80,7 @@ impl<P: Clone + Eq + Hash, I: Copy + Eq> SelectorIndex<P, I> {
         });
     }
 
-    /// Adds a selector under its most selective required label, or under [`Term::Any`].
+    /// Adds a selector under its most selective required label, or under [`IndexTerm::Any`].
     pub fn insert_selector(
         &mut self,
         partition: &P,
@@ -111,8 +111,8 @@ impl<P: Clone + Eq + Hash, I: Copy + Eq> SelectorIndex<P, I> {
     pub fn candidates<'t>(
         &self,
         partition: impl Borrow<P>,
-        terms: impl Iterator<Item = Term<'t>>,
-    ) -> impl Iterator<Item = Candidate<I>> {
+        terms: impl Iterator<Item = IndexTerm<'t>>,
+    ) -> impl Iterator<Item = SelectorCandidate<I>> {
         let key = PartitionKey::new::<P>(partition);
         let buckets = terms.filter_map(move |term| self.buckets.get(&key, term));
         buckets
@@ -126,29 +126,29 @@ impl<P: Clone + Eq + Hash, I: Copy + Eq> SelectorIndex<P, I> {
         &'a self,
         partition: impl Borrow<P> + Copy + 'a,
         labels: &'a [InternedLabel],
-    ) -> impl Iterator<Item = Candidate<I>> + 'a {
+    ) -> impl Iterator<Item = SelectorCandidate<I>> + 'a {
         let (buckets, partition) = (&self.buckets, PartitionKey::new::<P>(partition));
         let by_label = labels
             .iter()
-            .filter_map(move |(key, value)| buckets.get(&partition, Term::Label(key, value)));
+            .filter_map(move |(key, value)| buckets.get(&partition, IndexTerm::Label(key, value)));
         // Few selectors require a key only. Without any, there is no second lookup per label.
-        let keyed = if buckets.has_kind(term::KEY) {
+        let keyed = if buckets.has_kind(index_term::KEY) {
             labels
         } else {
             &[]
         };
         let by_key = keyed
             .iter()
-            .filter_map(move |(key, _)| buckets.get(&partition, Term::Key(key)));
+            .filter_map(move |(key, _)| buckets.get(&partition, IndexTerm::Key(key)));
         let all = by_label
             .chain(by_key)
-            .chain(buckets.get(&partition, Term::Any));
+            .chain(buckets.get(&partition, IndexTerm::Any));
         all.flat_map(|bucket| iter::once(&bucket.first).chain(&bucket.others))
             .copied()
     }
 
     /// The number of selectors under a term.
-    pub fn bucket_len(&self, partition: &P, term: Term<'_>) -> usize {
+    pub fn bucket_len(&self, partition: &P, term: IndexTerm<'_>) -> usize {
         let bucket = self.buckets.get(&PartitionKey::new::<P>(partition), term);
         bucket.map_or(0, |bucket| 1 + bucket.others.len())
     }
@@ -156,19 +156,20 @@ impl<P: Clone + Eq + Hash, I: Copy + Eq> SelectorIndex<P, I> {
     /// Whether any selector is under a name, in any partition. If not, the caller need not look up names.
     #[inline]
     pub fn has_names(&self) -> bool {
-        self.buckets.has_kind(term::NAME)
+        self.buckets.has_kind(index_term::NAME)
     }
 
     /// Whether any selector is under a label or a label key, in any partition.
     #[inline]
     pub fn has_labels(&self) -> bool {
-        self.buckets.has_kind(term::LABEL) || self.buckets.has_kind(term::KEY)
+        self.buckets.has_kind(index_term::LABEL) || self.buckets.has_kind(index_term::KEY)
     }
 
     /// Whether any selector is under a value of this field, in any partition.
     #[inline]
     pub fn has_field(&self, index: u16) -> bool {
-        self.buckets.has_kind(term::FIELDS + usize::from(index))
+        self.buckets
+            .has_kind(index_term::FIELDS + usize::from(index))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -176,13 +177,13 @@ impl<P: Clone + Eq + Hash, I: Copy + Eq> SelectorIndex<P, I> {
     }
 }
 
-fn for_each_term(selector: &Selector, interner: &mut Interner, mut act: impl FnMut(Term<'_>)) {
+fn for_each_term(selector: &Selector, interner: &mut Interner, mut act: impl FnMut(IndexTerm<'_>)) {
     if selector.is_nothing() {
         return;
     }
     match RequiredLabel::most_selective(selector, VALUES_MAX) {
         Some(label) => label.for_each_term(interner, act),
-        None => act(Term::Any),
+        None => act(IndexTerm::Any),
     }
 }
 

@@ -7,9 +7,9 @@ use std::hash::{Hash, Hasher};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::Term;
-use crate::hashing::IdHasher;
-use crate::interner::Symbol;
+use crate::IndexTerm;
+use crate::hashing::FxIdHasher;
+use crate::interner::InternedString;
 
 /// Values by partition and term.
 pub(crate) struct TermMap<P, V> {
@@ -20,7 +20,7 @@ pub(crate) struct TermMap<P, V> {
 /// Owns the strings of its term, so that their addresses stay unique.
 struct TermEntry<P, V> {
     partition: P,
-    symbols: [Option<Symbol>; 2],
+    strings: [Option<InternedString>; 2],
     value: V,
 }
 
@@ -28,7 +28,7 @@ struct TermEntry<P, V> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartitionKey<Q> {
     partition: Q,
-    hasher: IdHasher,
+    hasher: FxIdHasher,
 }
 
 impl<Q> PartitionKey<Q> {
@@ -37,7 +37,7 @@ impl<Q> PartitionKey<Q> {
     where
         Q: Borrow<P>,
     {
-        let mut hasher = IdHasher::default();
+        let mut hasher = FxIdHasher::default();
         partition.borrow().hash(&mut hasher);
         PartitionKey { partition, hasher }
     }
@@ -52,30 +52,34 @@ impl<Q> PartitionKey<Q> {
 }
 
 #[inline]
-fn addresses<S: Borrow<Symbol>>(symbols: &[Option<S>; 2]) -> [usize; 2] {
+fn addresses<S: Borrow<InternedString>>(strings: &[Option<S>; 2]) -> [usize; 2] {
     let address = |symbol: &Option<S>| symbol.as_ref().map_or(0, |text| text.borrow().address());
-    [address(&symbols[0]), address(&symbols[1])]
+    [address(&strings[0]), address(&strings[1])]
 }
 
 impl<P: Eq + Hash, V> TermEntry<P, V> {
     fn hash(&self) -> u64 {
-        PartitionKey::new::<P>(&self.partition).hash(addresses(&self.symbols))
+        PartitionKey::new::<P>(&self.partition).hash(addresses(&self.strings))
     }
 
     #[inline]
     fn has_key(&self, partition: &P, term_addresses: [usize; 2]) -> bool {
-        addresses(&self.symbols) == term_addresses && self.partition == *partition
+        addresses(&self.strings) == term_addresses && self.partition == *partition
     }
 }
 
 impl<P: Clone + Eq + Hash, V> TermMap<P, V> {
     #[inline]
-    pub(crate) fn get<Q: Borrow<P>>(&self, key: &PartitionKey<Q>, term: Term<'_>) -> Option<&V> {
+    pub(crate) fn get<Q: Borrow<P>>(
+        &self,
+        key: &PartitionKey<Q>,
+        term: IndexTerm<'_>,
+    ) -> Option<&V> {
         let table = self.tables.get(term.kind())?;
         if table.is_empty() {
             return None;
         }
-        let addresses = addresses(&term.symbols());
+        let addresses = addresses(&term.strings());
         let entry = table.find(key.hash(addresses), |entry| {
             entry.has_key(key.partition.borrow(), addresses)
         });
@@ -92,15 +96,15 @@ impl<P: Clone + Eq + Hash, V> TermMap<P, V> {
     pub(crate) fn upsert(
         &mut self,
         partition: &P,
-        term: Term<'_>,
+        term: IndexTerm<'_>,
         update: impl FnOnce(&mut V),
         new: impl FnOnce() -> V,
     ) {
-        let (kind, symbols) = (term.kind(), term.symbols());
+        let (kind, strings) = (term.kind(), term.strings());
         if self.tables.len() <= kind {
             self.tables.resize_with(kind + 1, HashTable::new);
         }
-        let addresses = addresses(&symbols);
+        let addresses = addresses(&strings);
         let hash = PartitionKey::new::<P>(partition).hash(addresses);
         let has_key = |entry: &TermEntry<P, V>| entry.has_key(partition, addresses);
         match self.tables[kind].entry(hash, has_key, TermEntry::hash) {
@@ -108,7 +112,7 @@ impl<P: Clone + Eq + Hash, V> TermMap<P, V> {
             Entry::Vacant(free) => {
                 free.insert(TermEntry {
                     partition: partition.clone(),
-                    symbols: symbols.map(Option::<&Symbol>::cloned),
+                    strings: strings.map(Option::<&InternedString>::cloned),
                     value: new(),
                 });
             }
@@ -119,13 +123,13 @@ impl<P: Clone + Eq + Hash, V> TermMap<P, V> {
     pub(crate) fn update_or_remove(
         &mut self,
         partition: &P,
-        term: Term<'_>,
+        term: IndexTerm<'_>,
         update: impl FnOnce(&mut V) -> bool,
     ) {
         let Some(table) = self.tables.get_mut(term.kind()) else {
             return;
         };
-        let addresses = addresses(&term.symbols());
+        let addresses = addresses(&term.strings());
         let hash = PartitionKey::new::<P>(partition).hash(addresses);
         let has_key = |entry: &TermEntry<P, V>| entry.has_key(partition, addresses);
         if let Ok(mut entry) = table.find_entry(hash, has_key)
@@ -139,9 +143,9 @@ impl<P: Clone + Eq + Hash, V> TermMap<P, V> {
         self.tables.iter().all(HashTable::is_empty)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[Option<Symbol>; 2], &V)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[Option<InternedString>; 2], &V)> {
         let entries = self.tables.iter().flatten();
-        entries.map(|entry| (&entry.symbols, &entry.value))
+        entries.map(|entry| (&entry.strings, &entry.value))
     }
 }
 
@@ -154,7 +158,7 @@ impl<P, V> Default for TermMap<P, V> {
 impl<P: fmt::Debug, V: fmt::Debug> fmt::Debug for TermMap<P, V> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let entries = self.tables.iter().flatten();
-        let entries = entries.map(|entry| ((&entry.partition, &entry.symbols), &entry.value));
+        let entries = entries.map(|entry| ((&entry.partition, &entry.strings), &entry.value));
         formatter.debug_map().entries(entries).finish()
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use rhumb_meta::labels::{Operator, Requirement, Selector};
 
-use crate::{InternedLabel, Interner, PostingIndex, SelectorIndex, Term};
+use crate::{IndexTerm, InternedLabel, Interner, PostingIndex, SelectorIndex};
 
 type Labels = BTreeMap<String, String>;
 
@@ -135,8 +135,8 @@ proptest! {
             index.insert_selector(&0, selector, id, &mut interner);
         }
         let resolved: Vec<_> = interner.resolve_labels(&object).collect();
-        let terms = resolved.iter().flat_map(|label| Term::of_resolved(*label));
-        let candidates = index.candidates(&0, terms.chain([Term::Any]));
+        let terms = resolved.iter().flat_map(|label| IndexTerm::of_resolved(*label));
+        let candidates = index.candidates(&0, terms.chain([IndexTerm::Any]));
         let mut by_resolved: Vec<_> = candidates.map(|found| (found.id, found.is_exact)).collect();
         by_resolved.sort_unstable();
         drop(resolved);

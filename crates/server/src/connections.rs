@@ -92,7 +92,7 @@ impl HttpsServer {
                 );
                 continue;
             };
-            let connection = AcceptedConnection {
+            let connection = ConnectionSetup {
                 tls: acceptor.clone(),
                 protocols: protocols.clone(),
                 open_guard: OpenConnectionGuard::count(self.service.clone()),
@@ -206,7 +206,7 @@ impl Drop for OpenConnectionGuard {
 }
 
 /// An accepted TCP connection, before and after its TLS handshake.
-struct AcceptedConnection {
+struct ConnectionSetup {
     tls: TlsAcceptor,
     protocols: Arc<HttpProtocolBuilders>,
     open_guard: OpenConnectionGuard,
@@ -230,7 +230,7 @@ enum CloseReason {
 type ResponseFuture =
     Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
-impl AcceptedConnection {
+impl ConnectionSetup {
     async fn serve(self, stream: TcpStream, address: SocketAddr) {
         let activity = Arc::new(ConnectionActivity::default());
         let mut idle = IdleDetector::new(activity.clone(), self.idle_timeout);

@@ -24,7 +24,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Response to a create request, of which only the uid is used.
 #[derive(Debug, Deserialize)]
-pub(crate) struct CreatedObject {
+pub(crate) struct CreateResponse {
     metadata: CreatedMetadata,
 }
 
@@ -34,7 +34,7 @@ struct CreatedMetadata {
     uid: String,
 }
 
-impl CreatedObject {
+impl CreateResponse {
     pub(crate) fn uid(self) -> String {
         self.metadata.uid
     }
@@ -67,13 +67,13 @@ impl ApiClient {
         &self,
         path: &str,
         object: &impl Serialize,
-    ) -> Result<CreatedObject, Error> {
+    ) -> Result<CreateResponse, Error> {
         let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
         let request = Request::new(path).create(&PostParams::default(), body);
         self.send(request).await
     }
 
-    pub(crate) async fn create_node(&self, node: &Value) -> Result<CreatedObject, Error> {
+    pub(crate) async fn create_node(&self, node: &Value) -> Result<CreateResponse, Error> {
         self.create(NODES_PATH, node).await
     }
 

@@ -18,9 +18,9 @@
 mod api_client;
 mod delay_queue;
 mod engine;
-mod fleet;
 pub mod names;
 mod node_objects;
+mod node_pools;
 mod node_template;
 mod partial_objects;
 mod pod_behavior;
@@ -28,5 +28,5 @@ mod pods;
 mod rbac;
 
 pub use engine::run;
-pub use fleet::{Fleet, NODES_MAX};
+pub use node_pools::{NODES_MAX, NodePools};
 pub use rbac::{SERVICE_ACCOUNT, grant};

@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::fleet::NodeIdentity;
 use crate::names::SIMULATED;
+use crate::node_pools::NodeIdentity;
 use crate::node_template::{DEFAULT_CAPACITY, NodeTemplate, YamlQuantity};
 use crate::partial_objects::{self, Condition};
 use crate::pods::status::time;
@@ -254,18 +254,18 @@ pub(crate) fn renewal(node: &str, uid: Option<&str>, now: Timestamp) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::Fleet;
+    use crate::node_pools::NodePools;
 
-    fn identity(template: &str) -> (Fleet, NodeIdentity) {
+    fn identity(template: &str) -> (NodePools, NodeIdentity) {
         let text = format!("apiVersion: v1\nkind: Node\n{template}");
-        let fleet = Fleet::from_template(&text, Some(2)).expect("a fleet");
-        let identity = fleet.places().remove(1);
-        (fleet, identity)
+        let node_pools = NodePools::from_template(&text, Some(2)).expect("node pools");
+        let identity = node_pools.places().remove(1);
+        (node_pools, identity)
     }
 
     #[test]
     fn node_follows_its_template_and_is_labelled_simulated() {
-        let (fleet, identity) = identity(
+        let (node_pools, identity) = identity(
             "metadata: {name: gpu, labels: {simulation.rhumb/simulated: 'no', topology.kubernetes.io/zone: z, a: b}}
 spec: {taints: [{key: gpu, effect: NoSchedule}], unschedulable: true}
 status:
@@ -274,7 +274,11 @@ status:
   nodeInfo: {architecture: arm64}
 ",
         );
-        let node = object(&identity, fleet.template(&identity), Timestamp::UNIX_EPOCH);
+        let node = object(
+            &identity,
+            node_pools.template(&identity),
+            Timestamp::UNIX_EPOCH,
+        );
         assert_eq!(node["metadata"]["name"], "gpu-00002");
         let labels = &node["metadata"]["labels"];
         assert_eq!(labels[SIMULATED], "true");
@@ -299,8 +303,8 @@ status:
 
     #[test]
     fn node_of_an_earlier_run_is_updated() {
-        let (fleet, identity) = identity("");
-        let template = fleet.template(&identity);
+        let (node_pools, identity) = identity("");
+        let template = node_pools.template(&identity);
         let mut before: partial_objects::Node = serde_json::from_value(json!({
             "metadata": {"uid": "u", "labels": {SIMULATED: "true"}},
             "status": {

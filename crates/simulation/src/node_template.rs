@@ -6,8 +6,8 @@ use rhumb_meta::validation::{dns1123_label, label_value, qualified_name};
 use rhumb_meta::{ConfigFileError, Quantity};
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{NodePool, PODS_MAX};
 use crate::names::COUNT;
+use crate::node_pools::{NodePool, PODS_MAX};
 
 const BYTES_MAX: usize = 256 * 1024;
 const DOCUMENTS_MAX: usize = 100;

@@ -7,7 +7,7 @@ use rhumb_etcd_harness::EtcdServer;
 use rhumb_store::Store;
 use rhumb_store::etcd::{EtcdOptions, EtcdStore};
 
-use crate::Harness;
+use crate::ConformanceBackend;
 
 /// An etcd server process and a client of it.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ async fn connect(server: &EtcdServer) -> Arc<EtcdStore> {
 }
 
 #[async_trait]
-impl Harness for EtcdBackend {
+impl ConformanceBackend for EtcdBackend {
     async fn start() -> Self {
         let server = EtcdServer::start().await;
         let store = connect(&server).await;

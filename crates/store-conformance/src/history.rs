@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rhumb_store::{ChangeStream, ChangeStreamEvent, Error, RangeRequest, Revision, Store};
 
-use crate::Harness;
+use crate::ConformanceBackend;
 use crate::support::{EVENT_TIMEOUT, all, delete, get, next_formatted, next_set, put};
 
 fn is_compacted<T>(result: &Result<T, Error>) -> bool {
@@ -15,7 +15,7 @@ async fn compact(store: &dyn Store, revision: Revision) {
     store.compact(revision).await.expect("compact");
 }
 
-pub async fn compaction_keeps_current_entries(harness: &mut impl Harness) {
+pub async fn compaction_keeps_current_entries(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     for round in 0..5 {
         for key in ["/a/x", "/a/y", "/a/z"] {
@@ -33,7 +33,7 @@ pub async fn compaction_keeps_current_entries(harness: &mut impl Harness) {
     assert_eq!(y.created, y.modified);
 }
 
-pub async fn compacted_revisions_are_rejected(harness: &mut impl Harness) {
+pub async fn compacted_revisions_are_rejected(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let first = put(&*store, "/a/x", "1").await;
     let second = put(&*store, "/a/x", "2").await;
@@ -60,7 +60,9 @@ pub async fn compacted_revisions_are_rejected(harness: &mut impl Harness) {
 }
 
 /// Older etcd versions lose the deletion (etcd-io/etcd#19179).
-pub async fn a_deletion_at_the_compacted_revision_is_not_lost(harness: &mut impl Harness) {
+pub async fn a_deletion_at_the_compacted_revision_is_not_lost(
+    harness: &mut impl ConformanceBackend,
+) {
     let store = harness.store();
     let first = put(&*store, "/a/x", "1").await;
     let deletion = delete(&*store, "/a/x").await;
@@ -80,7 +82,7 @@ pub async fn a_deletion_at_the_compacted_revision_is_not_lost(harness: &mut impl
     assert_eq!(page.entries.len(), 0);
 }
 
-pub async fn compacting_twice_is_harmless(harness: &mut impl Harness) {
+pub async fn compacting_twice_is_harmless(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let first = put(&*store, "/a/x", "1").await;
     let second = put(&*store, "/a/x", "2").await;
@@ -91,7 +93,7 @@ pub async fn compacting_twice_is_harmless(harness: &mut impl Harness) {
     assert!(is_compacted(&range), "{range:?}");
 }
 
-pub async fn future_revisions_cannot_be_compacted(harness: &mut impl Harness) {
+pub async fn future_revisions_cannot_be_compacted(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let current = put(&*store, "/a/x", "1").await;
     let result = store.compact(Revision::new(current.get() + 100)).await;
@@ -106,7 +108,7 @@ pub async fn future_revisions_cannot_be_compacted(harness: &mut impl Harness) {
 }
 
 /// A compaction does not affect a stream that has delivered everything.
-pub async fn a_stream_that_keeps_up_survives_compaction(harness: &mut impl Harness) {
+pub async fn a_stream_that_keeps_up_survives_compaction(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let start = put(&*store, "/a/x", "0").await;
     let mut stream = store.changes("/a/", start).await.expect("open stream");
@@ -119,7 +121,9 @@ pub async fn a_stream_that_keeps_up_survives_compaction(harness: &mut impl Harne
 }
 
 /// Row 10: the stream is complete or ends with `Compacted`; it never has a gap, not even for a deletion.
-pub async fn a_running_stream_survives_compaction_or_reports_it(harness: &mut impl Harness) {
+pub async fn a_running_stream_survives_compaction_or_reports_it(
+    harness: &mut impl ConformanceBackend,
+) {
     const CHANGES: usize = 300;
     let store = harness.store();
     let start = store.revision().await.expect("read revision");
@@ -137,7 +141,9 @@ pub async fn a_running_stream_survives_compaction_or_reports_it(harness: &mut im
 }
 
 /// A stream that is read only after more changes than its buffer holds were written and compacted.
-pub async fn a_stream_that_lags_behind_compaction_has_no_gap(harness: &mut impl Harness) {
+pub async fn a_stream_that_lags_behind_compaction_has_no_gap(
+    harness: &mut impl ConformanceBackend,
+) {
     const WRITES: usize = 1500;
     let store = harness.store();
     let start = put(&*store, "/a/x", "0").await;

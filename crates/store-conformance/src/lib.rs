@@ -1,6 +1,6 @@
 //! Conformance suite of the `Store` trait: one named test per guarantee.
 //!
-//! A backend implements [`Harness`] and calls [`suite!`] in an integration test, which then runs every case below on
+//! A backend implements [`ConformanceBackend`] and calls [`suite!`] in an integration test, which then runs every case below on
 //! its own store. Layers on top of a store that implement the same trait can use it too.
 
 mod etcd_backend;
@@ -23,7 +23,7 @@ pub use rhumb_seeded_rng::SeededRng;
 
 /// Starts a backend for one test.
 #[async_trait]
-pub trait Harness: Send + Sized {
+pub trait ConformanceBackend: Send + Sized {
     /// Starts an empty store.
     async fn start() -> Self;
 
@@ -38,11 +38,11 @@ pub trait Harness: Send + Sized {
     }
 }
 
-/// Generates one test per case for a harness.
+/// Generates one test per case for a backend.
 #[macro_export]
 macro_rules! suite {
-    ($harness:ty) => {
-        $crate::suite! { @cases $harness;
+    ($backend:ty) => {
+        $crate::suite! { @cases $backend;
             writes::a_key_is_created_only_once,
             writes::an_update_requires_the_current_revision,
             writes::a_deletion_requires_the_current_revision,
@@ -95,11 +95,11 @@ macro_rules! suite {
             model::random_histories_agree_with_a_model,
         }
     };
-    (@cases $harness:ty; $($module:ident :: $case:ident,)*) => {
+    (@cases $backend:ty; $($module:ident :: $case:ident,)*) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                let mut harness = <$harness as $crate::Harness>::start().await;
+                let mut harness = <$backend as $crate::ConformanceBackend>::start().await;
                 $crate::$module::$case(&mut harness).await;
             }
         )*

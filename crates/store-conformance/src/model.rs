@@ -7,7 +7,7 @@ use rhumb_store::{
 };
 
 use crate::support::{next_set, text};
-use crate::{Harness, SeededRng};
+use crate::{ConformanceBackend, SeededRng};
 
 /// Few keys, so that transactions conflict often.
 const KEYS: usize = 8;
@@ -17,7 +17,7 @@ const SEEDS: [u64; 3] = [0x5eed_cafe_f00d_1234, 0x0dd_ba11, 0xfeed_face];
 /// Every state of the store, by revision.
 type ModelHistory = BTreeMap<Revision, BTreeMap<String, (String, Revision)>>;
 
-pub async fn random_histories_agree_with_a_model(harness: &mut impl Harness) {
+pub async fn random_histories_agree_with_a_model(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     for seed in SEEDS {
         let empty = (0..KEYS).fold(Transaction::new(), |transaction, key| {

@@ -2,7 +2,7 @@
 
 use rhumb_store::{Error, RangeRequest, Revision, Store};
 
-use crate::Harness;
+use crate::ConformanceBackend;
 use crate::support::{all, delete, put, text, value_of};
 
 fn keys(page: &rhumb_store::RangePage) -> Vec<&str> {
@@ -15,7 +15,7 @@ async fn fill(store: &dyn Store, count: usize) {
     }
 }
 
-pub async fn a_range_is_ordered_and_limited_to_its_prefix(harness: &mut impl Harness) {
+pub async fn a_range_is_ordered_and_limited_to_its_prefix(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     for key in [
         "/pods/b",
@@ -62,7 +62,7 @@ pub async fn a_range_is_ordered_and_limited_to_its_prefix(harness: &mut impl Har
     );
 }
 
-pub async fn pages_visit_every_entry_once(harness: &mut impl Harness) {
+pub async fn pages_visit_every_entry_once(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     fill(&*store, 25).await;
     put(&*store, "/b/other", "x").await;
@@ -93,7 +93,7 @@ pub async fn pages_visit_every_entry_once(harness: &mut impl Harness) {
     }
 }
 
-pub async fn a_page_knows_whether_more_follows(harness: &mut impl Harness) {
+pub async fn a_page_knows_whether_more_follows(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     fill(&*store, 3).await;
     put(&*store, "/b/after", "x").await;
@@ -111,7 +111,7 @@ pub async fn a_page_knows_whether_more_follows(harness: &mut impl Harness) {
     }
 }
 
-pub async fn later_pages_ignore_later_writes(harness: &mut impl Harness) {
+pub async fn later_pages_ignore_later_writes(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     fill(&*store, 6).await;
     let first = store
@@ -129,7 +129,7 @@ pub async fn later_pages_ignore_later_writes(harness: &mut impl Harness) {
     assert_eq!(text(&rest.entries[1]), "3");
 }
 
-pub async fn past_revisions_can_be_read(harness: &mut impl Harness) {
+pub async fn past_revisions_can_be_read(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let first = put(&*store, "/a/x", "1").await;
     let second = put(&*store, "/a/x", "2").await;
@@ -154,7 +154,7 @@ pub async fn past_revisions_can_be_read(harness: &mut impl Harness) {
     }
 }
 
-pub async fn future_revisions_cannot_be_read(harness: &mut impl Harness) {
+pub async fn future_revisions_cannot_be_read(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let now = put(&*store, "/a/x", "1").await;
     for future in [now.get() + 1, now.get() + 1000, u64::MAX] {
@@ -169,7 +169,7 @@ pub async fn future_revisions_cannot_be_read(harness: &mut impl Harness) {
     }
 }
 
-pub async fn a_write_is_immediately_readable(harness: &mut impl Harness) {
+pub async fn a_write_is_immediately_readable(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     for round in 0..50 {
         let value = round.to_string();

@@ -2,10 +2,10 @@
 
 use rhumb_store::{Error, ExpectedRevision, RangeRequest, Transaction};
 
-use crate::Harness;
+use crate::ConformanceBackend;
 use crate::support::{all, delete, get, next_formatted, put};
 
-pub async fn all_writes_survive_a_restart(harness: &mut impl Harness) {
+pub async fn all_writes_survive_a_restart(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     for index in 0..20 {
         put(&*store, &format!("/a/{index:02}"), &index.to_string()).await;
@@ -26,7 +26,7 @@ pub async fn all_writes_survive_a_restart(harness: &mut impl Harness) {
         .expect("commit update after the restart");
 }
 
-pub async fn revisions_continue_after_a_restart(harness: &mut impl Harness) {
+pub async fn revisions_continue_after_a_restart(harness: &mut impl ConformanceBackend) {
     let mut last = put(&*harness.store(), "/a/x", "0").await;
     for round in 0..3 {
         // The latest revision may be that of a compacted deletion: it must not be reused either.
@@ -44,7 +44,7 @@ pub async fn revisions_continue_after_a_restart(harness: &mut impl Harness) {
     }
 }
 
-pub async fn a_stream_resumes_from_before_a_restart(harness: &mut impl Harness) {
+pub async fn a_stream_resumes_from_before_a_restart(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let seen = put(&*store, "/a/x", "1").await;
     put(&*store, "/a/x", "2").await;
@@ -58,7 +58,7 @@ pub async fn a_stream_resumes_from_before_a_restart(harness: &mut impl Harness) 
     assert_eq!(next_formatted(&mut *stream, 3).await, expected);
 }
 
-pub async fn compaction_holds_after_a_restart(harness: &mut impl Harness) {
+pub async fn compaction_holds_after_a_restart(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let first = put(&*store, "/a/x", "1").await;
     let second = put(&*store, "/a/x", "2").await;

@@ -8,7 +8,7 @@ use rhumb_store::{
     Store, Transaction,
 };
 
-use crate::Harness;
+use crate::ConformanceBackend;
 use crate::support::{all, delete, format_changes, next_event, next_formatted, next_set, put};
 
 async fn stream(store: &dyn Store, prefix: &str, after: Revision) -> Box<dyn ChangeStream> {
@@ -19,7 +19,7 @@ async fn now(store: &dyn Store) -> Revision {
     store.revision().await.expect("read revision")
 }
 
-pub async fn a_stream_delivers_future_changes(harness: &mut impl Harness) {
+pub async fn a_stream_delivers_future_changes(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     put(&*store, "/a/old", "0").await;
     let mut stream = stream(&*store, "/a/", now(&*store).await).await;
@@ -32,7 +32,7 @@ pub async fn a_stream_delivers_future_changes(harness: &mut impl Harness) {
     );
 }
 
-pub async fn a_stream_delivers_past_changes(harness: &mut impl Harness) {
+pub async fn a_stream_delivers_past_changes(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let first = put(&*store, "/a/x", "1").await;
     let second = put(&*store, "/a/y", "2").await;
@@ -48,7 +48,7 @@ pub async fn a_stream_delivers_past_changes(harness: &mut impl Harness) {
     assert_eq!(next_formatted(&mut *stream, 1).await, ["+/a/z=3"]);
 }
 
-pub async fn a_stream_is_limited_to_its_prefix(harness: &mut impl Harness) {
+pub async fn a_stream_is_limited_to_its_prefix(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let start = now(&*store).await;
     let mut pods = stream(&*store, "/pods/", start).await;
@@ -66,7 +66,7 @@ pub async fn a_stream_is_limited_to_its_prefix(harness: &mut impl Harness) {
     );
 }
 
-pub async fn a_transaction_arrives_as_a_whole(harness: &mut impl Harness) {
+pub async fn a_transaction_arrives_as_a_whole(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     put(&*store, "/a/y", "0").await;
     let start = now(&*store).await;
@@ -90,7 +90,7 @@ pub async fn a_transaction_arrives_as_a_whole(harness: &mut impl Harness) {
     assert_eq!(format_changes(&next_set(&mut *part).await), "+/a/x=1 -/a/y");
 }
 
-pub async fn creation_and_update_are_distinguishable(harness: &mut impl Harness) {
+pub async fn creation_and_update_are_distinguishable(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let mut stream = stream(&*store, "/a/", now(&*store).await).await;
     put(&*store, "/a/x", "1").await;
@@ -101,7 +101,7 @@ pub async fn creation_and_update_are_distinguishable(harness: &mut impl Harness)
     assert_eq!(next_formatted(&mut *stream, 4).await, expected);
 }
 
-pub async fn a_stream_may_start_at_a_future_revision(harness: &mut impl Harness) {
+pub async fn a_stream_may_start_at_a_future_revision(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let current = put(&*store, "/a/x", "0").await;
     let future = Revision::new(current.get() + 2);
@@ -116,7 +116,7 @@ pub async fn a_stream_may_start_at_a_future_revision(harness: &mut impl Harness)
     assert_eq!(Some(next_set(&mut *stream).await.revision), expected);
 }
 
-pub async fn cancelling_next_loses_no_change(harness: &mut impl Harness) {
+pub async fn cancelling_next_loses_no_change(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let mut stream = stream(&*store, "/a/", now(&*store).await).await;
     let mut seen = Vec::new();
@@ -140,7 +140,7 @@ fn revision_of(event: &ChangeStreamEvent) -> Revision {
     }
 }
 
-pub async fn all_streams_see_the_same_order(harness: &mut impl Harness) {
+pub async fn all_streams_see_the_same_order(harness: &mut impl ConformanceBackend) {
     const WRITERS: usize = 8;
     const WRITES: usize = 25;
     let store = harness.store();
@@ -191,7 +191,7 @@ pub async fn all_streams_see_the_same_order(harness: &mut impl Harness) {
 }
 
 /// Writes more than a stream buffers before the first change is read.
-pub async fn a_slow_stream_misses_nothing(harness: &mut impl Harness) {
+pub async fn a_slow_stream_misses_nothing(harness: &mut impl ConformanceBackend) {
     const WRITES: usize = 3000;
     let store = harness.store();
     let start = now(&*store).await;
@@ -214,7 +214,7 @@ pub async fn a_slow_stream_misses_nothing(harness: &mut impl Harness) {
 }
 
 /// Lists during concurrent writes, then applies the stream from that revision: the result must equal the stored state.
-pub async fn a_stream_from_a_range_revision_has_no_gap(harness: &mut impl Harness) {
+pub async fn a_stream_from_a_range_revision_has_no_gap(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let writers: Vec<_> = (0..4)
         .map(|writer| {
@@ -266,7 +266,7 @@ pub async fn a_stream_from_a_range_revision_has_no_gap(harness: &mut impl Harnes
     );
 }
 
-pub async fn requested_progress_is_reported(harness: &mut impl Harness) {
+pub async fn requested_progress_is_reported(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let mut stream = stream(&*store, "/a/", now(&*store).await).await;
     let change = put(&*store, "/a/x", "1").await;
@@ -297,7 +297,7 @@ pub async fn requested_progress_is_reported(harness: &mut impl Harness) {
 }
 
 /// Many large transactions, streamed from the history: each arrives as one change set.
-pub async fn large_past_transactions_arrive_as_a_whole(harness: &mut impl Harness) {
+pub async fn large_past_transactions_arrive_as_a_whole(harness: &mut impl ConformanceBackend) {
     const PUTS: usize = 100;
     const TRANSACTIONS: usize = 12;
     let store = harness.store();
@@ -324,7 +324,7 @@ pub async fn large_past_transactions_arrive_as_a_whole(harness: &mut impl Harnes
 }
 
 /// The progress revision is never later than the revision of the store.
-pub async fn progress_never_runs_ahead_of_the_store(harness: &mut impl Harness) {
+pub async fn progress_never_runs_ahead_of_the_store(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let current = put(&*store, "/a/x", "1").await;
     let future = Revision::new(current.get() + 1000);

@@ -9,7 +9,7 @@ use rhumb_store::{
 };
 use tokio::task::JoinSet;
 
-use crate::Harness;
+use crate::ConformanceBackend;
 use crate::support::{all, delete, get, put, value_of};
 
 fn conflict<T: std::fmt::Debug>(result: Result<T, Error>) -> RevisionConflict {
@@ -19,7 +19,7 @@ fn conflict<T: std::fmt::Debug>(result: Result<T, Error>) -> RevisionConflict {
     }
 }
 
-pub async fn a_key_is_created_only_once(harness: &mut impl Harness) {
+pub async fn a_key_is_created_only_once(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let create =
         |value: &'static str| Transaction::new().put("/a/x", value, ExpectedRevision::Absent);
@@ -33,7 +33,7 @@ pub async fn a_key_is_created_only_once(harness: &mut impl Harness) {
     assert_eq!(value_of(&*store, "/a/x").await.as_deref(), Some("first"));
 }
 
-pub async fn an_update_requires_the_current_revision(harness: &mut impl Harness) {
+pub async fn an_update_requires_the_current_revision(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let first = put(&*store, "/a/x", "1").await;
     let update = |at| Transaction::new().put("/a/x", "2", ExpectedRevision::At(at));
@@ -49,7 +49,7 @@ pub async fn an_update_requires_the_current_revision(harness: &mut impl Harness)
     assert_eq!(all(&*store, "/a/").await, [("/a/x".into(), "2".into())]);
 }
 
-pub async fn a_deletion_requires_the_current_revision(harness: &mut impl Harness) {
+pub async fn a_deletion_requires_the_current_revision(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let first = put(&*store, "/a/x", "1").await;
     let second = put(&*store, "/a/x", "2").await;
@@ -61,7 +61,7 @@ pub async fn a_deletion_requires_the_current_revision(harness: &mut impl Harness
     assert_eq!(conflict(store.commit(delete(second)).await).found, None);
 }
 
-pub async fn a_conflict_returns_the_current_entry(harness: &mut impl Harness) {
+pub async fn a_conflict_returns_the_current_entry(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let (x, y) = (
         put(&*store, "/a/x", "1").await,
@@ -80,7 +80,7 @@ pub async fn a_conflict_returns_the_current_entry(harness: &mut impl Harness) {
     );
 }
 
-pub async fn deleting_a_missing_key_has_no_effect(harness: &mut impl Harness) {
+pub async fn deleting_a_missing_key_has_no_effect(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let before = put(&*store, "/a/x", "1").await;
     let mut stream = store.changes("/a/", before).await.expect("open stream");
@@ -91,7 +91,9 @@ pub async fn deleting_a_missing_key_has_no_effect(harness: &mut impl Harness) {
     assert_eq!((set.revision, &**set.changes[0].key()), (after, "/a/y"));
 }
 
-pub async fn the_creation_revision_is_kept_until_the_key_is_deleted(harness: &mut impl Harness) {
+pub async fn the_creation_revision_is_kept_until_the_key_is_deleted(
+    harness: &mut impl ConformanceBackend,
+) {
     let store = harness.store();
     let first = put(&*store, "/a/x", "1").await;
     let second = put(&*store, "/a/x", "2").await;
@@ -103,7 +105,7 @@ pub async fn the_creation_revision_is_kept_until_the_key_is_deleted(harness: &mu
     assert_eq!((entry.created, entry.modified), (third, third));
 }
 
-pub async fn revisions_increase_across_all_keys(harness: &mut impl Harness) {
+pub async fn revisions_increase_across_all_keys(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let mut last = store.revision().await.expect("read revision");
     assert!(last > Revision::ZERO);
@@ -116,7 +118,7 @@ pub async fn revisions_increase_across_all_keys(harness: &mut impl Harness) {
     assert!(delete(&*store, "/a/x").await > last);
 }
 
-pub async fn a_transaction_has_one_revision(harness: &mut impl Harness) {
+pub async fn a_transaction_has_one_revision(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     put(&*store, "/b/gone", "0").await;
     let transaction = Transaction::new()
@@ -133,7 +135,7 @@ pub async fn a_transaction_has_one_revision(harness: &mut impl Harness) {
     assert_eq!(get(&*store, "/b/gone").await, None);
 }
 
-pub async fn a_transaction_is_atomic(harness: &mut impl Harness) {
+pub async fn a_transaction_is_atomic(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     put(&*store, "/a/x", "1").await;
     let before = all(&*store, "/").await;
@@ -145,7 +147,7 @@ pub async fn a_transaction_is_atomic(harness: &mut impl Harness) {
     assert_eq!(all(&*store, "/").await, before);
 }
 
-pub async fn a_check_guards_the_other_operations(harness: &mut impl Harness) {
+pub async fn a_check_guards_the_other_operations(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let guard = put(&*store, "/guard", "open").await;
     let write = |value: &'static str| {
@@ -170,7 +172,9 @@ pub async fn a_check_guards_the_other_operations(harness: &mut impl Harness) {
     assert_eq!(value_of(&*store, "/a/x").await.as_deref(), Some("1"));
 }
 
-pub async fn of_concurrent_updates_from_one_revision_one_succeeds(harness: &mut impl Harness) {
+pub async fn of_concurrent_updates_from_one_revision_one_succeeds(
+    harness: &mut impl ConformanceBackend,
+) {
     let store = harness.store();
     let revision = put(&*store, "/a/x", "start").await;
     let mut writers = JoinSet::new();
@@ -203,7 +207,7 @@ pub async fn of_concurrent_updates_from_one_revision_one_succeeds(harness: &mut 
     assert_eq!(value_of(&*store, "/a/x").await, winners.pop());
 }
 
-pub async fn concurrent_increments_are_never_lost(harness: &mut impl Harness) {
+pub async fn concurrent_increments_are_never_lost(harness: &mut impl ConformanceBackend) {
     const WRITERS: usize = 16;
     const INCREMENTS: usize = 10;
     let store = harness.store();
@@ -238,7 +242,7 @@ async fn increment(store: &dyn Store) {
     }
 }
 
-pub async fn invalid_transactions_are_rejected(harness: &mut impl Harness) {
+pub async fn invalid_transactions_are_rejected(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let twice = Transaction::new()
         .put("/a", "1", ExpectedRevision::Any)
@@ -280,7 +284,7 @@ pub async fn invalid_transactions_are_rejected(harness: &mut impl Harness) {
     assert_eq!(all(&*store, "/").await, []);
 }
 
-pub async fn the_largest_transaction_succeeds(harness: &mut impl Harness) {
+pub async fn the_largest_transaction_succeeds(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let transaction = (0..OPERATIONS_MAX).fold(Transaction::new(), |transaction, index| {
         transaction.put(format!("/a/{index:03}"), "1", ExpectedRevision::Absent)
@@ -294,7 +298,7 @@ pub async fn the_largest_transaction_succeeds(harness: &mut impl Harness) {
     assert!(page.entries.iter().all(|entry| entry.modified == revision));
 }
 
-pub async fn values_round_trip_byte_for_byte(harness: &mut impl Harness) {
+pub async fn values_round_trip_byte_for_byte(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let every_byte: Vec<u8> = (0..=255).collect();
     let megabyte: Vec<u8> = every_byte.iter().copied().cycle().take(1 << 20).collect();
@@ -316,7 +320,7 @@ pub async fn values_round_trip_byte_for_byte(harness: &mut impl Harness) {
     assert_eq!(read, values);
 }
 
-pub async fn a_value_too_large_is_rejected_without_effect(harness: &mut impl Harness) {
+pub async fn a_value_too_large_is_rejected_without_effect(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let huge = Transaction::new().put(
         "/a/x",
@@ -332,7 +336,9 @@ pub async fn a_value_too_large_is_rejected_without_effect(harness: &mut impl Har
 
 /// A caller that drops its commit does not know the outcome, but the transaction is applied completely or not at all,
 /// and later transactions work.
-pub async fn a_cancelled_commit_is_applied_completely_or_not_at_all(harness: &mut impl Harness) {
+pub async fn a_cancelled_commit_is_applied_completely_or_not_at_all(
+    harness: &mut impl ConformanceBackend,
+) {
     let store = harness.store();
     for round in 0..30 {
         let value = round.to_string();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rhumb_store::Store;
 use rhumb_store::embedded::{EmbeddedOptions, EmbeddedStore};
-use rhumb_store_conformance::Harness;
+use rhumb_store_conformance::ConformanceBackend;
 use tempfile::TempDir;
 
-struct EmbeddedHarness {
+struct EmbeddedBackend {
     directory: TempDir,
     store: Option<Arc<EmbeddedStore>>,
 }
@@ -24,11 +24,11 @@ async fn open(directory: &TempDir) -> Option<Arc<EmbeddedStore>> {
 }
 
 #[async_trait]
-impl Harness for EmbeddedHarness {
+impl ConformanceBackend for EmbeddedBackend {
     async fn start() -> Self {
         let directory = tempfile::tempdir().expect("create temporary directory");
         let store = open(&directory).await;
-        EmbeddedHarness { directory, store }
+        EmbeddedBackend { directory, store }
     }
 
     fn store(&self) -> Arc<dyn Store> {
@@ -43,4 +43,4 @@ impl Harness for EmbeddedHarness {
     }
 }
 
-rhumb_store_conformance::suite!(EmbeddedHarness);
+rhumb_store_conformance::suite!(EmbeddedBackend);

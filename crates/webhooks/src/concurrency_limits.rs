@@ -33,9 +33,9 @@ struct ServerCallLimit {
 pub(crate) struct ServerCall(Arc<ServerCallLimit>);
 
 impl ServerCallLimits {
-    pub(crate) fn begin_call(&self, place: &TargetLocation) -> ServerCall {
+    pub(crate) fn begin_call(&self, location: &TargetLocation) -> ServerCall {
         let mut limits = self.0.lock();
-        if let Some(limit) = limits.get(place) {
+        if let Some(limit) = limits.get(location) {
             return ServerCall::begin(limit);
         }
         if limits.len() >= PRUNE_THRESHOLD {
@@ -47,7 +47,7 @@ impl ServerCallLimits {
             calls: AtomicUsize::new(0),
         });
         let call = ServerCall::begin(&limit);
-        limits.insert(place.clone(), limit);
+        limits.insert(location.clone(), limit);
         call
     }
 }
@@ -90,23 +90,23 @@ mod tests {
     #[test]
     fn every_server_has_its_own_limit() {
         let limits = ServerCallLimits::default();
-        let places = [
+        let locations = [
             host("a", 1),
             host("a", 2),
             host("b", 1),
             service("a"),
             service("b"),
         ];
-        let first: Vec<_> = places
+        let first: Vec<_> = locations
             .iter()
-            .map(|place| limits.begin_call(place))
+            .map(|location| limits.begin_call(location))
             .collect();
-        for (at, place) in places.iter().enumerate() {
-            let again = limits.begin_call(place);
+        for (at, location) in locations.iter().enumerate() {
+            let again = limits.begin_call(location);
             let is_same = |call: &ServerCall| Arc::ptr_eq(&call.0, &again.0);
             let same: Vec<_> = first.iter().map(is_same).collect();
-            let expect: Vec<_> = (0..places.len()).map(|other| other == at).collect();
-            assert_eq!(same, expect, "{place:?}");
+            let expect: Vec<_> = (0..locations.len()).map(|other| other == at).collect();
+            assert_eq!(same, expect, "{location:?}");
         }
     }
 

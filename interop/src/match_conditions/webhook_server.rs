@@ -25,11 +25,11 @@ use tokio_rustls::TlsAcceptor;
 pub(super) struct RecordingWebhookServer {
     port: u16,
     certificate_pem: String,
-    recorded: Arc<Mutex<RecordedCalls>>,
+    recorded: Arc<Mutex<CalledWebhooks>>,
 }
 
 #[derive(Debug, Default)]
-struct RecordedCalls {
+struct CalledWebhooks {
     round: usize,
     indexes: BTreeSet<usize>,
 }
@@ -81,7 +81,11 @@ impl RecordingWebhookServer {
     }
 }
 
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, recorded: Arc<Mutex<RecordedCalls>>) {
+async fn accept(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    recorded: Arc<Mutex<CalledWebhooks>>,
+) {
     while let Ok((socket, _)) = listener.accept().await {
         let (acceptor, recorded) = (acceptor.clone(), recorded.clone());
         tokio::spawn(async move {
@@ -99,7 +103,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, recorded: Arc<Mute
 
 async fn respond(
     request: Request<Incoming>,
-    recorded: Arc<Mutex<RecordedCalls>>,
+    recorded: Arc<Mutex<CalledWebhooks>>,
 ) -> Result<Response<Full<Bytes>>> {
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await?.to_bytes();

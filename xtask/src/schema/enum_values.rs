@@ -12,7 +12,7 @@ use crate::commands::root;
 pub(super) struct EnumValues(BTreeMap<String, BTreeMap<String, Vec<String>>>);
 
 impl EnumValues {
-    pub(super) fn ask_go() -> Result<EnumValues> {
+    pub(super) fn from_upstream() -> Result<EnumValues> {
         let output = Command::new("go")
             .args(["run", "./enums"])
             .current_dir(root().join("interop/kubernetes"))

@@ -51,7 +51,10 @@ fn collect_defaults(schemas: &Value, defaults: &mut BTreeMap<(String, String), V
     for (name, schema) in schemas.as_object().into_iter().flatten() {
         let properties = schema["properties"].as_object();
         for (field, property) in properties.into_iter().flatten() {
-            let Some(default) = property.get("default").filter(|value| says_more(value)) else {
+            let Some(default) = property
+                .get("default")
+                .filter(|value| is_significant_default(value))
+            else {
                 continue;
             };
             defaults.insert((name.clone(), field.clone()), default.clone());
@@ -60,7 +63,7 @@ fn collect_defaults(schemas: &Value, defaults: &mut BTreeMap<(String, String), V
 }
 
 /// Skips zero values: OpenAPI has a zero default for every non-pointer field.
-fn says_more(default: &Value) -> bool {
+fn is_significant_default(default: &Value) -> bool {
     match default {
         Value::String(text) => !text.is_empty(),
         Value::Object(object) => !object.is_empty(),

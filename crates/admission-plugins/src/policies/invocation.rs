@@ -26,7 +26,7 @@ pub(super) struct PolicyInvocation<P> {
 
 /// A policy that could not be evaluated and whose failure policy is `Fail`.
 #[derive(Debug)]
-pub(super) struct PolicyFailure {
+pub(super) struct FailClosedPolicy {
     pub(super) policy: Arc<str>,
     pub(super) binding: Option<Arc<str>>,
     pub(super) message: String,
@@ -38,7 +38,7 @@ pub(super) struct PolicyFailure {
 #[derive(Debug)]
 pub(super) struct PolicyInvocations<P> {
     pub(super) all: Vec<PolicyInvocation<P>>,
-    pub(super) failures: Vec<PolicyFailure>,
+    pub(super) failures: Vec<FailClosedPolicy>,
 }
 
 impl<P> Default for PolicyInvocations<P> {
@@ -51,7 +51,7 @@ impl<P> Default for PolicyInvocations<P> {
 }
 
 /// Matches policies and bindings against one request.
-struct PolicyMatcher<'a> {
+struct PolicyInvocationCollector<'a> {
     attributes: &'a AdmissionAttributes<'a>,
     object: Option<&'a JsonObject>,
     namespace: NamespaceLabelSource,
@@ -75,7 +75,7 @@ impl<P: AdmissionPolicy> PolicySource<P> {
             return Ok(PolicyInvocations::default());
         };
         let are_labels_needed = hooks.iter().any(needs_namespace_labels);
-        let mut matcher = PolicyMatcher {
+        let mut matcher = PolicyInvocationCollector {
             attributes,
             object,
             namespace: namespace_labels(attributes, are_labels_needed).await,
@@ -104,7 +104,7 @@ fn needs_namespace_labels<P: AdmissionPolicy>(hook: &PolicyHook<P>) -> bool {
             .any(MatchCriteria::needs_namespace_labels)
 }
 
-impl PolicyMatcher<'_> {
+impl PolicyInvocationCollector<'_> {
     fn add<P: AdmissionPolicy>(
         &mut self,
         hook: &PolicyHook<P>,
@@ -118,7 +118,7 @@ impl PolicyMatcher<'_> {
                 } else {
                     "policy"
                 };
-                invocations.failures.push(PolicyFailure {
+                invocations.failures.push(FailClosedPolicy {
                     policy: spec.name.clone(),
                     binding: binding.map(|binding| binding.name.clone()),
                     message: format!("failed to configure {failed_part}: {error}"),

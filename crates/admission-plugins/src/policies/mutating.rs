@@ -10,7 +10,7 @@ use rhumb_meta::status::StatusCause;
 use rhumb_meta::{Status, StatusReason};
 use serde_json::Value;
 
-use super::invocation::{PolicyFailure, PolicyInvocation};
+use super::invocation::{FailClosedPolicy, PolicyInvocation};
 use super::params::PolicyParam;
 use super::{EVALUATION_TIMEOUT, MutatingAdmissionPolicyPlugin};
 use crate::cel_inputs::{CelInputs, namespace_object};
@@ -62,7 +62,7 @@ impl MutatingAdmissionPolicyPlugin {
         attributes: &AdmissionAttributes<'_>,
         policy_call: &MutatingPolicyCall<'_>,
         object: Option<&mut JsonObject>,
-        errors: &mut Vec<PolicyFailure>,
+        errors: &mut Vec<FailClosedPolicy>,
     ) -> Result<(), Status> {
         let invocation = policy_call.invocation;
         let policy = &invocation.policy.value;
@@ -119,7 +119,7 @@ impl MutatingAdmissionPolicyPlugin {
         attributes: &AdmissionAttributes<'_>,
         policy_call: &MutatingPolicyCall<'_>,
         cel_inputs: &CelInputs<'_>,
-        errors: &mut Vec<PolicyFailure>,
+        errors: &mut Vec<FailClosedPolicy>,
     ) -> bool {
         let policy = &policy_call.invocation.policy.value;
         if policy.spec.match_conditions.is_empty() {
@@ -178,10 +178,10 @@ impl MutatingPolicyCall<'_> {
         .into()
     }
 
-    fn record_failure(&self, message: String, errors: &mut Vec<PolicyFailure>) {
+    fn record_failure(&self, message: String, errors: &mut Vec<FailClosedPolicy>) {
         let spec = &self.invocation.policy.value.spec;
         if spec.failure_policy == FailurePolicy::Fail {
-            errors.push(PolicyFailure {
+            errors.push(FailClosedPolicy {
                 policy: spec.name.clone(),
                 binding: Some(self.invocation.binding.value.name.clone()),
                 message,
@@ -263,10 +263,10 @@ fn apply_mutation(
 fn denial_status(
     attributes: &AdmissionAttributes<'_>,
     object: Option<&JsonObject>,
-    errors: &[PolicyFailure],
+    errors: &[FailClosedPolicy],
 ) -> Status {
     let mut status = attributes.forbidden(object, "admission request denied by policy");
-    let text = |error: &PolicyFailure| match &error.binding {
+    let text = |error: &FailClosedPolicy| match &error.binding {
         Some(binding) => format!(
             "policy '{}' with binding '{binding}' denied request: {}",
             error.policy, error.message

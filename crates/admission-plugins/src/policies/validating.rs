@@ -13,7 +13,7 @@ use rhumb_meta::status::StatusCause;
 use rhumb_meta::{Status, StatusReason};
 use serde_json::json;
 
-use super::invocation::{PolicyFailure, PolicyInvocation};
+use super::invocation::{FailClosedPolicy, PolicyInvocation};
 use super::params::PolicyParam;
 use super::policy_source::ParsedPolicyObject;
 use super::{EVALUATION_TIMEOUT, ValidatingAdmissionPolicyPlugin};
@@ -338,8 +338,8 @@ impl PolicyDenial {
     }
 }
 
-impl From<PolicyFailure> for PolicyDenial {
-    fn from(misconfigured: PolicyFailure) -> PolicyDenial {
+impl From<FailClosedPolicy> for PolicyDenial {
+    fn from(misconfigured: FailClosedPolicy) -> PolicyDenial {
         PolicyDenial {
             policy: misconfigured.policy.to_string(),
             binding: misconfigured.binding.map(|binding| binding.to_string()),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use rhumb_netpol::ruleset::{
-    self, IpSetKind, NodeRuleset, PolicyChain, PolicyChainId, PolicyGroupId, RulesetDelta,
+    self, IpSetElementType, NodeRuleset, PolicyChain, PolicyChainId, PolicyGroupId, RulesetDelta,
 };
 use rhumb_netpol::{Direction, IpFamily};
 
@@ -209,11 +209,13 @@ fn of_family(addresses: &BTreeSet<IpAddr>, of: IpFamily) -> impl Iterator<Item =
     addresses.filter(move |address| family(*address) == of)
 }
 
-fn element_type(family: IpFamily, kind: IpSetKind) -> NftSetType {
+fn element_type(family: IpFamily, kind: IpSetElementType) -> NftSetType {
     let address = NftDataType::of_address(family);
     match kind {
-        IpSetKind::Addresses => NftSetType::of(&[address]),
-        IpSetKind::Ports => NftSetType::of(&[address, NftDataType::Protocol, NftDataType::Port]),
+        IpSetElementType::Addresses => NftSetType::of(&[address]),
+        IpSetElementType::AddressPorts => {
+            NftSetType::of(&[address, NftDataType::Protocol, NftDataType::Port])
+        }
     }
 }
 

@@ -37,7 +37,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use rhumb_netpol::ruleset::{
-        DispatchChange, IpSetElement, IpSetId, IpSetKind, NodeRuleset, PolicyChain, PolicyGroupId,
+        IpSetElement, IpSetElementType, IpSetId, NodeRuleset, PolicyChain, PolicyGroupChange,
+        PolicyGroupId,
     };
     use rhumb_netpol::{Direction, IpFamily, NamespacedName};
 
@@ -61,12 +62,12 @@ mod tests {
             address,
             port: None,
         };
-        let moved = DispatchChange {
+        let moved = PolicyGroupChange {
             before: Some(group(1)),
             after: Some(group(2)),
         };
         let changes = RulesetDelta {
-            new_sets: BTreeMap::from([(set(2), IpSetKind::Addresses)]),
+            new_sets: BTreeMap::from([(set(2), IpSetElementType::Addresses)]),
             removed_elements: BTreeMap::from([(set(1), vec![element])]),
             added_elements: BTreeMap::from([(set(1), vec![element]), (set(2), vec![element])]),
             chains: BTreeMap::from([(chain(1), rules("old")), (chain(2), rules("new"))]),

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::observed_state::{NodeObjectState, ObservedState};
 use super::report_publisher::NodeReportPublisher;
 use super::retry_backoff::RetryBackoff;
-use super::watches::{EVENT_QUEUE_CAPACITY, ReceivedEvent};
+use super::watches::{EVENT_QUEUE_CAPACITY, ReceivedAgentEvent};
 use crate::metrics::AgentMetrics;
 use crate::nft::{self, ForeignTableChange, KernelTable, TableWriteOutcome};
 use crate::probe::HostProbe;
@@ -57,7 +57,7 @@ impl SyncLoop<'_> {
     /// Runs until `stop` is cancelled.
     pub(super) async fn run(
         mut self,
-        mut events: mpsc::Receiver<ReceivedEvent>,
+        mut events: mpsc::Receiver<ReceivedAgentEvent>,
         inspect_every: Duration,
         stop: &CancellationToken,
     ) {
@@ -102,7 +102,7 @@ impl SyncLoop<'_> {
         }
     }
 
-    fn apply_events(&mut self, batch: &mut Vec<ReceivedEvent>) {
+    fn apply_events(&mut self, batch: &mut Vec<ReceivedAgentEvent>) {
         for received in batch.drain(..) {
             if self.pending_since.len() < EVENT_QUEUE_CAPACITY {
                 self.pending_since.push(received.received_at);

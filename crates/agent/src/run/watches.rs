@@ -21,7 +21,7 @@ pub(super) const EVENT_QUEUE_CAPACITY: usize = 4096;
 
 /// An event with the time when it was received.
 #[derive(Debug)]
-pub(super) struct ReceivedEvent {
+pub(super) struct ReceivedAgentEvent {
     pub(super) received_at: Instant,
     pub(super) event: AgentEvent,
 }
@@ -70,7 +70,7 @@ pub(super) fn start_watches(
     client: &Client,
     node: &str,
     work: &mut JoinSet<()>,
-) -> mpsc::Receiver<ReceivedEvent> {
+) -> mpsc::Receiver<ReceivedAgentEvent> {
     let (sender, receiver) = mpsc::channel(EVENT_QUEUE_CAPACITY);
     let all = Config::default;
     let own = Config::default().fields(&format!("metadata.name={node}"));
@@ -124,7 +124,7 @@ async fn run_informer<K, Key>(
     config: Config,
     key: fn(&K) -> Key,
     agent_event: fn(EventOrListStart<K, Key>) -> Option<AgentEvent>,
-    sender: mpsc::Sender<ReceivedEvent>,
+    sender: mpsc::Sender<ReceivedAgentEvent>,
 ) where
     K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
     Key: Eq + Hash + Send,
@@ -134,7 +134,7 @@ async fn run_informer<K, Key>(
         let Some(event) = agent_event(event) else {
             continue;
         };
-        let received = ReceivedEvent {
+        let received = ReceivedAgentEvent {
             received_at: Instant::now(),
             event,
         };

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rhumb_agent::nft::{KernelTable, PodCidrRanges, TableWriteOutcome};
 use rhumb_netpol::ruleset::{
-    AllowRule, DispatchChange, IpSet, IpSetKind, NodeRuleset, PeerMatch, PortMatch, RulesetDelta,
+    AllowRule, IpSet, IpSetElementType, NodeRuleset, PeerMatch, PolicyGroupChange, PortMatch,
+    RulesetDelta,
 };
 use rhumb_netpol::{Direction, IpFamily, Protocol};
 
@@ -57,9 +58,9 @@ fn sets() -> impl Iterator<Item = (rhumb_netpol::ruleset::IpSetId, IpSet)> {
                 (set(number, family), IpSet { kind, elements })
             };
             [
-                of(1, IpSetKind::Addresses, &[address(PEER[at])]),
-                of(2, IpSetKind::Addresses, &[address(POD[at])]),
-                of(3, IpSetKind::Ports, &named),
+                of(1, IpSetElementType::Addresses, &[address(PEER[at])]),
+                of(2, IpSetElementType::Addresses, &[address(POD[at])]),
+                of(3, IpSetElementType::AddressPorts, &named),
             ]
         })
 }
@@ -299,7 +300,7 @@ async fn change(kernel: &mut KernelTable, mut program: NodeRuleset, rounds: usiz
     let direction = Direction::Ingress;
     let held = PodCidrRanges::default();
     let redirect = |before, after| {
-        let moved = DispatchChange {
+        let moved = PolicyGroupChange {
             before: Some(before),
             after: Some(after),
         };

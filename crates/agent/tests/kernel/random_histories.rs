@@ -23,9 +23,9 @@ async fn incremental_updates_equal_a_full_load() {
     let held = PodCidrRanges::from_cidrs(["10.0.0.0/24"]);
     let mut transactions = 0;
     for seed in 0..HISTORIES {
-        let mut dice = SeededRng::new(seed);
-        let script = random_history(&mut dice, EVENTS);
-        let node = *dice.pick(&NODES);
+        let mut rng = SeededRng::new(seed);
+        let script = random_history(&mut rng, EVENTS);
+        let node = *rng.pick(&NODES);
         let mut engine = engine_after_events(
             EngineScope::Node(node.to_owned()),
             &script.capabilities,
@@ -35,7 +35,7 @@ async fn incremental_updates_equal_a_full_load() {
         kernel.replace(engine.ruleset(), &held).await.unwrap();
         let mut events = script.events.iter().peekable();
         while events.peek().is_some() {
-            let together = dice.between(1, TOGETHER_MAX);
+            let together = rng.between(1, TOGETHER_MAX);
             let now = events.by_ref().take(together);
             now.for_each(|event| apply_event(&mut engine, event));
             let changes = engine.take_ruleset_delta();

@@ -8,7 +8,7 @@ use rhumb_agent::nft::{
     TableWriteOutcome,
 };
 use rhumb_netpol::ruleset::{
-    DispatchChange, IpSet, IpSetElement, IpSetKind, NodeRuleset, RulesetDelta,
+    IpSet, IpSetElement, IpSetElementType, NodeRuleset, PolicyGroupChange, RulesetDelta,
 };
 use rhumb_netpol::{Direction, IpFamily};
 use tokio::time::timeout;
@@ -71,7 +71,7 @@ fn nothing_left(program: &NodeRuleset) -> RulesetDelta {
             .map(|(place, group)| {
                 (
                     *place,
-                    DispatchChange {
+                    PolicyGroupChange {
                         before: Some(*group),
                         after: None,
                     },
@@ -94,11 +94,11 @@ async fn every_incremental_change_equals_a_full_load() {
     }
     let (v4, v6) = (set(1, IpFamily::V4), set(9, IpFamily::V6));
     let (ingress, egress) = (Direction::Ingress, Direction::Egress);
-    let moved = |before, after| DispatchChange { before, after };
+    let moved = |before, after| PolicyGroupChange { before, after };
     let pod = ip("10.1.0.2");
     let changes = [
         RulesetDelta {
-            new_sets: BTreeMap::from([(v6, IpSetKind::Ports)]),
+            new_sets: BTreeMap::from([(v6, IpSetElementType::AddressPorts)]),
             ..RulesetDelta::default()
         },
         RulesetDelta {
@@ -297,7 +297,7 @@ async fn large_rulesets_load() {
     });
     let mut program = varied();
     let large = IpSet {
-        kind: IpSetKind::Addresses,
+        kind: IpSetElementType::Addresses,
         elements: elements.collect(),
     };
     program.sets.insert(set(7, IpFamily::V4), large);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use rhumb_netpol::ruleset::{
-    AllowRule, IpSet, IpSetElement, IpSetId, IpSetKind, NodeRuleset, PeerMatch, PolicyChain,
+    AllowRule, IpSet, IpSetElement, IpSetElementType, IpSetId, NodeRuleset, PeerMatch, PolicyChain,
     PolicyChainId, PolicyGroupId, PortMatch,
 };
 use rhumb_netpol::{Direction, IpFamily, NamespacedName, Protocol};
@@ -153,15 +153,27 @@ pub(crate) fn varied() -> NodeRuleset {
         sets: BTreeMap::from([
             (
                 set(1, IpFamily::V4),
-                set_of(IpSetKind::Addresses, addresses),
+                set_of(IpSetElementType::Addresses, addresses),
             ),
-            (set(1, IpFamily::V6), set_of(IpSetKind::Addresses, [])),
-            (set(2, IpFamily::V4), set_of(IpSetKind::Ports, ports)),
+            (
+                set(1, IpFamily::V6),
+                set_of(IpSetElementType::Addresses, []),
+            ),
+            (
+                set(2, IpFamily::V4),
+                set_of(IpSetElementType::AddressPorts, ports),
+            ),
             (
                 set(2, IpFamily::V6),
-                set_of(IpSetKind::Ports, [port("fd00::2", Protocol::Udp, 53)]),
+                set_of(
+                    IpSetElementType::AddressPorts,
+                    [port("fd00::2", Protocol::Udp, 53)],
+                ),
             ),
-            (set(3, IpFamily::V6), set_of(IpSetKind::Addresses, many)),
+            (
+                set(3, IpFamily::V6),
+                set_of(IpSetElementType::Addresses, many),
+            ),
         ]),
         known_addresses: ["10.1.0.2", "fd00::2", "10.1.0.9"].map(ip).into(),
         ..NodeRuleset::default()
@@ -190,7 +202,7 @@ pub(crate) fn varied() -> NodeRuleset {
     program
 }
 
-fn set_of(kind: IpSetKind, elements: impl IntoIterator<Item = IpSetElement>) -> IpSet {
+fn set_of(kind: IpSetElementType, elements: impl IntoIterator<Item = IpSetElement>) -> IpSet {
     IpSet {
         kind,
         elements: elements.into_iter().collect::<BTreeSet<_>>(),

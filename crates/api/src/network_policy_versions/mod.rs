@@ -21,7 +21,7 @@ use crate::{FeatureGates, FieldView, feature_gates};
 pub const BASE_VERSION: &str = "1.3";
 
 /// Calls `found` with each field of a policy's spec that uses the feature.
-pub type FeatureDetector = fn(spec: &FieldView<'_>, found: &mut dyn FnMut(&FieldView<'_>));
+pub type FeatureFieldVisitor = fn(spec: &FieldView<'_>, found: &mut dyn FnMut(&FieldView<'_>));
 
 /// A feature of network policies, with the version that introduced it.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ pub struct NetworkPolicyFeature {
     pub version: &'static str,
     /// The gate of an alpha feature; the server rejects the feature while the gate is off.
     pub gate: Option<feature_gates::Feature>,
-    detect: FeatureDetector,
+    detect: FeatureFieldVisitor,
 }
 
 /// A feature that a policy uses, with the fields that use it.
@@ -90,7 +90,7 @@ impl NetworkPolicyFeature {
     pub const fn new(
         name: &'static str,
         version: &'static str,
-        detect: FeatureDetector,
+        detect: FeatureFieldVisitor,
     ) -> NetworkPolicyFeature {
         NetworkPolicyFeature {
             name,

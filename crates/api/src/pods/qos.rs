@@ -19,10 +19,10 @@ type ComputeQuantities = [Option<Quantity>; QOS_RESOURCES.len()];
 /// QoS class from the status of a pod, or else computed from its spec.
 pub(crate) fn qos_class(pod: &JsonObject) -> &str {
     let status = pod.get("status");
-    let said = status
+    let qos_class = status
         .and_then(|status| status.get("qosClass"))
         .and_then(Value::as_str);
-    match said {
+    match qos_class {
         Some(class) if !class.is_empty() => class,
         _ => compute_qos_class(pod),
     }

@@ -3,7 +3,7 @@
 use rhumb_meta::Timestamp;
 use serde_json::{Value, json};
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, name};
 use crate::JsonObject;
 use crate::table::{TableColumn, TablePrinter};
@@ -28,7 +28,7 @@ const WEBHOOKS: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let webhooks = object.key("webhooks").item_count();
         vec![name(object), json!(webhooks), age(object, now)]
     },
@@ -62,7 +62,7 @@ const BINDING: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         vec![
             name(object),
             json!(object.at("spec.policyName").str()),
@@ -73,7 +73,7 @@ const BINDING: TablePrinter = TablePrinter::new(
 );
 
 fn policy(object: &JsonObject, rules: &str, now: Timestamp) -> Vec<Value> {
-    let object = JsonRef::Root(object);
+    let object = JsonView::Root(object);
     let params = object.at("spec.paramKind");
     let params = if params.exists() {
         format!(
@@ -92,7 +92,7 @@ fn policy(object: &JsonObject, rules: &str, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-fn params(reference: JsonRef<'_>) -> String {
+fn params(reference: JsonView<'_>) -> String {
     let name = reference.key("name").str();
     if !name.is_empty() {
         return format!("{}/{name}", reference.key("namespace").str_or("*"));
@@ -106,7 +106,7 @@ fn params(reference: JsonRef<'_>) -> String {
 }
 
 /// A label selector as Go's generated `String` method formats it.
-fn go_text(selector: JsonRef<'_>) -> String {
+fn go_text(selector: JsonView<'_>) -> String {
     let labels: String = selector
         .key("matchLabels")
         .object()

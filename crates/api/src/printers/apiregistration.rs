@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, name};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -18,7 +18,7 @@ const API_SERVICE: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let service = object.at("spec.service");
         let service = if service.exists() {
             format!(
@@ -38,7 +38,7 @@ const API_SERVICE: TablePrinter = TablePrinter::new(
     },
 );
 
-fn available(object: JsonRef<'_>) -> String {
+fn available(object: JsonView<'_>) -> String {
     let Some(condition) = object.at("status.conditions").condition("Available") else {
         return "Unknown".to_string();
     };

@@ -3,7 +3,7 @@
 use rhumb_meta::GroupVersion;
 use serde_json::{Value, json};
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{
     AGE, CONTAINERS, IMAGES, NAME, SELECTOR, age, containers, labels, name, none, selector,
     selector_or_none,
@@ -32,7 +32,7 @@ const CONTROLLER_REVISION: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         vec![
             name(object),
             controller(object).into(),
@@ -60,7 +60,7 @@ const DAEMON_SET: TablePrinter = TablePrinter::new(
         SELECTOR,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let status = object.key("status");
         let (names, images) = containers(object.at("spec.template.spec"));
         vec![
@@ -94,7 +94,7 @@ const DEPLOYMENT: TablePrinter = TablePrinter::new(
         SELECTOR,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let (names, images) = containers(object.at("spec.template.spec"));
         let selector = selector(object.at("spec.selector"));
         vec![
@@ -122,7 +122,7 @@ const REPLICA_SET: TablePrinter = TablePrinter::new(
         SELECTOR,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let (names, images) = containers(object.at("spec.template.spec"));
         vec![
             name(object),
@@ -146,7 +146,7 @@ const STATEFUL_SET: TablePrinter = TablePrinter::new(
         IMAGES.wide(),
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let (names, images) = containers(object.at("spec.template.spec"));
         vec![
             name(object),
@@ -158,13 +158,13 @@ const STATEFUL_SET: TablePrinter = TablePrinter::new(
     },
 );
 
-fn ready_of_desired(object: JsonRef<'_>) -> Value {
+fn ready_of_desired(object: JsonView<'_>) -> Value {
     let ready = object.at("status.readyReplicas").int();
     let desired = object.at("spec.replicas").int();
     format!("{ready}/{desired}").into()
 }
 
-fn controller(object: JsonRef<'_>) -> String {
+fn controller(object: JsonView<'_>) -> String {
     let owner = object
         .at("metadata.ownerReferences")
         .items()

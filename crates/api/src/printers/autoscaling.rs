@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, name, none};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -25,7 +25,7 @@ const HORIZONTAL_POD_AUTOSCALER: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let spec = object.key("spec");
         let target = spec.key("scaleTargetRef");
         let min = spec.key("minReplicas").opt_int();
@@ -50,7 +50,7 @@ const SCALE: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         vec![
             name(object),
             json!(object.at("spec.replicas").int()),
@@ -61,7 +61,7 @@ const SCALE: TablePrinter = TablePrinter::new(
 );
 
 /// The first two metrics, as current / target.
-fn metrics(specs: JsonRef<'_>, statuses: JsonRef<'_>) -> String {
+fn metrics(specs: JsonView<'_>, statuses: JsonView<'_>) -> String {
     const SHOWN_MAX: usize = 2;
     if specs.item_count() == 0 {
         return none();
@@ -70,7 +70,12 @@ fn metrics(specs: JsonRef<'_>, statuses: JsonRef<'_>) -> String {
         .items()
         .enumerate()
         .take(SHOWN_MAX)
-        .map(|(index, spec)| metric(spec, statuses.items().nth(index).unwrap_or(JsonRef::Absent)))
+        .map(|(index, spec)| {
+            metric(
+                spec,
+                statuses.items().nth(index).unwrap_or(JsonView::Absent),
+            )
+        })
         .collect();
     let shown = texts.join(", ");
     match specs.item_count().saturating_sub(SHOWN_MAX) {
@@ -79,7 +84,7 @@ fn metrics(specs: JsonRef<'_>, statuses: JsonRef<'_>) -> String {
     }
 }
 
-fn metric(spec: JsonRef<'_>, status: JsonRef<'_>) -> String {
+fn metric(spec: JsonView<'_>, status: JsonView<'_>) -> String {
     match spec.key("type").str() {
         "External" => of_object(spec.key("external"), status.key("external")),
         "Object" => of_object(spec.key("object"), status.key("object")),
@@ -96,7 +101,7 @@ fn metric(spec: JsonRef<'_>, status: JsonRef<'_>) -> String {
     }
 }
 
-fn of_object(spec: JsonRef<'_>, status: JsonRef<'_>) -> String {
+fn of_object(spec: JsonView<'_>, status: JsonView<'_>) -> String {
     let average = spec.at("target.averageValue");
     if average.exists() {
         let current = status.at("current.averageValue").opt_scalar();
@@ -107,21 +112,21 @@ fn of_object(spec: JsonRef<'_>, status: JsonRef<'_>) -> String {
     format!("{}/{target}", current(status, "value"))
 }
 
-fn of_resource(spec: JsonRef<'_>, status: JsonRef<'_>) -> String {
+fn of_resource(spec: JsonView<'_>, status: JsonView<'_>) -> String {
     let resource = spec.key("name").str();
     let average = spec.at("target.averageValue");
     if average.exists() {
         let current = current(status, "averageValue");
         return format!("{resource}: {current}/{}", quantity(average));
     }
-    let percent = |part: JsonRef<'_>| part.opt_int().map(|percent| format!("{percent}%"));
+    let percent = |part: JsonView<'_>| part.opt_int().map(|percent| format!("{percent}%"));
     let current = percent(status.at("current.averageUtilization")).unwrap_or_else(unknown);
     let target =
         percent(spec.at("target.averageUtilization")).unwrap_or_else(|| "<auto>".to_string());
     format!("{resource}: {current}/{target}")
 }
 
-fn current(status: JsonRef<'_>, field: &str) -> String {
+fn current(status: JsonView<'_>, field: &str) -> String {
     if status.exists() {
         quantity(status.key("current").key(field))
     } else {
@@ -130,7 +135,7 @@ fn current(status: JsonRef<'_>, field: &str) -> String {
 }
 
 /// A quantity that is a pointer in Go; absent prints as nil.
-fn quantity(part: JsonRef<'_>) -> String {
+fn quantity(part: JsonView<'_>) -> String {
     part.opt_scalar().unwrap_or_else(|| "<nil>".to_string())
 }
 

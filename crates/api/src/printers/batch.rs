@@ -3,7 +3,7 @@
 use rhumb_meta::Timestamp;
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{
     AGE, CONTAINERS, IMAGES, NAME, SELECTOR, age, containers, human_duration, is_being_deleted,
     name, none, selector_or_none, since,
@@ -30,7 +30,7 @@ const JOB: TablePrinter = TablePrinter::new(
         SELECTOR,
     ],
     |object, now| {
-        let job = JsonRef::Root(object);
+        let job = JsonView::Root(object);
         let (names, images) = containers(job.at("spec.template.spec"));
         vec![
             name(job),
@@ -59,7 +59,7 @@ const CRON_JOB: TablePrinter = TablePrinter::new(
         SELECTOR,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let job = object.at("spec.jobTemplate.spec");
         let (names, images) = containers(job.at("template.spec"));
         let last = object.at("status.lastScheduleTime");
@@ -88,7 +88,7 @@ const CRON_JOB: TablePrinter = TablePrinter::new(
     },
 );
 
-fn status(job: JsonRef<'_>) -> &'static str {
+fn status(job: JsonView<'_>) -> &'static str {
     let has = |kind| {
         job.at("status.conditions")
             .condition(kind)
@@ -111,7 +111,7 @@ fn status(job: JsonRef<'_>) -> &'static str {
     }
 }
 
-fn completions(job: JsonRef<'_>) -> String {
+fn completions(job: JsonView<'_>) -> String {
     let succeeded = job.at("status.succeeded").int();
     match (
         job.at("spec.completions").opt_int(),
@@ -123,7 +123,7 @@ fn completions(job: JsonRef<'_>) -> String {
     }
 }
 
-fn duration(status: JsonRef<'_>, now: Timestamp) -> String {
+fn duration(status: JsonView<'_>, now: Timestamp) -> String {
     let Some(start) = human_duration::parse(status.key("startTime").str()) else {
         return String::new();
     };

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, human_duration, name, none};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -23,7 +23,7 @@ const CERTIFICATE_SIGNING_REQUEST: TablePrinter = TablePrinter::new(
         ),
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let spec = object.key("spec");
         let duration = spec.key("expirationSeconds").opt_int();
         vec![
@@ -37,7 +37,7 @@ const CERTIFICATE_SIGNING_REQUEST: TablePrinter = TablePrinter::new(
     },
 );
 
-fn condition(status: JsonRef<'_>) -> String {
+fn condition(status: JsonView<'_>) -> String {
     let has = |kind| status.key("conditions").condition(kind).is_some();
     let mut text = if has("Denied") {
         "Denied"

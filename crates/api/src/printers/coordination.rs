@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, name};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -13,7 +13,7 @@ pub(super) fn for_kind(kind: &str) -> Option<TablePrinter> {
 const LEASE: TablePrinter = TablePrinter::new(
     &[NAME, TableColumn::text("Holder", "Who holds it."), AGE],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let holder = object.at("spec.holderIdentity").str();
         vec![name(object), json!(holder), age(object, now)]
     },

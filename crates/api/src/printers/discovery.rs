@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, first_and_count, name};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -21,12 +21,12 @@ const ENDPOINT_SLICE: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let ports: Vec<String> = object.key("ports").items().map(port).collect();
         let addresses: Vec<&str> = object
             .key("endpoints")
             .items()
-            .flat_map(|endpoint| endpoint.key("addresses").items().map(JsonRef::str))
+            .flat_map(|endpoint| endpoint.key("addresses").items().map(JsonView::str))
             .collect();
         vec![
             name(object),
@@ -38,7 +38,7 @@ const ENDPOINT_SLICE: TablePrinter = TablePrinter::new(
     },
 );
 
-fn port(port: JsonRef<'_>) -> String {
+fn port(port: JsonView<'_>) -> String {
     match (port.key("port").opt_int(), port.key("name").opt_str()) {
         (Some(number), _) => number.to_string(),
         (None, Some(name)) => name.to_string(),

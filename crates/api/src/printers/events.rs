@@ -3,7 +3,7 @@
 use rhumb_meta::Timestamp;
 use serde_json::{Value, json};
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{NAME, name, since};
 use crate::JsonObject;
 use crate::table::{TableColumn, TablePrinter};
@@ -29,7 +29,7 @@ pub(super) const EVENT: TablePrinter = TablePrinter::new(
 );
 
 fn cells(object: &JsonObject, now: Timestamp) -> Vec<Value> {
-    let event = JsonRef::Root(object);
+    let event = JsonView::Root(object);
     let series = event.key("series");
     let first_seen = since(
         first_present(event.key("firstTimestamp"), event.key("eventTime")),
@@ -62,11 +62,11 @@ fn cells(object: &JsonObject, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-fn first_present<'a>(first: JsonRef<'a>, second: JsonRef<'a>) -> JsonRef<'a> {
+fn first_present<'a>(first: JsonView<'a>, second: JsonView<'a>) -> JsonView<'a> {
     if first.exists() { first } else { second }
 }
 
-fn target(object: JsonRef<'_>) -> String {
+fn target(object: JsonView<'_>) -> String {
     let kind = object.key("kind").str().to_lowercase();
     match object.key("name").str() {
         "" => kind,
@@ -74,7 +74,7 @@ fn target(object: JsonRef<'_>) -> String {
     }
 }
 
-fn source(event: JsonRef<'_>) -> String {
+fn source(event: JsonView<'_>) -> String {
     let component = event
         .at("source.component")
         .str_or(event.key("reportingComponent").str());

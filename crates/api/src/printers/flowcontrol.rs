@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, name};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -27,7 +27,7 @@ const FLOW_SCHEMA: TablePrinter = TablePrinter::new(
         TableColumn::text("MissingPL", "Whether its priority level is missing."),
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let spec = object.key("spec");
         let method = spec.key("distinguisherMethod");
         let method = if method.exists() {
@@ -62,7 +62,7 @@ const PRIORITY_LEVEL: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let limited = object.at("spec.limited");
         let queuing = limited.at("limitResponse.queuing");
         vec![
@@ -77,7 +77,7 @@ const PRIORITY_LEVEL: TablePrinter = TablePrinter::new(
     },
 );
 
-fn number_or_none(part: JsonRef<'_>, field: &str) -> Value {
+fn number_or_none(part: JsonView<'_>, field: &str) -> Value {
     if part.exists() {
         json!(part.key(field).int())
     } else {

@@ -14,7 +14,7 @@ mod discovery;
 mod events;
 mod flowcontrol;
 mod human_duration;
-mod json_ref;
+mod json_view;
 mod network_policy_state;
 mod networking;
 mod node;
@@ -32,7 +32,7 @@ use rhumb_meta::Timestamp;
 use rhumb_meta::labels::{LabelSelector, Selector};
 use serde_json::{Value, json};
 
-use self::json_ref::JsonRef;
+use self::json_view::JsonView;
 use crate::table::{TableColumn, TablePrinter};
 
 /// The printer of a built-in kind; `None` for kinds that use [`GENERIC`].
@@ -68,7 +68,7 @@ pub const GENERIC: TablePrinter = TablePrinter::new(
         TableColumn::new("Created At", "date", "Creation time."),
     ],
     |object, _| {
-        let metadata = JsonRef::Root(object).key("metadata");
+        let metadata = JsonView::Root(object).key("metadata");
         let created = metadata.key("creationTimestamp").str_or(ZERO_TIME);
         vec![json!(metadata.key("name").str()), json!(created)]
     },
@@ -88,28 +88,28 @@ const SELECTOR: TableColumn =
 
 /// The printer of kinds without further columns.
 const NAME_AND_AGE: TablePrinter = TablePrinter::new(&[NAME, AGE], |object, now| {
-    let object = JsonRef::Root(object);
+    let object = JsonView::Root(object);
     vec![name(object), age(object, now)]
 });
 
-fn name(object: JsonRef<'_>) -> Value {
+fn name(object: JsonView<'_>) -> Value {
     json!(object.at("metadata.name").str())
 }
 
-fn age(object: JsonRef<'_>, now: Timestamp) -> Value {
+fn age(object: JsonView<'_>, now: Timestamp) -> Value {
     since(object.at("metadata.creationTimestamp"), now).into()
 }
 
-fn since(time: JsonRef<'_>, now: Timestamp) -> String {
+fn since(time: JsonView<'_>, now: Timestamp) -> String {
     human_duration::since(time.str(), now)
 }
 
-fn is_being_deleted(object: JsonRef<'_>) -> bool {
+fn is_being_deleted(object: JsonView<'_>) -> bool {
     object.at("metadata.deletionTimestamp").exists()
 }
 
 /// The names and the images of a pod template's containers.
-fn containers(pod_spec: JsonRef<'_>) -> (Value, Value) {
+fn containers(pod_spec: JsonView<'_>) -> (Value, Value) {
     let containers = pod_spec.key("containers");
     (
         containers.join(Some("name"), ",").into(),
@@ -118,7 +118,7 @@ fn containers(pod_spec: JsonRef<'_>) -> (Value, Value) {
 }
 
 /// A map of labels, as `a=b,c=d`.
-fn labels(map: JsonRef<'_>) -> String {
+fn labels(map: JsonView<'_>) -> String {
     let text = map
         .object()
         .into_iter()
@@ -130,7 +130,7 @@ fn labels(map: JsonRef<'_>) -> String {
 }
 
 /// A label selector as a string; `None` if invalid.
-fn selector(selector: JsonRef<'_>) -> Option<String> {
+fn selector(selector: JsonView<'_>) -> Option<String> {
     let selector: Option<LabelSelector> = match selector.object() {
         None => None,
         Some(object) => Some(serde_json::from_value(Value::Object(object.clone())).ok()?),
@@ -139,7 +139,7 @@ fn selector(selector: JsonRef<'_>) -> Option<String> {
     Some(selector.to_string())
 }
 
-fn selector_or_none(part: JsonRef<'_>) -> String {
+fn selector_or_none(part: JsonView<'_>) -> String {
     match selector(part) {
         None => "<error>".to_string(),
         Some(text) if text.is_empty() => none(),

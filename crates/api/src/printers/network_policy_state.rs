@@ -1,6 +1,6 @@
 //! The one-word status of a network policy, from its conditions.
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 
 /// A one-word status and the message of the condition it comes from.
 pub(super) struct NetworkPolicyState<'a> {
@@ -10,7 +10,7 @@ pub(super) struct NetworkPolicyState<'a> {
 
 /// The status by precedence: unsupported, problem, programmed, failed, pending, supported. Implementations may set only
 /// some of the conditions.
-pub(super) fn state(policy: JsonRef<'_>) -> NetworkPolicyState<'_> {
+pub(super) fn state(policy: JsonView<'_>) -> NetworkPolicyState<'_> {
     let conditions = policy.at("status.conditions");
     let current = |kind: &str, status: &str| {
         let condition = conditions.condition(kind)?;
@@ -28,7 +28,7 @@ pub(super) fn state(policy: JsonRef<'_>) -> NetworkPolicyState<'_> {
     let mut present = words
         .into_iter()
         .filter_map(|(word, condition)| Some((word, condition?)));
-    let (word, condition) = present.next().unwrap_or(("<unknown>", JsonRef::Absent));
+    let (word, condition) = present.next().unwrap_or(("<unknown>", JsonView::Absent));
     NetworkPolicyState {
         label: word,
         message: condition.key("message").str(),
@@ -36,7 +36,7 @@ pub(super) fn state(policy: JsonRef<'_>) -> NetworkPolicyState<'_> {
 }
 
 /// Whether a condition is about an earlier generation of the policy.
-fn is_outdated(condition: JsonRef<'_>, policy: JsonRef<'_>) -> bool {
+fn is_outdated(condition: JsonView<'_>, policy: JsonView<'_>) -> bool {
     let observed = condition.key("observedGeneration").int();
     observed != 0 && observed < policy.at("metadata.generation").int()
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::core::load_balancer;
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, name, network_policy_state, selector_or_none};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -25,7 +25,7 @@ const IP_ADDRESS: TablePrinter = TablePrinter::new(
         TableColumn::text("ParentRef", "The object the address is allocated to."),
     ],
     |object, _| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         vec![name(object), parent(object.at("spec.parentRef")).into()]
     },
 );
@@ -40,7 +40,7 @@ const INGRESS: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let spec = object.key("spec");
         let ports = if spec.key("tls").item_count() > 0 {
             "80, 443"
@@ -66,7 +66,7 @@ const INGRESS_CLASS: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let is_default = object
             .at("metadata.annotations")
             .key("ingressclass.kubernetes.io/is-default-class")
@@ -97,7 +97,7 @@ const NETWORK_POLICY: TablePrinter = TablePrinter::new(
         TableColumn::text("Message", "The message of the status.").wide(),
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let selector = object.at("spec.podSelector");
         // A missing selector counts as empty, which selects all pods.
         let selector = if selector.exists() {
@@ -125,14 +125,14 @@ const SERVICE_CIDR: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let cidrs = object.at("spec.cidrs").join(None, ",");
         vec![name(object), cidrs.into(), age(object, now)]
     },
 );
 
 /// The first three hosts. As upstream, rules without a host count as omitted only if hosts are omitted.
-fn hosts(rules: JsonRef<'_>) -> String {
+fn hosts(rules: JsonView<'_>) -> String {
     const SHOWN_MAX: usize = 3;
     let mut hosts = Vec::new();
     let mut has_more = false;
@@ -156,7 +156,7 @@ fn hosts(rules: JsonRef<'_>) -> String {
     }
 }
 
-fn parameters(reference: JsonRef<'_>) -> String {
+fn parameters(reference: JsonView<'_>) -> String {
     if !reference.exists() {
         return "<none>".to_string();
     }
@@ -168,7 +168,7 @@ fn parameters(reference: JsonRef<'_>) -> String {
     }
 }
 
-fn parent(reference: JsonRef<'_>) -> String {
+fn parent(reference: JsonView<'_>) -> String {
     if !reference.exists() {
         return "<none>".to_string();
     }

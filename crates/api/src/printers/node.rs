@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, name};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -17,7 +17,7 @@ const RUNTIME_CLASS: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let handler = object.key("handler").str();
         vec![name(object), json!(handler), age(object, now)]
     },

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, name};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -25,7 +25,7 @@ const POD_DISRUPTION_BUDGET: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let limit = |field| {
             let limit = object.key("spec").key(field).opt_scalar();
             limit.unwrap_or_else(|| "N/A".to_string())

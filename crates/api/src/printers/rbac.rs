@@ -1,6 +1,6 @@
 //! Printers of the rbac group. Roles use the generic printer.
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, name};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -18,7 +18,7 @@ const BINDING: TablePrinter = TablePrinter::new(
         TableColumn::text("ServiceAccounts", "The service accounts it is bound to.").wide(),
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let role = object.key("roleRef");
         vec![
             name(object),
@@ -31,7 +31,7 @@ const BINDING: TablePrinter = TablePrinter::new(
     },
 );
 
-fn subjects(binding: JsonRef<'_>, kind: &str) -> String {
+fn subjects(binding: JsonView<'_>, kind: &str) -> String {
     binding
         .key("subjects")
         .items()

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, NAME_AND_AGE, age, is_being_deleted, name};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -22,7 +22,7 @@ const RESOURCE_CLAIM: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         vec![name(object), json!(state(object)), age(object, now)]
     },
 );
@@ -36,7 +36,7 @@ const RESOURCE_SLICE: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let spec = object.key("spec");
         vec![
             name(object),
@@ -48,7 +48,7 @@ const RESOURCE_SLICE: TablePrinter = TablePrinter::new(
     },
 );
 
-fn state(claim: JsonRef<'_>) -> &'static str {
+fn state(claim: JsonView<'_>) -> &'static str {
     let is_allocated = claim.at("status.allocation").exists();
     let is_reserved = claim.at("status.reservedFor").item_count() > 0;
     match (is_being_deleted(claim), is_allocated, is_reserved) {

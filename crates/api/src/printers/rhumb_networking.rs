@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, name, since};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -29,7 +29,7 @@ const NETWORK_POLICY_NODE: TablePrinter = TablePrinter::new(
         .wide(),
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         vec![
             name(object),
             json!(object.key("versions").join(None, ",")),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, name};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -19,7 +19,7 @@ const PRIORITY_CLASS: TablePrinter = TablePrinter::new(
         TableColumn::text("PreemptionPolicy", "Whether its pods may preempt others."),
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         vec![
             name(object),
             json!(object.key("value").int()),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{AGE, NAME, age, name, none};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -39,7 +39,7 @@ const CSI_DRIVER: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let spec = object.key("spec");
         let tokens = spec.key("tokenRequests");
         let tokens = if tokens.exists() {
@@ -68,7 +68,7 @@ const CSI_NODE: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let drivers = object.at("spec.drivers").item_count();
         vec![name(object), json!(drivers), age(object, now)]
     },
@@ -81,7 +81,7 @@ const CSI_STORAGE_CAPACITY: TablePrinter = TablePrinter::new(
         TableColumn::text("Capacity", "The available capacity."),
     ],
     |object, _| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let capacity = object.key("capacity").opt_scalar();
         vec![
             name(object),
@@ -104,7 +104,7 @@ const STORAGE_CLASS: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let mark = if is_default(object) { " (default)" } else { "" };
         vec![
             format!("{}{mark}", object.at("metadata.name").str()).into(),
@@ -132,7 +132,7 @@ const VOLUME_ATTACHMENT: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let spec = object.key("spec");
         vec![
             name(object),
@@ -152,13 +152,13 @@ const VOLUME_ATTRIBUTES_CLASS: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let driver = object.key("driverName").str();
         vec![name(object), json!(driver), age(object, now)]
     },
 );
 
-fn is_default(class: JsonRef<'_>) -> bool {
+fn is_default(class: JsonView<'_>) -> bool {
     let annotations = class.at("metadata.annotations");
     [
         "storageclass.kubernetes.io/is-default-class",

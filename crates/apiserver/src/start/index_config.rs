@@ -31,13 +31,13 @@ struct LabelIndexSetting {
 #[error(
     "{setting:?} {problem}; write it as resource[.group]#labelName, such as pods#spark-app-selector,pods#app,deployments.apps#team, or pods#spark-app-selector;app"
 )]
-pub struct ListIndexConfigError {
+pub struct LabelIndexSettingError {
     setting: String,
-    problem: ListIndexConfigProblem,
+    problem: LabelIndexSettingProblem,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum ListIndexConfigProblem {
+enum LabelIndexSettingProblem {
     MissingLabel,
     UnknownResource {
         resource: String,
@@ -48,11 +48,11 @@ enum ListIndexConfigProblem {
     Duplicate,
 }
 
-impl fmt::Display for ListIndexConfigProblem {
+impl fmt::Display for LabelIndexSettingProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ListIndexConfigProblem::MissingLabel => f.write_str("has no label"),
-            ListIndexConfigProblem::UnknownResource {
+            LabelIndexSettingProblem::MissingLabel => f.write_str("has no label"),
+            LabelIndexSettingProblem::UnknownResource {
                 resource,
                 suggestion,
             } => {
@@ -60,10 +60,10 @@ impl fmt::Display for ListIndexConfigProblem {
                 let mut suggestion = suggestion.iter();
                 suggestion.try_for_each(|name| write!(f, " (did you mean {name:?}?)"))
             }
-            ListIndexConfigProblem::InvalidLabel(reason) => {
+            LabelIndexSettingProblem::InvalidLabel(reason) => {
                 write!(f, "has an invalid label: {reason}")
             }
-            ListIndexConfigProblem::Duplicate => {
+            LabelIndexSettingProblem::Duplicate => {
                 f.write_str("is a duplicate of an earlier index of the same stored resource")
             }
         }
@@ -82,7 +82,7 @@ impl Default for ListIndexConfig {
 impl ListIndexConfig {
     /// Reads settings in the form `resource[.group]#labelName`, comma-separated. A resource may have several labels,
     /// separated by semicolons.
-    pub fn parse(settings: &str, adaptive: bool) -> Result<Self, ListIndexConfigError> {
+    pub fn parse(settings: &str, adaptive: bool) -> Result<Self, LabelIndexSettingError> {
         let kinds = rhumb_api::kinds::all();
         let mut labels = Vec::new();
         let mut seen_labels = HashSet::new();
@@ -91,13 +91,13 @@ impl ListIndexConfig {
             if setting.is_empty() {
                 continue;
             }
-            let fail = |problem| ListIndexConfigError {
+            let fail = |problem| LabelIndexSettingError {
                 setting: setting.to_owned(),
                 problem,
             };
             for index in parse_one(setting, &kinds).map_err(fail)? {
                 if !seen_labels.insert(index.clone()) {
-                    return Err(fail(ListIndexConfigProblem::Duplicate));
+                    return Err(fail(LabelIndexSettingProblem::Duplicate));
                 }
                 labels.push(index);
             }
@@ -133,19 +133,19 @@ impl ListIndexConfig {
 fn parse_one(
     setting: &str,
     kinds: &[Kind],
-) -> Result<Vec<LabelIndexSetting>, ListIndexConfigProblem> {
+) -> Result<Vec<LabelIndexSetting>, LabelIndexSettingProblem> {
     let (resource, labels) = setting
         .split_once('#')
-        .ok_or(ListIndexConfigProblem::MissingLabel)?;
+        .ok_or(LabelIndexSettingProblem::MissingLabel)?;
     let path = storage_path(resource, kinds)?;
     let labels = labels.split(';').map(str::trim);
     labels
         .map(|label| {
             if label.is_empty() {
-                return Err(ListIndexConfigProblem::MissingLabel);
+                return Err(LabelIndexSettingProblem::MissingLabel);
             }
             match validation::qualified_name(label).first() {
-                Some(reason) => Err(ListIndexConfigProblem::InvalidLabel(reason.to_string())),
+                Some(reason) => Err(LabelIndexSettingProblem::InvalidLabel(reason.to_string())),
                 None => Ok(LabelIndexSetting {
                     path: path.to_owned(),
                     label: label.into(),
@@ -156,12 +156,15 @@ fn parse_one(
 }
 
 /// The storage path of `resource[.group]`.
-fn storage_path<'k>(resource: &str, kinds: &'k [Kind]) -> Result<&'k str, ListIndexConfigProblem> {
+fn storage_path<'k>(
+    resource: &str,
+    kinds: &'k [Kind],
+) -> Result<&'k str, LabelIndexSettingProblem> {
     let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
     let mut kinds_of_path = kinds.iter();
     let kind = kinds_of_path.find(|kind| kind.plural == plural && kind.group == group);
     kind.and_then(|kind| kind.storage.as_deref())
-        .ok_or_else(|| ListIndexConfigProblem::UnknownResource {
+        .ok_or_else(|| LabelIndexSettingProblem::UnknownResource {
             resource: resource.to_owned(),
             suggestion: suggest_resource(plural, kinds),
         })

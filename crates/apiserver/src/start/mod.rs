@@ -12,7 +12,7 @@ mod metrics_sources;
 mod rbac_reflector;
 mod token_lookup;
 
-pub use index_config::{ListIndexConfig, ListIndexConfigError};
+pub use index_config::{LabelIndexSettingError, ListIndexConfig};
 use metrics_sources::{AdmissionMetricsSource, QuotaMetricsSource};
 pub use rhumb_cache::COMPACTION_INTERVAL;
 
@@ -44,7 +44,7 @@ use rhumb_registry::service_allocation::{
     NODE_PORTS_PATH, ServiceAllocationRanges, ServiceAllocator,
 };
 use rhumb_registry::{
-    AllocatorSet, KindSet, ReadHooks, RegistryError, ResourceTable, cache_configs,
+    AllocatorSet, KindRegistrationError, KindSet, ReadHooks, ResourceTable, cache_configs,
 };
 
 /// Configuration of an API server.
@@ -78,7 +78,7 @@ pub enum StartError {
     #[error("failed to load the caches from the store: {0}")]
     Cache(#[from] rhumb_cache::Error),
     #[error(transparent)]
-    Registry(#[from] RegistryError),
+    Registry(#[from] KindRegistrationError),
     #[error("the built-in schema table is invalid: {0}")]
     Table(#[from] TableError),
     #[error("a kind has an invalid storage path: {0}")]

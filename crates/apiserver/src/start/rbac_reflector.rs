@@ -32,7 +32,7 @@ pub(super) async fn start(registry: &ResourceTable) -> Arc<RbacPolicyIndex> {
             .and_then(|resource| resource.storage.as_ref())
             .map(|storage| storage.cache.clone());
         if let (Some(cache), Some(kind)) = (cache, RbacKind::from_resource(resource)) {
-            let mut reflector = RbacReflector::new(index.clone(), kind, &cache);
+            let mut reflector = RbacKindReflector::new(index.clone(), kind, &cache);
             if reflector.load().await.is_some() {
                 tokio::spawn(reflector.run());
             }
@@ -42,7 +42,7 @@ pub(super) async fn start(registry: &ResourceTable) -> Arc<RbacPolicyIndex> {
 }
 
 /// Replicates one RBAC kind from its cache into the policy index.
-struct RbacReflector {
+struct RbacKindReflector {
     index: Arc<RbacPolicyIndex>,
     kind: RbacKind,
     watcher: RestartingWatcher,
@@ -53,10 +53,14 @@ struct RbacReflector {
 /// An object, if it can be parsed.
 type RbacObject = Option<Map<String, Value>>;
 
-impl RbacReflector {
-    fn new(index: Arc<RbacPolicyIndex>, kind: RbacKind, cache: &ResourceCache) -> RbacReflector {
+impl RbacKindReflector {
+    fn new(
+        index: Arc<RbacPolicyIndex>,
+        kind: RbacKind,
+        cache: &ResourceCache,
+    ) -> RbacKindReflector {
         let request = WatchRequest::everything(WatchStart::InitialList);
-        RbacReflector {
+        RbacKindReflector {
             index,
             kind,
             watcher: cache.watch_with_restarts(request),
@@ -202,8 +206,8 @@ mod tests {
         commit(put_role("a")).await;
         commit(put_role("b")).await;
         let index = Arc::new(RbacPolicyIndex::new());
-        let mut reflector = RbacReflector::new(index, RbacKind::ClusterRole, &cache);
-        let names = |reflector: &RbacReflector| {
+        let mut reflector = RbacKindReflector::new(index, RbacKind::ClusterRole, &cache);
+        let names = |reflector: &RbacKindReflector| {
             let names = reflector.indexed_keys.iter().map(ObjectKey::name);
             names.map(str::to_owned).collect::<BTreeSet<String>>()
         };

@@ -27,12 +27,12 @@ pub struct RbacPolicy {
 pub(super) struct PolicyScope {
     pub(super) roles: OrdMap<Arc<str>, Arc<IndexedRole>>,
     bindings: HashMap<Arc<str>, Arc<IndexedBinding>>,
-    users: HashMap<Arc<str>, SubjectBindings>,
-    groups: HashMap<Arc<str>, SubjectBindings>,
+    users: HashMap<Arc<str>, BindingsByName>,
+    groups: HashMap<Arc<str>, BindingsByName>,
 }
 
 /// The bindings of one subject by binding name, each with the index of the subject in the binding.
-type SubjectBindings = OrdMap<Arc<str>, (Arc<IndexedBinding>, usize)>;
+type BindingsByName = OrdMap<Arc<str>, (Arc<IndexedBinding>, usize)>;
 
 /// A binding that applies to a user, and the rules of its role.
 pub(super) struct ApplicableBinding<'a> {
@@ -130,10 +130,10 @@ impl RbacPolicy {
         &self,
         user: &User,
         namespace: &str,
-    ) -> (Vec<PolicyRule>, MissingRoles) {
+    ) -> (Vec<PolicyRule>, MissingRoleMessages) {
         let mut seen = BTreeSet::new();
         let mut rules = Vec::new();
-        let mut missing = MissingRoles::default();
+        let mut missing = MissingRoleMessages::default();
         let _: ControlFlow<()> = self.visit(user, namespace, |applying| {
             let binding = applying.binding;
             if seen.insert((Arc::clone(&binding.namespace), Arc::clone(&binding.name))) {
@@ -153,7 +153,7 @@ impl Authorizer for RbacPolicy {
         if attributes.user.is_in(group::MASTERS) {
             return Decision::Allow(AllowReason::Masters);
         }
-        let mut missing = MissingRoles::default();
+        let mut missing = MissingRoleMessages::default();
         let found = self.visit(attributes.user, attributes.namespace, |applying| {
             match applying.rules {
                 Ok(rules) if rules.iter().any(|rule| rule.allows(attributes)) => {
@@ -176,9 +176,9 @@ impl Authorizer for RbacPolicy {
 
 /// Messages about bindings whose roles do not exist.
 #[derive(Debug, Default)]
-pub(super) struct MissingRoles(BTreeSet<String>);
+pub(super) struct MissingRoleMessages(BTreeSet<String>);
 
-impl MissingRoles {
+impl MissingRoleMessages {
     fn add(&mut self, MissingRole(role): MissingRole<'_>) {
         self.0.insert(missing_role(role));
     }
@@ -261,7 +261,7 @@ impl PolicyScope {
         }
     }
 
-    fn subjects(&mut self, key: SubjectKey) -> (&mut HashMap<Arc<str>, SubjectBindings>, Arc<str>) {
+    fn subjects(&mut self, key: SubjectKey) -> (&mut HashMap<Arc<str>, BindingsByName>, Arc<str>) {
         match key {
             SubjectKey::User(name) => (&mut self.users, name),
             SubjectKey::Group(name) => (&mut self.groups, name),

@@ -248,7 +248,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_unix(1_800_000_000, 0);
 
-    fn ask(request: Value) -> Result<Map<String, Value>, (i32, String)> {
+    fn issue_token(request: Value) -> Result<Map<String, Value>, (i32, String)> {
         let pair = rcgen::KeyPair::generate().expect("generate a key");
         let key = SigningKey::from_pkcs8(&pair.serialize_der()).expect("P-256");
         let issuer = TokenIssuer::new("https://x", vec!["api".to_owned()], key);
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn response_is_the_request_with_its_token() {
-        let mut answer = ask(json!({"kind": "TokenRequest"})).expect("a token");
+        let mut answer = issue_token(json!({"kind": "TokenRequest"})).expect("a token");
         let token = answer["status"]["token"].take();
         assert_eq!(token.as_str().expect("a string").split('.').count(), 3);
         assert_eq!(
@@ -306,7 +306,7 @@ mod tests {
             bound("Secret", "s", ""),
             bound("Node", "n1", "u4"),
         ] {
-            assert!(ask(request.clone()).is_ok(), "{request}");
+            assert!(issue_token(request.clone()).is_ok(), "{request}");
         }
     }
 
@@ -363,10 +363,14 @@ mod tests {
         ];
         for (request, code, message) in cases {
             let shown = request.to_string();
-            assert_eq!(ask(request), Err((code, message.to_owned())), "{shown}");
+            assert_eq!(
+                issue_token(request),
+                Err((code, message.to_owned())),
+                "{shown}"
+            );
         }
         assert_eq!(
-            ask(json!({"spec": {"audiences": 1}}))
+            issue_token(json!({"spec": {"audiences": 1}}))
                 .expect_err("audiences is not a list")
                 .0,
             400

@@ -35,8 +35,7 @@ pub struct IndexMeasurement {
     pub bytes: usize,
     /// Number of distinct values.
     pub values: usize,
-    /// The values that so many objects have that a list by them examines much, with their numbers of objects, largest
-    /// first.
+    /// The values of the most objects, with the number of objects of each, largest first. Lists by them are expensive.
     pub hot_values: Vec<(Arc<str>, usize)>,
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rhumb_meta::fields::Operator;
-use rhumb_selection::{Interner, SelectorIndex, Symbol, Term, required_labels};
+use rhumb_selection::{IndexTerm, InternedString, Interner, SelectorIndex, required_labels};
 
 use super::watcher_index::WatcherId;
 use super::{WatchFilter, WatchScope};
@@ -69,47 +69,53 @@ impl WatchTrigger {
     }
 
     /// Calls `act` with each term under which a watcher with this trigger is indexed.
-    pub(super) fn for_each_term(&self, interner: &mut Interner, mut act: impl FnMut(Term<'_>)) {
+    pub(super) fn for_each_term(
+        &self,
+        interner: &mut Interner,
+        mut act: impl FnMut(IndexTerm<'_>),
+    ) {
         match self {
             WatchTrigger::Never => {}
-            WatchTrigger::Name(name) => act(Term::Name(&interner.intern(name))),
+            WatchTrigger::Name(name) => act(IndexTerm::Name(&interner.intern(name))),
             WatchTrigger::Field(index, value) => {
-                act(Term::Field(*index, &interner.intern(value)));
+                act(IndexTerm::Field(*index, &interner.intern(value)));
             }
             WatchTrigger::Label(key, values) => {
                 let key = interner.intern(key);
                 for value in values {
-                    act(Term::Label(&key, &interner.intern(value)));
+                    act(IndexTerm::Label(&key, &interner.intern(value)));
                 }
             }
-            WatchTrigger::LabelKey(key) => act(Term::Key(&interner.intern(key))),
-            WatchTrigger::Always => act(Term::Any),
+            WatchTrigger::LabelKey(key) => act(IndexTerm::Key(&interner.intern(key))),
+            WatchTrigger::Always => act(IndexTerm::Any),
         }
     }
 
     /// Number of watchers that are indexed under the trigger.
     fn watchers_in(
         &self,
-        index: &SelectorIndex<Option<Symbol>, WatcherId>,
-        namespace: &Option<Symbol>,
+        index: &SelectorIndex<Option<InternedString>, WatcherId>,
+        namespace: &Option<InternedString>,
         interner: &Interner,
     ) -> usize {
         // A text that is not interned is no trigger of any watcher.
         let count =
-            |term: Option<Term<'_>>| term.map_or(0, |term| index.bucket_len(namespace, term));
+            |term: Option<IndexTerm<'_>>| term.map_or(0, |term| index.bucket_len(namespace, term));
         match self {
             WatchTrigger::Never => 0,
-            WatchTrigger::Name(name) => count(interner.get(name).map(Term::Name)),
-            WatchTrigger::Field(index, value) => {
-                count(interner.get(value).map(|value| Term::Field(*index, value)))
-            }
+            WatchTrigger::Name(name) => count(interner.get(name).map(IndexTerm::Name)),
+            WatchTrigger::Field(index, value) => count(
+                interner
+                    .get(value)
+                    .map(|value| IndexTerm::Field(*index, value)),
+            ),
             WatchTrigger::Label(key, values) => {
                 let key = interner.get(key);
-                let term = |value: &str| Some(Term::Label(key?, interner.get(value)?));
+                let term = |value: &str| Some(IndexTerm::Label(key?, interner.get(value)?));
                 values.iter().map(|value| count(term(value))).sum()
             }
-            WatchTrigger::LabelKey(key) => count(interner.get(key).map(Term::Key)),
-            WatchTrigger::Always => count(Some(Term::Any)),
+            WatchTrigger::LabelKey(key) => count(interner.get(key).map(IndexTerm::Key)),
+            WatchTrigger::Always => count(Some(IndexTerm::Any)),
         }
     }
 }
@@ -126,7 +132,7 @@ impl TriggerPlacement {
     /// Number of watchers that have the same placement, or one of the same values.
     pub(super) fn watchers_in(
         &self,
-        index: &SelectorIndex<Option<Symbol>, WatcherId>,
+        index: &SelectorIndex<Option<InternedString>, WatcherId>,
         interner: &Interner,
     ) -> usize {
         let namespace = match &self.namespace {

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rhumb_selection::{Interner, SelectorIndex, Slots, Symbol, Term};
+use rhumb_selection::{IndexTerm, InternedString, Interner, SelectorIndex, SlotMap};
 
 use super::WatchQueue;
 use super::trigger::{TriggerOptions, TriggerPlacement, WatchTrigger, candidate_placements};
@@ -39,11 +39,11 @@ pub(crate) type PendingEvent = (WatcherId, Arc<ObjectChange>, EventKind);
 #[derive(Debug)]
 pub(crate) struct WatcherIndex {
     triggers: TriggerOptions,
-    watchers: Slots<WatcherId, RegisteredWatcher>,
+    watchers: SlotMap<WatcherId, RegisteredWatcher>,
     /// The texts of all triggers and their namespaces. Those of objects are only looked up.
     interner: Interner,
     /// The watchers of each namespace, and under `None` those of all namespaces.
-    by_trigger: SelectorIndex<Option<Symbol>, WatcherId>,
+    by_trigger: SelectorIndex<Option<InternedString>, WatcherId>,
     /// Number of watchers by the name of their trigger. Declared indexes remain when they have no watchers.
     counts_by_index_name: BTreeMap<Box<str>, usize>,
 }
@@ -66,7 +66,7 @@ impl WatcherIndex {
         WatcherIndex {
             counts_by_index_name: declared.map(|name| (name.into(), 0)).collect(),
             triggers,
-            watchers: Slots::default(),
+            watchers: SlotMap::default(),
             interner: Interner::default(),
             by_trigger: SelectorIndex::default(),
         }
@@ -143,7 +143,7 @@ impl WatcherIndex {
             });
         }
         if self.watchers.is_empty() {
-            (self.watchers, self.interner) = (Slots::default(), Interner::default());
+            (self.watchers, self.interner) = (SlotMap::default(), Interner::default());
         }
     }
 
@@ -225,14 +225,14 @@ impl WatcherIndex {
 fn terms_of_change<'i>(
     change: &ObjectChange,
     field_names: &[Arc<str>],
-    by_trigger: &SelectorIndex<Option<Symbol>, WatcherId>,
+    by_trigger: &SelectorIndex<Option<InternedString>, WatcherId>,
     interner: &'i Interner,
-) -> Vec<Term<'i>> {
+) -> Vec<IndexTerm<'i>> {
     // Enough for most objects without growing.
     let mut terms = Vec::with_capacity(16);
-    terms.push(Term::Any);
+    terms.push(IndexTerm::Any);
     if by_trigger.has_names() {
-        terms.extend(interner.get(change.key.name()).map(Term::Name));
+        terms.extend(interner.get(change.key.name()).map(IndexTerm::Name));
     }
     let (old, new) = (change.old.as_deref(), change.new.entry().map(|new| &**new));
     let old_fields = old.filter(|old| new.is_none_or(|new| old.fields != new.fields));
@@ -240,7 +240,7 @@ fn terms_of_change<'i>(
         for (index, _) in (0..).zip(field_names) {
             if by_trigger.has_field(index) {
                 let value = interner.get(entry.field(usize::from(index)));
-                terms.extend(value.map(|value| Term::Field(index, value)));
+                terms.extend(value.map(|value| IndexTerm::Field(index, value)));
             }
         }
     }
@@ -249,7 +249,7 @@ fn terms_of_change<'i>(
         if by_trigger.has_labels() {
             let labels = entry.labels().iter();
             let resolved = interner.resolve_labels(labels.map(|(key, value)| (key, value)));
-            terms.extend(resolved.flat_map(Term::of_resolved));
+            terms.extend(resolved.flat_map(IndexTerm::of_resolved));
         }
     }
     terms

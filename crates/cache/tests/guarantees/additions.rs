@@ -10,7 +10,7 @@ use rhumb_cache::{
 };
 use rhumb_meta::Revision;
 use rhumb_store::{RangeRequest, Store};
-use rhumb_store_conformance::Harness;
+use rhumb_store_conformance::ConformanceBackend;
 use tokio::task::JoinHandle;
 
 use super::apply_event;
@@ -20,7 +20,9 @@ use crate::support::{
     watch,
 };
 
-pub(crate) async fn a_resource_can_be_added_and_removed_at_run_time(harness: &mut impl Harness) {
+pub(crate) async fn a_resource_can_be_added_and_removed_at_run_time(
+    harness: &mut impl ConformanceBackend,
+) {
     let store = harness.store();
     let manager = start(&store, CacheOptions::default()).await;
     let widgets = resource("example.com/widgets");
@@ -51,7 +53,7 @@ const WIDGETS: &str = "example.com/widgets";
 
 /// A store that withholds the widgets, and the caches of the other resources.
 async fn start_with_gated_widgets(
-    harness: &impl Harness,
+    harness: &impl ConformanceBackend,
 ) -> (Arc<GatedStore>, Arc<dyn Store>, CacheManager) {
     let gated = GatedStore::new(harness.store(), &format!("/registry/{WIDGETS}/"));
     let store: Arc<dyn Store> = gated.clone();
@@ -73,7 +75,9 @@ async fn begin_adding_widgets(
     adding
 }
 
-pub(crate) async fn other_caches_advance_while_a_resource_is_added(harness: &mut impl Harness) {
+pub(crate) async fn other_caches_advance_while_a_resource_is_added(
+    harness: &mut impl ConformanceBackend,
+) {
     let (gated, store, manager) = start_with_gated_widgets(harness).await;
     for name in ["deleted", "kept", "modified"] {
         put(&*store, &format!("{WIDGETS}/ns/{name}"), ";;1").await;
@@ -127,7 +131,7 @@ pub(crate) async fn other_caches_advance_while_a_resource_is_added(harness: &mut
 }
 
 pub(crate) async fn a_resource_that_is_written_while_it_is_added_is_complete(
-    harness: &mut impl Harness,
+    harness: &mut impl ConformanceBackend,
 ) {
     let store = harness.store();
     let manager = start(&store, CacheOptions::default()).await;
@@ -196,7 +200,9 @@ pub(crate) async fn a_resource_that_is_written_while_it_is_added_is_complete(
     assert_eq!(cached, stored);
 }
 
-pub(crate) async fn a_resource_can_be_removed_while_it_is_added(harness: &mut impl Harness) {
+pub(crate) async fn a_resource_can_be_removed_while_it_is_added(
+    harness: &mut impl ConformanceBackend,
+) {
     let (gated, store, manager) = start_with_gated_widgets(harness).await;
     put(&*store, &format!("{WIDGETS}/ns/a"), ";;1").await;
     let adding = begin_adding_widgets(&manager, &gated).await;

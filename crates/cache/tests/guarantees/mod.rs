@@ -11,7 +11,7 @@ use rhumb_cache::{
 };
 use rhumb_meta::Revision;
 use rhumb_store::{ExpectedRevision, Store, Transaction};
-use rhumb_store_conformance::Harness;
+use rhumb_store_conformance::ConformanceBackend;
 use tokio::time::Instant;
 
 pub(crate) use additions::*;
@@ -46,7 +46,7 @@ macro_rules! guarantees {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                let mut harness = <$harness as rhumb_store_conformance::Harness>::start().await;
+                let mut harness = <$harness as rhumb_store_conformance::ConformanceBackend>::start().await;
                 $crate::guarantees::$case(&mut harness).await;
             }
         )*
@@ -104,7 +104,9 @@ fn apply_event(state: &mut BTreeMap<String, String>, message: &WatchMessage) -> 
     Some(event.revision())
 }
 
-pub(crate) async fn watch_events_are_ordered_unique_and_complete(harness: &mut impl Harness) {
+pub(crate) async fn watch_events_are_ordered_unique_and_complete(
+    harness: &mut impl ConformanceBackend,
+) {
     let store = harness.store();
     let manager = start(&store, CacheOptions::default()).await;
     let mut watchers: Vec<_> = (0..5)
@@ -125,7 +127,7 @@ pub(crate) async fn watch_events_are_ordered_unique_and_complete(harness: &mut i
     }
 }
 
-pub(crate) async fn transactions_are_delivered_atomically(harness: &mut impl Harness) {
+pub(crate) async fn transactions_are_delivered_atomically(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     put(&*store, "pods/ns/old", ";;x").await;
     let manager = start(&store, CacheOptions::default()).await;
@@ -165,7 +167,7 @@ pub(crate) async fn transactions_are_delivered_atomically(harness: &mut impl Har
     }
 }
 
-pub(crate) async fn watches_are_resumable(harness: &mut impl Harness) {
+pub(crate) async fn watches_are_resumable(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let manager = start(&store, CacheOptions::default()).await;
     let begin = current(&manager).await;
@@ -197,7 +199,7 @@ pub(crate) async fn watches_are_resumable(harness: &mut impl Harness) {
     }
 }
 
-pub(crate) async fn bookmarks_are_resumable(harness: &mut impl Harness) {
+pub(crate) async fn bookmarks_are_resumable(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let manager = start(&store, CacheOptions::default()).await;
     let mut watcher = watch(&pods(&manager), WatchStart::Latest);
@@ -229,7 +231,7 @@ pub(crate) async fn bookmarks_are_resumable(harness: &mut impl Harness) {
     assert!(watcher.progress() >= Some(elsewhere));
 }
 
-pub(crate) async fn a_watch_from_a_list_revision_has_no_gap(harness: &mut impl Harness) {
+pub(crate) async fn a_watch_from_a_list_revision_has_no_gap(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     for index in 0..600 {
         if index % 100 == 0 {
@@ -261,7 +263,7 @@ pub(crate) async fn a_watch_from_a_list_revision_has_no_gap(harness: &mut impl H
     assert_eq!(state, contents(&pods(&manager).snapshot()));
 }
 
-pub(crate) async fn a_write_is_visible_to_its_writer(harness: &mut impl Harness) {
+pub(crate) async fn a_write_is_visible_to_its_writer(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let manager = start(&store, CacheOptions::default()).await;
     for round in 0..50 {
@@ -279,7 +281,7 @@ pub(crate) async fn a_write_is_visible_to_its_writer(harness: &mut impl Harness)
     }
 }
 
-pub(crate) async fn a_consistent_read_sees_writes_of_others(harness: &mut impl Harness) {
+pub(crate) async fn a_consistent_read_sees_writes_of_others(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let manager = start(&store, CacheOptions::default()).await;
     for round in 0..20 {
@@ -299,7 +301,7 @@ pub(crate) async fn a_consistent_read_sees_writes_of_others(harness: &mut impl H
     }
 }
 
-pub(crate) async fn waiting_for_a_future_revision_times_out(harness: &mut impl Harness) {
+pub(crate) async fn waiting_for_a_future_revision_times_out(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     let manager = start(&store, CacheOptions::default()).await;
     let now = put(&*store, "pods/ns/a", ";;x").await;
@@ -332,7 +334,7 @@ pub(crate) async fn waiting_for_a_future_revision_times_out(harness: &mut impl H
     );
 }
 
-pub(crate) async fn watches_resume_after_a_restart(harness: &mut impl Harness) {
+pub(crate) async fn watches_resume_after_a_restart(harness: &mut impl ConformanceBackend) {
     let (first, second) = {
         let store = harness.store();
         let manager = start(&store, CacheOptions::default()).await;
@@ -378,7 +380,7 @@ pub(crate) async fn watches_resume_after_a_restart(harness: &mut impl Harness) {
     assert_eq!(drain(&mut fresh)[0], format!("+ns/b@{third}"));
 }
 
-pub(crate) async fn similar_prefixes_are_distinguished(harness: &mut impl Harness) {
+pub(crate) async fn similar_prefixes_are_distinguished(harness: &mut impl ConformanceBackend) {
     let store = harness.store();
     put(&*store, "services/specs/ns/a", ";;spec").await;
     put(&*store, "services/endpoints/ns/a", ";;endpoints").await;

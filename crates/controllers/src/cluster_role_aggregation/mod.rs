@@ -16,7 +16,7 @@ use kube::{Api, ResourceExt};
 use parking_lot::Mutex;
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::informer::{Event, watch};
-use rhumb_client::work_queue::{Requeue, WorkQueue};
+use rhumb_client::work_queue::{ReconcileAction, WorkQueue};
 use rhumb_meta::labels::{LabelSelector, LabelSelectorError, Selector};
 use serde_json::json;
 
@@ -49,7 +49,7 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
                 }));
                 none_if_not_found(roles.patch(&name, &PatchParams::default(), &patch).await)?;
             }
-            Ok(Requeue::No)
+            Ok(ReconcileAction::AwaitChange)
         }
     });
     tokio::select! {

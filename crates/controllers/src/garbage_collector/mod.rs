@@ -32,7 +32,7 @@ use self::objects::PartialMetadata;
 use self::resource_mapper::{ResourceMapper, kind_name};
 use crate::{ControllerContext, Error};
 use rhumb_client::reflector::watch;
-use rhumb_client::work_queue::{Requeue, WorkQueue};
+use rhumb_client::work_queue::{ReconcileAction, WorkQueue};
 use rhumb_meta::Backoff;
 
 /// Objects that are processed concurrently.
@@ -190,7 +190,7 @@ impl GarbageCollector {
         }
     }
 
-    async fn handle(self: Arc<Self>, task: CollectorTask) -> Result<Requeue, Error> {
+    async fn handle(self: Arc<Self>, task: CollectorTask) -> Result<ReconcileAction, Error> {
         match task {
             CollectorTask::Check(uid) => self.check(uid).await,
             CollectorTask::Orphan(uid) => self.orphan(uid).await,

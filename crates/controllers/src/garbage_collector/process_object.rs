@@ -16,7 +16,7 @@ use super::verdict::{
     ClassifiedOwners, FOREGROUND_FINALIZER, GarbageVerdict, ORPHAN_FINALIZER, verdict,
 };
 use crate::Error;
-use rhumb_client::work_queue::Requeue;
+use rhumb_client::work_queue::ReconcileAction;
 
 /// Dependents that are patched concurrently when an owner orphans them.
 const RELEASED_AT_ONCE: usize = 20;
@@ -29,9 +29,9 @@ const UNKNOWN_PAUSE: Duration = Duration::from_secs(30);
 
 impl GarbageCollector {
     /// Checks an object and deletes it if it is garbage.
-    pub(super) async fn check(&self, uid: ObjectUid) -> Result<Requeue, Error> {
+    pub(super) async fn check(&self, uid: ObjectUid) -> Result<ReconcileAction, Error> {
         let Some(item) = self.graph().snapshot(&uid) else {
-            return Ok(Requeue::No);
+            return Ok(ReconcileAction::AwaitChange);
         };
         // A terminating object needs no help, and an object without owners is not garbage.
         let is_settled = if item.is_deleting {
@@ -40,7 +40,7 @@ impl GarbageCollector {
             item.is_confirmed && !item.has_owners
         };
         if is_settled {
-            return Ok(Requeue::No);
+            return Ok(ReconcileAction::AwaitChange);
         }
         let mut identity = item.identity.clone();
         let target = match self.mapper().resolve(&self.client, &mut identity) {
@@ -69,19 +69,23 @@ impl GarbageCollector {
             }
         }
         Ok(match self.mapper().is_watched(&identity.kind) {
-            true => Requeue::No,
+            true => ReconcileAction::AwaitChange,
             // No watch reports its deletion, so poll.
-            false => Requeue::After(UNWATCHED_PAUSE),
+            false => ReconcileAction::RequeueAfter(UNWATCHED_PAUSE),
         })
     }
 
-    fn observe_absence(&self, item: &GraphNodeSnapshot, identity: &ObjectIdentity) -> Requeue {
+    fn observe_absence(
+        &self,
+        item: &GraphNodeSnapshot,
+        identity: &ObjectIdentity,
+    ) -> ReconcileAction {
         if !item.is_confirmed && self.mapper().is_namespaced(&identity.kind) {
             self.report_to_dependent(identity);
         }
         match self.change(|graph, actions| graph.observe_absence(identity, actions)) {
-            AbsenceOutcome::Settled => Requeue::No,
-            AbsenceOutcome::LookUpAgain => Requeue::After(ELSEWHERE_PAUSE),
+            AbsenceOutcome::Settled => ReconcileAction::AwaitChange,
+            AbsenceOutcome::LookUpAgain => ReconcileAction::RequeueAfter(ELSEWHERE_PAUSE),
         }
     }
 
@@ -195,13 +199,13 @@ impl GarbageCollector {
     }
 
     /// Removes the owner from the references of all its dependents, then removes its orphan finalizer.
-    pub(super) async fn orphan(&self, uid: ObjectUid) -> Result<Requeue, Error> {
+    pub(super) async fn orphan(&self, uid: ObjectUid) -> Result<ReconcileAction, Error> {
         let (item, dependents) = {
             let graph = self.graph();
             (graph.snapshot(&uid), graph.dependents(&uid))
         };
         let Some(GraphNodeSnapshot { mut identity, .. }) = item else {
-            return Ok(Requeue::No);
+            return Ok(ReconcileAction::AwaitChange);
         };
         let owner = match self.mapper().resolve(&self.client, &mut identity) {
             Ok(owner) => owner,
@@ -226,17 +230,17 @@ impl GarbageCollector {
             })
             .await?;
         owner.remove_finalizer(ORPHAN_FINALIZER).await?;
-        Ok(Requeue::No)
+        Ok(ReconcileAction::AwaitChange)
     }
 }
 
 /// Requeues an object that cannot be resolved, or whose owner cannot: its kind may be served later.
-fn requeue_unresolved(identity: &ObjectIdentity, unresolved: &ResolveError) -> Requeue {
+fn requeue_unresolved(identity: &ObjectIdentity, unresolved: &ResolveError) -> ReconcileAction {
     match unresolved {
-        ResolveError::NoNamespace => Requeue::No,
+        ResolveError::NoNamespace => ReconcileAction::AwaitChange,
         ResolveError::UnknownKind(kind) => {
             tracing::debug!(%identity, ?kind, "kind is not served; retrying in 30s");
-            Requeue::After(UNKNOWN_PAUSE)
+            ReconcileAction::RequeueAfter(UNKNOWN_PAUSE)
         }
     }
 }

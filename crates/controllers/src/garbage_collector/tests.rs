@@ -233,14 +233,14 @@ async fn an_owner_keeps_its_finalizer_while_a_dependent_cannot_be_resolved() {
         collector.change(|graph, work| graph.observe(&kind, &object.as_object(), work));
     }
     let done = collector.orphan(ObjectUid::new("u-s")).await.unwrap();
-    assert!(matches!(done, Requeue::After(_)), "{done:?}");
+    assert!(matches!(done, ReconcileAction::RequeueAfter(_)), "{done:?}");
     assert_eq!(server.lock().patched, [""; 0]);
 
     server.lock().kinds.insert("widgets");
     let mapper = discover_until_success(&collector.client).await;
     *collector.lock(&collector.mapper) = Arc::new(mapper);
     let done = collector.orphan(ObjectUid::new("u-s")).await.unwrap();
-    assert_eq!(done, Requeue::No);
+    assert_eq!(done, ReconcileAction::AwaitChange);
     assert_eq!(server.lock().patched, [WIDGET, SECRET]);
 }
 

@@ -26,7 +26,7 @@ use crate::api_resources::{self, DiscoveredResource};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::informer::{Event, watch};
-use rhumb_client::work_queue::{Requeue, WorkQueue};
+use rhumb_client::work_queue::{ReconcileAction, WorkQueue};
 
 /// Namespaces that are processed concurrently.
 const WORKERS: usize = 10;
@@ -81,17 +81,17 @@ async fn process_namespace(
     client: &Client,
     pending: &PendingNamespaces,
     name: String,
-) -> Result<Requeue, Error> {
+) -> Result<ReconcileAction, Error> {
     let pending_namespace = pending.lock().remove(&name);
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let Some(mut namespace) = none_if_not_found(namespaces.get(&name).await)? else {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     let Some(since) = namespace.metadata.deletion_timestamp.clone() else {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     if !has_kubernetes_finalizer(&namespace) {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     }
     let content = NamespacedResourcesDeleter {
         client: client.clone(),
@@ -102,7 +102,7 @@ async fn process_namespace(
         .filter(|pending_namespace| pending_namespace.uid == content.uid)
         .map_or_else(Vec::new, |pending_namespace| pending_namespace.kinds);
     let Some(outcome) = content.delete(pending_kinds).await else {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     if outcome.update(&mut namespace) {
         namespace = namespaces
@@ -119,10 +119,12 @@ async fn process_namespace(
         };
         pending.lock().insert(name, pending_namespace);
         let waited = Timestamp::now().duration_since(since.0).unsigned_abs();
-        return Ok(Requeue::After((waited / 4).clamp(PAUSE_MIN, PAUSE_MAX)));
+        return Ok(ReconcileAction::RequeueAfter(
+            (waited / 4).clamp(PAUSE_MIN, PAUSE_MAX),
+        ));
     }
     finalize(client, namespace).await?;
-    Ok(Requeue::No)
+    Ok(ReconcileAction::AwaitChange)
 }
 
 fn has_kubernetes_finalizer(namespace: &Namespace) -> bool {

@@ -17,11 +17,11 @@ use super::heartbeats::ObservationTime;
 
 /// The metrics of the running controller; empty in processes that do not run it, as another one is the leader.
 #[derive(Default)]
-pub struct NetworkPolicyStatusMetrics(Mutex<Weak<PolicyStatusController>>);
+pub struct NetworkPolicyStatusCollector(Mutex<Weak<PolicyStatusController>>);
 
-impl fmt::Debug for NetworkPolicyStatusMetrics {
+impl fmt::Debug for NetworkPolicyStatusCollector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("NetworkPolicyStatusMetrics")
+        formatter.write_str("NetworkPolicyStatusCollector")
     }
 }
 
@@ -53,7 +53,7 @@ struct HeartbeatLabels {
     heartbeat: &'static str,
 }
 
-impl NetworkPolicyStatusMetrics {
+impl NetworkPolicyStatusCollector {
     pub(super) fn set_controller(&self, controller: Weak<PolicyStatusController>) {
         *self.0.lock() = controller;
     }
@@ -145,7 +145,7 @@ mod tests {
             assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
         }
         let mut nothing = String::new();
-        let metrics = NetworkPolicyStatusMetrics::default();
+        let metrics = NetworkPolicyStatusCollector::default();
         metrics.encode(&mut nothing).unwrap();
         assert_eq!(nothing, "");
     }

@@ -40,11 +40,11 @@ use tokio::task::coop;
 use tokio::time::Instant;
 
 use self::heartbeats::ObservationTime;
-pub use self::metrics::NetworkPolicyStatusMetrics;
+pub use self::metrics::NetworkPolicyStatusCollector;
 use self::partial_node::PartialNode;
 use self::state::{DelayedKeys, PlannedWrite, PolicyStatusState, WorkKey};
 use crate::{ControllerContext, Error};
-use rhumb_client::work_queue::{Requeue, WorkQueue};
+use rhumb_client::work_queue::{ReconcileAction, WorkQueue};
 
 /// Policies that are written concurrently.
 const WORKERS: usize = 8;
@@ -161,7 +161,10 @@ impl PolicyStatusController {
     }
 }
 
-async fn process_key(shared: Arc<PolicyStatusController>, key: WorkKey) -> Result<Requeue, Error> {
+async fn process_key(
+    shared: Arc<PolicyStatusController>,
+    key: WorkKey,
+) -> Result<ReconcileAction, Error> {
     // Most keys need no write and never await: yield to other tasks.
     coop::consume_budget().await;
     match key {
@@ -171,25 +174,25 @@ async fn process_key(shared: Arc<PolicyStatusController>, key: WorkKey) -> Resul
         WorkKey::Heartbeat(node) => {
             let due = shared.state().check_heartbeat(&node, Instant::now());
             shared.add(due);
-            Ok(Requeue::No)
+            Ok(ReconcileAction::AwaitChange)
         }
         WorkKey::Coverage(node) => {
             let due = shared.state().check_coverage(&node, Instant::now());
             shared.add(due);
-            Ok(Requeue::No)
+            Ok(ReconcileAction::AwaitChange)
         }
     }
 }
 
-fn sweep_policies(shared: &PolicyStatusController) -> Requeue {
+fn sweep_policies(shared: &PolicyStatusController) -> ReconcileAction {
     let swept = shared.state().sweep(Instant::now());
     match swept {
         Ok(names) => {
             let keys = names.into_iter().map(WorkKey::Policy);
             keys.for_each(|key| shared.queue.add(key));
-            Requeue::No
+            ReconcileAction::AwaitChange
         }
-        Err(pause) => Requeue::After(pause),
+        Err(pause) => ReconcileAction::RequeueAfter(pause),
     }
 }
 
@@ -197,11 +200,11 @@ fn sweep_policies(shared: &PolicyStatusController) -> Requeue {
 async fn reconcile_policy(
     shared: &PolicyStatusController,
     name: &NamespacedName,
-) -> Result<Requeue, Error> {
+) -> Result<ReconcileAction, Error> {
     let look = shared.state().plan_write(name, Instant::now());
     let write = match look {
-        PlannedWrite::Nothing => return Ok(Requeue::No),
-        PlannedWrite::Later(pause) => return Ok(Requeue::After(pause)),
+        PlannedWrite::Nothing => return Ok(ReconcileAction::AwaitChange),
+        PlannedWrite::Later(pause) => return Ok(ReconcileAction::RequeueAfter(pause)),
         PlannedWrite::Write(write) => write,
     };
     let policies: Api<NetworkPolicy> = Api::namespaced(shared.client.clone(), &name.namespace);
@@ -210,11 +213,11 @@ async fn reconcile_policy(
     let params = PatchParams::default();
     let patched = policies.patch_status(&name.name, &params, &patch).await;
     let Some(answer) = none_if_not_found(patched)? else {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     let at = Instant::now();
     let Some(pause) = shared.state().record_write(name, &write, &answer, at) else {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     if !shared.has_warned.swap(true, Ordering::Relaxed) {
         tracing::warn!(
@@ -223,21 +226,21 @@ async fn reconcile_policy(
              retrying each policy after a minute at the earliest"
         );
     }
-    Ok(Requeue::After(pause))
+    Ok(ReconcileAction::RequeueAfter(pause))
 }
 
 /// Deletes the report of a node that does not exist, unless the agent has just updated it.
 async fn delete_stale_report(
     shared: &PolicyStatusController,
     node: &str,
-) -> Result<Requeue, Error> {
+) -> Result<ReconcileAction, Error> {
     let Some(stale_report) = shared.state().stale_report(node) else {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     // The node watch may lag behind.
     let nodes: Api<PartialNode> = Api::all(shared.client.clone());
     if none_if_not_found(nodes.get(node).await)?.is_some() {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     }
     let params = DeleteParams {
         preconditions: Some(Preconditions {
@@ -259,7 +262,7 @@ async fn delete_stale_report(
             }
         }
     }
-    Ok(Requeue::No)
+    Ok(ReconcileAction::AwaitChange)
 }
 
 #[cfg(test)]

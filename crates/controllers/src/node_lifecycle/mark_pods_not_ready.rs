@@ -12,7 +12,7 @@ use crate::pod_writes;
 use rhumb_client::events::EventRecorder;
 
 /// Pods that are patched concurrently.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 
 pub(super) async fn mark_pods_not_ready(
     client: &Client,
@@ -23,7 +23,7 @@ pub(super) async fn mark_pods_not_ready(
     let of_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let pods = pods.list(&of_node).await?;
     stream::iter(pods.items.into_iter().filter(is_ready).map(Ok))
-        .try_for_each_concurrent(AT_ONCE, |pod| mark_pod_not_ready(client, recorder, pod))
+        .try_for_each_concurrent(CONCURRENCY, |pod| mark_pod_not_ready(client, recorder, pod))
         .await
 }
 

@@ -36,7 +36,7 @@ use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::events::EventRecorder;
 use rhumb_client::informer::{Event, watch};
-use rhumb_client::work_queue::{Requeue, WorkQueue};
+use rhumb_client::work_queue::{ReconcileAction, WorkQueue};
 
 /// Nodes that are reconciled concurrently.
 const WORKERS: usize = 8;
@@ -150,10 +150,10 @@ fn now() -> Time {
 async fn reconcile_node(
     shared: Arc<NodeLifecycleController>,
     name: String,
-) -> Result<Requeue, Error> {
+) -> Result<ReconcileAction, Error> {
     let nodes: Api<Node> = Api::all(shared.client.clone());
     let Some(mut node) = none_if_not_found(nodes.get(&name).await)? else {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     if shared.health().is_unresponsive(&node, Instant::now())
         && let Some(conditions) = conditions::unknown_conditions(&node, &now())
@@ -174,7 +174,7 @@ async fn reconcile_node(
         mark_pods_not_ready::mark_pods_not_ready(&shared.client, &shared.recorder, &name).await?;
         shared.health().set_pods_marked(&name);
     }
-    Ok(Requeue::No)
+    Ok(ReconcileAction::AwaitChange)
 }
 
 /// Patches a part of the node with a resourceVersion precondition, because a merge patch replaces whole lists.

@@ -23,12 +23,12 @@ use crate::pod_writes;
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::informer::{Event, watch};
-use rhumb_client::work_queue::{Requeue, WorkQueue};
+use rhumb_client::work_queue::{ReconcileAction, WorkQueue};
 
 /// Candidates that are processed concurrently.
 const WORKERS: usize = 4;
 /// Pods of one candidate that are deleted concurrently.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 /// Delay between deletions of finished pods while there are more than the limit.
 const SURPLUS_PAUSE: Duration = Duration::from_secs(20);
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -192,7 +192,7 @@ fn is_out_of_service(node: &Node) -> bool {
 async fn process_candidate(
     shared: Arc<PodGarbageCollector>,
     suspect: GarbageCandidate,
-) -> Result<Requeue, Error> {
+) -> Result<ReconcileAction, Error> {
     match suspect {
         GarbageCandidate::PodsOf(node) => check_node(&shared, &node).await,
         GarbageCandidate::Pod(key) => check_pod(&shared, &key).await,
@@ -200,7 +200,7 @@ async fn process_candidate(
     }
 }
 
-async fn check_node(shared: &PodGarbageCollector, name: &str) -> Result<Requeue, Error> {
+async fn check_node(shared: &PodGarbageCollector, name: &str) -> Result<ReconcileAction, Error> {
     // Before the list below, so that a pod that appears after it queues the node again.
     shared.state().quarantined.remove(name);
     let nodes: Api<Node> = Api::all(shared.client.clone());
@@ -215,24 +215,24 @@ async fn check_node(shared: &PodGarbageCollector, name: &str) -> Result<Requeue,
             .into_iter()
             .filter(|pod| is_orphan || pod.is_terminating());
         stream::iter(garbage.map(Ok))
-            .try_for_each_concurrent(AT_ONCE, |pod| async move {
+            .try_for_each_concurrent(CONCURRENCY, |pod| async move {
                 let reason = is_orphan.then_some("PodGC: node no longer exists");
                 delete(&shared.client, &pod, reason).await
             })
             .await?;
     }
-    Ok(Requeue::No)
+    Ok(ReconcileAction::AwaitChange)
 }
 
-async fn check_pod(shared: &PodGarbageCollector, key: &PodKey) -> Result<Requeue, Error> {
+async fn check_pod(shared: &PodGarbageCollector, key: &PodKey) -> Result<ReconcileAction, Error> {
     let pods: Api<Pod> = Api::namespaced(shared.client.clone(), &key.namespace);
     // The service account may list pods but not get them.
     let named = ListParams::default().fields(&format!("metadata.name={}", key.name));
     let Some(pod) = pods.list(&named).await?.items.pop() else {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     if !pod.is_terminating() || is_deleted(&pod) {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     }
     let node = pod.spec.node_name.as_str();
     let is_garbage = if node.is_empty() {
@@ -245,7 +245,7 @@ async fn check_pod(shared: &PodGarbageCollector, key: &PodKey) -> Result<Requeue
     if is_garbage {
         delete(&shared.client, &pod, None).await?;
     }
-    Ok(Requeue::No)
+    Ok(ReconcileAction::AwaitChange)
 }
 
 /// Whether the pod has finished and waits only for its finalizers.
@@ -253,14 +253,14 @@ fn is_deleted(pod: &Pod) -> bool {
     is_finished(pod) && pod.metadata.deletion_grace_period_seconds == Some(0)
 }
 
-async fn check_surplus(shared: &PodGarbageCollector) -> Result<Requeue, Error> {
+async fn check_surplus(shared: &PodGarbageCollector) -> Result<ReconcileAction, Error> {
     let surplus: Vec<FinishedPod> = shared.state().finished.surplus().cloned().collect();
     tracing::debug!(
         pods = surplus.len(),
         "deleting finished pods beyond the limit"
     );
     stream::iter(surplus.into_iter().map(Ok))
-        .try_for_each_concurrent(AT_ONCE, |pod| async move {
+        .try_for_each_concurrent(CONCURRENCY, |pod| async move {
             let key = pod.key();
             pod_writes::delete(&shared.client, &key, pod.uid, Some(0))
                 .await
@@ -272,9 +272,9 @@ async fn check_surplus(shared: &PodGarbageCollector) -> Result<Requeue, Error> {
     let is_left = state.finished.surplus().next().is_some();
     state.is_surplus_known = is_left;
     Ok(if is_left {
-        Requeue::After(SURPLUS_PAUSE)
+        ReconcileAction::RequeueAfter(SURPLUS_PAUSE)
     } else {
-        Requeue::No
+        ReconcileAction::AwaitChange
     })
 }
 

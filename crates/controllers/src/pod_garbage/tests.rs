@@ -149,7 +149,7 @@ async fn a_pod_added_while_its_node_is_checked_is_not_missed() {
         .handle_pod_event(Event::Applied(pod("first", "m", false)));
     assert_eq!(first, pods_of("m", QUARANTINE));
     let checked = check_node(shared, "m").await;
-    assert_eq!(checked.unwrap(), Requeue::No);
+    assert_eq!(checked.unwrap(), ReconcileAction::AwaitChange);
     assert_eq!(
         *requests.lock().unwrap(),
         ["GET /api/v1/nodes/m", "GET /api/v1/pods"]
@@ -175,7 +175,7 @@ async fn a_terminating_pod_is_read_by_a_list_request() {
     });
     let key = pod("a", "", true).key();
     let checked = check_pod(&shared(client), &key).await;
-    assert_eq!(checked.unwrap(), Requeue::No);
+    assert_eq!(checked.unwrap(), ReconcileAction::AwaitChange);
     assert_eq!(
         *requests.lock().unwrap(),
         [

@@ -21,7 +21,7 @@ internal endpoints such as the internal service IP or kubernetes.default.svc. No
 distributions of Kubernetes clusters.";
 
 pub(crate) async fn run_default_account(context: ControllerContext) -> Result<(), Error> {
-    per_namespace::run(&context, DefaultServiceAccount).await
+    per_namespace::run(&context, DefaultServiceAccountTemplate).await
 }
 
 pub(crate) async fn run_root_ca(context: ControllerContext) -> Result<(), Error> {
@@ -34,9 +34,9 @@ pub(crate) async fn run_root_ca(context: ControllerContext) -> Result<(), Error>
     per_namespace::run(&context, RootCaConfigMap { bundle }).await
 }
 
-struct DefaultServiceAccount;
+struct DefaultServiceAccountTemplate;
 
-impl PerNamespaceObject for DefaultServiceAccount {
+impl PerNamespaceObject for DefaultServiceAccountTemplate {
     type Object = ServiceAccount;
 
     fn name(&self) -> &str {

@@ -17,7 +17,7 @@ use crate::namespaced_name::{NamespacedName, namespaced_name};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::informer::{Event, watch};
-use rhumb_client::work_queue::{Requeue, WorkQueue};
+use rhumb_client::work_queue::{ReconcileAction, WorkQueue};
 
 const SECRET_TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
@@ -26,11 +26,11 @@ const WORKERS: usize = 5;
 
 /// Key of the work queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum TokenSecretTask {
+enum TokenSecretKey {
     /// Fill in the secret, or delete it if its account is gone.
     Check(NamespacedName),
     /// A secret was deleted: remove it from its account's `secrets`.
-    Unlist {
+    RemoveReference {
         secret: NamespacedName,
         account: ServiceAccountRef,
     },
@@ -78,7 +78,7 @@ impl TokenSecretIndex {
     fn handle_secret_event(
         &mut self,
         event: Event<PartialObjectMeta<Secret>, NamespacedName>,
-    ) -> Vec<TokenSecretTask> {
+    ) -> Vec<TokenSecretKey> {
         match event {
             Event::Applied(secret) => {
                 let name = namespaced_name(&secret);
@@ -89,7 +89,7 @@ impl TokenSecretIndex {
                     secrets.insert(name.clone());
                     self.accounts.insert(name.clone(), account);
                 }
-                vec![TokenSecretTask::Check(name)]
+                vec![TokenSecretKey::Check(name)]
             }
             Event::Deleted(secret) => self.remove(secret).into_iter().collect(),
             Event::Replaced(names) => {
@@ -102,9 +102,9 @@ impl TokenSecretIndex {
     }
 
     /// Removes a deleted secret, then from its account.
-    fn remove(&mut self, secret: NamespacedName) -> Option<TokenSecretTask> {
+    fn remove(&mut self, secret: NamespacedName) -> Option<TokenSecretKey> {
         let account = self.forget(&secret)?;
-        Some(TokenSecretTask::Unlist { secret, account })
+        Some(TokenSecretKey::RemoveReference { secret, account })
     }
 
     fn forget(&mut self, secret: &NamespacedName) -> Option<ServiceAccountRef> {
@@ -123,15 +123,15 @@ impl TokenSecretIndex {
     fn handle_account_event(
         &self,
         event: Event<PartialObjectMeta<ServiceAccount>, NamespacedName>,
-    ) -> Vec<TokenSecretTask> {
+    ) -> Vec<TokenSecretKey> {
         match event {
             Event::Deleted(account) => {
                 let secrets = self.by_account.get(&account).into_iter().flatten();
-                secrets.cloned().map(TokenSecretTask::Check).collect()
+                secrets.cloned().map(TokenSecretKey::Check).collect()
             }
             Event::Replaced(_) => {
                 let secrets = self.accounts.keys().cloned();
-                secrets.map(TokenSecretTask::Check).collect()
+                secrets.map(TokenSecretKey::Check).collect()
             }
             Event::Applied(_) => Vec::new(),
         }
@@ -153,10 +153,13 @@ impl ServiceAccountRef {
     }
 }
 
-async fn handle(context: &ControllerContext, task: TokenSecretTask) -> Result<Requeue, Error> {
+async fn handle(
+    context: &ControllerContext,
+    task: TokenSecretKey,
+) -> Result<ReconcileAction, Error> {
     match task {
-        TokenSecretTask::Check(name) => sync_secret(context, name).await,
-        TokenSecretTask::Unlist { secret, account } => {
+        TokenSecretKey::Check(name) => sync_secret(context, name).await,
+        TokenSecretKey::RemoveReference { secret, account } => {
             unlist(&context.client, secret, account).await
         }
     }
@@ -167,15 +170,15 @@ async fn unlist(
     client: &Client,
     (namespace, secret): NamespacedName,
     wanted: ServiceAccountRef,
-) -> Result<Requeue, Error> {
+) -> Result<ReconcileAction, Error> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
     if none_if_not_found(secrets.get_metadata(&secret).await)?.is_some() {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     }
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
     let account = none_if_not_found(accounts.get(&wanted.name).await)?;
     let Some(mut account) = account.filter(|account| wanted.matches(account)) else {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     let listed = account.secrets.get_or_insert_default();
     let before = listed.len();
@@ -184,20 +187,20 @@ async fn unlist(
         let params = PostParams::default();
         none_if_not_found(accounts.replace(&wanted.name, &params, &account).await)?;
     }
-    Ok(Requeue::No)
+    Ok(ReconcileAction::AwaitChange)
 }
 
 /// Deletes the secret if its account is gone, otherwise fills in missing data.
 async fn sync_secret(
     context: &ControllerContext,
     (namespace, name): NamespacedName,
-) -> Result<Requeue, Error> {
+) -> Result<ReconcileAction, Error> {
     let secrets: Api<Secret> = Api::namespaced(context.client.clone(), &namespace);
     let Some(secret) = none_if_not_found(secrets.get(&name).await)? else {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     let (Some(SECRET_TYPE), Some(wanted)) = (secret.type_.as_deref(), account_ref(&secret)) else {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     let accounts: Api<ServiceAccount> = Api::namespaced(context.client.clone(), &namespace);
     let account = none_if_not_found(accounts.get(&wanted.name).await)?;
@@ -211,13 +214,13 @@ async fn sync_secret(
             ..DeleteParams::default()
         };
         none_if_not_found(secrets.delete(&name, &params).await)?;
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     if let Some(filled) = fill(context, &secret, &account) {
         let params = PostParams::default();
         none_if_not_found(secrets.replace(&name, &params, &filled).await)?;
     }
-    Ok(Requeue::No)
+    Ok(ReconcileAction::AwaitChange)
 }
 
 /// The secret with token, CA bundle and annotations; `None` if it is complete already.

@@ -9,8 +9,8 @@ use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 
-use super::finalizer_worker::FinalizerWorker;
 use super::partial_objects::PartialPod;
+use super::protection_controller::ProtectionController;
 use super::{HoldersByObject, ProtectedKind, for_each};
 use crate::namespaced_name::namespaced_name;
 use crate::{ControllerContext, Error};
@@ -100,7 +100,7 @@ fn is_controlled_by(claim: &ObjectMeta, uid: &str) -> bool {
 pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let claims: Api<PartialObjectMeta<PersistentVolumeClaim>> = Api::all(context.reader.clone());
     let pods: Api<PartialPod> = Api::all(context.reader.clone());
-    let worker = FinalizerWorker::<ClaimProtection>::new(context);
+    let worker = ProtectionController::<ClaimProtection>::new(context);
     let claims = watch(claims, Config::default(), namespaced_name, |event| {
         worker.handle_event(&event);
     });
@@ -122,7 +122,10 @@ fn holder_of(pod: &PartialPod) -> Holder {
     (namespace.unwrap_or_default(), pod.uid().to_owned())
 }
 
-fn handle_pod_event(worker: &FinalizerWorker<ClaimProtection>, event: &Event<PartialPod, Holder>) {
+fn handle_pod_event(
+    worker: &ProtectionController<ClaimProtection>,
+    event: &Event<PartialPod, Holder>,
+) {
     match event {
         Event::Deleted((namespace, uid)) => worker.retain_uses(namespace, &[], uid),
         Event::Applied(pod) if is_shut_down(pod) => {

@@ -6,8 +6,8 @@
 //! however many pods and claims there are.
 
 mod claims;
-mod finalizer_worker;
 mod partial_objects;
+mod protection_controller;
 mod protection_state;
 mod volume_attributes_classes;
 mod volumes;

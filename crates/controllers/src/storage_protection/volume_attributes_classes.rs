@@ -7,8 +7,8 @@ use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 
-use super::finalizer_worker::FinalizerWorker;
 use super::partial_objects::{PartialClaim, PartialObject, PartialVolume};
+use super::protection_controller::ProtectionController;
 use super::{HoldersByObject, ProtectedKind, for_each};
 use crate::namespaced_name::namespaced_name;
 use crate::{ControllerContext, Error};
@@ -83,7 +83,7 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let classes: Api<PartialObjectMeta<VolumeAttributesClass>> = Api::all(context.reader.clone());
     let claims: Api<PartialClaim> = Api::all(context.reader.clone());
     let volumes: Api<PartialVolume> = Api::all(context.reader.clone());
-    let worker = FinalizerWorker::<VolumeAttributesClassProtection>::new(context);
+    let worker = ProtectionController::<VolumeAttributesClassProtection>::new(context);
     let classes = watch(classes, Config::default(), namespaced_name, |event| {
         worker.handle_event(&event);
     });
@@ -106,7 +106,7 @@ fn uid_of<K, Spec, Status>(object: &PartialObject<K, Spec, Status>) -> String {
 }
 
 fn handle_event<K, Spec, Status>(
-    worker: &FinalizerWorker<VolumeAttributesClassProtection>,
+    worker: &ProtectionController<VolumeAttributesClassProtection>,
     event: &Event<PartialObject<K, Spec, Status>, String>,
 ) where
     PartialObject<K, Spec, Status>: VolumeAttributesClassUser,

@@ -7,7 +7,7 @@ use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 
-use super::finalizer_worker::FinalizerWorker;
+use super::protection_controller::ProtectionController;
 use super::{HoldersByObject, ProtectedKind};
 use crate::namespaced_name::namespaced_name;
 use crate::{ControllerContext, Error};
@@ -46,7 +46,7 @@ fn is_bound(volume: &DynamicObject) -> bool {
 pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     // The end of a binding changes the volume itself, so no other kind needs to be watched.
     let volumes: Api<PartialObjectMeta<PersistentVolume>> = Api::all(context.reader.clone());
-    let worker = FinalizerWorker::<VolumeProtection>::new(context);
+    let worker = ProtectionController::<VolumeProtection>::new(context);
     let volumes = watch(volumes, Config::default(), namespaced_name, |event| {
         worker.handle_event(&event);
     });

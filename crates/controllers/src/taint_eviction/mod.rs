@@ -28,7 +28,7 @@ use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::events::EventRecorder;
 use rhumb_client::informer::{self, Event};
-use rhumb_client::work_queue::{Requeue, WorkQueue};
+use rhumb_client::work_queue::{ReconcileAction, WorkQueue};
 
 /// Pods that are evicted concurrently.
 const WORKERS: usize = 8;
@@ -242,13 +242,16 @@ impl TaintEvictionController {
 }
 
 /// Deletes a pod if its eviction is still scheduled and due.
-async fn evict(shared: Arc<TaintEvictionController>, key: PodKey) -> Result<Requeue, Error> {
+async fn evict(
+    shared: Arc<TaintEvictionController>,
+    key: PodKey,
+) -> Result<ReconcileAction, Error> {
     let Some(eviction) = shared.schedule().get(&key) else {
-        return Ok(Requeue::No);
+        return Ok(ReconcileAction::AwaitChange);
     };
     let left = eviction.due.saturating_duration_since(Instant::now());
     if !left.is_zero() {
-        return Ok(Requeue::After(left));
+        return Ok(ReconcileAction::RequeueAfter(left));
     }
     let pods: Api<Pod> = Api::namespaced(shared.client.clone(), &key.namespace);
     let pod = none_if_not_found(pods.get(&key.name).await)?;
@@ -266,7 +269,7 @@ async fn evict(shared: Arc<TaintEvictionController>, key: PodKey) -> Result<Requ
         {
             shared.schedule().done(&key, &eviction);
             shared.record_cancellation_event(&key);
-            return Ok(Requeue::No);
+            return Ok(ReconcileAction::AwaitChange);
         }
         add_disruption_condition(&shared.client, &pod).await?;
         if pod_writes::delete(&shared.client, &key, eviction.uid.clone(), None).await? {
@@ -274,7 +277,7 @@ async fn evict(shared: Arc<TaintEvictionController>, key: PodKey) -> Result<Requ
         }
     }
     shared.schedule().done(&key, &eviction);
-    Ok(Requeue::No)
+    Ok(ReconcileAction::AwaitChange)
 }
 
 /// Sets the `DisruptionTarget` condition.

@@ -105,7 +105,7 @@ async fn a_deletion_event_is_recorded_once_after_acceptance() {
     assert!(evict(shared.clone(), key("p")).await.is_err());
     sleep(Duration::from_secs(1)).await;
     let again = evict(shared.clone(), key("p")).await;
-    assert_eq!(again.unwrap(), Requeue::No);
+    assert_eq!(again.unwrap(), ReconcileAction::AwaitChange);
     sleep(Duration::from_secs(1)).await;
     let attempt = [
         "GET /api/v1/namespaces/ns/pods/p",
@@ -130,7 +130,7 @@ async fn a_terminating_pod_is_not_evicted() {
     });
     let shared = shared(client, "p");
     let evicted = evict(shared.clone(), key("p")).await;
-    assert_eq!(evicted.unwrap(), Requeue::No);
+    assert_eq!(evicted.unwrap(), ReconcileAction::AwaitChange);
     sleep(Duration::from_secs(1)).await;
     assert_eq!(
         *requests.lock().unwrap(),

@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt};
 use rhumb_admission::{Object, SchemaResolver, expression_warnings};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::informer::{Event, watch};
-use rhumb_client::work_queue::{Requeue, WorkQueue};
+use rhumb_client::work_queue::{ReconcileAction, WorkQueue};
 use serde_json::{Value, json};
 
 use self::served_kinds::ServedKindCache;
@@ -44,7 +44,7 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
         let (policies, kinds) = (&policies, &kinds);
         async move {
             check_policy(policies, kinds, &name).await?;
-            Ok(Requeue::No)
+            Ok(ReconcileAction::AwaitChange)
         }
     });
     tokio::select! {

@@ -2,8 +2,8 @@
 
 use rhumb_expressions::{
     Activation, AuthorizationCheck, AuthorizationDecision, AuthorizationSubject,
-    AuthorizationTarget, Authorizer, COST_PER_POLICY_MAX, CompositedVariables, Environment,
-    EvaluationBudget, JsonInput, MapKey, OpaqueValue, Program, RequestInputs, ResourceCheck,
+    AuthorizationTarget, COST_PER_POLICY_MAX, CompositedVariables, Environment, EvaluationBudget,
+    JsonInput, MapKey, OpaqueValue, PermissionChecker, Program, RequestInputs, ResourceCheck,
     ReturnTypes, Value,
 };
 use serde_json::{Value as Json, json};
@@ -81,7 +81,7 @@ impl ConformanceHarness {
     }
 }
 
-impl Authorizer for TableAuthorizer {
+impl PermissionChecker for TableAuthorizer {
     fn check(&self, check: &AuthorizationCheck<'_>) -> AuthorizationDecision {
         let user = match check.subject {
             AuthorizationSubject::RequestUser => "ada".to_owned(),

@@ -15,12 +15,12 @@ pub(super) struct ApiVersions<'a> {
     kind: &'static str,
     versions: [&'static str; 1],
     #[serde(rename = "serverAddressByClientCIDRs")]
-    server_addresses: [ServerAddress<'a>; 1],
+    server_addresses: [ServerAddressByClientCidr<'a>; 1],
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ServerAddress<'a> {
+struct ServerAddressByClientCidr<'a> {
     #[serde(rename = "clientCIDR")]
     client_cidr: &'static str,
     server_address: &'a str,
@@ -42,13 +42,13 @@ pub(super) struct ApiGroup<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     api_version: &'static str,
     name: &'a str,
-    versions: Vec<GroupVersion<'a>>,
-    preferred_version: Option<GroupVersion<'a>>,
+    versions: Vec<GroupVersionForDiscovery<'a>>,
+    preferred_version: Option<GroupVersionForDiscovery<'a>>,
 }
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct GroupVersion<'a> {
+struct GroupVersionForDiscovery<'a> {
     group_version: String,
     version: &'a str,
 }
@@ -88,7 +88,7 @@ pub(super) fn api_versions(server_address: &str) -> ApiVersions<'_> {
     ApiVersions {
         kind: "APIVersions",
         versions: ["v1"],
-        server_addresses: [ServerAddress {
+        server_addresses: [ServerAddressByClientCidr {
             client_cidr: "0.0.0.0/0",
             server_address,
         }],
@@ -119,7 +119,7 @@ pub(super) fn single_group<'a>(registry: &'a ResourceTable, group: &str) -> Opti
 fn describe_group<'a>(registry: &'a ResourceTable, group: &'a str) -> ApiGroup<'a> {
     let versions = group_versions(registry, group).into_iter();
     let versions: Vec<_> = versions
-        .map(|version| GroupVersion {
+        .map(|version| GroupVersionForDiscovery {
             group_version: format!("{group}/{version}"),
             version,
         })

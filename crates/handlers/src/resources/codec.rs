@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use rhumb_api::JsonObject;
 use rhumb_meta::Status;
-use rhumb_schema::protobuf::{self, Envelope};
+use rhumb_schema::protobuf::{self, UnknownEnvelope};
 use rhumb_schema::{DecodeOptions, DecodeOutput, SchemaRef};
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use super::decode_failure::DecodeFailure;
 use super::kept_spec::StrictBody;
 use crate::request::{FieldValidation, MEDIA_TYPE_NAMES, MediaType};
 use rhumb_registry::objects::SPEC;
-use rhumb_registry::write::ObjectPart;
+use rhumb_registry::write::UpdateScope;
 use rhumb_registry::{RequestContext, ServedVersion};
 
 /// Why unknown fields are errors in types that reject them.
@@ -187,7 +187,7 @@ pub(super) trait DecodeBody {
     fn effective_field_validation(
         &self,
         requested: FieldValidation,
-        part: ObjectPart,
+        part: UpdateScope,
     ) -> FieldValidation;
 
     /// Warns of unknown and duplicate fields, or fails because of them.
@@ -241,7 +241,7 @@ impl DecodeBody for RequestContext<'_> {
     fn effective_field_validation(
         &self,
         requested: FieldValidation,
-        part: ObjectPart,
+        part: UpdateScope,
     ) -> FieldValidation {
         let forced = self
             .resource
@@ -451,11 +451,11 @@ fn are_parameters(text: &str) -> bool {
 
 /// Opens the envelope of a protobuf body: its type and the encoded object.
 pub(super) fn open_envelope(body: &[u8]) -> Result<(TypeMeta, &[u8]), String> {
-    let Envelope {
+    let UnknownEnvelope {
         api_version,
         kind,
         raw,
-    } = Envelope::decode(body).map_err(|error| error.to_string())?;
+    } = UnknownEnvelope::decode(body).map_err(|error| error.to_string())?;
     let type_meta = TypeMeta {
         api_version: Some(api_version),
         kind: Some(kind),

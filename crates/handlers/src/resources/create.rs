@@ -12,12 +12,13 @@ use super::{ResourceRequest, render};
 use crate::http::Reply;
 use crate::request::WriteOptions;
 use rhumb_registry::objects::{ObjectMetadata, ObjectMetadataMut};
-use rhumb_registry::write::ObjectPart;
+use rhumb_registry::write::UpdateScope;
 use rhumb_registry::{RequestContext, ensure_request_namespace};
 
 pub(super) async fn create(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
     let options = WriteOptions::parse(request.query, "CreateOptions")?;
-    let validation = request.effective_field_validation(options.field_validation, ObjectPart::Main);
+    let validation =
+        request.effective_field_validation(options.field_validation, UpdateScope::Main);
     let mut object = request.decode(request.expected_type(), validation)?;
     report_disabled_fields(request, &object, None, validation)?;
     check_new_object(request, &mut object)?;

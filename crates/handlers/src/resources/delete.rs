@@ -40,7 +40,7 @@ pub(super) async fn delete(request: &ResourceRequest<'_>) -> Result<Reply, Statu
         return Err(Status::forbidden(resource, request.name(), reason));
     }
     let key = request.key()?;
-    let deletion = Deletion {
+    let deletion = DeleteRequest {
         context: request,
         options: &options,
         admission: DeletionAdmission::Required,
@@ -74,7 +74,7 @@ pub(super) async fn delete_collection(request: &ResourceRequest<'_>) -> Result<R
     add_orphan_warning(request, &options);
     stream::iter(page.entries.iter().map(Ok))
         .try_for_each_concurrent(CONCURRENT_DELETIONS_MAX, |entry| {
-            let deletion = Deletion {
+            let deletion = DeleteRequest {
                 context: request,
                 options: &options,
                 admission: DeletionAdmission::Required,
@@ -163,7 +163,7 @@ pub(super) enum DeletionAdmission {
 
 /// The deletion of one object.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Deletion<'a> {
+pub(super) struct DeleteRequest<'a> {
     pub(super) context: &'a RequestContext<'a>,
     pub(super) options: &'a DeleteOptions,
     pub(super) admission: DeletionAdmission,
@@ -177,7 +177,7 @@ pub(super) struct DeletionResult {
     pub(super) is_removed: bool,
 }
 
-impl Deletion<'_> {
+impl DeleteRequest<'_> {
     /// Deletes an object, or marks it as deleting if it has finalizers or a grace period. `current` is its state, if the
     /// caller has read it.
     pub(super) async fn run(
@@ -215,7 +215,7 @@ impl Deletion<'_> {
             precondition_resource_version: None,
             ..self.options.clone()
         };
-        let removal = Deletion {
+        let removal = DeleteRequest {
             context,
             options: &options,
             admission: DeletionAdmission::AlreadyAdmitted,
@@ -322,7 +322,7 @@ enum DeletionGrace {
     AlreadyPending,
 }
 
-impl ObjectUpdate for Deletion<'_> {
+impl ObjectUpdate for DeleteRequest<'_> {
     fn propose(&self, current: Option<&StoredObject>) -> Result<ProposedWrite, Status> {
         let current = current.ok_or_else(|| self.context.not_found())?;
         check_preconditions(self.context, self.options, current)?;
@@ -374,7 +374,7 @@ impl ObjectUpdate for Deletion<'_> {
     }
 }
 
-impl Deletion<'_> {
+impl DeleteRequest<'_> {
     /// Marks the object for graceful deletion, if its kind supports that.
     fn apply_grace_period(&self, object: &mut JsonObject) -> DeletionGrace {
         let requested = self.options.grace_period_seconds;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use rhumb_api::JsonObject;
 use rhumb_meta::Status;
-use rhumb_schema::protobuf::{self, Envelope};
+use rhumb_schema::protobuf::{self, UnknownEnvelope};
 use rhumb_schema::{SchemaRef, Table};
 use serde_json::Value;
 
@@ -103,7 +103,7 @@ impl ProtobufListBuilder {
         let metadata = outer.get("metadata").and_then(Value::as_object);
         let metadata = protobuf::encode_list_metadata(table, metadata.unwrap_or(&none))
             .map_err(Status::internal_error)?;
-        let (mut prefix, tail) = Envelope::prefix_and_suffix(
+        let (mut prefix, tail) = UnknownEnvelope::prefix_and_suffix(
             text("apiVersion"),
             text("kind"),
             metadata.len() + self.items_bytes,
@@ -172,7 +172,7 @@ mod tests {
         let bytes_total = sealed.bytes_total;
         let bytes = sealed.into_bytes();
         assert_eq!(bytes.len(), bytes_total);
-        let envelope = Envelope::decode(&bytes).unwrap();
+        let envelope = UnknownEnvelope::decode(&bytes).unwrap();
         assert_eq!(
             (&*envelope.api_version, &*envelope.kind),
             ("v1", "ConfigMapList")

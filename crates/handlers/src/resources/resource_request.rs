@@ -20,7 +20,7 @@ use crate::request::{
 };
 use crate::server_state::ServerState;
 use rhumb_registry::RequestContext;
-use rhumb_registry::write::ObjectPart;
+use rhumb_registry::write::UpdateScope;
 
 /// A parsed and authorized HTTP request to a resource. Only the verbs see it; the write path and admission see its
 /// context.
@@ -79,8 +79,8 @@ impl ResourceRequest<'_> {
             "list" => list::list(self).await,
             "watch" => watch::watch(self).await,
             "create" => create::create(self).await,
-            "update" => update::update(self, ObjectPart::Main).await,
-            "patch" => patch::patch_object(self, ObjectPart::Main).await,
+            "update" => update::update(self, UpdateScope::Main).await,
+            "patch" => patch::patch_object(self, UpdateScope::Main).await,
             "delete" => delete::delete(self).await,
             "deletecollection" => delete::delete_collection(self).await,
             _ => return Ok(None),

@@ -14,11 +14,11 @@ use crate::request::{FieldValidation, WriteOptions};
 use rhumb_registry::RequestContext;
 use rhumb_registry::ensure_request_namespace;
 use rhumb_registry::objects::{ObjectMetadata, ObjectMetadataMut};
-use rhumb_registry::write::{ObjectPart, ObjectUpdate, ProposedWrite, StoredObject};
+use rhumb_registry::write::{ObjectUpdate, ProposedWrite, StoredObject, UpdateScope};
 
 pub(super) async fn update(
     request: &ResourceRequest<'_>,
-    part: ObjectPart,
+    part: UpdateScope,
 ) -> Result<Reply, Status> {
     let options = WriteOptions::parse(request.query, "UpdateOptions")?;
     let validation = request.effective_field_validation(options.field_validation, part);
@@ -62,7 +62,7 @@ struct ReplaceUpdate<'a> {
     object: JsonObject,
     /// `Some` for kinds that reject unknown fields.
     strict: Option<StrictBody>,
-    part: ObjectPart,
+    part: UpdateScope,
     validation: FieldValidation,
 }
 
@@ -96,7 +96,7 @@ impl ReplaceUpdate<'_> {
     fn propose_creation(&self) -> Result<ProposedWrite, Status> {
         let context = self.context;
         let may_create = context.resource.kind.write_behavior.create_on_update;
-        if self.part != ObjectPart::Main || !may_create {
+        if self.part != UpdateScope::Main || !may_create {
             return Err(context.not_found());
         }
         context.authorize_create()?;
@@ -117,7 +117,7 @@ pub(super) fn propose_replacement(
     context: &RequestContext<'_>,
     current: &StoredObject,
     mut new: JsonObject,
-    part: ObjectPart,
+    part: UpdateScope,
 ) -> Result<ProposedWrite, Status> {
     check_resource_version(context, current, &new)?;
     if !has_resource_version(&new) {

@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
-use rhumb_selection::{IdMap, Symbol, UntrustedKeyMap};
+use rhumb_selection::{IdMap, InternedString, UntrustedKeyMap};
 
 use super::ids::PodId;
 use super::pod_table::{PodAttributes, PodTable};
@@ -94,7 +94,7 @@ impl AddressOwners {
 /// The addresses of each node, collected from the status of its pods, with the number of pods that report each.
 #[derive(Debug, Default)]
 pub(crate) struct NodeAddresses {
-    by_name: IdMap<Symbol, UntrustedKeyMap<IpAddr, usize>>,
+    by_name: IdMap<InternedString, UntrustedKeyMap<IpAddr, usize>>,
 }
 
 impl NodeAddresses {

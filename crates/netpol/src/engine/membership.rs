@@ -1,7 +1,7 @@
 //! Keeps the members of pod selections up to date as pods, namespaces and policies change.
 
 use rhumb_meta::labels::Selector;
-use rhumb_selection::Symbol;
+use rhumb_selection::InternedString;
 
 use super::PolicyEngine;
 use super::changed_policies::MembershipTransition;
@@ -266,7 +266,7 @@ impl PolicyEngine {
     }
 
     /// Moves the pod's counts to another node.
-    pub(super) fn move_member_counts(&mut self, pod: PodId, node: &Option<Symbol>) {
+    pub(super) fn move_member_counts(&mut self, pod: PodId, node: &Option<InternedString>) {
         let pod = &self.cluster.pods[pod];
         for selection in &pod.selections {
             let Some(pod_counts) = &mut self.cluster.selections[*selection].pod_counts else {

@@ -2,7 +2,8 @@
 
 use rhumb_meta::labels::Selector;
 use rhumb_selection::{
-    IdSet, InternedLabel, Interner, PostingIndex, SelectorIndex, Slots, SmallIdSet, UntrustedKeyMap,
+    IdSet, InternedLabel, Interner, PostingIndex, SelectorIndex, SlotMap, SmallIdSet,
+    UntrustedKeyMap,
 };
 
 use super::ids::{NamespaceId, NamespaceSelectorId, PodId};
@@ -37,10 +38,10 @@ pub(crate) struct TrackedNamespaceSelector {
 #[derive(Debug, Default)]
 pub(crate) struct NamespaceTable {
     by_name: UntrustedKeyMap<Box<str>, NamespaceId>,
-    all: Slots<NamespaceId, NamespaceRecord>,
+    all: SlotMap<NamespaceId, NamespaceRecord>,
     postings: PostingIndex<NamespaceId>,
     by_selector: UntrustedKeyMap<Selector, NamespaceSelectorId>,
-    selectors: Slots<NamespaceSelectorId, TrackedNamespaceSelector>,
+    selectors: SlotMap<NamespaceSelectorId, TrackedNamespaceSelector>,
     /// The tracked selectors.
     index: SelectorIndex<(), NamespaceSelectorId>,
 }

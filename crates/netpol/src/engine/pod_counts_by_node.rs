@@ -1,16 +1,16 @@
 //! The number of member pods of a selection on each node.
 
-use rhumb_selection::{IdMap, Symbol};
+use rhumb_selection::{IdMap, InternedString};
 
 /// Pods per node; the key `None` counts unscheduled pods.
 #[derive(Debug, Default)]
 pub(crate) struct PodCountsByNode {
-    counts: IdMap<Option<Symbol>, usize>,
+    counts: IdMap<Option<InternedString>, usize>,
 }
 
 impl PodCountsByNode {
     /// Returns whether the node had no pods before.
-    pub(crate) fn add(&mut self, node: &Option<Symbol>) -> bool {
+    pub(crate) fn add(&mut self, node: &Option<InternedString>) -> bool {
         match self.counts.get_mut(node) {
             Some(count) => {
                 *count += 1;
@@ -24,7 +24,7 @@ impl PodCountsByNode {
     }
 
     /// Returns whether the node has no pods any more.
-    pub(crate) fn remove(&mut self, node: &Option<Symbol>) -> bool {
+    pub(crate) fn remove(&mut self, node: &Option<InternedString>) -> bool {
         let Some(count) = self.counts.get_mut(node) else {
             return false;
         };

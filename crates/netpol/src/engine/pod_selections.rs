@@ -1,7 +1,7 @@
 //! Pod selections: the sets of pods that policies have as targets or as peers. Equal selections are shared.
 
 use rhumb_meta::labels::Selector;
-use rhumb_selection::{IdMap, SelectorIndex, Slots, SmallIdSet, UntrustedKeyMap};
+use rhumb_selection::{IdMap, SelectorIndex, SlotMap, SmallIdSet, UntrustedKeyMap};
 
 use super::ids::{NamespaceId, NamespaceSelectorId, PodId, PolicyId, SelectionId, SelectorId};
 use super::pod_counts_by_node::PodCountsByNode;
@@ -48,7 +48,7 @@ pub(crate) struct PodSelection {
 #[derive(Debug, Default)]
 pub(crate) struct PodSelectionTable {
     by_key: IdMap<PodSelectionKey, SelectionId>,
-    all: Slots<SelectionId, PodSelection>,
+    all: SlotMap<SelectionId, PodSelection>,
     selectors: PodSelectorInterner,
     /// The selections whose members are tracked.
     pub(crate) index: SelectorIndex<NamespaceScope, SelectionId>,
@@ -106,7 +106,7 @@ impl PodSelectionTable {
 #[derive(Debug, Default)]
 struct PodSelectorInterner {
     by_selector: UntrustedKeyMap<Selector, SelectorId>,
-    all: Slots<SelectorId, InternedPodSelector>,
+    all: SlotMap<SelectorId, InternedPodSelector>,
 }
 
 #[derive(Debug, Default)]

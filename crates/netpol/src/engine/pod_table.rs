@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rhumb_api::ip_addresses;
-use rhumb_selection::{InternedLabel, Interner, PostingIndex, Slots, Symbol};
+use rhumb_selection::{InternedLabel, InternedString, Interner, PostingIndex, SlotMap};
 
 use super::ids::{NamespaceId, PodId, SelectionId};
 use super::name_index::NameIndex;
@@ -25,7 +25,7 @@ pub(crate) struct PodRecord {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PodAttributes {
     pub(crate) claim_priority: AddressClaimPriority,
-    pub(crate) node: Option<Symbol>,
+    pub(crate) node: Option<InternedString>,
     /// Policies treat such a pod as its node.
     pub(crate) is_host_network: bool,
     pub(crate) labels: Box<[InternedLabel]>,
@@ -46,7 +46,7 @@ pub(crate) struct AddressClaimPriority {
 
 #[derive(Debug, PartialEq, Eq)]
 struct NamedPort {
-    name: Symbol,
+    name: InternedString,
     protocol: Protocol,
     number: u16,
 }
@@ -86,7 +86,7 @@ impl PodAttributes {
     }
 
     /// Resolves a named port.
-    pub(crate) fn named_port(&self, name: &Symbol, protocol: Protocol) -> Option<u16> {
+    pub(crate) fn named_port(&self, name: &InternedString, protocol: Protocol) -> Option<u16> {
         let mut ports = self.ports.iter();
         let port = ports.find(|port| port.protocol == protocol && port.name == *name)?;
         Some(port.number)
@@ -145,7 +145,7 @@ pub(crate) fn is_finished(pod: &objects::Pod) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct PodTable {
     names: NameIndex<PodId>,
-    all: Slots<PodId, PodRecord>,
+    all: SlotMap<PodId, PodRecord>,
     /// The pods that are not in the host network, by label.
     pub(crate) postings: PostingIndex<PodId>,
 }

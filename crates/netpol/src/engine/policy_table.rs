@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rhumb_selection::{Slots, Symbol};
+use rhumb_selection::{InternedString, SlotMap};
 
 use super::ids::{PolicyId, SelectionId};
 use super::name_index::NameIndex;
@@ -57,7 +57,7 @@ pub(crate) enum CompiledPort {
     All(Protocol),
     /// First and last port, inclusive.
     Range(Protocol, u16, u16),
-    Named(Protocol, Symbol),
+    Named(Protocol, InternedString),
 }
 
 impl CompiledPolicy {
@@ -106,7 +106,7 @@ impl CompiledPolicy {
 #[derive(Debug, Default)]
 pub(crate) struct PolicyTable {
     names: NameIndex<PolicyId>,
-    all: Slots<PolicyId, PolicyTableEntry>,
+    all: SlotMap<PolicyId, PolicyTableEntry>,
 }
 
 impl PolicyTable {

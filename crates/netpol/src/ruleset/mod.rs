@@ -45,16 +45,16 @@ pub struct NodeRuleset {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IpSet {
-    pub kind: IpSetKind,
+    pub kind: IpSetElementType,
     pub elements: BTreeSet<IpSetElement>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IpSetKind {
+pub enum IpSetElementType {
     /// No element has a port.
     Addresses,
     /// Every element has a port.
-    Ports,
+    AddressPorts,
 }
 
 /// An address of the set's family, or one port of that address.
@@ -106,7 +106,7 @@ pub enum PortMatch {
 /// The changes that turn the previous ruleset into the current one, in the order in which they must be made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RulesetDelta {
-    pub new_sets: BTreeMap<IpSetId, IpSetKind>,
+    pub new_sets: BTreeMap<IpSetId, IpSetElementType>,
     /// Elements removed from and added to sets, including new sets. Removals come first.
     pub removed_elements: BTreeMap<IpSetId, Vec<IpSetElement>>,
     pub added_elements: BTreeMap<IpSetId, Vec<IpSetElement>>,
@@ -115,7 +115,7 @@ pub struct RulesetDelta {
     /// New groups. A group is immutable.
     pub groups: BTreeMap<PolicyGroupId, Vec<PolicyChainId>>,
     /// Addresses whose group changed, appeared or disappeared.
-    pub dispatch: BTreeMap<(Direction, IpAddr), DispatchChange>,
+    pub dispatch: BTreeMap<(Direction, IpAddr), PolicyGroupChange>,
     pub known_addresses_removed: BTreeSet<IpAddr>,
     pub known_addresses_added: BTreeSet<IpAddr>,
     pub removed_groups: Vec<PolicyGroupId>,
@@ -125,7 +125,7 @@ pub struct RulesetDelta {
 
 /// The previous and the new policy group of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DispatchChange {
+pub struct PolicyGroupChange {
     pub before: Option<PolicyGroupId>,
     pub after: Option<PolicyGroupId>,
 }

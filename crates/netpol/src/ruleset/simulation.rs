@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 
 use super::{
-    AllowRule, DispatchChange, IpSet, IpSetElement, IpSetId, NodeRuleset, PacketTuple, PeerMatch,
-    PolicyChainId, PortMatch, RulesetDelta,
+    AllowRule, IpSet, IpSetElement, IpSetId, NodeRuleset, PacketTuple, PeerMatch, PolicyChainId,
+    PolicyGroupChange, PortMatch, RulesetDelta,
 };
 use crate::{Direction, IpFamily};
 
@@ -74,7 +74,7 @@ impl NodeRuleset {
             }
         }
         for (key, group) in &self.dispatch {
-            let redirection = DispatchChange {
+            let redirection = PolicyGroupChange {
                 before: None,
                 after: Some(*group),
             };

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use rhumb_netpol::IpFamily;
 use rhumb_netpol::ruleset::{
-    AllowRule, IpSet, IpSetElement, IpSetId, IpSetKind, NodeRuleset, PeerMatch, PolicyChain,
+    AllowRule, IpSet, IpSetElement, IpSetElementType, IpSetId, NodeRuleset, PeerMatch, PolicyChain,
     PortMatch, RulesetDelta,
 };
 
@@ -73,8 +73,8 @@ fn change_sets(ruleset: &mut NodeRuleset, changes: &RulesetDelta) -> CheckResult
     Ok(())
 }
 
-fn check_element(id: IpSetId, kind: IpSetKind, element: &IpSetElement) -> CheckResult {
-    let is_of_kind = (kind == IpSetKind::Ports) == element.port.is_some();
+fn check_element(id: IpSetId, kind: IpSetElementType, element: &IpSetElement) -> CheckResult {
+    let is_of_kind = (kind == IpSetElementType::AddressPorts) == element.port.is_some();
     let is_of_family = (id.family == IpFamily::V4) == element.address.is_ipv4();
     require(is_of_kind && is_of_family, || {
         format!("{element:?} cannot be in {id:?}")
@@ -98,13 +98,13 @@ fn check_chain(ruleset: &NodeRuleset, chain: &PolicyChain) -> CheckResult {
     })
 }
 
-fn referenced_sets(rule: &AllowRule) -> Vec<(IpSetId, IpSetKind)> {
+fn referenced_sets(rule: &AllowRule) -> Vec<(IpSetId, IpSetElementType)> {
     let mut sets = Vec::new();
     if let PeerMatch::InSet(id) = rule.peer {
-        sets.push((id, IpSetKind::Addresses));
+        sets.push((id, IpSetElementType::Addresses));
     }
     if let PortMatch::InSet(id) = rule.ports {
-        sets.push((id, IpSetKind::Ports));
+        sets.push((id, IpSetElementType::AddressPorts));
     }
     sets
 }

@@ -64,10 +64,10 @@ impl LimitRangeViolations {
         &mut self,
         bounds: &ResourceQuantities,
         requested: &PartialResourceRequirements<'_>,
-        violated: impl Fn(&BoundCheck<'_>) -> Option<String>,
+        violated: impl Fn(&BoundedResource<'_>) -> Option<String>,
     ) {
         for (name, bound) in bounds.iter() {
-            let check = BoundCheck {
+            let check = BoundedResource {
                 name,
                 bound,
                 request: requested.requests.get(name),
@@ -81,7 +81,7 @@ impl LimitRangeViolations {
 }
 
 /// Request and limit of one resource, to be compared with a bound.
-struct BoundCheck<'a> {
+struct BoundedResource<'a> {
     name: &'a str,
     bound: &'a Quantity,
     request: Option<&'a Quantity>,
@@ -95,7 +95,7 @@ struct ComparableQuantities {
     bound: i64,
 }
 
-impl BoundCheck<'_> {
+impl BoundedResource<'_> {
     /// In milli units if all of them fit, else in whole units, rounded up as upstream does.
     fn comparable(&self) -> ComparableQuantities {
         let all = |number: fn(&Quantity) -> i64| ComparableQuantities {

@@ -25,7 +25,7 @@ use claim_usage::ClaimTable;
 use reservations::{ReservationTable, UsageReservation};
 use scope_group::ScopeGroup;
 
-pub use quota_check::{QuotaDenial, QuotaVerdict, UsageObject, UsageRequest};
+pub use quota_check::{DecodableObject, QuotaDenial, QuotaVerdict, UsageRequest};
 pub use reservations::ReservationId;
 
 /// Usage of all resources of one namespace that its quotas count.

@@ -23,15 +23,15 @@ pub struct UsageRequest<'a> {
     pub new_usage: &'a ObjectUsage,
     /// Usage of the object before the write; absent for a new one.
     pub old_usage: Option<&'a ObjectUsage>,
-    pub object: &'a dyn UsageObject,
+    pub object: &'a dyn DecodableObject,
 }
 
 /// The object of a write. It is needed only to name its containers in a denial, so it may be decoded for that.
-pub trait UsageObject: fmt::Debug + Sync {
+pub trait DecodableObject: fmt::Debug + Sync {
     fn decoded(&self) -> Cow<'_, JsonObject>;
 }
 
-impl UsageObject for JsonObject {
+impl DecodableObject for JsonObject {
     fn decoded(&self) -> Cow<'_, JsonObject> {
         Cow::Borrowed(self)
     }
@@ -169,7 +169,7 @@ struct MatchingScopeGroup<'a> {
     usage: &'a NamespaceUsage,
     group: usize,
     resource: usize,
-    demands: Vec<QuotaDemand<'a>>,
+    demands: Vec<ResourceDemand<'a>>,
 }
 
 impl<'a> MatchingScopeGroup<'a> {
@@ -215,7 +215,7 @@ impl<'a> MatchingScopeGroup<'a> {
 }
 
 /// Demand of a write for one resource name.
-struct QuotaDemand<'a> {
+struct ResourceDemand<'a> {
     name: &'a ResourceName,
     needed: Quantity,
     used: &'a Quantity,
@@ -244,7 +244,7 @@ fn matching_groups<'a>(
         }
         let demands = scope_group.increases(request.new_usage, request.old_usage);
         let demands =
-            demands.filter_map(|(name, needed)| QuotaDemand::of(scope_group, name, needed));
+            demands.filter_map(|(name, needed)| ResourceDemand::of(scope_group, name, needed));
         let group = MatchingScopeGroup {
             usage: namespace_usage,
             group: group_index,
@@ -257,19 +257,19 @@ fn matching_groups<'a>(
     Ok(groups)
 }
 
-impl<'a> QuotaDemand<'a> {
+impl<'a> ResourceDemand<'a> {
     /// `None` if no quota of the group counts the name.
     fn of(
         scope_group: &'a ScopeGroup,
         name: &'a ResourceName,
         needed: Quantity,
-    ) -> Option<QuotaDemand<'a>> {
+    ) -> Option<ResourceDemand<'a>> {
         let (used, reserved) = (scope_group.used(name)?, scope_group.reserved(name)?);
         let mut total = used.clone();
         total.add(&needed);
         let mut total_reserved = total.clone();
         total_reserved.add(reserved);
-        Some(QuotaDemand {
+        Some(ResourceDemand {
             name,
             needed,
             used,
@@ -351,7 +351,7 @@ fn is_scope_covered(
 }
 
 /// Checks the demands against one quota.
-fn check_quota(quota: &ResourceQuota, demands: &[QuotaDemand<'_>]) -> QuotaVerdict {
+fn check_quota(quota: &ResourceQuota, demands: &[ResourceDemand<'_>]) -> QuotaVerdict {
     let (mut is_exceeded, mut is_full) = (false, false);
     for demand in demands {
         if let Some(limit) = quota.hard.get(demand.name) {
@@ -366,7 +366,7 @@ fn check_quota(quota: &ResourceQuota, demands: &[QuotaDemand<'_>]) -> QuotaVerdi
     }
 }
 
-fn exceeded(quota: &ResourceQuota, demands: &[QuotaDemand<'_>]) -> QuotaDenial {
+fn exceeded(quota: &ResourceQuota, demands: &[ResourceDemand<'_>]) -> QuotaDenial {
     let [mut requested, mut used, mut limited] = [(); 3].map(|()| ResourceQuantities::default());
     for demand in demands {
         let limit = quota.hard.get(demand.name);

@@ -15,8 +15,8 @@ pub struct ReinvocationState(Mutex<ReinvocationStateInner>);
 struct ReinvocationStateInner {
     is_reinvocation: bool,
     reinvocation_needed: bool,
-    webhooks: PluginInvocations,
-    policies: PluginInvocations,
+    webhooks: PluginReinvocationState,
+    policies: PluginReinvocationState,
 }
 
 /// The plugins that support reinvocation.
@@ -28,7 +28,7 @@ pub enum MutatingPluginKind {
 
 /// Which webhooks or policies of one plugin were called.
 #[derive(Debug, Default)]
-struct PluginInvocations {
+struct PluginReinvocationState {
     /// Ids that were called with `reinvocationPolicy: IfNeeded` and have seen all changes so far.
     reinvocable: HashSet<Arc<str>>,
     /// Ids to call again: the object changed after they were called.
@@ -37,14 +37,14 @@ struct PluginInvocations {
     last_output: Option<JsonObject>,
 }
 
-impl PluginInvocations {
+impl PluginReinvocationState {
     fn mark_for_reinvocation(&mut self) {
         self.to_reinvoke.extend(self.reinvocable.drain());
     }
 }
 
 impl ReinvocationStateInner {
-    fn plugin(&mut self, plugin_kind: MutatingPluginKind) -> &mut PluginInvocations {
+    fn plugin(&mut self, plugin_kind: MutatingPluginKind) -> &mut PluginReinvocationState {
         match plugin_kind {
             MutatingPluginKind::Webhooks => &mut self.webhooks,
             MutatingPluginKind::Policies => &mut self.policies,

@@ -3,7 +3,7 @@
 
 use rhumb_api::{FeatureGates, JsonObject, ReadFixup, VersionConversion};
 use rhumb_schema::SchemaRef;
-use rhumb_schema::protobuf::{self, Envelope};
+use rhumb_schema::protobuf::{self, UnknownEnvelope};
 use serde_json::Value;
 
 /// A version in which objects may be stored, and its conversion to the storage version.
@@ -81,7 +81,7 @@ impl StoredDecoder {
     }
 
     fn decode_protobuf(&self, stored: &[u8]) -> Result<JsonObject, String> {
-        let envelope = Envelope::decode(stored).map_err(|error| error.to_string())?;
+        let envelope = UnknownEnvelope::decode(stored).map_err(|error| error.to_string())?;
         let (api_version, kind) = (&*envelope.api_version, &*envelope.kind);
         let version = self
             .find(api_version, kind)

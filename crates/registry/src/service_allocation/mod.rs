@@ -22,7 +22,7 @@ use rhumb_meta::{Status, Timestamp};
 use rhumb_store::TransactionOp;
 
 use super::RequestContext;
-use super::allocator::{AllocationHold, PendingAllocations, ResourceAllocator};
+use super::allocator::{AllocationHold, InFlightAllocationKeys, ResourceAllocator};
 use crate::Registry;
 use crate::objects::ObjectMetadata;
 
@@ -34,7 +34,7 @@ use records::AllocationOwner;
 #[derive(Debug)]
 pub struct ServiceAllocator {
     ranges: ServiceAllocationRanges,
-    pending: PendingAllocations,
+    pending: InFlightAllocationKeys,
     node_ports: ResourceCache,
 }
 
@@ -42,7 +42,7 @@ impl ServiceAllocator {
     pub fn new(ranges: ServiceAllocationRanges, node_ports: ResourceCache) -> ServiceAllocator {
         ServiceAllocator {
             ranges,
-            pending: PendingAllocations::default(),
+            pending: InFlightAllocationKeys::default(),
             node_ports,
         }
     }

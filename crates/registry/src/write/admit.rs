@@ -3,7 +3,7 @@
 use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 
-use super::ObjectPart;
+use super::UpdateScope;
 use super::{ObjectWrite, PendingWrite, ProposedWrite, StageResult, StoredObject, WriteStage};
 use crate::admission::Operation;
 use crate::ensure_request_namespace;
@@ -87,7 +87,7 @@ impl ObjectWrite<'_> {
         chain.validate(&attributes, Some(view)).await?;
         Ok(ProposedWrite::Replace {
             object,
-            part: ObjectPart::AlreadyAdmitted,
+            part: UpdateScope::AlreadyAdmitted,
         })
     }
 }

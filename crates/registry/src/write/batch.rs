@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::commit::{PreparedWrite, with_operations};
 use super::guards::CommitGuards;
 use super::{
-    ObjectPart, ObjectWrite, PendingWrite, ProposedWrite, ReadSource, StageResult, StoredObject,
+    ObjectWrite, PendingWrite, ProposedWrite, ReadSource, StageResult, StoredObject, UpdateScope,
     WriteStage,
 };
 use crate::Registry;
@@ -35,7 +35,7 @@ pub enum ServerChange {
 
 /// The object of a change.
 #[derive(Debug, Clone, Copy)]
-pub struct ObjectReference<'a> {
+pub struct BatchObject<'a> {
     pub group: &'a str,
     pub plural: &'a str,
     pub namespace: Option<&'a str>,
@@ -86,10 +86,10 @@ impl<'a> WriteBatch<'a> {
     /// Adds the change that `decide` returns for the cached object; nothing if it returns `None`.
     pub async fn add(
         &mut self,
-        reference: ObjectReference<'_>,
+        reference: BatchObject<'_>,
         decide: impl FnOnce(Option<&JsonObject>) -> Option<ServerChange>,
     ) -> Result<(), String> {
-        let ObjectReference {
+        let BatchObject {
             group,
             plural,
             namespace,
@@ -145,14 +145,14 @@ impl<'a> WriteBatch<'a> {
             }
             ServerChange::Update(object) => ProposedWrite::Replace {
                 object: with_current_version(object, current.as_ref()),
-                part: ObjectPart::Main,
+                part: UpdateScope::Main,
             },
             ServerChange::UpdateStatus(object) => {
                 let mut subresources = resource.kind.subresources.iter();
                 context.subresource = subresources.find(|subresource| subresource.name == "status");
                 ProposedWrite::Replace {
                     object: with_current_version(object, current.as_ref()),
-                    part: ObjectPart::Status,
+                    part: UpdateScope::Status,
                 }
             }
             ServerChange::Delete => match &current {
@@ -234,7 +234,7 @@ impl<'a> WriteBatch<'a> {
 /// Changes one object, if `update` returns a change for it.
 pub async fn write_as_server(
     registry: &Arc<Registry>,
-    reference: ObjectReference<'_>,
+    reference: BatchObject<'_>,
     update: impl FnOnce(Option<&JsonObject>) -> Option<ServerChange>,
 ) -> Result<BatchOutcome, String> {
     let mut batch = WriteBatch::new(registry);

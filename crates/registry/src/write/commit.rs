@@ -19,7 +19,7 @@ pub(super) struct PreparedWrite {
     pub(super) key: ObjectKey,
     pub(super) storage_key: String,
     pub(super) transaction: Transaction,
-    pub(super) effect: WriteEffect,
+    pub(super) effect: PreparedChange,
     /// Empty for deletions.
     pub(super) guards: Vec<Box<dyn CommitGuard>>,
     pub(super) allocations: AllocationHold,
@@ -29,7 +29,7 @@ pub(super) struct PreparedWrite {
 
 /// What a prepared write does to its object.
 #[derive(Debug)]
-pub(super) enum WriteEffect {
+pub(super) enum PreparedChange {
     Create {
         bytes: Bytes,
         has_generated_name: bool,
@@ -49,26 +49,28 @@ pub(super) enum WriteEffect {
     },
 }
 
-impl WriteEffect {
+impl PreparedChange {
     /// The bytes to be stored; `None` for a deletion.
     fn bytes(&self) -> Option<&Bytes> {
         match self {
-            WriteEffect::Create { bytes, .. } | WriteEffect::Update { bytes, .. } => Some(bytes),
-            WriteEffect::Delete { .. } => None,
+            PreparedChange::Create { bytes, .. } | PreparedChange::Update { bytes, .. } => {
+                Some(bytes)
+            }
+            PreparedChange::Delete { .. } => None,
         }
     }
 
     /// The result of the commit at this revision.
     fn committed(self, revision: Revision) -> WriteResult {
         match self {
-            WriteEffect::Create { bytes, .. } => {
+            PreparedChange::Create { bytes, .. } => {
                 WriteResult::encoded(WriteOutcome::Created, bytes, Some(revision))
             }
-            WriteEffect::Update { bytes, object, .. } => match object {
+            PreparedChange::Update { bytes, object, .. } => match object {
                 Some(object) => WriteResult::decoded(WriteOutcome::Updated, object, revision),
                 None => WriteResult::encoded(WriteOutcome::Updated, bytes, Some(revision)),
             },
-            WriteEffect::Delete { object, version } => {
+            PreparedChange::Delete { object, version } => {
                 let version = version.unwrap_or(revision);
                 WriteResult::decoded(WriteOutcome::Deleted, object, version)
             }
@@ -78,11 +80,11 @@ impl WriteEffect {
     /// The result of a dry run, which has no revision of its own.
     fn dry_run(self) -> WriteResult {
         match self {
-            WriteEffect::Create { bytes, .. } => {
+            PreparedChange::Create { bytes, .. } => {
                 WriteResult::encoded(WriteOutcome::Created, bytes, None)
             }
-            WriteEffect::Update { replaces, .. } => self.committed(replaces),
-            WriteEffect::Delete { version, .. } => {
+            PreparedChange::Update { replaces, .. } => self.committed(replaces),
+            PreparedChange::Delete { version, .. } => {
                 self.committed(version.unwrap_or(Revision::ZERO))
             }
         }
@@ -153,7 +155,7 @@ impl ObjectWrite<'_> {
                 None => Ok(RetryReason::AllocationTaken(prepared.restart)),
             };
         }
-        if let WriteEffect::Create {
+        if let PreparedChange::Create {
             has_generated_name, ..
         } = prepared.effect
             && self.key.is_none()
@@ -177,7 +179,7 @@ impl ObjectWrite<'_> {
                 guard.check(context, &object).await?;
             }
         }
-        if matches!(prepared.effect, WriteEffect::Create { .. }) {
+        if matches!(prepared.effect, PreparedChange::Create { .. }) {
             context.registry.await_consistent(context).await?;
             if !matches!(storage.cache.get(&prepared.key), Ok(None)) {
                 return Err(context.already_exists(storage, &prepared.key));

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rhumb_api::JsonObject;
 use rhumb_meta::{ObjectKey, Revision, Status};
-use rhumb_quota::UsageObject;
+use rhumb_quota::DecodableObject;
 use rhumb_store::{Error, ExpectedRevision, Transaction};
 use tokio::time::Instant;
 
@@ -53,7 +53,7 @@ impl EncodedObject<'_> {
     }
 }
 
-impl UsageObject for EncodedObject<'_> {
+impl DecodableObject for EncodedObject<'_> {
     fn decoded(&self) -> Cow<'_, JsonObject> {
         Cow::Owned(self.decode().unwrap_or_default())
     }

@@ -41,14 +41,14 @@ use super::{RequestContext, ResourceStorage};
 use crate::DeleteOptions;
 use crate::objects::ObjectMetadataMut;
 
-pub use batch::{BatchOutcome, ObjectReference, ServerChange, WriteBatch, write_as_server};
+pub use batch::{BatchObject, BatchOutcome, ServerChange, WriteBatch, write_as_server};
 use commit::PreparedWrite;
 pub use commit::with_operations;
 use current::UnconfirmedRead;
 pub use current::{ReadSource, StoredObject};
 pub use guards::{AcquiredGuard, CommitGuard, EncodedObject, Precondition, Reservation};
-use retry::{Retries, RetryReason};
-pub use strategy::ObjectPart;
+use retry::{RetryCounts, RetryReason};
+pub use strategy::UpdateScope;
 
 /// How a verb changes an object. `propose` is called again after each conflict.
 pub trait ObjectUpdate: Sync {
@@ -84,7 +84,7 @@ pub enum ProposedWrite {
     /// Replace a part of the object by this state, after admission, preparation and validation.
     Replace {
         object: JsonObject,
-        part: ObjectPart,
+        part: UpdateScope,
     },
     /// As `Replace`, through a view of the object that is admitted in its place, such as a Scale.
     ReplaceByView {
@@ -220,7 +220,7 @@ struct ObjectWrite<'a> {
     /// `None` for a creation, and for writes of the server itself.
     update: Option<&'a dyn ObjectUpdate>,
     dry_run: bool,
-    retries: Retries,
+    retries: RetryCounts,
     /// The cached object that the current stage works on, until the store has confirmed it.
     unconfirmed: Option<UnconfirmedRead>,
     /// Until when commits are retried; set by the first one.
@@ -239,7 +239,7 @@ impl<'a> ObjectWrite<'a> {
             key,
             update,
             dry_run,
-            retries: Retries::default(),
+            retries: RetryCounts::default(),
             unconfirmed: None,
             deadline: None,
         }

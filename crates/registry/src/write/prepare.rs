@@ -5,7 +5,7 @@ use rhumb_api::JsonObject;
 use rhumb_meta::{ObjectKey, Status};
 use rhumb_store::{ExpectedRevision, Transaction};
 
-use super::commit::{PreparedWrite, WriteEffect, with_operations};
+use super::commit::{PreparedChange, PreparedWrite, with_operations};
 use super::{
     ObjectUpdate, ObjectWrite, PendingWrite, ProposedWrite, ReadSource, RetryReason, StageResult,
     StoredObject, WriteOutcome, WriteResult, WriteStage, WrittenObject,
@@ -101,7 +101,7 @@ impl ObjectWrite<'_> {
             key,
             storage_key,
             transaction: with_operations(operation, side_effects),
-            effect: WriteEffect::Create {
+            effect: PreparedChange::Create {
                 bytes,
                 has_generated_name,
             },
@@ -130,7 +130,7 @@ impl ObjectWrite<'_> {
             key,
             storage_key,
             transaction: with_operations(operation, side_effects),
-            effect: WriteEffect::Delete {
+            effect: PreparedChange::Delete {
                 object,
                 // As upstream does, an update that removes the last finalizer returns the previous version.
                 version: (is_finalized || self.dry_run).then_some(current.revision),
@@ -154,13 +154,13 @@ impl ObjectWrite<'_> {
         let bytes = context.encode_stored(storage, &mut object);
         if !self.dry_run && current.has_encoding(storage, &bytes) {
             match self.confirm_unchanged(current, &bytes).await? {
-                NoOp::Unchanged => {
+                UnchangedCheck::Unchanged => {
                     return Ok(StageResult::Done(self.unchanged(current, bytes, object)));
                 }
-                NoOp::ObjectChanged(current) => {
+                UnchangedCheck::ObjectChanged(current) => {
                     return Ok(StageResult::Retry(RetryReason::ObjectChanged(current)));
                 }
-                NoOp::EncodingDiffers => {}
+                UnchangedCheck::EncodingDiffers => {}
             }
         }
         let storage_key = storage.prefix.object(&key);
@@ -174,7 +174,7 @@ impl ObjectWrite<'_> {
             key,
             storage_key,
             transaction: with_operations(operation, side_effects),
-            effect: WriteEffect::Update {
+            effect: PreparedChange::Update {
                 bytes,
                 object: self.needs_object().then_some(object),
                 replaces: current.revision,
@@ -205,20 +205,20 @@ impl ObjectWrite<'_> {
         &mut self,
         current: &StoredObject,
         bytes: &[u8],
-    ) -> Result<NoOp, Status> {
+    ) -> Result<UnchangedCheck, Status> {
         if current.source == ReadSource::Store {
-            return Ok(NoOp::Unchanged);
+            return Ok(UnchangedCheck::Unchanged);
         }
         let stored = self.read_from_store().await?;
         match stored {
             Some(stored) if stored.revision == current.revision => {
                 self.unconfirmed = None;
                 match *stored.encoded == *bytes {
-                    true => Ok(NoOp::Unchanged),
-                    false => Ok(NoOp::EncodingDiffers),
+                    true => Ok(UnchangedCheck::Unchanged),
+                    false => Ok(UnchangedCheck::EncodingDiffers),
                 }
             }
-            stored => Ok(NoOp::ObjectChanged(stored)),
+            stored => Ok(UnchangedCheck::ObjectChanged(stored)),
         }
     }
 
@@ -233,7 +233,7 @@ impl ObjectWrite<'_> {
 }
 
 /// Whether an update that changes nothing can be skipped.
-enum NoOp {
+enum UnchangedCheck {
     Unchanged,
     /// A concurrent write changed the object. This is the current one.
     ObjectChanged(Option<StoredObject>),

@@ -34,7 +34,7 @@ pub(super) enum RetryReason {
 
 /// How often a write was retried, by reason.
 #[derive(Debug, Default)]
-pub(super) struct Retries {
+pub(super) struct RetryCounts {
     object_changed: u32,
     names: u32,
     allocations: u32,

@@ -13,7 +13,7 @@ use crate::{AllocationHold, RequestContext};
 
 /// Which part of an object an update is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObjectPart {
+pub enum UpdateScope {
     /// Everything but the status.
     Main,
     /// Everything but the status, through a subresource (scale) that has already run admission on its own object.
@@ -23,9 +23,9 @@ pub enum ObjectPart {
     Subresource(&'static str),
 }
 
-impl ObjectPart {
+impl UpdateScope {
     pub fn is_main(self) -> bool {
-        matches!(self, ObjectPart::Main | ObjectPart::AlreadyAdmitted)
+        matches!(self, UpdateScope::Main | UpdateScope::AlreadyAdmitted)
     }
 }
 
@@ -77,7 +77,7 @@ impl RequestContext<'_> {
         &self,
         old: &JsonObject,
         new: &mut JsonObject,
-        part: ObjectPart,
+        part: UpdateScope,
         dry_run: bool,
     ) -> Result<AllocationHold, Status> {
         let hold = if part.is_main() {
@@ -87,14 +87,14 @@ impl RequestContext<'_> {
         };
         self.keep_protected_fields(old, new, part);
         self.prepare_part(old, new, part);
-        if part != ObjectPart::Status {
+        if part != UpdateScope::Status {
             self.increment_generation(old, new);
         }
         self.validate_part(old, new, part)?;
-        if part == ObjectPart::Main {
+        if part == UpdateScope::Main {
             self.add_rule_warnings(new, Some(old));
         }
-        if part != ObjectPart::AlreadyAdmitted {
+        if part != UpdateScope::AlreadyAdmitted {
             let attributes =
                 self.admission_attributes(admission::Operation::Update, Some(old), dry_run);
             let chain = &self.registry.admission;
@@ -104,15 +104,15 @@ impl RequestContext<'_> {
     }
 
     /// Runs the prepare step of the rules of the kind for the updated part.
-    fn prepare_part(&self, old: &JsonObject, new: &mut JsonObject, part: ObjectPart) {
+    fn prepare_part(&self, old: &JsonObject, new: &mut JsonObject, part: UpdateScope) {
         let rules = &self.resource.kind.strategy;
         let request = self.rules_request();
         match part {
-            ObjectPart::Main | ObjectPart::AlreadyAdmitted => {
+            UpdateScope::Main | UpdateScope::AlreadyAdmitted => {
                 rules.prepare_update(new, old, &request);
             }
-            ObjectPart::Status => rules.prepare_status_update(new, old, &request),
-            ObjectPart::Subresource(name) => rules.prepare_subresource(name, new, old, &request),
+            UpdateScope::Status => rules.prepare_status_update(new, old, &request),
+            UpdateScope::Subresource(name) => rules.prepare_subresource(name, new, old, &request),
         }
     }
 
@@ -121,7 +121,7 @@ impl RequestContext<'_> {
         &self,
         old: &JsonObject,
         new: &JsonObject,
-        part: ObjectPart,
+        part: UpdateScope,
     ) -> Result<(), Status> {
         let kind = &self.resource.kind;
         let rules = &kind.strategy;
@@ -131,11 +131,11 @@ impl RequestContext<'_> {
         metadata::validate_update(&view, &old, kind, &mut errors);
         metadata::revalidate_update(&view, &old, kind, &mut errors);
         match part {
-            ObjectPart::Main | ObjectPart::AlreadyAdmitted => {
+            UpdateScope::Main | UpdateScope::AlreadyAdmitted => {
                 rules.validate_update(&view, &old, &request, &mut errors);
             }
-            ObjectPart::Status => rules.validate_status_update(&view, &old, &request, &mut errors),
-            ObjectPart::Subresource(name) => {
+            UpdateScope::Status => rules.validate_status_update(&view, &old, &request, &mut errors),
+            UpdateScope::Subresource(name) => {
                 rules.validate_subresource(name, &view, &old, &request, &mut errors);
             }
         }
@@ -143,8 +143,8 @@ impl RequestContext<'_> {
     }
 
     /// Copies from the old object what this update must not change.
-    fn keep_protected_fields(&self, old: &JsonObject, new: &mut JsonObject, part: ObjectPart) {
-        if part == ObjectPart::Status {
+    fn keep_protected_fields(&self, old: &JsonObject, new: &mut JsonObject, part: UpdateScope) {
+        if part == UpdateScope::Status {
             let status = new.remove("status");
             let metadata = new.remove("metadata");
             *new = old.clone();

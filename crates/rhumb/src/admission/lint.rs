@@ -41,7 +41,7 @@ enum LintOutputFormat {
 /// A webhook that intercepts critical resources.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct LintFinding {
+struct WebhookLintFinding {
     /// `validatingwebhookconfigurations` or `mutatingwebhookconfigurations`.
     resource: &'static str,
     configuration: String,
@@ -84,7 +84,10 @@ pub(super) async fn run(command: &AdmissionLintCommand) -> Result<bool> {
     Ok(!findings.is_empty())
 }
 
-async fn find(server: &ApiServerClient, critical: &CriticalResources) -> Result<Vec<LintFinding>> {
+async fn find(
+    server: &ApiServerClient,
+    critical: &CriticalResources,
+) -> Result<Vec<WebhookLintFinding>> {
     let resources = BuiltInResources::new();
     let cluster = ClusterInventory {
         resources: resources.writable(),
@@ -96,8 +99,8 @@ async fn find(server: &ApiServerClient, critical: &CriticalResources) -> Result<
         exclusion_rules: has_exclusions,
     };
     let remedy = match has_exclusions {
-        true => Remedy::ExclusionRules,
-        false => Remedy::MatchConditions(resources.equivalent_sets()),
+        true => SuggestedPatch::ExclusionRules,
+        false => SuggestedPatch::MatchConditions(resources.equivalent_sets()),
     };
     let mut findings = Vec::new();
     for webhook_type in [WebhookType::Mutating, WebhookType::Validating] {
@@ -148,7 +151,7 @@ async fn namespaces(server: &ApiServerClient) -> Result<Vec<ClusterNamespace>> {
 }
 
 /// How a webhook is kept from critical resources.
-enum Remedy {
+enum SuggestedPatch {
     ExclusionRules,
     /// For servers without KEP-3693.
     MatchConditions(EquivalentResourceSets),
@@ -158,8 +161,8 @@ fn finding(
     resource: &'static str,
     configuration: &UnstructuredObject,
     interception: &Interception<'_>,
-    remedy: &Remedy,
-) -> LintFinding {
+    remedy: &SuggestedPatch,
+) -> WebhookLintFinding {
     let intercepts = interception.rules.iter().map(|rule| InterceptedResource {
         name: rule.name().to_owned(),
         reason: rule.reason().to_owned(),
@@ -170,7 +173,7 @@ fn finding(
         Ok((patch, notes)) => (patch, notes),
         Err(reason) => (None, vec![format!("no patch: {reason}")]),
     };
-    LintFinding {
+    WebhookLintFinding {
         resource,
         configuration: interception.webhook.configuration.to_string(),
         webhook: interception.webhook.name.to_string(),
@@ -181,7 +184,7 @@ fn finding(
     }
 }
 
-impl Remedy {
+impl SuggestedPatch {
     /// The JSON patch that adds the missing exclusions to a webhook, and notes. The patch fails if the webhook is no longer
     /// at its position, or if what the patch replaces or depends on has changed.
     fn patch(
@@ -212,12 +215,12 @@ impl Remedy {
         };
         let mut notes = Vec::new();
         match self {
-            Remedy::ExclusionRules => {
+            SuggestedPatch::ExclusionRules => {
                 let own = webhook["excludeResourceRules"].as_array().cloned();
                 let rules = [own.unwrap_or_default(), missing].concat();
                 set("excludeResourceRules", &Value::Array(rules));
             }
-            Remedy::MatchConditions(resources) => {
+            SuggestedPatch::MatchConditions(resources) => {
                 let mut excluding = webhook.as_object().cloned().unwrap_or_default();
                 excluding.insert("excludeResourceRules".to_owned(), Value::Array(missing));
                 let compiled = compile_webhook(&excluding, resources)
@@ -235,7 +238,7 @@ impl Remedy {
     }
 }
 
-fn text(findings: &[LintFinding]) -> String {
+fn text(findings: &[WebhookLintFinding]) -> String {
     let mut text = String::new();
     for finding in findings {
         text.push_str(&format!(

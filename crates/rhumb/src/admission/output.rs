@@ -125,16 +125,20 @@ impl AdmissionExplanation {
     fn rows(&self) -> Vec<[String; 7]> {
         let mut order = 0;
         let row = |participant: &AdmissionParticipant| {
-            // A rejection takes its turn, although nothing is called.
-            let has_turn = participant.verdict.is_called() || participant.verdict.rejects();
-            order += usize::from(has_turn);
+            // A rejection has a place in the order, although nothing is called.
+            let is_in_order = participant.verdict.is_called() || participant.verdict.rejects();
+            order += usize::from(is_in_order);
             let dash = || "-".to_owned();
             let or_dash = |text: &str| match text {
                 "" => dash(),
                 text => text.to_owned(),
             };
             [
-                if has_turn { order.to_string() } else { dash() },
+                if is_in_order {
+                    order.to_string()
+                } else {
+                    dash()
+                },
                 participant.phase.as_str().to_owned(),
                 participant.configuration.clone(),
                 or_dash(&participant.name),

@@ -186,9 +186,9 @@ fn namespace(
             "{} are not in namespaces, but the object is in {own:?}: remove metadata.namespace",
             resource.resource
         ),
-        (true, "", said) => Ok(said.unwrap_or("default").to_owned()),
-        (true, own, Some(said)) if own != said => {
-            bail!("the object is in the namespace {own:?}, and --namespace says {said:?}")
+        (true, "", given) => Ok(given.unwrap_or("default").to_owned()),
+        (true, own, Some(given)) if own != given => {
+            bail!("the object is in the namespace {own:?}, and --namespace says {given:?}")
         }
         (true, own, _) => Ok(own.to_owned()),
     }

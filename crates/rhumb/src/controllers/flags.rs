@@ -132,9 +132,9 @@ mod tests {
 
     #[test]
     fn controllers_are_selected_as_upstream_does() {
-        let chosen = |said: &[&str]| {
+        let chosen = |given: &[&str]| {
             let flags = ControllerFlags {
-                controllers: said.iter().map(|&said| said.to_owned()).collect(),
+                controllers: given.iter().map(|&given| given.to_owned()).collect(),
                 node_monitor_grace_period: Duration::from_secs(50),
                 node_startup_grace_period: Duration::from_secs(60),
                 node_quarantine: Duration::from_secs(40),

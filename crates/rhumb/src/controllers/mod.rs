@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use rhumb_controllers::NetworkPolicyStatusMetrics;
+use rhumb_controllers::NetworkPolicyStatusCollector;
 use rhumb_handlers::MetricsSource;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
@@ -27,7 +27,7 @@ use crate::pki;
 
 /// The metrics of the controllers, for `/metrics` of the server in the same process.
 #[derive(Debug)]
-pub(crate) struct ControllerMetricsSource(pub(crate) Arc<NetworkPolicyStatusMetrics>);
+pub(crate) struct ControllerMetricsSource(pub(crate) Arc<NetworkPolicyStatusCollector>);
 
 impl MetricsSource for ControllerMetricsSource {
     fn encode(&self, text: &mut String) -> fmt::Result {
@@ -39,7 +39,7 @@ impl MetricsSource for ControllerMetricsSource {
 const OPENMETRICS_END: &str = "# EOF\n";
 
 /// `/metrics` and `/readyz` of `rhumb controllers`. A standby is ready, and has no metrics of controllers.
-struct ControllersMonitor(Arc<NetworkPolicyStatusMetrics>);
+struct ControllersMonitor(Arc<NetworkPolicyStatusCollector>);
 
 impl MonitoredComponent for ControllersMonitor {
     fn metrics(&self) -> Option<String> {

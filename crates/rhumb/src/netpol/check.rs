@@ -61,7 +61,7 @@ pub(super) fn run(command: &NetpolCheckCommand) -> Result<ExitCode> {
         )
     })?;
     let verdict = without_placeholders(verdict, &question, &cluster);
-    let answer = CheckResult {
+    let answer = CheckAnswer {
         cluster: &cluster,
         question: &question,
         port_name,
@@ -137,7 +137,7 @@ fn without_placeholders(
     verdict
 }
 
-struct CheckResult<'a> {
+struct CheckAnswer<'a> {
     cluster: &'a NetpolCluster,
     question: &'a ConnectionQuery,
     port_name: Option<String>,
@@ -155,7 +155,7 @@ pub(super) fn verdict_word(is_allowed: bool) -> &'static str {
     if is_allowed { "allowed" } else { "denied" }
 }
 
-impl CheckResult<'_> {
+impl CheckAnswer<'_> {
     fn is_allowed(&self) -> bool {
         self.pairs.iter().any(AddressPairVerdict::is_allowed)
     }
@@ -264,13 +264,13 @@ impl CheckResult<'_> {
         (!self.cluster.placeholders.contains(&address)).then_some(address)
     }
 
-    fn json(&self) -> CheckReport<'_> {
+    fn json(&self) -> CheckJson<'_> {
         let best = deciding_pair(self.pairs);
         let by = |direction_verdict: fn(&AddressPairVerdict) -> &DirectionVerdict| {
             verdict_word(best.is_some_and(|pair| direction_verdict(pair).is_allowed()))
         };
         let pair = |pair| AddressPairReport::new(self, pair);
-        CheckReport {
+        CheckJson {
             from: shown(&self.question.from),
             to: shown(&self.question.to),
             port: self.question.port,
@@ -288,7 +288,7 @@ impl CheckResult<'_> {
 /// The JSON output: the fields of a matrix row, and the verdict of each address pair.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct CheckReport<'a> {
+struct CheckJson<'a> {
     from: String,
     to: String,
     port: u16,
@@ -320,7 +320,7 @@ struct DirectionReport<'a> {
 }
 
 impl<'a> AddressPairReport<'a> {
-    fn new(answer: &CheckResult<'_>, pair: &'a AddressPairVerdict) -> AddressPairReport<'a> {
+    fn new(answer: &CheckAnswer<'_>, pair: &'a AddressPairVerdict) -> AddressPairReport<'a> {
         let direction_verdict = |direction_verdict: &'a DirectionVerdict| DirectionReport {
             verdict: verdict_word(direction_verdict.is_allowed()),
             direction_verdict,

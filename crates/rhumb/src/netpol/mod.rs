@@ -54,12 +54,12 @@ impl ObjectSourceFlags {
     fn read(&self) -> Result<NetpolCluster> {
         let objects = match self.filename.is_empty() {
             false => manifest_reader::read(&self.filename)?,
-            true => self.ask_server()?,
+            true => self.read_from_server()?,
         };
         Ok(NetpolCluster::new(objects))
     }
 
-    fn ask_server(&self) -> Result<NetpolObjects> {
+    fn read_from_server(&self) -> Result<NetpolObjects> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use kube::Client;
 use rhumb_controllers::ClientFactory as _;
-use rhumb_simulation::{Fleet, SERVICE_ACCOUNT};
+use rhumb_simulation::{NodePools, SERVICE_ACCOUNT};
 use tokio_util::sync::CancellationToken;
 
 use crate::clients::{self, InProcessClientFactory};
@@ -32,22 +32,24 @@ pub(crate) struct SimulationFlags {
 
 impl SimulationFlags {
     /// The nodes to simulate; `None` if no flag is set. With `--nodes 0`, nodes of an earlier run are removed.
-    pub(crate) fn fleet(&self) -> Result<Option<Fleet>> {
+    pub(crate) fn node_pools(&self) -> Result<Option<NodePools>> {
         match (&self.node_template, self.nodes) {
             (None, None) => Ok(None),
-            (None, Some(nodes)) => Ok(Some(Fleet::new(nodes).context("--nodes")?)),
+            (None, Some(nodes)) => Ok(Some(NodePools::new(nodes).context("--nodes")?)),
             (Some(path), nodes) => {
                 let what = || format!("--node-template {}", path.display());
                 let text = std::fs::read_to_string(path).with_context(what)?;
-                Ok(Some(Fleet::from_template(&text, nodes).with_context(what)?))
+                Ok(Some(
+                    NodePools::from_template(&text, nodes).with_context(what)?,
+                ))
             }
         }
     }
 }
 
 /// A line about the simulated nodes for the console.
-pub(crate) fn describe(fleet: &Fleet) -> String {
-    match fleet.nodes() {
+pub(crate) fn describe(node_pools: &NodePools) -> String {
+    match node_pools.nodes() {
         0 => "no simulated nodes; those of an earlier run are removed".to_owned(),
         1 => "1 simulated node, which runs nothing".to_owned(),
         nodes => format!("{nodes} simulated nodes, which run nothing"),
@@ -57,7 +59,7 @@ pub(crate) fn describe(fleet: &Fleet) -> String {
 /// Starts the simulation in the process of the API server, on its own thread and with its own service account.
 pub(crate) fn start(
     connect: &Arc<InProcessClientFactory>,
-    fleet: Fleet,
+    node_pools: NodePools,
     stop: CancellationToken,
 ) -> Result<ComponentThread> {
     let connect = connect.clone();
@@ -67,13 +69,13 @@ pub(crate) fn start(
             connect.administrator(),
             connect.client(Some(SERVICE_ACCOUNT)),
         );
-        let (fleet, stop) = (fleet.clone(), token.clone());
+        let (node_pools, stop) = (node_pools.clone(), token.clone());
         async move {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = grant(&administrator) => {}
             }
-            rhumb_simulation::run(client, fleet, stop).await;
+            rhumb_simulation::run(client, node_pools, stop).await;
         }
     })
 }
@@ -107,12 +109,12 @@ pub(crate) fn run(command: SimulateNodesCommand) -> Result<ExitCode> {
 
 async fn simulate(command: SimulateNodesCommand) -> Result<()> {
     let stop = crate::up::stop_on_signals()?;
-    let fleet = command.flags.fleet()?;
-    ensure!(fleet.is_some(), "set --nodes or --node-template");
+    let node_pools = command.flags.node_pools()?;
+    ensure!(node_pools.is_some(), "set --nodes or --node-template");
     let (connect, _) = clients::over_https(command.kubeconfig.as_deref(), false).await?;
-    if let Some(fleet) = fleet {
-        tracing::info!(server = connect.server(), "{}", describe(&fleet));
-        rhumb_simulation::run(connect.multiplexed()?, fleet, stop).await;
+    if let Some(node_pools) = node_pools {
+        tracing::info!(server = connect.server(), "{}", describe(&node_pools));
+        rhumb_simulation::run(connect.multiplexed()?, node_pools, stop).await;
     }
     Ok(())
 }

@@ -182,7 +182,7 @@ impl UpFlags {
             &self.enable_admission_plugins,
             &self.disable_admission_plugins,
         );
-        let selection = admission_plugins::EnabledPlugins::new(enable, disable)?;
+        let selection = admission_plugins::AdmissionOptions::new(enable, disable)?;
         let missing = selection.missing_defaults();
         if !missing.is_empty() {
             tracing::warn!(

@@ -67,7 +67,7 @@ async fn serve(flags: UpFlags) -> Result<()> {
         }
         false => None,
     };
-    let fleet = flags.simulation.fleet()?;
+    let node_pools = flags.simulation.node_pools()?;
     let admission = flags.admission()?;
     let services = flags.services()?;
     let indexes = flags.indexes()?;
@@ -137,9 +137,9 @@ async fn serve(flags: UpFlags) -> Result<()> {
         )?),
         None => None,
     };
-    let nodes = fleet.as_ref().map(simulation::describe);
-    let simulation = fleet
-        .map(|fleet| simulation::start(&connect, fleet, stop.clone()))
+    let nodes = node_pools.as_ref().map(simulation::describe);
+    let simulation = node_pools
+        .map(|node_pools| simulation::start(&connect, node_pools, stop.clone()))
         .transpose()?;
     let controllers = controllers::start(connect, selected, options, stop.clone())?;
     let server = HttpsServer {
@@ -149,7 +149,7 @@ async fn serve(flags: UpFlags) -> Result<()> {
         limits: connection_limits(open_files),
     };
     let server = tokio::spawn(server.run(stop.clone(), DRAIN_MAX));
-    say_ready(
+    print_ready(
         &url,
         &directory,
         &store_name,
@@ -295,7 +295,7 @@ fn connection_limits(open_files: u64) -> ConnectionLimits {
     }
 }
 
-fn say_ready(
+fn print_ready(
     url: &str,
     directory: &Path,
     store: &str,

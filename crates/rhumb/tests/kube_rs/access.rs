@@ -14,7 +14,7 @@ use crate::program::poll_until;
 use crate::support::TestServer;
 
 /// The user name that the server has for a client.
-pub(crate) async fn who_am_i(client: &Client) -> String {
+pub(crate) async fn current_user_name(client: &Client) -> String {
     let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
     let review = reviews
         .create(&PostParams::default(), &SelfSubjectReview::default())
@@ -53,7 +53,7 @@ async fn access_requires_a_role_binding() {
     let server = TestServer::start();
     let admin = server.client().await;
     let ann = in_the_name_of(&server, "ann", "system:authenticated").await;
-    assert_eq!(who_am_i(&ann).await, "ann");
+    assert_eq!(current_user_name(&ann).await, "ann");
     let maps: Api<ConfigMap> = Api::namespaced(ann.clone(), "default");
     let refused = refusal(maps.list(&ListParams::default()).await);
     assert_eq!((refused.code, refused.reason.as_str()), (403, "Forbidden"));

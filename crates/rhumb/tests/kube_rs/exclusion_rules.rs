@@ -290,7 +290,7 @@ async fn duplicate_aliases_and_catch_all_exclusions_are_rejected() {
 }
 
 #[tokio::test]
-async fn with_the_gate_off_clients_are_told_that_rules_are_dropped() {
+async fn with_the_gate_off_clients_get_a_warning_that_rules_are_dropped() {
     let server = TestServer::start_with(&[OFF]);
     let client = server.client().await;
     let sample = SAMPLE.replace(

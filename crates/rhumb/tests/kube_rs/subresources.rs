@@ -9,7 +9,7 @@ use kube::core::Status;
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::access::{who_am_i, with_token};
+use crate::access::{current_user_name, with_token};
 use crate::make::{code, object, pod, pod_template, refusal};
 use crate::support::TestServer;
 
@@ -197,7 +197,7 @@ async fn token_is_valid_until_its_account_is_deleted() {
         .expect("a token");
     let robot = with_token(&server, &token).await;
     assert_eq!(
-        who_am_i(&robot).await,
+        current_user_name(&robot).await,
         "system:serviceaccount:default:robot"
     );
     let pods: Api<Pod> = Api::namespaced(robot.clone(), "default");

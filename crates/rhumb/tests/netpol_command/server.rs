@@ -52,7 +52,7 @@ async fn make_policy(client: &Client) {
         .expect("a policy");
 }
 
-fn ask(server: &TestServer, arguments: &str) -> CommandOutput {
+fn netpol_on_server(server: &TestServer, arguments: &str) -> CommandOutput {
     let directory = tempfile::tempdir().expect("a directory");
     let kubeconfig = server.kubeconfig();
     netpol(
@@ -73,12 +73,12 @@ async fn objects_are_read_from_a_running_server() {
         make_pod(&client, name, address).await;
     }
     make_policy(&client).await;
-    let allowed = ask(&server, "check --from default/web --to default/db:http");
+    let allowed = netpol_on_server(&server, "check --from default/web --to default/db:http");
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     assert!(allowed.out.contains("default/only-web"), "{}", allowed.out);
-    let denied = ask(&server, "check --from 10.0.0.3 --to default/db:http");
+    let denied = netpol_on_server(&server, "check --from 10.0.0.3 --to default/db:http");
     assert_eq!(denied.code, Some(1), "{denied:?}");
-    let matrix = ask(&server, "matrix -n default -o json");
+    let matrix = netpol_on_server(&server, "matrix -n default -o json");
     let rows = matrix.rows();
     let denied = rows.iter().filter(|row| row["combined"] == "denied");
     let denied: Vec<String> = denied
@@ -147,11 +147,11 @@ async fn policies_that_nodes_do_not_enforce_are_shown() {
     let known = json!(["1.3", "1.8"]);
 
     // No node reports anything: another plugin enforces policies.
-    assert_eq!(ask(&server, denied).code, Some(1));
+    assert_eq!(netpol_on_server(&server, denied).code, Some(1));
     report(&client, known.clone(), json!({})).await;
-    assert_eq!(ask(&server, denied).code, Some(1));
-    assert_eq!(ask(&server, allowed).code, Some(0));
-    assert_eq!(ask(&server, "matrix -n default").code, Some(0));
+    assert_eq!(netpol_on_server(&server, denied).code, Some(1));
+    assert_eq!(netpol_on_server(&server, allowed).code, Some(0));
+    assert_eq!(netpol_on_server(&server, "matrix -n default").code, Some(0));
 
     for (versions, change, reason) in [
         (
@@ -188,7 +188,7 @@ async fn policies_that_nodes_do_not_enforce_are_shown() {
         report(&client, versions, change).await;
         let line = format!("not enforced: default/only-web on a: {reason}\n");
         for question in [denied, allowed, &format!("{denied} --expect denied")] {
-            let output = ask(&server, question);
+            let output = netpol_on_server(&server, question);
             assert_eq!(output.code, Some(3), "{output:?}");
             assert!(output.out.contains(&line), "{}", output.out);
             assert!(
@@ -197,7 +197,7 @@ async fn policies_that_nodes_do_not_enforce_are_shown() {
                 output.out
             );
         }
-        let output = ask(&server, &format!("{denied} -o json"));
+        let output = netpol_on_server(&server, &format!("{denied} -o json"));
         let shown: Value = serde_json::from_str(&output.out).expect("JSON");
         assert_eq!(shown["combined"], "denied");
         assert_eq!(shown["enforced"], false);
@@ -206,12 +206,12 @@ async fn policies_that_nodes_do_not_enforce_are_shown() {
             json!([{"policy": "default/only-web", "node": "a", "reason": reason}])
         );
         // Neither endpoint is selected by the policy.
-        let output = ask(&server, "check --from default/other --to default/web:http");
+        let output = netpol_on_server(&server, "check --from default/other --to default/web:http");
         assert_eq!(output.code, Some(0), "{output:?}");
-        let output = ask(&server, "matrix -n default");
+        let output = netpol_on_server(&server, "matrix -n default");
         assert_eq!(output.code, Some(3), "{output:?}");
         assert!(output.out.ends_with(&line), "{}", output.out);
-        let output = ask(&server, "matrix -n default -o json");
+        let output = netpol_on_server(&server, "matrix -n default -o json");
         assert_eq!(
             (output.code, output.errors.as_str()),
             (Some(3), line.as_str())
@@ -243,7 +243,7 @@ async fn unobserved_pods_of_a_programmed_policy_count_when_the_next_report_is_du
             "podsResourceVersion": "1", "heartbeatSeconds": heartbeat_seconds, "lastHeartbeatTime": ago(age),
         });
         report(&client, json!(["1.3", "1.8"]), change).await;
-        let output = ask(&server, denied);
+        let output = netpol_on_server(&server, denied);
         assert_eq!(output.code, Some(code), "{output:?}");
     }
 }

@@ -99,7 +99,7 @@ async fn check(
     );
 }
 
-async fn beside_policies(cluster: &mut NetpolTestCluster) {
+async fn link_local_traffic_follows_policies(cluster: &mut NetpolTestCluster) {
     cluster.create_pods().await;
     cluster.start_agents().await;
     let [a, b] = ["x/a", "x/c"].map(|name| cluster.pod(name));
@@ -127,5 +127,5 @@ async fn beside_policies(cluster: &mut NetpolTestCluster) {
 
 #[test]
 fn link_local_and_multicast_addresses_do_not_bypass_policies() {
-    with_cluster(PodLinkType::Bridged, beside_policies);
+    with_cluster(PodLinkType::Bridged, link_local_traffic_follows_policies);
 }

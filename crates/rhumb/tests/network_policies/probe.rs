@@ -149,7 +149,7 @@ impl ConnectionProbe {
                 }
                 tokio::time::sleep(AGAIN).await;
             },
-            Protocol::Udp => ask_udp(self.source, to, nonce).await,
+            Protocol::Udp => probe_udp(self.source, to, nonce).await,
             Protocol::Sctp => {
                 let endpoints = self.from.endpoints.get().expect("a site that serves");
                 let own = endpoints.iter().find(|one| one.address() == self.source);
@@ -199,7 +199,7 @@ pub(crate) async fn read_name(stream: &mut TcpStream) -> io::Result<String> {
     }
 }
 
-async fn ask_udp(source: IpAddr, to: SocketAddr, nonce: u32) -> String {
+async fn probe_udp(source: IpAddr, to: SocketAddr, nonce: u32) -> String {
     let socket = UdpSocket::bind((source, 0)).await.expect("a socket");
     let mut again = interval(AGAIN);
     let mut buffer = [0; 256];

@@ -18,13 +18,13 @@ const ONLY_BLUE: &str = "{podSelector: {matchLabels: {pod: a}}, ingress: [{from:
 const TRIES: usize = 200;
 
 /// Allowed traffic that must continue, and denied traffic that is attempted, on one node and between nodes.
-struct AllowedAndDeniedTraffic {
+struct OngoingTraffic {
     allowed: Vec<LongLivedConnection>,
     forbidden: Vec<DeniedTraffic>,
 }
 
-impl AllowedAndDeniedTraffic {
-    async fn begin(cluster: &NetpolTestCluster) -> AllowedAndDeniedTraffic {
+impl OngoingTraffic {
+    async fn begin(cluster: &NetpolTestCluster) -> OngoingTraffic {
         let mut allowed = Vec::new();
         for from in ["y/a", "y/b"].map(|name| cluster.pod(name)) {
             for is_v4 in [true, false] {
@@ -34,7 +34,7 @@ impl AllowedAndDeniedTraffic {
         }
         let knock = |name| DeniedTraffic::begin(&cluster.pod(name), &cluster.pod("x/a"));
         let forbidden = ["x/b", "x/c"].map(knock).to_vec();
-        AllowedAndDeniedTraffic { allowed, forbidden }
+        OngoingTraffic { allowed, forbidden }
     }
 
     /// Waits for a number of packets.
@@ -57,7 +57,7 @@ fn rules_stay_enforced_while_an_agent_is_killed_and_restarted() {
         cluster.create_pods().await;
         cluster.start_agents().await;
         cluster.enforce("x/p", ONLY_BLUE).await;
-        let traffic = AllowedAndDeniedTraffic::begin(cluster).await;
+        let traffic = OngoingTraffic::begin(cluster).await;
         for round in 0..3 {
             cluster.agents.iter_mut().for_each(AgentProcess::kill);
             traffic.check_traffic(cluster).await;
@@ -145,7 +145,7 @@ fn rules_stay_enforced_while_the_server_is_down_and_resume_following_it() {
         cluster.create_pods().await;
         cluster.start_agents().await;
         cluster.enforce("x/p", ONLY_BLUE).await;
-        let traffic = AllowedAndDeniedTraffic::begin(cluster).await;
+        let traffic = OngoingTraffic::begin(cluster).await;
         cluster.server.kill();
         traffic.check_traffic(cluster).await;
         cluster.restart_server();

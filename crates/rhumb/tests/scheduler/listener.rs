@@ -13,7 +13,7 @@ use crate::program::{FEW_CONTROLLERS, poll_until};
 use crate::support::TestServer;
 
 /// The response, or `None` while nothing listens.
-async fn ask(client: &Client, method: &str, path: &str) -> Option<(u16, String)> {
+async fn send(client: &Client, method: &str, path: &str) -> Option<(u16, String)> {
     let request = http::Request::builder().method(method).uri(path);
     let request = request
         .body(kube::client::Body::empty())
@@ -44,7 +44,7 @@ async fn metrics_and_health_are_served() {
     make_pod(&pods, &pod("c", "y", gates)).await;
 
     let (_, text) = poll_until("the pods among the metrics", async || {
-        let http_response = ask(&listener, "GET", "/metrics").await?;
+        let http_response = send(&listener, "GET", "/metrics").await?;
         let waits = |queue: &str| format!("scheduler_pending_pods{{queue=\"{queue}\"}} 1\n");
         let both = http_response.1.contains(&waits("unschedulable"))
             && http_response.1.contains(&waits("gated"));
@@ -72,7 +72,7 @@ async fn metrics_and_health_are_served() {
         ("GET", "/", 404, "404 page not found\n"),
         ("POST", "/metrics", 405, "only GET\n"),
     ] {
-        let http_response = ask(&listener, method, path).await;
+        let http_response = send(&listener, method, path).await;
         assert_eq!(
             http_response,
             Some((code, says.to_owned())),

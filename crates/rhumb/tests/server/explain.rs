@@ -162,7 +162,7 @@ fn table_lists_participants_in_call_order_with_verdicts() {
 }
 
 #[test]
-fn a_rejection_by_a_match_condition_has_its_turn() {
+fn a_rejection_by_a_match_condition_has_a_place_in_the_order() {
     let files = ExplainHarness::new();
     let failing = "matchConditions: [{name: c, expression: 'object.spec.nothing == 1'}]\n";
     let hooks = HOOKS.replace(

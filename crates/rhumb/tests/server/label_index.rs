@@ -48,7 +48,7 @@ const DIFFERENT: &[&str] = &[
 ];
 
 /// Paths with selectors and other parameters.
-fn ask_for(scope: &str, labels: &str, fields: &str, more: &str) -> String {
+fn list_path(scope: &str, labels: &str, fields: &str, more: &str) -> String {
     let encode = |text: &str| {
         let mut encoded = String::new();
         for byte in text.bytes() {
@@ -227,7 +227,7 @@ async fn lists(client: &mut HttpTestClient) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for (scope, labels, fields) in all_selections() {
         for more in ["", "&resourceVersion=0"] {
-            let path = ask_for(scope, labels, fields, more);
+            let path = list_path(scope, labels, fields, more);
             let http_response = client.send_request(Method::GET, &path, "").await;
             assert_eq!(http_response.code, 200, "{path}");
             all.push((path, normal(http_response.json())));
@@ -236,7 +236,7 @@ async fn lists(client: &mut HttpTestClient) -> Vec<(String, Value)> {
             continue;
         }
         // All pages of one list, in order.
-        let first = ask_for(scope, labels, fields, "&limit=2");
+        let first = list_path(scope, labels, fields, "&limit=2");
         let mut path = first.clone();
         loop {
             let page = client.send_request(Method::GET, &path, "").await.json();
@@ -265,7 +265,7 @@ async fn lists_and_watches_are_equal_with_the_gate_on_and_off() {
         for selections in all_selections().chunks(50) {
             let mut client = server.http2(ClientCredentials::Admin).await;
             for (scope, labels, fields) in selections {
-                let path = ask_for(scope, labels, fields, "&watch=true");
+                let path = list_path(scope, labels, fields, "&watch=true");
                 watchers.push((path.clone(), follow(&mut client, path).await));
             }
         }
@@ -329,11 +329,11 @@ async fn metrics_show_watchers_by_trigger_and_objects_evaluated_by_lists() {
     ];
     let mut watchers = Vec::new();
     for (labels, fields) in selections {
-        let path = ask_for("/api/v1/pods", labels, fields, "&watch=true");
+        let path = list_path("/api/v1/pods", labels, fields, "&watch=true");
         let request = client.request(Method::GET, &path, "");
         watchers.push(client.send(request).await.expect("a watch"));
     }
-    let path = ask_for(PODS, "spark-app-selector=app-1", "", "");
+    let path = list_path(PODS, "spark-app-selector=app-1", "", "");
     client.send_request(Method::GET, &path, "").await;
     let metrics = client
         .send_request(Method::GET, "/metrics", "")

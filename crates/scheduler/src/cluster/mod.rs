@@ -28,7 +28,7 @@ pub use rhumb_selection::{Id, IdMap};
 
 pub use pods::{PodInfo, PodTable, PodTermIds};
 pub use term_counts::TermCounts;
-pub use topologies::NodeTopology;
+pub use topologies::TopologyDomains;
 
 use crate::model::{Labels, Node, Pod};
 use namespaces::NamespaceLabels;
@@ -65,12 +65,12 @@ pub enum PodUpsertResult {
     /// Nothing that is relevant for scheduling changed.
     Unchanged(PodId),
     /// The pod is terminal; `None` if it was not known.
-    Removed(Option<RemovedPod>),
+    Removed(Option<DepartedPod>),
 }
 
 /// The last state of a pod that was removed from the cluster state, or from its node.
 #[derive(Debug, Clone)]
-pub struct RemovedPod {
+pub struct DepartedPod {
     pub id: PodId,
     pub pod: Arc<Pod>,
     pub node_id: Option<NodeId>,
@@ -108,7 +108,7 @@ impl ClusterState {
     }
 
     #[inline]
-    pub fn topology(&self, id: TopologyId) -> &NodeTopology {
+    pub fn topology(&self, id: TopologyId) -> &TopologyDomains {
         self.topologies.get(id)
     }
 
@@ -207,7 +207,7 @@ impl ClusterState {
         }
     }
 
-    pub fn remove_pod(&mut self, uid: &str) -> Option<RemovedPod> {
+    pub fn remove_pod(&mut self, uid: &str) -> Option<DepartedPod> {
         let id = self.pods.find(uid)?;
         self.delete_pod(id)
     }
@@ -319,12 +319,12 @@ impl ClusterState {
         }
     }
 
-    fn delete_pod(&mut self, id: PodId) -> Option<RemovedPod> {
+    fn delete_pod(&mut self, id: PodId) -> Option<DepartedPod> {
         let node_id = self.pods.get(id)?.node_id;
         self.reassign(id, None);
         let slot = self.pods.remove(id, &mut self.interner)?;
         self.release_terms(&slot.terms);
-        Some(RemovedPod {
+        Some(DepartedPod {
             id,
             pod: slot.pod,
             node_id,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use rhumb_selection::{Id, Slots};
+use rhumb_selection::{Id, SlotMap};
 
 use super::ids::{NodeId, PodId};
 use crate::model::{Node, Pod, Resources};
@@ -114,7 +114,7 @@ impl NodeInfo {
 /// All nodes, by name and in the order in which the search visits them.
 #[derive(Debug, Default)]
 pub struct NodeTable {
-    slots: Slots<NodeId, NodeInfo>,
+    slots: SlotMap<NodeId, NodeInfo>,
     by_name: HashMap<Box<str>, NodeId>,
     /// How many nodes have each label.
     label_keys: HashMap<Box<str>, usize>,

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rhumb_selection::{InternedLabel, Interner, RequiredLabel, SelectorIndex, Slots, Symbol, Term};
+use rhumb_selection::{
+    IndexTerm, InternedLabel, InternedString, Interner, RequiredLabel, SelectorIndex, SlotMap,
+};
 
 use super::ids::{PodMatcherId, TermId};
 use crate::model::{Labels, Pod, PodMatcher, TermNamespaces};
@@ -30,10 +32,10 @@ pub(super) struct MatcherEntry {
 /// a lookup does not depend on the number of matchers.
 #[derive(Debug, Default)]
 pub(super) struct PodMatcherIndex {
-    slots: Slots<PodMatcherId, MatcherEntry>,
+    slots: SlotMap<PodMatcherId, MatcherEntry>,
     by_rule: HashMap<MatcherRule, PodMatcherId>,
     /// Partitioned by namespace. Matchers without a fixed list of namespaces, or with too many, are under `None`.
-    by_term: SelectorIndex<Option<Symbol>, PodMatcherId>,
+    by_term: SelectorIndex<Option<InternedString>, PodMatcherId>,
     /// Matchers with a namespace selector.
     namespace_selecting: Vec<PodMatcherId>,
 }
@@ -203,7 +205,7 @@ fn required_label(matcher: &PodMatcher) -> Option<RequiredLabel<'_>> {
 fn for_each_place(
     matcher: Option<&PodMatcher>,
     interner: &mut Interner,
-    mut act: impl FnMut(&Option<Symbol>, Term<'_>),
+    mut act: impl FnMut(&Option<InternedString>, IndexTerm<'_>),
 ) {
     let label = matcher.and_then(required_label);
     let terms = label.map_or(1, |label| label.term_count());
@@ -218,7 +220,7 @@ fn for_each_place(
     for partition in &partitions {
         match label {
             Some(label) => label.for_each_term(interner, |term| act(partition, term)),
-            None => act(partition, Term::Any),
+            None => act(partition, IndexTerm::Any),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rhumb_selection::{IdSet, InternedLabel, Interner, PostingIndex, Slots};
+use rhumb_selection::{IdSet, InternedLabel, Interner, PostingIndex, SlotMap};
 
 use super::ids::{NodeId, PodId, PodMatcherId, TermId};
 use crate::model::{Pod, PodMatcher};
@@ -75,7 +75,7 @@ impl PodTermIds {
 /// All pods, with indexes for finding the pods that a new matcher matches.
 #[derive(Debug, Default)]
 pub struct PodTable {
-    pub(super) slots: Slots<PodId, PodInfo>,
+    pub(super) slots: SlotMap<PodId, PodInfo>,
     by_uid: HashMap<Box<str>, PodId>,
     by_label: PostingIndex<PodId>,
     by_namespace: HashMap<Box<str>, IdSet<PodId>>,

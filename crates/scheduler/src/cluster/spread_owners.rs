@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use rhumb_meta::labels::{Requirement, Selector};
-use rhumb_selection::{Interner, SelectorIndex, Slots, Symbol, Term};
+use rhumb_selection::{IndexTerm, InternedString, Interner, SelectorIndex, SlotMap};
 
 use super::ClusterState;
 use super::ids::{PodId, ServiceId, TermId};
@@ -16,14 +16,14 @@ use crate::model::{Pod, PodMatcher, SpreadOwner, SpreadOwnerKey, SpreadOwnerKind
 pub(super) struct SpreadOwners {
     /// By namespace and name.
     services: HashMap<Box<str>, BTreeMap<Box<str>, ServiceId>>,
-    service_slots: Slots<ServiceId, Service>,
+    service_slots: SlotMap<ServiceId, ServiceSelector>,
     /// The services of each namespace, by a label that they require.
-    service_index: SelectorIndex<Symbol, ServiceId>,
+    service_index: SelectorIndex<InternedString, ServiceId>,
     controllers: HashMap<SpreadOwnerKey, Selector>,
 }
 
 #[derive(Debug)]
-struct Service {
+struct ServiceSelector {
     name: Box<str>,
     selector: Selector,
 }
@@ -50,7 +50,7 @@ impl SpreadOwners {
     }
 
     fn insert_service(&mut self, key: SpreadOwnerKey, selector: Selector, interner: &mut Interner) {
-        let id = self.service_slots.insert(Service {
+        let id = self.service_slots.insert(ServiceSelector {
             name: key.name.clone(),
             selector: selector.clone(),
         });
@@ -94,7 +94,7 @@ impl SpreadOwners {
     }
 
     /// The services that select a pod, in the order of their names.
-    fn matching_services(&self, pod: &Pod, interner: &Interner) -> Vec<&Service> {
+    fn matching_services(&self, pod: &Pod, interner: &Interner) -> Vec<&ServiceSelector> {
         if !self.services.contains_key(&pod.key.namespace) {
             return Vec::new();
         }
@@ -102,11 +102,13 @@ impl SpreadOwners {
             return Vec::new();
         };
         let labels = interner.resolve_labels(pod.labels.iter());
-        let terms = labels.flat_map(Term::of_resolved).chain([Term::Any]);
+        let terms = labels
+            .flat_map(IndexTerm::of_resolved)
+            .chain([IndexTerm::Any]);
         let candidates = self.service_index.candidates(namespace, terms);
         let candidates = candidates.map(|candidate| &self.service_slots[candidate.id]);
         let matching = candidates.filter(|service| service.selector.matches(&pod.labels));
-        let mut matching: Vec<&Service> = matching.collect();
+        let mut matching: Vec<&ServiceSelector> = matching.collect();
         matching.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         matching
     }

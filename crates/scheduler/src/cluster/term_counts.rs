@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rhumb_selection::Slots;
+use rhumb_selection::SlotMap;
 
 use super::domain_counts::DomainCounts;
 use super::ids::{PodMatcherId, TermId, TopologyId};
@@ -26,7 +26,7 @@ pub struct TermCounts {
 /// All distinct terms, reference counted.
 #[derive(Debug, Default)]
 pub(super) struct TermTable {
-    slots: Slots<TermId, TermCounts>,
+    slots: SlotMap<TermId, TermCounts>,
     by_matcher: HashMap<(PodMatcherId, TopologyId), TermId>,
 }
 

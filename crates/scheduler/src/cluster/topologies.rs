@@ -10,7 +10,7 @@ use crate::model::Node;
 
 /// The domains of one topology key. Nodes with the same value of the label are in the same domain.
 #[derive(Debug)]
-pub struct NodeTopology {
+pub struct TopologyDomains {
     /// `None` is the topology in which each node is a domain of its own.
     key: Option<Arc<str>>,
     values: HashMap<Box<str>, TopologyDomainId>,
@@ -24,9 +24,9 @@ pub struct NodeTopology {
     references: usize,
 }
 
-impl NodeTopology {
-    fn new(key: Option<Arc<str>>) -> NodeTopology {
-        NodeTopology {
+impl TopologyDomains {
+    fn new(key: Option<Arc<str>>) -> TopologyDomains {
+        TopologyDomains {
             key,
             values: HashMap::new(),
             domain_values: Vec::new(),
@@ -114,7 +114,7 @@ impl NodeTopology {
 /// The topologies of all keys that terms and constraints use, reference counted.
 #[derive(Debug)]
 pub(super) struct TopologyTable {
-    all: IdMap<TopologyId, NodeTopology>,
+    all: IdMap<TopologyId, TopologyDomains>,
     /// The next id. Ids are never reused, since plugins cache results by topology id.
     next_id: usize,
     by_key: HashMap<Arc<str>, TopologyId>,
@@ -133,14 +133,14 @@ impl TopologyTable {
         };
         topologies
             .all
-            .insert(TopologyTable::EACH_NODE, NodeTopology::new(None));
+            .insert(TopologyTable::EACH_NODE, TopologyDomains::new(None));
         for key in ["kubernetes.io/hostname", "topology.kubernetes.io/zone"] {
             topologies.acquire(&key.into(), std::iter::empty());
         }
         topologies
     }
 
-    pub(super) fn get(&self, id: TopologyId) -> &NodeTopology {
+    pub(super) fn get(&self, id: TopologyId) -> &TopologyDomains {
         &self.all[&id]
     }
 
@@ -161,7 +161,7 @@ impl TopologyTable {
             }
             return known;
         }
-        let mut topology = NodeTopology::new(Some(key.clone()));
+        let mut topology = TopologyDomains::new(Some(key.clone()));
         for (id, node) in nodes {
             topology.set_node(id, Some(node));
         }

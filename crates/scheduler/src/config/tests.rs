@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::NodeInclusionPolicy;
-use crate::plugins::node_resources_fit::{ResourceWeight, ScoringStrategy, ShapePoint};
+use crate::plugins::node_resources_fit::{ResourceSpec, ScoringStrategy, ShapePoint};
 use crate::plugins::pod_topology_spread::DefaultConstraints;
 
 const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
@@ -209,7 +209,7 @@ profiles:
         args.inter_pod_affinity
             .ignore_preferred_terms_of_existing_pods
     );
-    let weights = |resources: &[ResourceWeight]| -> Vec<(String, i64)> {
+    let weights = |resources: &[ResourceSpec]| -> Vec<(String, i64)> {
         let resources = resources.iter();
         resources
             .map(|one| (one.name.to_string(), one.weight))

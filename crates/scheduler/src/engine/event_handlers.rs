@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::queueing_hints::any_hint_queues;
 use super::{Event, Namespace, SchedulerCore, SchedulerEvent};
-use crate::cluster::{NodeId, PodId, PodMatcherId, PodUpsertResult, RemovedPod};
+use crate::cluster::{DepartedPod, NodeId, PodId, PodMatcherId, PodUpsertResult};
 use crate::model::{
     DisruptionBudget, Labels, NamespacedName, Node, Pod, SpreadOwner, SpreadOwnerKey,
     SpreadOwnerKind,
@@ -92,7 +92,7 @@ impl SchedulerCore {
                 self.on_cluster_event(&event, now);
             }
             (Some(from), _) => {
-                let removed = RemovedPod {
+                let removed = DepartedPod {
                     id,
                     pod: std::sync::Arc::new(old.clone()),
                     node_id: Some(from),
@@ -142,7 +142,7 @@ impl SchedulerCore {
         }
     }
 
-    fn on_pod_removed(&mut self, removed: &RemovedPod, now: Instant) {
+    fn on_pod_removed(&mut self, removed: &DepartedPod, now: Instant) {
         // First of all, since the pod id can be reused.
         self.queue.remove(removed.id, now);
         self.unconfirmed_nominations.forget(removed.id);
@@ -218,7 +218,7 @@ impl SchedulerCore {
         if !slot.is_assumed() {
             return;
         }
-        let removed = RemovedPod {
+        let removed = DepartedPod {
             id,
             pod: slot.pod.clone(),
             node_id: slot.node_id(),

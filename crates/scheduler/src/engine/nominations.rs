@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{NominationUpdate, PodScheduledReason, SchedulerCore, SchedulingOutcome};
-use crate::cluster::{PodId, PodInfo, RemovedPod};
+use crate::cluster::{DepartedPod, PodId, PodInfo};
 use crate::cycle::Nomination;
 use crate::model::Pod;
 use crate::plugins::ClusterEvent;
@@ -43,7 +43,7 @@ impl SchedulerCore {
         let Some(slot) = self.cluster.pods().get(id) else {
             return;
         };
-        let removed = RemovedPod {
+        let removed = DepartedPod {
             id,
             pod: slot.pod.clone(),
             node_id: self.cluster.nodes().find(&nomination.node),
@@ -53,9 +53,9 @@ impl SchedulerCore {
     }
 
     /// Removes the nomination of a pod that was removed from the cluster state.
-    pub(super) fn remove_nomination_of_removed(&mut self, removed: &RemovedPod, now: Instant) {
+    pub(super) fn remove_nomination_of_removed(&mut self, removed: &DepartedPod, now: Instant) {
         if let Some(nomination) = self.nominator.remove(removed.id) {
-            let removed = RemovedPod {
+            let removed = DepartedPod {
                 node_id: self.cluster.nodes().find(&nomination.node),
                 ..removed.clone()
             };

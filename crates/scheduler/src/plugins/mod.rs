@@ -24,7 +24,7 @@ pub use registry::{NodePluginArgs, PluginFactory, plugin_factories};
 
 use std::fmt;
 
-use crate::cluster::{ClusterState, NodeId, PodId, PodInfo, PodMatcherId, RemovedPod};
+use crate::cluster::{ClusterState, DepartedPod, NodeId, PodId, PodInfo, PodMatcherId};
 use crate::model::{Node, Pod};
 
 /// The highest score of a node (upstream: `MaxNodeScore`).
@@ -101,7 +101,7 @@ pub enum ClusterEvent<'e> {
         old_matched_by: &'e [PodMatcherId],
     },
     /// An assigned pod was deleted.
-    AssignedPodDeleted(&'e RemovedPod),
+    AssignedPodDeleted(&'e DepartedPod),
     /// The pending pod itself was updated.
     PendingPodUpdated {
         old: &'e Pod,

@@ -30,7 +30,7 @@ const ATTEMPTS_MAX: usize = 3;
 
 /// A scheduling outcome, and when its cycle began.
 #[derive(Debug)]
-pub(super) struct TimedOutcome {
+pub(super) struct FinishedCycle {
     pub(super) outcome: SchedulingOutcome,
     pub(super) started: Instant,
 }
@@ -76,7 +76,7 @@ impl OutcomeWriter {
     }
 
     /// Spawns a task per outcome. Dropping this future aborts the tasks.
-    pub(super) async fn run(self: Arc<Self>, mut outcomes: mpsc::UnboundedReceiver<TimedOutcome>) {
+    pub(super) async fn run(self: Arc<Self>, mut outcomes: mpsc::UnboundedReceiver<FinishedCycle>) {
         let mut work = JoinSet::new();
         while let Some(outcomes) = outcomes.recv().await {
             while work.try_join_next().is_some() {}
@@ -87,7 +87,7 @@ impl OutcomeWriter {
     /// Takes the write ticket before spawning, because tasks start in any order.
     fn spawn_write(
         self: &Arc<Self>,
-        TimedOutcome { outcome, started }: TimedOutcome,
+        FinishedCycle { outcome, started }: FinishedCycle,
         work: &mut JoinSet<()>,
     ) {
         let writer = self.clone();

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::health::SchedulerHealth;
 use super::in_flight::InFlightWrites;
 use super::inbox::{LoopAction, SchedulerInbox};
-use super::outcome_writer::TimedOutcome;
+use super::outcome_writer::FinishedCycle;
 use crate::engine::{PodScheduledReason, SchedulerCore, SchedulingOutcome};
 use crate::metrics::{AttemptResult, Metrics};
 
@@ -21,7 +21,7 @@ const IDLE_WAIT_MIN: Duration = Duration::from_millis(1);
 pub(super) struct SchedulingLoop {
     pub(super) engine: SchedulerCore,
     pub(super) inbox: Arc<SchedulerInbox>,
-    pub(super) outcomes: mpsc::UnboundedSender<TimedOutcome>,
+    pub(super) outcomes: mpsc::UnboundedSender<FinishedCycle>,
     pub(super) in_flight: Arc<InFlightWrites>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<SchedulerHealth>,
@@ -94,7 +94,7 @@ impl SchedulingLoop {
             }
         }
         // A closed channel means shutdown: the inbox is closed next.
-        let _ = self.outcomes.send(TimedOutcome { outcome, started });
+        let _ = self.outcomes.send(FinishedCycle { outcome, started });
         true
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::DecodeError;
 use super::json_decoder::FatalDecodeError;
 use super::path::{self, DecodePath, DecodePathElement, OptionalPath};
-use crate::{Field, Object, Table, Type, TypeId, ValueType};
+use crate::{Field, Object, ObjectType, Table, TypeId, ValueType};
 
 /// The warning for a field that was sent under an alias.
 pub(super) fn stored_as_warning(path: OptionalPath<'_>, alias: &str, field: &Field) -> String {
@@ -158,7 +158,7 @@ impl<'t> AliasResolver<'t> {
 
     fn rename(
         &mut self,
-        object_type: &Type,
+        object_type: &ObjectType,
         object: &mut Object,
         path: OptionalPath<'_>,
     ) -> Result<(), DecodeError> {

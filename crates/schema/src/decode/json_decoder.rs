@@ -15,7 +15,7 @@ use super::scalars::zero;
 use super::times::{canonical_micro_time, canonical_time};
 use super::{DecodeOptions, DecodeOutput, KIND_ERROR_PREFIX, MAX_DEPTH};
 use crate::json::{JsonReader, MalformedJson};
-use crate::{Field, ListSchema, Object, Table, Type, TypeId, ValueType};
+use crate::{Field, ListSchema, Object, ObjectType, Table, TypeId, ValueType};
 
 /// Maximum number of reported problems.
 const MAX_PROBLEMS: usize = 100;
@@ -191,7 +191,7 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
 
     fn fields(
         &mut self,
-        object_type: &'t Type,
+        object_type: &'t ObjectType,
         mut object: Object,
         path: OptionalPath<'_>,
     ) -> Result<Object, FatalDecodeError> {
@@ -257,7 +257,7 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
 
     fn unknown_field(
         &mut self,
-        object_type: &Type,
+        object_type: &ObjectType,
         name: &str,
         object: &mut Object,
         path: OptionalPath<'_>,
@@ -455,7 +455,7 @@ impl<'t, 'i> JsonDecoder<'t, 'i> {
 }
 
 /// The error for an unknown field where these are rejected, with the field that differs only in case.
-fn rejected_field(object_type: &Type, name: &str, path: OptionalPath<'_>) -> String {
+fn rejected_field(object_type: &ObjectType, name: &str, path: OptionalPath<'_>) -> String {
     let path = path::field_path(path, name);
     let field = gotext::quote(&path);
     let names = object_type.fields.iter().flat_map(|field| {

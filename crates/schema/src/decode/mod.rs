@@ -54,7 +54,7 @@ pub struct DecodeOutput {
     pub object: Object,
     /// Unknown and duplicate fields, in upstream's wording and order. The caller warns about or rejects them.
     pub problems: Vec<String>,
-    /// Unknown fields in and below types that reject them ([`crate::Type::reject_unknown_fields`]), in the same
+    /// Unknown fields in and below types that reject them ([`crate::ObjectType::reject_unknown_fields`]), in the same
     /// wording. The caller rejects those of requests.
     pub rejected: Vec<String>,
     /// Fields sent under an alias: `webhooks[0].exclusionRules: stored as excludeResourceRules`.

@@ -1,11 +1,11 @@
 //! Path of the value being decoded, as a linked list on the stack. It is formatted only when an error is reported.
 
-use crate::{Field, Table, Type, ValueType};
+use crate::{Field, ObjectType, Table, ValueType};
 
 /// A struct field, list index or map key.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum DecodePathElement<'a> {
-    Field(&'a Type, &'a Field),
+    Field(&'a ObjectType, &'a Field),
     Index(usize),
     Key(&'a str),
 }

@@ -4,10 +4,10 @@ use rhumb_meta::Timestamp;
 use serde_json::Value;
 
 use super::custom_types;
-use super::envelope::Envelope;
+use super::envelope::UnknownEnvelope;
 use super::message_layout::{LayoutContent, MessageLayout};
 use super::wire::ReverseWriter;
-use crate::{Field, Object, Table, Type, TypeId, ValueType};
+use crate::{Field, Object, ObjectType, Table, TypeId, ValueType};
 
 /// Why an object could not be encoded as protobuf: a value does not match its schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +36,7 @@ pub fn encode_with_envelope(
         let text = object.get(name).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()
     };
-    let envelope = Envelope {
+    let envelope = UnknownEnvelope {
         api_version: text("apiVersion"),
         kind: text("kind"),
         raw: &encode(table, type_id, object)?,
@@ -82,7 +82,7 @@ impl ProtobufEncoder<'_> {
     fn message(
         &self,
         out: &mut ReverseWriter,
-        object_type: &Type,
+        object_type: &ObjectType,
         message: &MessageLayout,
         object: &Object,
     ) -> EncodeResult {

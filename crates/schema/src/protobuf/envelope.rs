@@ -9,7 +9,7 @@ pub const MAGIC: &[u8] = b"k8s\0";
 
 /// An encoded object and its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Envelope<'b> {
+pub struct UnknownEnvelope<'b> {
     pub api_version: String,
     pub kind: String,
     /// The encoded object.
@@ -23,8 +23,8 @@ const CONTENT_TYPE: u32 = 4;
 const API_VERSION: u32 = 1;
 const KIND: u32 = 2;
 
-impl<'b> Envelope<'b> {
-    pub fn decode(bytes: &'b [u8]) -> Result<Envelope<'b>, DecodeError> {
+impl<'b> UnknownEnvelope<'b> {
+    pub fn decode(bytes: &'b [u8]) -> Result<UnknownEnvelope<'b>, DecodeError> {
         if bytes.is_empty() {
             return Err(DecodeError("empty data".into()));
         }
@@ -36,7 +36,7 @@ impl<'b> Envelope<'b> {
         if bytes.is_empty() {
             return Err(DecodeError("empty body".into()));
         }
-        let mut envelope = Envelope {
+        let mut envelope = UnknownEnvelope {
             api_version: String::new(),
             kind: String::new(),
             raw: &[],
@@ -81,7 +81,7 @@ impl<'b> Envelope<'b> {
 
     pub fn encode(&self) -> Vec<u8> {
         let (mut bytes, suffix) =
-            Envelope::prefix_and_suffix(&self.api_version, &self.kind, self.raw.len());
+            UnknownEnvelope::prefix_and_suffix(&self.api_version, &self.kind, self.raw.len());
         bytes.extend_from_slice(self.raw);
         bytes.extend_from_slice(&suffix);
         bytes

@@ -3,7 +3,7 @@
 //! JSON inlines the fields of an embedded struct into the outer object; in protobuf the struct is a separate message.
 //! The layout of a type is therefore a small tree.
 
-use crate::Type;
+use crate::ObjectType;
 
 /// The fields of a protobuf message, sorted by number.
 #[derive(Debug, Default)]
@@ -27,13 +27,13 @@ pub(super) enum LayoutContent {
 }
 
 impl MessageLayout {
-    pub(crate) fn new(object_type: &Type) -> MessageLayout {
+    pub(crate) fn new(object_type: &ObjectType) -> MessageLayout {
         let all: Vec<usize> = (0..object_type.fields.len()).collect();
         MessageLayout::at_level(object_type, &all, 0)
     }
 
     /// The layout of the fields at these positions, below `level` levels of embedded structs.
-    fn at_level(object_type: &Type, positions: &[usize], level: usize) -> MessageLayout {
+    fn at_level(object_type: &ObjectType, positions: &[usize], level: usize) -> MessageLayout {
         let mut fields: Vec<LayoutField> = Vec::new();
         let mut embedded: Vec<(u32, Vec<usize>)> = Vec::new();
         for &position in positions {

@@ -322,7 +322,7 @@ fn nesting_depth_is_limited() {
 
 #[test]
 fn envelopes_are_encoded_as_by_upstream() {
-    let envelope = Envelope {
+    let envelope = UnknownEnvelope {
         api_version: "apps/v1".into(),
         kind: "Deployment".into(),
         raw: b"abc",
@@ -330,10 +330,12 @@ fn envelopes_are_encoded_as_by_upstream() {
     let encoded = envelope.encode();
     let upstream = b"k8s\0\x0a\x15\x0a\x07apps/v1\x12\x0aDeployment\x12\x03abc\x1a\0\x22\0";
     assert_eq!(encoded, upstream);
-    assert_eq!(Envelope::decode(&encoded), Ok(envelope));
+    assert_eq!(UnknownEnvelope::decode(&encoded), Ok(envelope));
     let check = |bytes: &[u8], expect: &str| {
         assert_eq!(
-            Envelope::decode(bytes).expect_err(expect).to_string(),
+            UnknownEnvelope::decode(bytes)
+                .expect_err(expect)
+                .to_string(),
             expect
         );
     };
@@ -394,6 +396,6 @@ proptest! {
             canonicalize(table, type_id, &mut again);
             prop_assert_eq!(again, decoded);
         }
-        let _ = Envelope::decode(&[MAGIC, &fields.concat()].concat());
+        let _ = UnknownEnvelope::decode(&[MAGIC, &fields.concat()].concat());
     }
 }

@@ -25,12 +25,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::simulated_nodes::{NodeKey, NodeRegistration, NodeTask, SimulatedNodes};
+use self::simulated_nodes::{NodeKey, NodeTask, NodeTaskOutcome, SimulatedNodes};
 use self::simulated_pods::SimulatedPods;
 use crate::api_client::ApiClient;
 use crate::delay_queue::DelayQueue;
-use crate::fleet::Fleet;
 use crate::names::SIMULATED;
+use crate::node_pools::NodePools;
 use crate::partial_objects;
 
 /// Concurrent requests about nodes and about pods. The limits are separate, so that many pods cannot delay heartbeats.
@@ -86,7 +86,7 @@ enum DelayedWork {
 
 /// Result of a finished request.
 enum RequestResult {
-    Node(NodeWork, Result<NodeRegistration, Error>),
+    Node(NodeWork, Result<NodeTaskOutcome, Error>),
     Removed(SurplusNode, Result<(), Error>),
     Pod(PodUid, Result<(), Error>),
     EventCreated,
@@ -124,12 +124,12 @@ impl WorkQueues {
     }
 }
 
-/// Simulates the nodes of a fleet until `stop`. Safe to drop at any await point and to restart in another process.
-pub async fn run(client: Client, fleet: Fleet, stop: CancellationToken) {
+/// Simulates the nodes of these pools until `stop`. Safe to drop at any await point and to restart in another process.
+pub async fn run(client: Client, node_pools: NodePools, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = run_until_failure(client.clone(), fleet.clone()) => {}
+            () = run_until_failure(client.clone(), node_pools.clone()) => {}
         }
         tracing::error!("simulation engine failed; restarting in 1s");
         sleep(RESTART_DELAY).await;
@@ -137,13 +137,13 @@ pub async fn run(client: Client, fleet: Fleet, stop: CancellationToken) {
 }
 
 /// Returns only on an unexpected failure: a request task panicked or a watch ended.
-async fn run_until_failure(client: Client, fleet: Fleet) {
+async fn run_until_failure(client: Client, node_pools: NodePools) {
     let nodes: Api<partial_objects::Node> = Api::all(client.clone());
     let pods: Api<partial_objects::Pod> = Api::all(client.clone());
     let of_nodes = Config::default().labels(&format!("{SIMULATED}=true"));
     let of_pods = Config::default().fields("spec.nodeName!=");
     let mut engine = SimulationEngine {
-        nodes: SimulatedNodes::new(fleet),
+        nodes: SimulatedNodes::new(node_pools),
         pods: SimulatedPods::default(),
         queues: WorkQueues::new(client),
         jobs: JoinSet::new(),

@@ -14,9 +14,9 @@ use tokio::time::Instant;
 
 use super::{DelayedWork, FAILURES_QUIET, NodeWork, PodUid, SurplusNode, WorkQueues, pause};
 use crate::api_client::ApiClient;
-use crate::fleet::{Fleet, NodeIdentity, PodIpAllocator};
 use crate::names::SIMULATED;
 use crate::node_objects;
+use crate::node_pools::{NodeIdentity, NodePools, PodIpAllocator};
 use crate::partial_objects;
 use crate::pods::status::PodAddresses;
 
@@ -36,7 +36,7 @@ pub(super) enum NodeTask {
 
 /// Registration of a simulated node after a successful task.
 #[derive(Debug)]
-pub(super) enum NodeRegistration {
+pub(super) enum NodeTaskOutcome {
     /// Registered, with this UID.
     Registered(String),
     /// A node of its name exists that is not simulated.
@@ -45,7 +45,7 @@ pub(super) enum NodeRegistration {
     Unchanged,
 }
 
-type NodeRequestFuture = Pin<Box<dyn Future<Output = Result<NodeRegistration, Error>> + Send>>;
+type NodeRequestFuture = Pin<Box<dyn Future<Output = Result<NodeTaskOutcome, Error>> + Send>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NodeState {
@@ -91,7 +91,7 @@ impl NodeKey {
 }
 
 pub(super) struct SimulatedNodes {
-    fleet: Arc<Fleet>,
+    node_pools: Arc<NodePools>,
     nodes: Vec<SimulatedNode>,
     by_name: HashMap<String, usize>,
     surplus: Vec<SurplusNode>,
@@ -101,13 +101,16 @@ pub(super) struct SimulatedNodes {
 }
 
 impl SimulatedNodes {
-    pub(super) fn new(fleet: Fleet) -> SimulatedNodes {
-        let nodes: Vec<SimulatedNode> =
-            fleet.places().into_iter().map(SimulatedNode::new).collect();
+    pub(super) fn new(node_pools: NodePools) -> SimulatedNodes {
+        let nodes: Vec<SimulatedNode> = node_pools
+            .places()
+            .into_iter()
+            .map(SimulatedNode::new)
+            .collect();
         let names = nodes.iter().map(|node| node.identity.name.clone());
         SimulatedNodes {
             by_name: names.zip(0..).collect(),
-            fleet: Arc::new(fleet),
+            node_pools: Arc::new(node_pools),
             nodes,
             surplus: Vec::new(),
             has_begun: false,
@@ -248,15 +251,18 @@ impl SimulatedNodes {
         let (server, name) = (server.clone(), node.identity.name.clone());
         Some(match work.task {
             NodeTask::Register => {
-                let (fleet, identity, is_known) =
-                    (self.fleet.clone(), node.identity.clone(), node.is_known);
-                Box::pin(async move { register(&server, &fleet, &identity, is_known).await })
+                let (node_pools, identity, is_known) = (
+                    self.node_pools.clone(),
+                    node.identity.clone(),
+                    node.is_known,
+                );
+                Box::pin(async move { register(&server, &node_pools, &identity, is_known).await })
             }
             NodeTask::Renew => {
                 let (uid, has_lease) = (node.uid.clone(), node.has_lease);
                 Box::pin(async move {
                     renew(&server, &name, &uid, has_lease).await?;
-                    Ok(NodeRegistration::Unchanged)
+                    Ok(NodeTaskOutcome::Unchanged)
                 })
             }
             NodeTask::Report | NodeTask::CorrectStatus => {
@@ -265,7 +271,7 @@ impl SimulatedNodes {
                 let status = serde_json::json!({"conditions": conditions});
                 Box::pin(async move {
                     server.patch_node_status(&name, status).await?;
-                    Ok(NodeRegistration::Unchanged)
+                    Ok(NodeTaskOutcome::Unchanged)
                 })
             }
         })
@@ -275,7 +281,7 @@ impl SimulatedNodes {
     pub(super) fn on_task_done(
         &mut self,
         work: NodeWork,
-        result: Result<NodeRegistration, Error>,
+        result: Result<NodeTaskOutcome, Error>,
         queues: &mut WorkQueues,
     ) -> Vec<PodUid> {
         let Some(node) = self.nodes.get_mut(work.node) else {
@@ -305,11 +311,11 @@ impl SimulatedNodes {
                 // If the node was deleted, the watch reports it.
                 plan(work, pause(node.failures));
             }
-            Ok(NodeRegistration::Registered(uid)) if node.deleted.as_ref() == Some(&uid) => {
+            Ok(NodeTaskOutcome::Registered(uid)) if node.deleted.as_ref() == Some(&uid) => {
                 node.state = NodeState::Registered;
                 node.on_deleted();
             }
-            Ok(NodeRegistration::Registered(uid)) => {
+            Ok(NodeTaskOutcome::Registered(uid)) => {
                 node.failures = 0;
                 node.uid = uid;
                 node.state = NodeState::Registered;
@@ -331,7 +337,7 @@ impl SimulatedNodes {
                 let waiting_pods = node.map(|node| std::mem::take(&mut node.waiting_pods));
                 return waiting_pods.into_iter().flatten().collect();
             }
-            Ok(NodeRegistration::NameTaken) => {
+            Ok(NodeTaskOutcome::NameTaken) => {
                 let name = &node.identity.name;
                 tracing::warn!(
                     node = name,
@@ -339,7 +345,7 @@ impl SimulatedNodes {
                 );
                 node.state = NodeState::Absent;
             }
-            Ok(NodeRegistration::Unchanged) => {
+            Ok(NodeTaskOutcome::Unchanged) => {
                 node.failures = 0;
                 match task {
                     NodeTask::Register => {}
@@ -416,29 +422,29 @@ impl SimulatedNode {
 
 async fn register(
     server: &ApiClient,
-    fleet: &Fleet,
+    node_pools: &NodePools,
     identity: &NodeIdentity,
     is_known: bool,
-) -> Result<NodeRegistration, Error> {
-    let template = fleet.template(identity);
+) -> Result<NodeTaskOutcome, Error> {
+    let template = node_pools.template(identity);
     if !is_known {
         let node = node_objects::object(identity, template, Timestamp::now());
         match server.create_node(&node).await {
             Err(error) if error.is_conflict() => {}
-            made => return Ok(NodeRegistration::Registered(made?.uid())),
+            made => return Ok(NodeTaskOutcome::Registered(made?.uid())),
         }
     }
     let node = server.node(&identity.name).await?;
     let labels = node.metadata.labels.as_ref();
     if labels.and_then(|labels| labels.get(SIMULATED)).is_none() {
-        return Ok(NodeRegistration::NameTaken);
+        return Ok(NodeTaskOutcome::NameTaken);
     }
     if let Some(patch) = node_objects::adoption(identity, template, &node) {
         server.patch_node(&identity.name, &patch).await?;
     }
     let status = node_objects::status(identity, template, Some(&node), Timestamp::now());
     server.patch_node_status(&identity.name, status).await?;
-    Ok(NodeRegistration::Registered(
+    Ok(NodeTaskOutcome::Registered(
         node.metadata.uid.unwrap_or_default(),
     ))
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::pod_events::InvalidAnnotationEvent;
 use super::simulated_nodes::SimulatedNodes;
 use super::{DelayedWork, EVENTS_MAX, FAILURES_QUIET, PodUid, WorkQueues, pause};
-use crate::fleet::PodIpAllocator;
+use crate::node_pools::PodIpAllocator;
 use crate::partial_objects;
 use crate::pods::lifecycle::{PodAction, PodTransition, next};
 use crate::pods::observed_pod::{ObservedPod, PodStage, StageObservation};

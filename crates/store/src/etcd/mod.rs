@@ -28,7 +28,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use connect::EtcdConnectError;
-pub use options::{ClientCertificateFiles, EtcdCredentials, EtcdOptions, EtcdTlsOptions};
+pub use options::{ClientCertificateFiles, EtcdOptions, EtcdTlsOptions, EtcdUserCredentials};
 
 use crate::{
     ChangeStream, RangePage, RangeRequest, Result, Revision, Store, StoreEntry, Transaction,

@@ -9,14 +9,15 @@ use super::cluster_client::await_response;
 use super::convert::{EtcdFailure, EtcdFailureKind, header_revision, to_etcd};
 use super::members::EtcdMember;
 use super::read;
-use super::watch::{OpenWatch, WatchDriver, WatchEnd};
+use super::watch::{EtcdWatchEnd, OpenWatch, WatchDriver};
 use crate::{Error, Revision};
 
 impl WatchDriver {
     /// Opens a watch at the current position.
-    pub(super) async fn open(&mut self) -> Result<OpenWatch, WatchEnd> {
+    pub(super) async fn open(&mut self) -> Result<OpenWatch, EtcdWatchEnd> {
         let chosen = self.cluster.next_member(self.cluster.deadline());
-        let (member, deadline) = chosen.map_err(|failure| WatchEnd::Interrupted(failure.reason))?;
+        let (member, deadline) =
+            chosen.map_err(|failure| EtcdWatchEnd::Interrupted(failure.reason))?;
         let mut created = self.create_watch(&member, deadline).await;
         if created.as_ref().is_err_and(|failure| {
             matches!(
@@ -74,7 +75,7 @@ impl WatchDriver {
     }
 
     /// Checks that the cluster is still the same, and that its history after the position is complete.
-    pub(super) async fn check_history(&mut self) -> Result<(), WatchEnd> {
+    pub(super) async fn check_history(&mut self) -> Result<(), EtcdWatchEnd> {
         let options = GetOptions::new()
             .with_keys_only()
             .with_revision(to_etcd(self.start_revision()));
@@ -96,7 +97,7 @@ impl WatchDriver {
     }
 
     /// Checks the cluster id. A cluster restored from a backup has another id, and other contents at the same revision.
-    fn check_cluster(&mut self, response: &GetResponse) -> Result<(), WatchEnd> {
+    fn check_cluster(&mut self, response: &GetResponse) -> Result<(), EtcdWatchEnd> {
         let Some(found) = response.header().map(ResponseHeader::cluster_id) else {
             return Ok(());
         };
@@ -104,22 +105,22 @@ impl WatchDriver {
             return Ok(());
         }
         let current = header_revision(response.header());
-        Err(WatchEnd::Terminal(Error::Compacted {
+        Err(EtcdWatchEnd::Terminal(Error::Compacted {
             requested: self.assembler.position(),
             oldest: current.unwrap_or_default(),
         }))
     }
 
-    async fn watch_end(&self, failure: EtcdFailure) -> WatchEnd {
+    async fn watch_end(&self, failure: EtcdFailure) -> EtcdWatchEnd {
         match failure.kind {
             EtcdFailureKind::Compacted | EtcdFailureKind::FutureRevision => {
                 let position = self.assembler.position();
-                WatchEnd::Terminal(read::revision_error(&self.cluster, position, failure).await)
+                EtcdWatchEnd::Terminal(read::revision_error(&self.cluster, position, failure).await)
             }
             EtcdFailureKind::Denied | EtcdFailureKind::Refused => {
-                WatchEnd::Terminal(failure.into_error())
+                EtcdWatchEnd::Terminal(failure.into_error())
             }
-            _ => WatchEnd::Interrupted(failure.reason),
+            _ => EtcdWatchEnd::Interrupted(failure.reason),
         }
     }
 

@@ -12,7 +12,7 @@ pub struct EtcdOptions {
     /// Required for, and only allowed with, `https://` endpoints.
     pub tls: Option<EtcdTlsOptions>,
     /// Required if the cluster has authentication enabled.
-    pub credentials: Option<EtcdCredentials>,
+    pub credentials: Option<EtcdUserCredentials>,
     /// The timeout of one TCP and TLS handshake.
     pub connect_timeout: Duration,
     /// The timeout of one call, including retries.
@@ -75,15 +75,15 @@ pub struct ClientCertificateFiles {
 
 /// An etcd user.
 #[derive(Clone)]
-pub struct EtcdCredentials {
+pub struct EtcdUserCredentials {
     pub user: String,
     pub password: String,
 }
 
 /// Omits the password, so that it does not end up in logs.
-impl fmt::Debug for EtcdCredentials {
+impl fmt::Debug for EtcdUserCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdCredentials")
+        f.debug_struct("EtcdUserCredentials")
             .field("user", &self.user)
             .finish_non_exhaustive()
     }
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn debug_output_omits_the_password() {
         let options = EtcdOptions {
-            credentials: Some(EtcdCredentials {
+            credentials: Some(EtcdUserCredentials {
                 user: "root".to_owned(),
                 password: "hunter2".to_owned(),
             }),

@@ -55,8 +55,8 @@ pub(super) async fn changes(
     let opened = loop {
         match follower.open().await {
             Ok(opened) => break opened,
-            Err(WatchEnd::Terminal(error)) => return Err(error),
-            Err(WatchEnd::Interrupted(reason)) => {
+            Err(EtcdWatchEnd::Terminal(error)) => return Err(error),
+            Err(EtcdWatchEnd::Interrupted(reason)) => {
                 if !backoff.wait_before(deadline).await {
                     return Err(Error::Unavailable { reason });
                 }
@@ -111,7 +111,7 @@ impl ChangeStream for EtcdChangeStream {
 }
 
 /// Why a watch ended.
-pub(super) enum WatchEnd {
+pub(super) enum EtcdWatchEnd {
     /// The stream continues with another watch.
     Interrupted(String),
     /// The stream ends with this error.
@@ -141,7 +141,7 @@ impl WatchDriver {
         loop {
             let mut waiting = VecDeque::new();
             let ended = self.forward_events(opened, &mut waiting).await;
-            // The watch is closed by now, so a slow reader blocks nobody.
+            // The watch is closed by now, so a slow reader does not delay others.
             self.events.send_all(&mut waiting).await;
             opened = match self.resume(ended).await {
                 Ok(opened) => opened,
@@ -155,7 +155,7 @@ impl WatchDriver {
         &mut self,
         opened: OpenWatch,
         waiting: &mut VecDeque<ChangeStreamEvent>,
-    ) -> Option<WatchEnd> {
+    ) -> Option<EtcdWatchEnd> {
         // Keep both halves: dropping either closes the watch.
         let (mut requests, mut messages) = opened.stream.split();
         let mut progress = interval(PROGRESS_INTERVAL);
@@ -165,10 +165,10 @@ impl WatchDriver {
                 message = messages.message() => {
                     let taken = match message {
                         Ok(Some(message)) => self.handle_message(&message, waiting).await,
-                        Ok(None) => Err(WatchEnd::Interrupted("etcd closed the watch".to_owned())),
+                        Ok(None) => Err(EtcdWatchEnd::Interrupted("etcd closed the watch".to_owned())),
                         Err(error) => {
                             opened.member.record_failure();
-                            Err(WatchEnd::Interrupted(EtcdFailure::from(error).reason))
+                            Err(EtcdWatchEnd::Interrupted(EtcdFailure::from(error).reason))
                         }
                     };
                     if let Err(ended) = taken {
@@ -180,7 +180,7 @@ impl WatchDriver {
                 }
                 _ = progress.tick(), if self.assembler.is_progress_pending() => {
                     if let Err(error) = requests.request_progress().await {
-                        return Some(WatchEnd::Interrupted(EtcdFailure::from(error).reason));
+                        return Some(EtcdWatchEnd::Interrupted(EtcdFailure::from(error).reason));
                     }
                 }
             }
@@ -201,16 +201,16 @@ impl WatchDriver {
         &mut self,
         message: &WatchResponse,
         waiting: &mut VecDeque<ChangeStreamEvent>,
-    ) -> Result<(), WatchEnd> {
+    ) -> Result<(), EtcdWatchEnd> {
         if message.canceled() {
             let failure = cancellation(message);
             let requested = self.assembler.position();
             return Err(match failure.kind {
-                EtcdFailureKind::Compacted => WatchEnd::Terminal(Error::Compacted {
+                EtcdFailureKind::Compacted => EtcdWatchEnd::Terminal(Error::Compacted {
                     requested,
                     oldest: from_etcd(message.compact_revision()),
                 }),
-                _ => WatchEnd::Interrupted(failure.reason),
+                _ => EtcdWatchEnd::Interrupted(failure.reason),
             });
         }
         if message.created() {
@@ -237,18 +237,18 @@ impl WatchDriver {
         let more_follows = message.0.fragment;
         let sets = self
             .assembler
-            .add_message(changes.map_err(WatchEnd::Terminal)?, more_follows);
+            .add_message(changes.map_err(EtcdWatchEnd::Terminal)?, more_follows);
         waiting.extend(sets.into_iter().map(ChangeStreamEvent::Changes));
         Ok(())
     }
 
     /// Opens a new watch where the last one ended, retrying until it succeeds.
-    async fn resume(&mut self, ended: Option<WatchEnd>) -> Result<OpenWatch> {
+    async fn resume(&mut self, ended: Option<EtcdWatchEnd>) -> Result<OpenWatch> {
         self.assembler.discard_partial();
         let was_lost = ended.is_some();
         match ended {
-            Some(WatchEnd::Terminal(error)) => return Err(error),
-            Some(WatchEnd::Interrupted(reason)) => {
+            Some(EtcdWatchEnd::Terminal(error)) => return Err(error),
+            Some(EtcdWatchEnd::Interrupted(reason)) => {
                 tracing::warn!(
                     prefix = self.prefix,
                     reason,
@@ -274,8 +274,8 @@ impl WatchDriver {
                     }
                     return Ok(opened);
                 }
-                Err(WatchEnd::Terminal(error)) => return Err(error),
-                Err(WatchEnd::Interrupted(reason)) => {
+                Err(EtcdWatchEnd::Terminal(error)) => return Err(error),
+                Err(EtcdWatchEnd::Interrupted(reason)) => {
                     tracing::debug!(prefix, reason, "failed to reopen an etcd watch; retrying");
                 }
             }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use etcd_client::{Client, Permission, PermissionType};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use rhumb_store::etcd::{
-    ClientCertificateFiles, EtcdConnectError, EtcdCredentials, EtcdOptions, EtcdStore,
-    EtcdTlsOptions,
+    ClientCertificateFiles, EtcdConnectError, EtcdOptions, EtcdStore, EtcdTlsOptions,
+    EtcdUserCredentials,
 };
 use rhumb_store::{Revision, Store};
 use tempfile::TempDir;
@@ -98,7 +98,7 @@ pub(crate) async fn with_user(
     password: &str,
 ) -> Result<EtcdStore, EtcdConnectError> {
     let options = EtcdOptions {
-        credentials: Some(EtcdCredentials {
+        credentials: Some(EtcdUserCredentials {
             user: user.to_owned(),
             password: password.to_owned(),
         }),

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use rhumb_netpol::ruleset::{
-    AllowRule, DispatchChange, IpSet, IpSetElement, IpSetId, IpSetKind, NodeRuleset, PeerMatch,
-    PolicyChain, PolicyChainId, PolicyGroupId, PortMatch, RulesetDelta,
+    AllowRule, IpSet, IpSetElement, IpSetElementType, IpSetId, NodeRuleset, PeerMatch, PolicyChain,
+    PolicyChainId, PolicyGroupChange, PolicyGroupId, PortMatch, RulesetDelta,
 };
 use rhumb_netpol::{Direction, IpFamily, NamespacedName, Protocol};
 
@@ -91,14 +91,14 @@ fn small() -> NodeRuleset {
             (
                 CLIENTS,
                 IpSet {
-                    kind: IpSetKind::Addresses,
+                    kind: IpSetElementType::Addresses,
                     elements: BTreeSet::from([address("10.1.0.2"), address("10.1.0.3")]),
                 },
             ),
             (
                 WEB,
                 IpSet {
-                    kind: IpSetKind::Ports,
+                    kind: IpSetElementType::AddressPorts,
                     elements: BTreeSet::from([port("fd00::2", Protocol::Sctp, 80)]),
                 },
             ),
@@ -141,7 +141,10 @@ fn each_change_needs_few_commands() {
     check(RulesetDelta::default(), "");
     check(
         RulesetDelta {
-            new_sets: BTreeMap::from([(CLIENTS, IpSetKind::Addresses), (WEB, IpSetKind::Ports)]),
+            new_sets: BTreeMap::from([
+                (CLIENTS, IpSetElementType::Addresses),
+                (WEB, IpSetElementType::AddressPorts),
+            ]),
             ..RulesetDelta::default()
         },
         "add set inet t s1-4 { type ipv4_addr; }
@@ -328,11 +331,11 @@ fn many_elements_are_split_into_messages_of_one_command() {
     }
 }
 
-fn moved(before: Option<PolicyGroupId>, after: Option<PolicyGroupId>) -> DispatchChange {
-    DispatchChange { before, after }
+fn moved(before: Option<PolicyGroupId>, after: Option<PolicyGroupId>) -> PolicyGroupChange {
+    PolicyGroupChange { before, after }
 }
 
-fn redirect(of: &[(Direction, &str, DispatchChange)]) -> RulesetDelta {
+fn redirect(of: &[(Direction, &str, PolicyGroupChange)]) -> RulesetDelta {
     let all = of.iter();
     RulesetDelta {
         dispatch: all

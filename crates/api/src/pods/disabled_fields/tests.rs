@@ -79,10 +79,10 @@ fn namespace_selector_is_kept_on_create_only_with_the_gate() {
 
 #[test]
 fn namespace_selector_is_kept_on_update_only_with_the_gate_or_if_in_use() {
-    type TermIndexes = &'static [usize];
-    let all: TermIndexes = &[0, 1, 2, 3];
+    type TermListIndexes = &'static [usize];
+    let all: TermListIndexes = &[0, 1, 2, 3];
     // Gate, terms with a selector in: the old object, the written object, the result.
-    let table: [(bool, TermIndexes, TermIndexes, TermIndexes); 9] = [
+    let table: [(bool, TermListIndexes, TermListIndexes, TermListIndexes); 9] = [
         (true, &[], all, all),
         (true, &[0], &[], &[]),
         (false, &[], all, &[]),

@@ -9,7 +9,7 @@ pub(super) use service::load_balancer;
 
 use serde_json::json;
 
-use super::json_ref::JsonRef;
+use super::json_view::JsonView;
 use super::{
     AGE, CONTAINERS, IMAGES, NAME, NAME_AND_AGE, SELECTOR, age, containers, events, labels, name,
 };
@@ -44,7 +44,7 @@ const COMPONENT_STATUS: TablePrinter = TablePrinter::new(
         TableColumn::text("Error", "The error of the health check."),
     ],
     |object, _| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let healthy = object.key("conditions").condition("Healthy");
         let status = match healthy.map(|condition| condition.key("status").str()) {
             None => "Unknown",
@@ -68,7 +68,7 @@ const CONFIG_MAP: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let entries = object.key("data").item_count() + object.key("binaryData").item_count();
         vec![name(object), json!(entries), age(object, now)]
     },
@@ -81,7 +81,7 @@ const NAMESPACE: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         vec![
             name(object),
             json!(object.at("status.phase").str()),
@@ -98,7 +98,7 @@ const POD_TEMPLATE: TablePrinter = TablePrinter::new(
         TableColumn::text("Pod Labels", "The labels of the template's pods."),
     ],
     |object, _| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let (names, images) = containers(object.at("template.spec"));
         vec![
             name(object),
@@ -121,7 +121,7 @@ const REPLICATION_CONTROLLER: TablePrinter = TablePrinter::new(
         SELECTOR,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let (names, images) = containers(object.at("spec.template.spec"));
         vec![
             name(object),
@@ -144,7 +144,7 @@ const RESOURCE_QUOTA: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         let (limits, requests): (Vec<_>, Vec<_>) = object
             .at("status.hard")
             .object()
@@ -181,7 +181,7 @@ const SECRET: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         vec![
             name(object),
             json!(object.key("type").str()),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::printers::json_ref::JsonRef;
+use crate::printers::json_view::JsonView;
 use crate::printers::{AGE, NAME, age, name};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -22,7 +22,7 @@ pub(super) const NODE: TablePrinter = TablePrinter::new(
         TableColumn::text("Container-Runtime", "Its container runtime and version.").wide(),
     ],
     |object, now| {
-        let node = JsonRef::Root(object);
+        let node = JsonView::Root(object);
         let info = node.at("status.nodeInfo");
         vec![
             name(node),
@@ -39,7 +39,7 @@ pub(super) const NODE: TablePrinter = TablePrinter::new(
     },
 );
 
-fn status(node: JsonRef<'_>) -> String {
+fn status(node: JsonView<'_>) -> String {
     // Of several conditions of a type the last one counts.
     let ready = node
         .at("status.conditions")
@@ -58,7 +58,7 @@ fn status(node: JsonRef<'_>) -> String {
     }
 }
 
-fn roles(node: JsonRef<'_>) -> String {
+fn roles(node: JsonView<'_>) -> String {
     let labels = node.at("metadata.labels").object();
     let roles: BTreeSet<&str> = labels
         .into_iter()
@@ -78,14 +78,14 @@ fn roles(node: JsonRef<'_>) -> String {
     roles.into_iter().collect::<Vec<_>>().join(",")
 }
 
-fn address<'a>(node: JsonRef<'a>, kind: &str) -> &'a str {
+fn address<'a>(node: JsonView<'a>, kind: &str) -> &'a str {
     node.at("status.addresses")
         .items()
         .find(|address| address.key("type").str() == kind)
         .map_or("<none>", |address| address.key("address").str())
 }
 
-fn kernel(info: JsonRef<'_>) -> String {
+fn kernel(info: JsonView<'_>) -> String {
     let version = info.key("kernelVersion").str_or("<unknown>");
     match info.key("architecture").str() {
         "" => version.to_string(),

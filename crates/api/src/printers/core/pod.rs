@@ -4,7 +4,7 @@ use rhumb_meta::Timestamp;
 use serde_json::{Value, json};
 
 use crate::JsonObject;
-use crate::printers::json_ref::JsonRef;
+use crate::printers::json_view::JsonView;
 use crate::printers::{AGE, NAME, age, human_duration, is_being_deleted, name};
 use crate::table::{RowCompletion, TableColumn, TablePrinter};
 
@@ -32,7 +32,7 @@ pub(super) const POD: TablePrinter = TablePrinter::new(
 .with_completion(completion);
 
 fn cells(object: &JsonObject, now: Timestamp) -> Vec<Value> {
-    let pod = JsonRef::Root(object);
+    let pod = JsonView::Root(object);
     let summary = PodSummary::of(pod);
     let ip = pod
         .at("status.podIPs")
@@ -53,7 +53,7 @@ fn cells(object: &JsonObject, now: Timestamp) -> Vec<Value> {
 }
 
 fn completion(object: &JsonObject) -> Option<RowCompletion> {
-    match JsonRef::Root(object).at("status.phase").str() {
+    match JsonView::Root(object).at("status.phase").str() {
         "Succeeded" => Some(RowCompletion {
             reason: "Succeeded",
             message: "The pod has completed successfully.",
@@ -66,7 +66,7 @@ fn completion(object: &JsonObject) -> Option<RowCompletion> {
     }
 }
 
-fn readiness_gates(pod: JsonRef<'_>) -> String {
+fn readiness_gates(pod: JsonView<'_>) -> String {
     let gates = pod.at("spec.readinessGates");
     if gates.item_count() == 0 {
         return "<none>".to_string();
@@ -79,7 +79,7 @@ fn readiness_gates(pod: JsonRef<'_>) -> String {
 }
 
 /// Whether the first condition of this type is true.
-fn is_condition_true(pod: JsonRef<'_>, condition: &str) -> bool {
+fn is_condition_true(pod: JsonView<'_>, condition: &str) -> bool {
     pod.at("status.conditions")
         .condition(condition)
         .is_some_and(|condition| condition.key("status").str() == "True")
@@ -93,7 +93,7 @@ struct RestartSummary {
 }
 
 impl RestartSummary {
-    fn add(&mut self, container: JsonRef<'_>) {
+    fn add(&mut self, container: JsonView<'_>) {
         self.count += container.key("restartCount").int();
         let finished = container.at("lastState.terminated.finishedAt").str();
         self.last = self.last.max(human_duration::parse(finished));
@@ -119,7 +119,7 @@ struct PodSummary {
 }
 
 impl PodSummary {
-    fn of(pod: JsonRef<'_>) -> PodSummary {
+    fn of(pod: JsonView<'_>) -> PodSummary {
         let sidecars = pod
             .at("spec.initContainers")
             .items()
@@ -142,7 +142,7 @@ impl PodSummary {
     }
 
     /// Returns whether an init container has not completed yet, and the restarts of the sidecars.
-    fn summarize_init_containers(&mut self, pod: JsonRef<'_>) -> (bool, RestartSummary) {
+    fn summarize_init_containers(&mut self, pod: JsonView<'_>) -> (bool, RestartSummary) {
         let mut of_sidecars = RestartSummary::default();
         let declared = pod.at("spec.initContainers");
         for (index, container) in pod.at("status.initContainerStatuses").items().enumerate() {
@@ -172,7 +172,7 @@ impl PodSummary {
         (false, of_sidecars)
     }
 
-    fn summarize_containers(&mut self, pod: JsonRef<'_>) {
+    fn summarize_containers(&mut self, pod: JsonView<'_>) {
         let mut is_running = false;
         let mut failure = None;
         for container in pod.at("status.containerStatuses").items().rev() {
@@ -203,7 +203,7 @@ impl PodSummary {
         }
     }
 
-    fn summarize_deletion(&mut self, pod: JsonRef<'_>) {
+    fn summarize_deletion(&mut self, pod: JsonView<'_>) {
         if !is_being_deleted(pod) {
             return;
         }
@@ -215,7 +215,7 @@ impl PodSummary {
     }
 }
 
-fn phase_or_reason(pod: JsonRef<'_>) -> String {
+fn phase_or_reason(pod: JsonView<'_>) -> String {
     let is_gated = pod.at("status.conditions").items().any(|condition| {
         condition.key("type").str() == "PodScheduled"
             && condition.key("reason").str() == "SchedulingGated"
@@ -228,17 +228,17 @@ fn phase_or_reason(pod: JsonRef<'_>) -> String {
 }
 
 /// Whether any condition of this type is true; the list may contain several of a type.
-fn has_true_condition(pod: JsonRef<'_>, kind: &str) -> bool {
+fn has_true_condition(pod: JsonView<'_>, kind: &str) -> bool {
     pod.at("status.conditions").items().any(|condition| {
         condition.key("type").str() == kind && condition.key("status").str() == "True"
     })
 }
 
-fn is_always_restarted(container: JsonRef<'_>) -> bool {
+fn is_always_restarted(container: JsonView<'_>) -> bool {
     container.key("restartPolicy").str() == "Always"
 }
 
-fn init_state(container: JsonRef<'_>, index: usize, all: usize) -> String {
+fn init_state(container: JsonView<'_>, index: usize, all: usize) -> String {
     let terminated = container.at("state.terminated");
     if terminated.exists() {
         return termination_reason(terminated);
@@ -249,7 +249,7 @@ fn init_state(container: JsonRef<'_>, index: usize, all: usize) -> String {
     }
 }
 
-fn termination_reason(terminated: JsonRef<'_>) -> String {
+fn termination_reason(terminated: JsonView<'_>) -> String {
     let reason = terminated.key("reason").str();
     let signal = terminated.key("signal").int();
     if !reason.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::printers::json_ref::JsonRef;
+use crate::printers::json_view::JsonView;
 use crate::printers::{AGE, NAME, age, first_and_count, labels, name, none};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -19,12 +19,12 @@ pub(super) const SERVICE: TablePrinter = TablePrinter::new(
         TableColumn::text("Selector", "The label selector of its pods.").wide(),
     ],
     |object, now| {
-        let service = JsonRef::Root(object);
+        let service = JsonView::Root(object);
         let cluster_ip = service
             .at("spec.clusterIPs")
             .items()
             .next()
-            .map_or("<none>", JsonRef::str);
+            .map_or("<none>", JsonView::str);
         vec![
             name(service),
             json!(service.at("spec.type").str()),
@@ -44,13 +44,13 @@ pub(super) const ENDPOINTS: TablePrinter = TablePrinter::new(
         AGE,
     ],
     |object, now| {
-        let object = JsonRef::Root(object);
+        let object = JsonView::Root(object);
         vec![name(object), endpoints(object).into(), age(object, now)]
     },
 );
 
 /// The load balancer addresses without duplicates.
-pub(in crate::printers) fn load_balancer(status: JsonRef<'_>) -> String {
+pub(in crate::printers) fn load_balancer(status: JsonView<'_>) -> String {
     let addresses: BTreeSet<&str> = status
         .key("ingress")
         .items()
@@ -60,7 +60,7 @@ pub(in crate::printers) fn load_balancer(status: JsonRef<'_>) -> String {
     addresses.into_iter().collect::<Vec<_>>().join(",")
 }
 
-fn external_ip(service: JsonRef<'_>) -> String {
+fn external_ip(service: JsonView<'_>) -> String {
     let declared = service.at("spec.externalIPs").join(None, ",");
     match service.at("spec.type").str() {
         "ClusterIP" | "NodePort" if declared.is_empty() => none(),
@@ -79,7 +79,7 @@ fn external_ip(service: JsonRef<'_>) -> String {
     }
 }
 
-fn ports(ports: JsonRef<'_>) -> String {
+fn ports(ports: JsonView<'_>) -> String {
     if ports.item_count() == 0 {
         return none();
     }
@@ -97,7 +97,7 @@ fn ports(ports: JsonRef<'_>) -> String {
         .join(",")
 }
 
-fn endpoints(object: JsonRef<'_>) -> String {
+fn endpoints(object: JsonView<'_>) -> String {
     const SHOWN_MAX: usize = 3;
     let subsets = object.key("subsets");
     if subsets.item_count() == 0 {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::printers::json_ref::JsonRef;
+use crate::printers::json_view::JsonView;
 use crate::printers::{AGE, NAME, age, is_being_deleted, name};
 use crate::table::{TableColumn, TablePrinter};
 
@@ -24,7 +24,7 @@ pub(super) const PERSISTENT_VOLUME: TablePrinter = TablePrinter::new(
         VOLUME_MODE,
     ],
     |object, now| {
-        let volume = JsonRef::Root(object);
+        let volume = JsonView::Root(object);
         let spec = volume.key("spec");
         let claim = spec.key("claimRef");
         let claim = if claim.exists() {
@@ -68,7 +68,7 @@ pub(super) const PERSISTENT_VOLUME_CLAIM: TablePrinter = TablePrinter::new(
         VOLUME_MODE,
     ],
     |object, now| {
-        let claim = JsonRef::Root(object);
+        let claim = JsonView::Root(object);
         let spec = claim.key("spec");
         let volume = spec.key("volumeName").str();
         let (capacity, modes) = if volume.is_empty() {
@@ -93,7 +93,7 @@ pub(super) const PERSISTENT_VOLUME_CLAIM: TablePrinter = TablePrinter::new(
     },
 );
 
-fn phase(object: JsonRef<'_>) -> &str {
+fn phase(object: JsonView<'_>) -> &str {
     if is_being_deleted(object) {
         "Terminating"
     } else {
@@ -101,11 +101,11 @@ fn phase(object: JsonRef<'_>) -> &str {
     }
 }
 
-fn or_unset(part: JsonRef<'_>) -> &str {
+fn or_unset(part: JsonView<'_>) -> &str {
     part.opt_str().unwrap_or("<unset>")
 }
 
-fn access_modes(modes: JsonRef<'_>) -> String {
+fn access_modes(modes: JsonView<'_>) -> String {
     const SHORT: [(&str, &str); 4] = [
         ("ReadWriteOnce", "RWO"),
         ("ReadOnlyMany", "ROX"),
@@ -122,7 +122,7 @@ fn access_modes(modes: JsonRef<'_>) -> String {
 }
 
 /// The storage class; the legacy annotation takes precedence over the field.
-fn storage_class(object: JsonRef<'_>) -> &str {
+fn storage_class(object: JsonView<'_>) -> &str {
     object
         .at("metadata.annotations")
         .key("volume.beta.kubernetes.io/storage-class")

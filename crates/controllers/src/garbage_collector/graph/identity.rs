@@ -137,7 +137,7 @@ impl fmt::Debug for ObjectIdentity {
 
 /// Interner that shares equal values while they are in use.
 #[derive(Debug)]
-pub(super) struct Interner<T: ?Sized + Eq + Hash> {
+pub(super) struct IdentityInterner<T: ?Sized + Eq + Hash> {
     values: HashSet<Arc<T>>,
     swept_at: usize,
 }
@@ -145,9 +145,9 @@ pub(super) struct Interner<T: ?Sized + Eq + Hash> {
 /// Minimum number of values before unused ones are swept.
 const SWEPT_MIN: usize = 64;
 
-impl<T: ?Sized + Eq + Hash> Interner<T> {
+impl<T: ?Sized + Eq + Hash> IdentityInterner<T> {
     pub(super) fn new() -> Self {
-        Interner {
+        IdentityInterner {
             values: HashSet::new(),
             swept_at: SWEPT_MIN,
         }
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn interned_values_are_kept_while_used() {
-        let mut interned: Interner<str> = Interner::new();
+        let mut interned: IdentityInterner<str> = IdentityInterner::new();
         let kept = interned.get("kept");
         for number in 0..10_000 {
             interned.get(&number.to_string());

@@ -24,7 +24,7 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use self::identity::{AbsentOwnerCache, Interner};
+use self::identity::{AbsentOwnerCache, IdentityInterner};
 pub(crate) use self::identity::{ApiVersionKind, ObjectIdentity, ObjectUid};
 pub(crate) use self::owner_references::AbsenceOutcome;
 
@@ -116,8 +116,8 @@ pub(crate) struct OwnershipGraph {
     free: Vec<GraphNodeId>,
     by_uid: HashMap<ObjectUid, GraphNodeId>,
     absent: AbsentOwnerCache,
-    kinds: Interner<ApiVersionKind>,
-    namespaces: Interner<str>,
+    kinds: IdentityInterner<ApiVersionKind>,
+    namespaces: IdentityInterner<str>,
 }
 
 impl OwnershipGraph {
@@ -127,8 +127,8 @@ impl OwnershipGraph {
             free: Vec::new(),
             by_uid: HashMap::new(),
             absent: AbsentOwnerCache::default(),
-            kinds: Interner::new(),
-            namespaces: Interner::new(),
+            kinds: IdentityInterner::new(),
+            namespaces: IdentityInterner::new(),
         }
     }
 

@@ -20,7 +20,7 @@ use crate::request::{FieldValidation, WriteOptions};
 use rhumb_registry::RequestContext;
 use rhumb_registry::ensure_request_namespace;
 use rhumb_registry::objects::{SPEC, copy_spec};
-use rhumb_registry::write::{ObjectPart, ObjectUpdate, ProposedWrite, StoredObject};
+use rhumb_registry::write::{ObjectUpdate, ProposedWrite, StoredObject, UpdateScope};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -45,7 +45,7 @@ enum PatchDocument {
 
 pub(super) async fn patch_object(
     request: &ResourceRequest<'_>,
-    part: ObjectPart,
+    part: UpdateScope,
 ) -> Result<Reply, Status> {
     if media_type(request.header(CONTENT_TYPE)) == APPLY_PATCH {
         return Err(Status::unsupported_media_type(&[
@@ -310,7 +310,7 @@ struct PatchUpdate<'a> {
     context: &'a RequestContext<'a>,
     /// A malformed patch is reported only after the object was found, as NotFound comes first.
     patch: Result<ParsedPatch, Status>,
-    part: ObjectPart,
+    part: UpdateScope,
     validation: FieldValidation,
 }
 

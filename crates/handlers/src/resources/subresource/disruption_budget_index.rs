@@ -13,7 +13,7 @@ use rhumb_cache::{
 use rhumb_meta::labels::{LabelSelector, Selector};
 use rhumb_meta::{ObjectKey, Status};
 use rhumb_registry::history_error_status;
-use rhumb_selection::{Interner, SelectorIndex, Slots, Symbol, Term};
+use rhumb_selection::{IndexTerm, InternedString, Interner, SelectorIndex, SlotMap};
 use serde::Deserialize;
 
 rhumb_selection::ids! { BudgetId }
@@ -82,15 +82,15 @@ impl FollowedBudgets {
 #[derive(Debug, Default)]
 struct IndexedBudgets {
     interner: Interner,
-    index: SelectorIndex<Symbol, BudgetId>,
-    budgets: Slots<BudgetId, IndexedBudget>,
+    index: SelectorIndex<InternedString, BudgetId>,
+    budgets: SlotMap<BudgetId, IndexedBudget>,
     ids: HashMap<ObjectKey, BudgetId>,
 }
 
 #[derive(Debug)]
 struct IndexedBudget {
     key: ObjectKey,
-    namespace: Symbol,
+    namespace: InternedString,
     selector: Selector,
 }
 
@@ -139,7 +139,9 @@ impl IndexedBudgets {
         let resolved = self
             .interner
             .resolve_labels(labels.iter().map(|(key, value)| (key, value)));
-        let terms = resolved.flat_map(Term::of_resolved).chain([Term::Any]);
+        let terms = resolved
+            .flat_map(IndexTerm::of_resolved)
+            .chain([IndexTerm::Any]);
         let candidates = self.index.candidates(namespace, terms);
         let budgets = candidates.filter_map(|candidate| self.budgets.get(candidate.id));
         budgets

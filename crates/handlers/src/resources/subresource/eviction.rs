@@ -11,7 +11,7 @@ use crate::http::Reply;
 use crate::request::{WriteOptions, parse_delete_options};
 use crate::resources::ResourceRequest;
 use crate::resources::codec::ExpectedType;
-use crate::resources::delete::{Deletion, DeletionAdmission, check_preconditions};
+use crate::resources::delete::{DeleteRequest, DeletionAdmission, check_preconditions};
 use rhumb_registry::DeleteOptions;
 use rhumb_registry::RequestContext;
 use rhumb_registry::admission::Operation;
@@ -146,7 +146,7 @@ async fn mark_and_delete(
             *version = revision.unwrap_or_default().to_string();
         }
     }
-    let deletion = Deletion {
+    let deletion = DeleteRequest {
         context,
         options: &options,
         admission: DeletionAdmission::AlreadyAdmitted,

@@ -17,7 +17,7 @@ use rhumb_meta::Status;
 
 use super::{ResourceRequest, get, patch, render, update};
 use crate::http::Reply;
-use rhumb_registry::write::ObjectPart;
+use rhumb_registry::write::UpdateScope;
 
 pub(super) use binding::bind_collection;
 pub use disruption_budget_index::DisruptionBudgetIndex;
@@ -28,18 +28,18 @@ pub(super) async fn dispatch(
     kind: &SubresourceKind,
 ) -> Result<Reply, Status> {
     match kind {
-        SubresourceKind::Status => serve_object_part(request, ObjectPart::Status).await,
+        SubresourceKind::Status => serve_object_part(request, UpdateScope::Status).await,
         SubresourceKind::Approval => {
-            serve_object_part(request, ObjectPart::Subresource("approval")).await
+            serve_object_part(request, UpdateScope::Subresource("approval")).await
         }
         SubresourceKind::EphemeralContainers => {
-            serve_object_part(request, ObjectPart::Subresource("ephemeralcontainers")).await
+            serve_object_part(request, UpdateScope::Subresource("ephemeralcontainers")).await
         }
         SubresourceKind::Resize => {
-            serve_object_part(request, ObjectPart::Subresource("resize")).await
+            serve_object_part(request, UpdateScope::Subresource("resize")).await
         }
         SubresourceKind::Finalize => {
-            serve_object_part(request, ObjectPart::Subresource("finalize")).await
+            serve_object_part(request, UpdateScope::Subresource("finalize")).await
         }
         SubresourceKind::Scale {
             replicas,
@@ -77,7 +77,7 @@ fn created_status(request: &ResourceRequest<'_>) -> Result<Reply, Status> {
 /// Get, update or patch of a subresource that is a part of the object.
 async fn serve_object_part(
     request: &ResourceRequest<'_>,
-    part: ObjectPart,
+    part: UpdateScope,
 ) -> Result<Reply, Status> {
     match request.verb {
         "update" => update::update(request, part).await,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rhumb_selection::Symbol;
+use rhumb_selection::InternedString;
 
 use super::ip_sets::{IpSetContent, IpSetRegistry, ProtocolPortName};
 use crate::engine::ids::SelectionId;
@@ -185,7 +185,7 @@ fn named_ports(ports: &[CompiledPort]) -> Box<[ProtocolPortName]> {
         CompiledPort::Named(protocol, name) => Some(((*protocol, name.as_ref()), name)),
         _ => None,
     });
-    let names: BTreeMap<(Protocol, &str), &Symbol> = names.collect();
+    let names: BTreeMap<(Protocol, &str), &InternedString> = names.collect();
     let names = names.into_iter();
     names
         .map(|((protocol, _), name)| (protocol, name.clone()))

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use rhumb_selection::{IdMap, Symbol};
+use rhumb_selection::{IdMap, InternedString};
 
 use crate::engine::ids::{PodId, SelectionId};
 use crate::engine::policy_cluster_state::PolicyClusterState;
-use crate::ruleset::{IpSetElement, IpSetId, IpSetKind, NodeRuleset, RulesetDelta};
+use crate::ruleset::{IpSetElement, IpSetElementType, IpSetId, NodeRuleset, RulesetDelta};
 use crate::{IpFamily, Protocol};
 
-pub(super) type ProtocolPortName = (Protocol, Symbol);
+pub(super) type ProtocolPortName = (Protocol, InternedString);
 
 /// What a set contains; there is one set per IP family.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -180,10 +180,10 @@ impl IpSetContent {
         }
     }
 
-    fn kind(&self) -> IpSetKind {
+    fn kind(&self) -> IpSetElementType {
         match self.ports.is_empty() {
-            true => IpSetKind::Addresses,
-            false => IpSetKind::Ports,
+            true => IpSetElementType::Addresses,
+            false => IpSetElementType::AddressPorts,
         }
     }
 

@@ -9,21 +9,21 @@ use std::mem;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use rhumb_selection::Symbol;
+use rhumb_selection::InternedString;
 
 use self::ip_sets::IpSetRegistry;
 use self::policy_groups::PolicyGroups;
 use super::ids::{PodId, PolicyId, SelectionId};
 use super::policy_cluster_state::PolicyClusterState;
 use crate::ruleset::{
-    DispatchChange, NodeRuleset, PolicyChain, PolicyChainId, PolicyGroupId, RulesetDelta,
+    NodeRuleset, PolicyChain, PolicyChainId, PolicyGroupChange, PolicyGroupId, RulesetDelta,
 };
 use crate::{Direction, NamespacedName};
 
 #[derive(Debug, Default)]
 pub(super) struct NodeRulesetTracker {
     /// `None` with `EngineScope::Cluster`: no ruleset is computed.
-    pub(super) name: Option<Symbol>,
+    pub(super) name: Option<InternedString>,
     /// The pods of the node, without those in the host network.
     pub(super) pods: BTreeSet<PodId>,
     /// See [`PolicyEngine::set_node_pod_ranges`](super::PolicyEngine::set_node_pod_ranges).
@@ -58,7 +58,7 @@ pub(super) struct AppliedPolicyVersion {
 }
 
 impl NodeRulesetTracker {
-    pub(super) fn new(name: Option<Symbol>) -> NodeRulesetTracker {
+    pub(super) fn new(name: Option<InternedString>) -> NodeRulesetTracker {
         NodeRulesetTracker {
             name,
             ..NodeRulesetTracker::default()
@@ -130,7 +130,7 @@ impl NodeRulesetTracker {
                 let before = self.ruleset.dispatch.get(&(direction, address)).copied();
                 let after = owner.and_then(|pod| self.group_of(cluster, pod, direction, changes));
                 if before != after {
-                    let redirection = DispatchChange { before, after };
+                    let redirection = PolicyGroupChange { before, after };
                     changes.dispatch.insert((direction, address), redirection);
                     self.groups.count_dispatch_change(redirection);
                 }

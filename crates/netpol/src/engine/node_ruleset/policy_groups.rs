@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 
-use crate::ruleset::{DispatchChange, IpSetId, PolicyChainId, PolicyGroupId};
+use crate::ruleset::{IpSetId, PolicyChainId, PolicyGroupChange, PolicyGroupId};
 use crate::{Direction, NamespacedName};
 
 #[derive(Debug, Default)]
 pub(super) struct PolicyGroups {
     by_chains: BTreeMap<Vec<PolicyChainId>, PolicyGroupId>,
-    all: BTreeMap<PolicyGroupId, PolicyGroup>,
+    all: BTreeMap<PolicyGroupId, PolicyChainGroup>,
     /// Groups that lost an address since the last delta.
     maybe_unused_groups: BTreeSet<PolicyGroupId>,
     last_group: u64,
@@ -24,7 +24,7 @@ pub(super) struct PolicyGroups {
 }
 
 #[derive(Debug, Default)]
-struct PolicyGroup {
+struct PolicyChainGroup {
     chains: Vec<PolicyChainId>,
     /// The number of addresses dispatched to it.
     addresses: usize,
@@ -62,7 +62,7 @@ impl PolicyGroups {
             self.chains.entry(*chain).or_default().groups += 1;
         }
         self.by_chains.insert(chains.clone(), id);
-        let group = PolicyGroup {
+        let group = PolicyChainGroup {
             chains: chains.clone(),
             addresses: 0,
         };
@@ -92,7 +92,7 @@ impl PolicyGroups {
         has_no_groups && self.numbers.is_empty() && self.chains.is_empty()
     }
 
-    pub(super) fn count_dispatch_change(&mut self, redirection: DispatchChange) {
+    pub(super) fn count_dispatch_change(&mut self, redirection: PolicyGroupChange) {
         if let Some(group) = redirection.after.and_then(|id| self.all.get_mut(&id)) {
             group.addresses += 1;
         }

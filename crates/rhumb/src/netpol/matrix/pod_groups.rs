@@ -3,7 +3,7 @@
 use rhumb_netpol::NamespacedName;
 
 use super::queried_ports::QueriedPort;
-use super::reachability::{PortVerdict, ReachabilityMatrix};
+use super::reachability::{DirectionVerdicts, ReachabilityMatrix};
 
 pub(super) struct PodGroups {
     /// Sorted by name.
@@ -81,7 +81,7 @@ pub(super) fn answers<'r>(
     reach: &'r ReachabilityMatrix<'_>,
     from: &PodGroup,
     to: &PodGroup,
-) -> impl Iterator<Item = (&'r QueriedPort, &'r PortVerdict)> + Clone {
+) -> impl Iterator<Item = (&'r QueriedPort, &'r DirectionVerdicts)> + Clone {
     let (one, other) = examples(from, to);
     let queried = reach.queried_ports(other).iter();
     queried.zip(reach.answers(one, other))
@@ -122,7 +122,7 @@ fn merged(reach: &ReachabilityMatrix<'_>) -> Vec<Vec<usize>> {
     for class in 0..reach.classes.len() {
         let alike = |group: &&mut Vec<usize>| {
             let first = group.first();
-            first.is_some_and(|first| are_alike(reach, *first, class))
+            first.is_some_and(|first| have_equal_verdicts(reach, *first, class))
         };
         match groups.iter_mut().find(alike) {
             Some(group) => group.push(class),
@@ -140,7 +140,7 @@ fn merged(reach: &ReachabilityMatrix<'_>) -> Vec<Vec<usize>> {
     groups
 }
 
-fn are_alike(reach: &ReachabilityMatrix<'_>, one: usize, other: usize) -> bool {
+fn have_equal_verdicts(reach: &ReachabilityMatrix<'_>, one: usize, other: usize) -> bool {
     let (Some(a), Some(b)) = (reach.classes.get(one), reach.classes.get(other)) else {
         return false;
     };

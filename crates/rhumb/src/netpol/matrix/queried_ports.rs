@@ -28,7 +28,7 @@ pub(super) struct QueriedPort {
 }
 
 /// The ports named by policies, with the pods that they may apply to.
-pub(super) struct PolicyPortIndex<'c> {
+pub(super) struct QueriedPortSelector<'c> {
     policies: Vec<PolicyPorts<'c>>,
     queried: &'c [PortAndProtocol],
 }
@@ -50,11 +50,11 @@ enum EgressPeer {
     Block(CidrBlock),
 }
 
-impl<'c> PolicyPortIndex<'c> {
+impl<'c> QueriedPortSelector<'c> {
     pub(super) fn new(
         cluster: &'c NetpolCluster,
         queried: &'c [PortAndProtocol],
-    ) -> PolicyPortIndex<'c> {
+    ) -> QueriedPortSelector<'c> {
         let policies = cluster.policies.iter().map(|(name, spec)| PolicyPorts {
             namespace: &name.namespace,
             selector: everything_unless(spec.pod_selector.as_ref()),
@@ -66,7 +66,7 @@ impl<'c> PolicyPortIndex<'c> {
             policy.egress.retain(|(_, ports)| !ports.is_empty());
         }
         policies.retain(|policy| !(policy.ingress.is_empty() && policy.egress.is_empty()));
-        PolicyPortIndex { policies, queried }
+        QueriedPortSelector { policies, queried }
     }
 
     /// The ports to evaluate for a pod, in ascending order.

@@ -17,12 +17,12 @@ const QUESTIONS_MAX: usize = 20_000_000;
 
 /// The verdict for one port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PortVerdict {
+pub(super) struct DirectionVerdicts {
     pub(super) ingress: bool,
     pub(super) egress: bool,
 }
 
-impl PortVerdict {
+impl DirectionVerdicts {
     pub(super) fn is_allowed(self) -> bool {
         self.ingress && self.egress
     }
@@ -39,7 +39,7 @@ pub(super) struct ReachabilityMatrix<'c> {
     /// For each class, the verdict list of a pod and itself.
     itself: Vec<usize>,
     /// Distinct lists of verdicts, one verdict for each queried port. The first list is empty: no common address family.
-    lists: Vec<Vec<PortVerdict>>,
+    lists: Vec<Vec<DirectionVerdicts>>,
     unrelated: usize,
     /// Descriptions of pods with addresses that now belong to others.
     taken: Vec<String>,
@@ -116,7 +116,7 @@ impl<'c> ReachabilityMatrix<'c> {
             self.itself.push(evaluator.answers(one, one, &from.queried));
         }
         self.differing = evaluator.differing;
-        let mut lists: Vec<(Vec<PortVerdict>, usize)> = evaluator.lists.into_iter().collect();
+        let mut lists: Vec<(Vec<DirectionVerdicts>, usize)> = evaluator.lists.into_iter().collect();
         lists.sort_by_key(|(_, number)| *number);
         self.lists = lists.into_iter().map(|(list, _)| list).collect();
     }
@@ -139,7 +139,7 @@ impl<'c> ReachabilityMatrix<'c> {
 
     /// One verdict for each queried port of the destination; empty if there is no common address family, or the addresses
     /// belong to other pods.
-    pub(super) fn answers(&self, from: usize, to: usize) -> &[PortVerdict] {
+    pub(super) fn answers(&self, from: usize, to: usize) -> &[DirectionVerdicts] {
         let list = self.list(from, to).and_then(|list| self.lists.get(list));
         list.map_or(&[], Vec::as_slice)
     }
@@ -189,7 +189,7 @@ impl<'c> ReachabilityMatrix<'c> {
 
 struct MatrixEvaluator<'c> {
     cluster: &'c NetpolCluster,
-    lists: BTreeMap<Vec<PortVerdict>, usize>,
+    lists: BTreeMap<Vec<DirectionVerdicts>, usize>,
     differing: usize,
 }
 
@@ -219,13 +219,13 @@ impl MatrixEvaluator<'_> {
         *self.lists.entry(answers).or_insert(next)
     }
 
-    fn answer(&mut self, question: &ConnectionQuery) -> Option<PortVerdict> {
+    fn answer(&mut self, question: &ConnectionQuery) -> Option<DirectionVerdicts> {
         let verdict = self.cluster.engine.evaluate(question)?;
         let pair = deciding_pair(&verdict.pairs)?;
         let is_allowed = pair.is_allowed();
         let differ = verdict.pairs.iter().any(|it| it.is_allowed() != is_allowed);
         self.differing += usize::from(differ);
-        Some(PortVerdict {
+        Some(DirectionVerdicts {
             ingress: pair.ingress.is_allowed(),
             egress: pair.egress.is_allowed(),
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cluster::{ClusterState, NodeId, PodId, PodMatcherId, PodUpsertResult, RemovedPod};
+use crate::cluster::{ClusterState, DepartedPod, NodeId, PodId, PodMatcherId, PodUpsertResult};
 use crate::model::{Node, Pod};
 use crate::plugins::ClusterEvent;
 
@@ -13,7 +13,7 @@ pub(super) enum OwnedClusterEvent {
     NodeDeleted(Arc<Node>),
     AssignedPodAdded(PodId),
     AssignedPodUpdated(PodId, Arc<Pod>, Vec<PodMatcherId>),
-    AssignedPodDeleted(RemovedPod),
+    AssignedPodDeleted(DepartedPod),
     PendingPodUpdated(PodId, Arc<Pod>),
     NamespaceRelabelled(&'static str, Vec<PodMatcherId>),
 }
@@ -50,7 +50,7 @@ impl OwnedClusterEvent {
                     )]
                 }
                 (was, _) => vec![
-                    OwnedClusterEvent::AssignedPodDeleted(RemovedPod {
+                    OwnedClusterEvent::AssignedPodDeleted(DepartedPod {
                         id,
                         pod: old_pod,
                         node_id: was,
@@ -68,7 +68,7 @@ impl OwnedClusterEvent {
         if !slot.is_assumed {
             return Vec::new();
         }
-        vec![OwnedClusterEvent::AssignedPodDeleted(RemovedPod {
+        vec![OwnedClusterEvent::AssignedPodDeleted(DepartedPod {
             id,
             pod: slot.pod.clone(),
             node_id: slot.node_id,

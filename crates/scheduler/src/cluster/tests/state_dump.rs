@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::pod_matchers::MatcherRule;
 use crate::cluster::{
-    ClusterState, DomainCounts, Id, NodeId, NodeInfo, NodeTopology, PodMatcherId, TermCounts,
-    TopologyDomainId,
+    ClusterState, DomainCounts, Id, NodeId, NodeInfo, PodMatcherId, TermCounts, TopologyDomainId,
+    TopologyDomains,
 };
 
 type AmountsByName = BTreeMap<String, i64>;
@@ -77,7 +77,7 @@ fn describe_term(cluster: &ClusterState, slot: &TermCounts) -> String {
 
 fn counts_by_domain(
     cluster: &ClusterState,
-    topology: &NodeTopology,
+    topology: &TopologyDomains,
     counts: &DomainCounts,
 ) -> AmountsByName {
     let value = |domain: TopologyDomainId| match topology.key() {

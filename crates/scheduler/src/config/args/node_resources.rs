@@ -6,7 +6,7 @@ use rhumb_meta::validation::qualified_name;
 use super::v1::{RawPluginArgs, RawResourceSpec, RawScoringStrategy, RawShapePoint};
 use crate::plugins::node_resources_balanced_allocation::NodeResourcesBalancedAllocation;
 use crate::plugins::node_resources_fit::{
-    NodeResourcesFit, ResourceWeight, ScoringStrategy, ShapePoint,
+    NodeResourcesFit, ResourceSpec, ScoringStrategy, ShapePoint,
 };
 
 const STRATEGIES: [&str; 3] = [
@@ -97,7 +97,7 @@ pub(super) fn read_balanced_allocation(
 ) -> NodeResourcesBalancedAllocation {
     let path = path.child("resources");
     let resources = resource_weights(args.resources.as_deref().unwrap_or_default());
-    for (index, ResourceWeight { name, weight }) in resources.iter().enumerate() {
+    for (index, ResourceSpec { name, weight }) in resources.iter().enumerate() {
         let path = path.index(index);
         if resources[..index].iter().any(|other| other.name == *name) {
             errors.push(Error::duplicate(&path.child("name"), &**name));
@@ -110,13 +110,13 @@ pub(super) fn read_balanced_allocation(
 }
 
 /// Defaults to CPU and memory; a missing weight is 1.
-fn resource_weights(specs: &[RawResourceSpec]) -> Vec<ResourceWeight> {
-    let weight = |name: &str, weight: i64| ResourceWeight {
+fn resource_weights(specs: &[RawResourceSpec]) -> Vec<ResourceSpec> {
+    let weight = |name: &str, weight: i64| ResourceSpec {
         name: name.into(),
         weight: if weight == 0 { 1 } else { weight },
     };
     if specs.is_empty() {
-        return ResourceWeight::cpu_and_memory();
+        return ResourceSpec::cpu_and_memory();
     }
     let specs = specs.iter();
     specs.map(|spec| weight(&spec.name, spec.weight)).collect()
@@ -130,8 +130,8 @@ fn check_names(names: &[String], path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn check_weights(resources: &[ResourceWeight], path: &Path<'_>, errors: &mut ErrorList) {
-    for (index, ResourceWeight { name, weight }) in resources.iter().enumerate() {
+fn check_weights(resources: &[ResourceSpec], path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, ResourceSpec { name, weight }) in resources.iter().enumerate() {
         if !(1..=100).contains(weight) {
             errors.push(Error::invalid(
                 &path.index(index).child("weight"),

@@ -2,7 +2,7 @@
 //! Domain counts are maintained by `cluster`; nothing is counted here.
 
 use crate::cluster::{
-    ClusterState, DomainCounts, Id, NodeId, NodeTopology, PodInfo, TermId, TopologyDomainId,
+    ClusterState, DomainCounts, Id, NodeId, PodInfo, TermId, TopologyDomainId, TopologyDomains,
 };
 use crate::plugins::{FilterRejection, NodeFilter};
 
@@ -13,7 +13,7 @@ const UNMERGED_TERMS_MAX: usize = 4;
 #[derive(Clone, Copy)]
 pub(super) struct TermDomainCounts<'c> {
     counts: &'c DomainCounts,
-    pub(super) topology: &'c NodeTopology,
+    pub(super) topology: &'c TopologyDomains,
 }
 
 impl TermDomainCounts<'_> {
@@ -31,7 +31,7 @@ pub(super) struct InterPodAffinityFilter<'c> {
     pub(super) anti_affinity: Vec<TermDomainCounts<'c>>,
     existing_anti_affinity: Vec<TermDomainCounts<'c>>,
     /// Domains blocked by existing pods' anti-affinity, merged when there are many terms.
-    blocked_domains: Vec<(&'c NodeTopology, Vec<bool>)>,
+    blocked_domains: Vec<(&'c TopologyDomains, Vec<bool>)>,
 }
 
 pub(super) const AFFINITY_UNMET: FilterRejection = FilterRejection {
@@ -138,8 +138,10 @@ pub(super) fn matches_itself(pod: &PodInfo, cluster: &ClusterState) -> bool {
     })
 }
 
-fn merge_blocked_domains<'c>(terms: &[TermDomainCounts<'c>]) -> Vec<(&'c NodeTopology, Vec<bool>)> {
-    let mut merged: Vec<(&'c NodeTopology, Vec<bool>)> = Vec::new();
+fn merge_blocked_domains<'c>(
+    terms: &[TermDomainCounts<'c>],
+) -> Vec<(&'c TopologyDomains, Vec<bool>)> {
+    let mut merged: Vec<(&'c TopologyDomains, Vec<bool>)> = Vec::new();
     for term in terms {
         let existing = merged
             .iter()

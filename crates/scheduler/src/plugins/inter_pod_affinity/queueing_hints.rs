@@ -2,7 +2,7 @@
 //! pod (upstream: `isSchedulableAfterPodChange`, `isSchedulableAfterNodeChange`).
 
 use super::filter::matches_itself;
-use crate::cluster::{ClusterState, PodInfo, PodMatcherId, RemovedPod, TermId};
+use crate::cluster::{ClusterState, DepartedPod, PodInfo, PodMatcherId, TermId};
 use crate::model::{Labels, Node, Pod};
 use crate::plugins::ClusterEvent;
 
@@ -123,7 +123,7 @@ impl AffinityHintContext<'_> {
         !self.pod.terms().affinity.is_empty() && matches_itself(self.pod, self.cluster)
     }
 
-    fn gains_from_deletion(&self, removed: &RemovedPod) -> bool {
+    fn gains_from_deletion(&self, removed: &DepartedPod) -> bool {
         self.anti_affinity_matches(&removed.matched_by)
             || self.is_excluded_by(&removed.pod)
             || (self.affinity_matches(&removed.matched_by) && self.could_be_first())

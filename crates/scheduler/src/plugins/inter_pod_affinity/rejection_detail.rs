@@ -4,7 +4,7 @@ use super::filter::{
     AFFINITY_UNMET, ANTI_AFFINITY_VIOLATED, InterPodAffinityFilter, TermDomainCounts,
     existing_anti_affinity_terms,
 };
-use crate::cluster::{ClusterState, NodeId, NodeTopology, PodInfo, TopologyDomainId};
+use crate::cluster::{ClusterState, NodeId, PodInfo, TopologyDomainId, TopologyDomains};
 use crate::model::PodAffinityTerm;
 use crate::plugins::FilterRejection;
 
@@ -81,7 +81,7 @@ fn occupied_domain(counted: &TermDomainCounts<'_>, node: NodeId) -> Option<Topol
 
 fn domain_label(
     term: &PodAffinityTerm,
-    topology: &NodeTopology,
+    topology: &TopologyDomains,
     domain: TopologyDomainId,
 ) -> String {
     format!("{}={}", term.topology_key, topology.value(domain))
@@ -90,7 +90,7 @@ fn domain_label(
 /// Some pod in the domain for which the predicate holds.
 fn pod_in<'c>(
     cluster: &'c ClusterState,
-    topology: &NodeTopology,
+    topology: &TopologyDomains,
     domain: TopologyDomainId,
     holds: impl Fn(&PodInfo) -> bool,
 ) -> Option<&'c PodInfo> {

@@ -3,7 +3,8 @@
 
 use super::InterPodAffinity;
 use crate::cluster::{
-    ClusterState, DomainCounts, IdMap, NodeId, NodeTopology, PodInfo, TopologyDomainId, TopologyId,
+    ClusterState, DomainCounts, IdMap, NodeId, PodInfo, TopologyDomainId, TopologyDomains,
+    TopologyId,
 };
 use crate::plugins::{NodeScorer, SCORE_MAX};
 
@@ -12,7 +13,7 @@ const UNMERGED_COUNTS_MAX: usize = 6;
 
 /// The scores of the domains of one topology.
 struct TopologyScore<'c> {
-    topology: &'c NodeTopology,
+    topology: &'c TopologyDomains,
     /// Pod counts per domain, each with its weight per pod.
     weighted_counts: Vec<(&'c DomainCounts, i64)>,
     /// The weighted sum, precomputed when there are many counts.
@@ -68,7 +69,7 @@ impl<'c> InterPodAffinityScorer<'c> {
 
 impl<'c> TopologyScore<'c> {
     fn new(
-        topology: &'c NodeTopology,
+        topology: &'c TopologyDomains,
         weighted_counts: Vec<(&'c DomainCounts, i64)>,
     ) -> TopologyScore<'c> {
         let sum = (weighted_counts.len() > UNMERGED_COUNTS_MAX).then(|| {

@@ -1,19 +1,19 @@
 //! Score plugin `NodeResourcesBalancedAllocation`: prefers nodes on which the pod makes resource utilization more even.
 
-use super::node_resources_fit::{ResourceWeight, ScoredResources, UsageBasis};
+use super::node_resources_fit::{ResourceSpec, ResourceUsageCalculator, UsageBasis};
 use super::{NodeScorer, Plugin, SCORE_MAX};
 use crate::cluster::{ClusterState, NodeId, PodInfo};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeResourcesBalancedAllocation {
     /// The resources compared. Weights have no effect, as upstream.
-    pub resources: Vec<ResourceWeight>,
+    pub resources: Vec<ResourceSpec>,
 }
 
 impl Default for NodeResourcesBalancedAllocation {
     fn default() -> Self {
         NodeResourcesBalancedAllocation {
-            resources: ResourceWeight::cpu_and_memory(),
+            resources: ResourceSpec::cpu_and_memory(),
         }
     }
 }
@@ -30,7 +30,7 @@ impl Plugin for NodeResourcesBalancedAllocation {
         cluster: &'c ClusterState,
         _nodes: &[NodeId],
     ) -> Option<Box<dyn NodeScorer + 'c>> {
-        let measure = ScoredResources::new(
+        let measure = ResourceUsageCalculator::new(
             &self.resources,
             UsageBasis::Requested,
             &pod.pod,
@@ -42,7 +42,7 @@ impl Plugin for NodeResourcesBalancedAllocation {
 }
 
 struct BalancedAllocationScorer<'c> {
-    resources: ScoredResources<'c>,
+    resources: ResourceUsageCalculator<'c>,
 }
 
 impl NodeScorer for BalancedAllocationScorer<'_> {
@@ -106,7 +106,7 @@ mod tests {
         let spec = json!({"containers": requests(requested.clone())});
         let pod = add_pod(&mut cluster, pod("p", json!({}), spec));
         let mut plugin = NodeResourcesBalancedAllocation::default();
-        plugin.resources.push(ResourceWeight {
+        plugin.resources.push(ResourceSpec {
             name: GPU.into(),
             weight: 1,
         });

@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use super::{ClusterEvent, NodeScorer, Plugin, PreFilterRejection, PreFilterResult};
 use crate::cluster::{ClusterState, NodeId, PodInfo};
 use filter::ResourceFitFilter;
-pub use scored_resources::ResourceWeight;
-pub(super) use scored_resources::{ScoredResources, UsageBasis};
+pub use scored_resources::ResourceSpec;
+pub(super) use scored_resources::{ResourceUsageCalculator, UsageBasis};
 use scoring_strategy::ResourceFitScorer;
 pub use scoring_strategy::{ScoringStrategy, ShapePoint};
 
@@ -25,7 +25,7 @@ pub struct NodeResourcesFit {
     pub ignored_resource_groups: BTreeSet<Box<str>>,
     pub strategy: ScoringStrategy,
     /// The resources that are scored.
-    pub resources: Vec<ResourceWeight>,
+    pub resources: Vec<ResourceSpec>,
 }
 
 impl Default for NodeResourcesFit {
@@ -34,7 +34,7 @@ impl Default for NodeResourcesFit {
             ignored_resources: BTreeSet::new(),
             ignored_resource_groups: BTreeSet::new(),
             strategy: ScoringStrategy::LeastAllocated,
-            resources: ResourceWeight::cpu_and_memory(),
+            resources: ResourceSpec::cpu_and_memory(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::NodeResourcesFit;
 use super::filter::PodRequests;
-use crate::cluster::{ClusterState, RemovedPod};
+use crate::cluster::{ClusterState, DepartedPod};
 use crate::model::{Pod, Resources};
 use crate::plugins::ClusterEvent;
 
@@ -58,7 +58,7 @@ pub(super) fn is_event_relevant(event: &ClusterEvent<'_>, cluster: &ClusterState
 
 /// Whether the deleted pod used a requested resource or a scarce pod slot, on a node large enough for the pending pod.
 fn frees_resources(
-    removed: &RemovedPod,
+    removed: &DepartedPod,
     requests: &PodRequests<'_>,
     cluster: &ClusterState,
 ) -> bool {

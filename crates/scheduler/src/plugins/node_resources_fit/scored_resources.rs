@@ -7,16 +7,16 @@ use crate::model::Pod;
 
 /// A scored resource and its weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResourceWeight {
+pub struct ResourceSpec {
     pub name: Box<str>,
     pub weight: i64,
 }
 
-impl ResourceWeight {
+impl ResourceSpec {
     /// Upstream's default: CPU and memory with equal weight.
-    pub fn cpu_and_memory() -> Vec<ResourceWeight> {
+    pub fn cpu_and_memory() -> Vec<ResourceSpec> {
         ["cpu", "memory"]
-            .map(|name| ResourceWeight {
+            .map(|name| ResourceSpec {
                 name: name.into(),
                 weight: 1,
             })
@@ -34,13 +34,13 @@ pub(in crate::plugins) enum UsageBasis {
 }
 
 /// The resources that are scored for one pod.
-pub(in crate::plugins) struct ScoredResources<'c> {
+pub(in crate::plugins) struct ResourceUsageCalculator<'c> {
     pub(in crate::plugins) nodes: &'c NodeTable,
     basis: UsageBasis,
-    resources: Vec<ScoredResource<'c>>,
+    resources: Vec<WeightedRequest<'c>>,
 }
 
-struct ScoredResource<'c> {
+struct WeightedRequest<'c> {
     kind: ResourceKind<'c>,
     weight: i64,
     requested: i64,
@@ -63,14 +63,14 @@ pub(in crate::plugins) struct NodeResourceUsage {
     pub(in crate::plugins) with_pod: i64,
 }
 
-impl<'c> ScoredResources<'c> {
+impl<'c> ResourceUsageCalculator<'c> {
     pub(in crate::plugins) fn new(
-        resources: &'c [ResourceWeight],
+        resources: &'c [ResourceSpec],
         basis: UsageBasis,
         pod: &Pod,
         nodes: &'c NodeTable,
-    ) -> ScoredResources<'c> {
-        let part = |resource: &'c ResourceWeight| {
+    ) -> ResourceUsageCalculator<'c> {
+        let part = |resource: &'c ResourceSpec| {
             let kind = match &*resource.name {
                 "cpu" => ResourceKind::Cpu,
                 "memory" => ResourceKind::Memory,
@@ -84,13 +84,13 @@ impl<'c> ScoredResources<'c> {
             };
             // As upstream, scalar resources count only for pods that request them.
             let counts = added != 0 || !is_scalar(&resource.name);
-            counts.then_some(ScoredResource {
+            counts.then_some(WeightedRequest {
                 kind,
                 weight: resource.weight,
                 requested: added,
             })
         };
-        ScoredResources {
+        ResourceUsageCalculator {
             nodes,
             basis,
             resources: resources.iter().filter_map(part).collect(),
@@ -108,7 +108,7 @@ impl<'c> ScoredResources<'c> {
         &'m self,
         slot: &'m NodeInfo,
     ) -> impl Iterator<Item = NodeResourceUsage> + Clone + 'm {
-        let of_part = move |part: &ScoredResource<'c>| {
+        let of_part = move |part: &WeightedRequest<'c>| {
             let (has, used) = match (part.kind, self.basis) {
                 (ResourceKind::Cpu, UsageBasis::Requested) => {
                     (slot.allocatable.milli_cpu, slot.requested.milli_cpu)

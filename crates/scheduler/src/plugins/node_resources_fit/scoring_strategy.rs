@@ -2,7 +2,7 @@
 //! utilization.
 
 use super::NodeResourcesFit;
-use super::scored_resources::{NodeResourceUsage, ScoredResources, UsageBasis};
+use super::scored_resources::{NodeResourceUsage, ResourceUsageCalculator, UsageBasis};
 use crate::cluster::{NodeId, NodeTable};
 use crate::model::Pod;
 use crate::plugins::{NodeScorer, SCORE_MAX};
@@ -27,7 +27,7 @@ const SHAPE_SCORE_MAX: i64 = 10;
 
 pub(super) struct ResourceFitScorer<'c> {
     strategy: &'c ScoringStrategy,
-    resources: ScoredResources<'c>,
+    resources: ResourceUsageCalculator<'c>,
 }
 
 impl<'c> ResourceFitScorer<'c> {
@@ -38,7 +38,7 @@ impl<'c> ResourceFitScorer<'c> {
     ) -> ResourceFitScorer<'c> {
         ResourceFitScorer {
             strategy: &plugin.strategy,
-            resources: ScoredResources::new(
+            resources: ResourceUsageCalculator::new(
                 &plugin.resources,
                 UsageBasis::NonZeroRequested,
                 pod,

@@ -186,10 +186,10 @@ fn the_detail_names_requested_used_and_allocatable_amounts() {
     );
 }
 
-fn weights(resources: &[(&str, i64)]) -> Vec<ResourceWeight> {
+fn weights(resources: &[(&str, i64)]) -> Vec<ResourceSpec> {
     let resources = resources.iter();
     resources
-        .map(|(name, weight)| ResourceWeight {
+        .map(|(name, weight)| ResourceSpec {
             name: (*name).into(),
             weight: *weight,
         })

@@ -2,7 +2,7 @@
 
 use super::constraints::ResolvedSpreadConstraint;
 use super::eligibility::EligibleDomains;
-use crate::cluster::{DomainCounts, Id, NodeId, NodeTopology, TopologyDomainId};
+use crate::cluster::{DomainCounts, Id, NodeId, TopologyDomainId, TopologyDomains};
 
 pub(super) enum EligiblePodCounts<'c> {
     Zero,
@@ -16,7 +16,7 @@ impl<'c> EligiblePodCounts<'c> {
     pub(super) fn new(
         constraint: &ResolvedSpreadConstraint<'c>,
         eligible: &EligibleDomains,
-        topology: &NodeTopology,
+        topology: &TopologyDomains,
     ) -> EligiblePodCounts<'c> {
         let on_nodes = constraint.on_nodes.filter(|counts| !counts.is_empty());
         let Some(on_nodes) = on_nodes else {

@@ -7,7 +7,7 @@ use super::constraints::ResolvedSpreadConstraint;
 use super::eligibility::EligibleDomains;
 use super::eligible_counts::EligiblePodCounts;
 use crate::cluster::{
-    ClusterState, Id, NodeId, NodeTopology, PodInfo, TopologyDomainId, TopologyId,
+    ClusterState, Id, NodeId, PodInfo, TopologyDomainId, TopologyDomains, TopologyId,
 };
 use crate::model::WhenUnsatisfiable;
 use crate::plugins::{FilterRejection, NodeFilter};
@@ -28,7 +28,7 @@ pub(super) struct TopologySpreadFilter<'c> {
 /// One constraint and the number of matching pods it allows per domain.
 struct SkewLimit<'c> {
     constraint: ResolvedSpreadConstraint<'c>,
-    topology: &'c NodeTopology,
+    topology: &'c TopologyDomains,
     eligible: Arc<EligibleDomains>,
     counts: EligiblePodCounts<'c>,
     /// The smallest count of all eligible domains; 0 if there are fewer than `minDomains` (upstream: global minimum).

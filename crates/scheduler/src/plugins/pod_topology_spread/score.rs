@@ -4,7 +4,7 @@ use super::constraints::ResolvedSpreadConstraint;
 use super::eligible_counts::EligiblePodCounts;
 use super::{HOSTNAME, PodTopologySpread};
 use crate::cluster::{
-    ClusterState, DomainCounts, Id, NodeId, NodeTopology, PodInfo, TopologyDomainId, TopologyId,
+    ClusterState, DomainCounts, Id, NodeId, PodInfo, TopologyDomainId, TopologyDomains, TopologyId,
 };
 use crate::model::WhenUnsatisfiable;
 use crate::plugins::{NodeScorer, SCORE_MAX};
@@ -17,7 +17,7 @@ pub(super) struct TopologySpreadScorer<'c> {
 
 /// The scoring state of one constraint.
 struct ConstraintScore<'c> {
-    topology: &'c NodeTopology,
+    topology: &'c TopologyDomains,
     counts: MatchingPodCounts<'c>,
     /// Normalizing weight, the logarithm of the number of domains (upstream: `topologyNormalizingWeight`).
     weight: f64,
@@ -91,7 +91,7 @@ impl<'c> TopologySpreadScorer<'c> {
 }
 
 /// The number of domains of these nodes; nodes without the label count as one more domain.
-fn count_domains(nodes: &[NodeId], topology: &NodeTopology) -> usize {
+fn count_domains(nodes: &[NodeId], topology: &TopologyDomains) -> usize {
     let mut seen = vec![false; topology.domains_bound() + 1];
     let none = topology.domains_bound();
     let mut domains = 0;

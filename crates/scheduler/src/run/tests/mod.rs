@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::leader_client::{BindingResult, RequestError};
-use super::outcome_writer::TimedOutcome;
+use super::outcome_writer::FinishedCycle;
 use super::*;
 use crate::engine::{NominationUpdate, PodScheduledReason, SchedulingOutcome};
 use crate::model::NamespacedName;

@@ -6,7 +6,7 @@ use super::*;
 fn writer(
     server: LeaderClient,
 ) -> (
-    mpsc::UnboundedSender<TimedOutcome>,
+    mpsc::UnboundedSender<FinishedCycle>,
     Arc<SchedulerInbox>,
     JoinSet<()>,
 ) {
@@ -17,7 +17,7 @@ fn writer_with(
     server: LeaderClient,
     status_writes: Arc<PodStatusWrites>,
 ) -> (
-    mpsc::UnboundedSender<TimedOutcome>,
+    mpsc::UnboundedSender<FinishedCycle>,
     Arc<SchedulerInbox>,
     JoinSet<()>,
 ) {
@@ -85,7 +85,7 @@ async fn a_pod_status_is_written_once_and_binding_uses_the_written_version() {
     let (outcomes, inbox, _work) = writer(server);
     let send = async |outcome: SchedulingOutcome| {
         let started = StdInstant::now();
-        outcomes.send(TimedOutcome { outcome, started }).unwrap();
+        outcomes.send(FinishedCycle { outcome, started }).unwrap();
         sleep(Duration::from_secs(1)).await;
     };
     send(pending_outcome("a", NominationUpdate::Unchanged)).await;
@@ -139,7 +139,7 @@ async fn superseded_statuses_are_not_written() {
     for message in ["a", "b", "c"] {
         let started = StdInstant::now();
         let outcome = pending_outcome(message, NominationUpdate::Unchanged);
-        outcomes.send(TimedOutcome { outcome, started }).unwrap();
+        outcomes.send(FinishedCycle { outcome, started }).unwrap();
     }
     sleep(Duration::from_secs(1)).await;
     let requests = requests.lock().unwrap();
@@ -162,7 +162,7 @@ async fn the_status_of_a_bound_pod_is_not_written() {
     let (outcomes, _inbox, _work) = writer_with(server, status_writes.clone());
     let outcome = pending_outcome("a", NominationUpdate::Unchanged);
     let started = StdInstant::now();
-    outcomes.send(TimedOutcome { outcome, started }).unwrap();
+    outcomes.send(FinishedCycle { outcome, started }).unwrap();
     sleep(Duration::from_secs(1)).await;
     // No FailedScheduling event either.
     assert_eq!(logged_requests(&requests), ["PATCH status", "GET p"]);
@@ -179,7 +179,7 @@ async fn a_binding_supersedes_earlier_statuses() {
         bind_outcome(),
     ] {
         let started = StdInstant::now();
-        outcomes.send(TimedOutcome { outcome, started }).unwrap();
+        outcomes.send(FinishedCycle { outcome, started }).unwrap();
     }
     sleep(Duration::from_secs(1)).await;
     assert_eq!(logged_requests(&requests), ["POST binding", "POST events"]);
@@ -206,7 +206,7 @@ async fn a_status_equal_to_the_servers_is_not_written() {
             *pod = waiting.clone();
         }
         let started = StdInstant::now();
-        outcomes.send(TimedOutcome { outcome, started }).unwrap();
+        outcomes.send(FinishedCycle { outcome, started }).unwrap();
         sleep(Duration::from_secs(1)).await;
     };
     send("a").await;
@@ -248,7 +248,7 @@ async fn a_cleared_nomination_can_be_written_again() {
         there(),
     ] {
         let started = StdInstant::now();
-        outcomes.send(TimedOutcome { outcome, started }).unwrap();
+        outcomes.send(FinishedCycle { outcome, started }).unwrap();
         sleep(Duration::from_secs(1)).await;
     }
     let requests = requests.lock().unwrap();
@@ -279,7 +279,7 @@ async fn concurrent_preemptions_are_bounded() {
             .collect();
     }
     let started = StdInstant::now();
-    outcomes.send(TimedOutcome { outcome, started }).unwrap();
+    outcomes.send(FinishedCycle { outcome, started }).unwrap();
     sleep(Duration::from_secs(1)).await;
     let started = logged_requests(&requests)
         .iter()
@@ -307,7 +307,7 @@ async fn preempted_pods_get_a_condition_and_failures_are_reported() {
         *victims = vec![victim("goes"), victim("stays")];
     }
     let started = StdInstant::now();
-    outcomes.send(TimedOutcome { outcome, started }).unwrap();
+    outcomes.send(FinishedCycle { outcome, started }).unwrap();
     sleep(Duration::from_secs(1)).await;
     let requests = requests.lock().unwrap();
     let body = |wanted: (&str, &str), uid: &str| -> &Value {
@@ -368,7 +368,7 @@ async fn bindings_with_unknown_outcome_do_not_block_others() {
         in_flight.begin_binding();
         let started = StdInstant::now();
         let outcome = bind_outcome();
-        outcomes.send(TimedOutcome { outcome, started }).unwrap();
+        outcomes.send(FinishedCycle { outcome, started }).unwrap();
     }
     sleep(Duration::from_secs(1)).await;
     assert!(in_flight.has_capacity());

@@ -23,11 +23,11 @@ pub(super) struct Scores {
     pub(super) normal: Vec<i64>,
 }
 
-type Refuses = fn(&ClusterObjects, &Value, &Value) -> Option<bool>;
-type Rates = fn(&ClusterObjects, &Value, &[&Value]) -> (Vec<i64>, Vec<i64>);
+type FilterFn = fn(&ClusterObjects, &Value, &Value) -> Option<bool>;
+type ScoreFn = fn(&ClusterObjects, &Value, &[&Value]) -> (Vec<i64>, Vec<i64>);
 
 /// In execution order.
-const REFUSES: &[(&str, Refuses)] = &[
+const FILTERS: &[(&str, FilterFn)] = &[
     ("NodeUnschedulable", nodes::unschedulable_rejection),
     ("TaintToleration", nodes::taint_rejection),
     ("NodeAffinity", nodes::node_affinity_rejection),
@@ -37,7 +37,7 @@ const REFUSES: &[(&str, Refuses)] = &[
     ("InterPodAffinity", affinity::refuses),
 ];
 
-const RATES: &[(&str, Rates)] = &[
+const RATES: &[(&str, ScoreFn)] = &[
     ("TaintToleration", nodes::taint_scores),
     ("NodeAffinity", nodes::node_affinity_scores),
     ("NodeResourcesFit", resources::least_allocated_scores),
@@ -56,14 +56,15 @@ pub(super) fn refusals(
     pod: &Value,
     node: &Value,
 ) -> Vec<OracleRejection> {
-    let rejection =
-        |(plugin, refuses): &(&'static str, Refuses)| Some((*plugin, refuses(objects, pod, node)?));
-    REFUSES.iter().filter_map(rejection).collect()
+    let rejection = |(plugin, refuses): &(&'static str, FilterFn)| {
+        Some((*plugin, refuses(objects, pod, node)?))
+    };
+    FILTERS.iter().filter_map(rejection).collect()
 }
 
 /// The scores of the feasible nodes by all plugins.
 pub(super) fn scores(objects: &ClusterObjects, pod: &Value, nodes: &[&Value]) -> Vec<Scores> {
-    let rate = |(plugin, rates): &(&'static str, Rates)| {
+    let rate = |(plugin, rates): &(&'static str, ScoreFn)| {
         let (raw, normal) = rates(objects, pod, nodes);
         Scores {
             plugin,

@@ -41,12 +41,12 @@ pub(crate) fn pod(
         rng.maybe_set(&mut spec["affinity"], "podAntiAffinity", 50, pod_affinity);
     }
     if extent == PodFeatures::All {
-        ask_for_the_rest(rng, &mut pod["spec"]);
+        set_resources_and_ports(rng, &mut pod["spec"]);
     }
     pod
 }
 
-fn ask_for_the_rest(rng: &mut SeededRng, spec: &mut Value) {
+fn set_resources_and_ports(rng: &mut SeededRng, spec: &mut Value) {
     let count = 1 + rng.below(2);
     spec["containers"] = (0..count).map(|_| container(rng)).collect();
     rng.maybe_set(spec, "initContainers", 25, |rng| {

@@ -20,7 +20,7 @@ fn silent() -> Client {
 
 /// A node that is about to register, and its registration task.
 fn new_simulation(client: Client) -> (SimulatedNodes, WorkQueues, NodeWork) {
-    let mut nodes = SimulatedNodes::new(Fleet::new(1).expect("a fleet"));
+    let mut nodes = SimulatedNodes::new(NodePools::new(1).expect("node pools"));
     let mut queues = WorkQueues::new(client);
     nodes.note(Event::Replaced(HashSet::new()), &mut queues);
     let work = queues.node_work.pop_front().expect("work");
@@ -33,7 +33,7 @@ fn registered(client: Client) -> (SimulatedNodes, WorkQueues) {
     let (mut nodes, mut queues, work) = new_simulation(client);
     nodes.on_task_done(
         work,
-        Ok(NodeRegistration::Registered("u1".to_owned())),
+        Ok(NodeTaskOutcome::Registered("u1".to_owned())),
         &mut queues,
     );
     assert!(nodes.is_there(0));
@@ -61,7 +61,7 @@ async fn node_deleted_before_its_creation_is_acknowledged_is_removed() {
         nodes.note(Event::Deleted(NodeKey::of(&node(deleted))), &mut queues);
         nodes.on_task_done(
             work,
-            Ok(NodeRegistration::Registered(made.to_owned())),
+            Ok(NodeTaskOutcome::Registered(made.to_owned())),
             &mut queues,
         );
         assert_eq!(nodes.is_there(0), is_there, "{deleted}");
@@ -71,7 +71,7 @@ async fn node_deleted_before_its_creation_is_acknowledged_is_removed() {
         assert_eq!(again.task, NodeTask::Register);
         nodes.on_task_done(
             again,
-            Ok(NodeRegistration::Registered("u2".to_owned())),
+            Ok(NodeTaskOutcome::Registered("u2".to_owned())),
             &mut queues,
         );
         assert!(nodes.is_there(0));
@@ -155,8 +155,8 @@ async fn surplus_node_deletion_is_retried() {
             _ => ok_response(json!({})),
         });
     let stop = CancellationToken::new();
-    let fleet = Fleet::new(0).expect("a fleet");
-    let running = tokio::spawn(run(client, fleet, stop.clone()));
+    let node_pools = NodePools::new(0).expect("node pools");
+    let running = tokio::spawn(run(client, node_pools, stop.clone()));
     sleep(Duration::from_secs(60)).await;
     stop.cancel();
     running.await.expect("it ends");

@@ -27,7 +27,7 @@ pub(super) fn fill_missing_min_version(policy: &mut JsonObject, gates: &FeatureG
     true
 }
 
-/// A defaulted version cannot be told from one that the client set. A version equal to the default of the old object
+/// A defaulted version cannot be distinguished from one that the client set. A version equal to the default of the old object
 /// is therefore defaulted again: a client that reads a policy and adds a newer feature did not ask for the old version.
 /// An update that omits the version and changes nothing else in the spec comes from a client that does not know the field: the
 /// version stays. A patch keeps what it does not name, so a patched policy without a version had it removed: it is

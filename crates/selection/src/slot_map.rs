@@ -9,22 +9,22 @@ const CHUNK_LEN: usize = 1 << 14;
 
 /// Values by id. The ids of removed values are reused. There is no check for stale ids: callers count references.
 #[derive(Debug, Clone)]
-pub struct Slots<I, T> {
+pub struct SlotMap<I, T> {
     /// All chunks but the last are full. Growing does not move values, except in the first chunk.
     chunks: Vec<Vec<Option<T>>>,
     free: Vec<I>,
 }
 
-impl<I, T> Default for Slots<I, T> {
+impl<I, T> Default for SlotMap<I, T> {
     fn default() -> Self {
-        Slots {
+        SlotMap {
             chunks: Vec::new(),
             free: Vec::new(),
         }
     }
 }
 
-impl<I: Id, T> Slots<I, T> {
+impl<I: Id, T> SlotMap<I, T> {
     pub fn insert(&mut self, value: T) -> I {
         if let Some(id) = self.free.pop() {
             self.chunks[id.index() / CHUNK_LEN][id.index() % CHUNK_LEN] = Some(value);
@@ -83,7 +83,7 @@ impl<I: Id, T> Slots<I, T> {
 }
 
 /// For ids that are known to be in use, because their holder also holds a reference. Panics otherwise.
-impl<I: Id, T> Index<I> for Slots<I, T> {
+impl<I: Id, T> Index<I> for SlotMap<I, T> {
     type Output = T;
 
     #[inline]
@@ -93,7 +93,7 @@ impl<I: Id, T> Index<I> for Slots<I, T> {
     }
 }
 
-impl<I: Id, T> IndexMut<I> for Slots<I, T> {
+impl<I: Id, T> IndexMut<I> for SlotMap<I, T> {
     #[inline]
     #[allow(clippy::expect_used)]
     fn index_mut(&mut self, id: I) -> &mut T {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn ids_are_stable_and_free_slots_are_reused() {
-        let mut slots: Slots<PodId, usize> = Slots::default();
+        let mut slots: SlotMap<PodId, usize> = SlotMap::default();
         let ids: Vec<PodId> = (0..3 * CHUNK_LEN + 1).map(|at| slots.insert(at)).collect();
         assert!(ids.iter().enumerate().all(|(at, id)| slots[*id] == at));
         assert!(slots.iter().map(|(id, _)| id).eq(ids.iter().copied()));

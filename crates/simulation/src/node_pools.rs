@@ -30,7 +30,7 @@ pub(crate) struct NodePool {
 
 /// All nodes to simulate.
 #[derive(Debug, Clone)]
-pub struct Fleet {
+pub struct NodePools {
     pools: Vec<NodePool>,
 }
 
@@ -42,27 +42,27 @@ pub(crate) struct NodeIdentity {
     pool: usize,
 }
 
-impl Fleet {
-    /// A fleet of default nodes.
-    pub fn new(nodes: usize) -> Result<Fleet, ConfigFileError> {
-        Fleet::of(vec![NodePool {
+impl NodePools {
+    /// One pool of default nodes.
+    pub fn new(nodes: usize) -> Result<NodePools, ConfigFileError> {
+        NodePools::of(vec![NodePool {
             count: nodes,
             template: NodeTemplate::default(),
         }])
     }
 
-    /// A fleet from a template file. `nodes` is the total number of nodes, if given.
-    pub fn from_template(text: &str, nodes: Option<usize>) -> Result<Fleet, ConfigFileError> {
-        Fleet::of(node_template::read(text, nodes)?)
+    /// The pools of a template file. `nodes` is the total number of nodes, if given.
+    pub fn from_template(text: &str, nodes: Option<usize>) -> Result<NodePools, ConfigFileError> {
+        NodePools::of(node_template::read(text, nodes)?)
     }
 
-    fn of(pools: Vec<NodePool>) -> Result<Fleet, ConfigFileError> {
-        let fleet = Fleet { pools };
-        match fleet.nodes() {
+    fn of(pools: Vec<NodePool>) -> Result<NodePools, ConfigFileError> {
+        let node_pools = NodePools { pools };
+        match node_pools.nodes() {
             nodes if nodes > NODES_MAX => Err(ConfigFileError::whole(format!(
                 "{nodes} nodes are too many: there can be {NODES_MAX}"
             ))),
-            _ => Ok(fleet),
+            _ => Ok(node_pools),
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn every_node_has_a_name_and_addresses_of_its_own() {
-        let places = Fleet::new(NODES_MAX).expect("a fleet").places();
+        let places = NodePools::new(NODES_MAX).expect("node pools").places();
         let first = &places[0];
         assert_eq!(first.name, "simulated-00001");
         assert_eq!(first.address().to_string(), "172.16.0.1");
@@ -183,12 +183,12 @@ mod tests {
         assert!(last.pod_address(PODS_MAX - 1).octets()[0] == 10);
         let networks: HashSet<u32> = places.iter().map(NodeIdentity::network).collect();
         assert_eq!(networks.len(), NODES_MAX);
-        assert!(Fleet::new(NODES_MAX + 1).is_err());
+        assert!(NodePools::new(NODES_MAX + 1).is_err());
     }
 
     #[test]
     fn the_slot_of_an_address_is_found() {
-        let places = Fleet::new(2).expect("a fleet").places();
+        let places = NodePools::new(2).expect("node pools").places();
         let address = places[1].pod_address(PODS_MAX - 1);
         assert_eq!(places[1].slot(address), Some(PODS_MAX - 1));
         assert_eq!(places[0].slot(address), None);

@@ -15,14 +15,14 @@ use crate::namespaced_name::{NamespacedName, namespaced_name};
 use crate::{ControllerContext, Error};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::informer::Event;
-use rhumb_client::work_queue::{Requeue, WorkQueue};
+use rhumb_client::work_queue::{ReconcileAction, WorkQueue};
 
 /// Namespaces that are processed concurrently.
 const WORKERS: usize = 4;
 /// Objects of one namespace that are read or written concurrently.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 
-pub(super) struct FinalizerWorker<P> {
+pub(super) struct ProtectionController<P> {
     client: Client,
     reader: Client,
     /// Namespaces with objects to check.
@@ -34,9 +34,9 @@ pub(super) struct FinalizerWorker<P> {
 /// Name of an object, and the uids of its remaining holders.
 type ProcessedObject = (String, Result<HashSet<String>, Error>);
 
-impl<P: ProtectedKind> FinalizerWorker<P> {
-    pub(super) fn new(context: ControllerContext) -> FinalizerWorker<P> {
-        FinalizerWorker {
+impl<P: ProtectedKind> ProtectionController<P> {
+    pub(super) fn new(context: ControllerContext) -> ProtectionController<P> {
+        ProtectionController {
             client: context.client,
             reader: context.reader,
             queue: WorkQueue::new(),
@@ -90,7 +90,7 @@ impl<P: ProtectedKind> FinalizerWorker<P> {
         self.queue.run_workers(WORKERS, handle).await
     }
 
-    async fn process_namespace(&self, namespace: &str) -> Result<Requeue, Error> {
+    async fn process_namespace(&self, namespace: &str) -> Result<ReconcileAction, Error> {
         let names = self.state().take_batch(namespace);
         let processed = self.reconcile_finalizers(namespace, names).await;
         let mut state = self.state();
@@ -106,8 +106,8 @@ impl<P: ProtectedKind> FinalizerWorker<P> {
         }
         match failure {
             Some(error) => Err(error),
-            None if state.is_due(namespace) => Ok(Requeue::After(Duration::ZERO)),
-            None => Ok(Requeue::No),
+            None if state.is_due(namespace) => Ok(ReconcileAction::RequeueAfter(Duration::ZERO)),
+            None => Ok(ReconcileAction::AwaitChange),
         }
     }
 
@@ -121,7 +121,7 @@ impl<P: ProtectedKind> FinalizerWorker<P> {
         let api = P::api(self.client.clone(), namespace);
         let read = stream::iter(names)
             .map(|name| read(&api, name))
-            .buffer_unordered(AT_ONCE);
+            .buffer_unordered(CONCURRENCY);
         let read: Vec<_> = read.collect().await;
 
         let mut processed = Vec::new();
@@ -171,7 +171,7 @@ impl<P: ProtectedKind> FinalizerWorker<P> {
             .map(|(name, object, finalizer_change)| {
                 change::<P>(&api, name, object, finalizer_change)
             })
-            .buffer_unordered(AT_ONCE);
+            .buffer_unordered(CONCURRENCY);
         processed.extend(changed.collect::<Vec<_>>().await);
         processed
     }

@@ -1,4 +1,4 @@
-//! [`JsonRef`]: read access to nested JSON values that may be absent, for the printers.
+//! [`JsonView`]: read access to nested JSON values that may be absent, for the printers.
 
 use serde_json::Value;
 
@@ -6,39 +6,39 @@ use crate::JsonObject;
 
 /// A reference to a JSON value or to an absent one. Children of an absent value are absent.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum JsonRef<'a> {
+pub(super) enum JsonView<'a> {
     Absent,
     Root(&'a JsonObject),
     Value(&'a Value),
 }
 
-impl<'a> JsonRef<'a> {
-    fn of(value: Option<&'a Value>) -> JsonRef<'a> {
+impl<'a> JsonView<'a> {
+    fn of(value: Option<&'a Value>) -> JsonView<'a> {
         match value {
-            None | Some(Value::Null) => JsonRef::Absent,
-            Some(value) => JsonRef::Value(value),
+            None | Some(Value::Null) => JsonView::Absent,
+            Some(value) => JsonView::Value(value),
         }
     }
 
     /// The value at a dotted path.
-    pub(super) fn at(self, path: &str) -> JsonRef<'a> {
-        path.split('.').fold(self, JsonRef::key)
+    pub(super) fn at(self, path: &str) -> JsonView<'a> {
+        path.split('.').fold(self, JsonView::key)
     }
 
     /// A field or map entry.
-    pub(super) fn key(self, key: &str) -> JsonRef<'a> {
-        JsonRef::of(self.object().and_then(|object| object.get(key)))
+    pub(super) fn key(self, key: &str) -> JsonView<'a> {
+        JsonView::of(self.object().and_then(|object| object.get(key)))
     }
 
     pub(super) fn object(self) -> Option<&'a JsonObject> {
         match self {
-            JsonRef::Root(object) | JsonRef::Value(Value::Object(object)) => Some(object),
+            JsonView::Root(object) | JsonView::Value(Value::Object(object)) => Some(object),
             _ => None,
         }
     }
 
     pub(super) fn exists(self) -> bool {
-        !matches!(self, JsonRef::Absent)
+        !matches!(self, JsonView::Absent)
     }
 
     /// The string; empty if absent.
@@ -48,7 +48,7 @@ impl<'a> JsonRef<'a> {
 
     pub(super) fn opt_str(self) -> Option<&'a str> {
         match self {
-            JsonRef::Value(Value::String(text)) => Some(text),
+            JsonView::Value(Value::String(text)) => Some(text),
             _ => None,
         }
     }
@@ -68,7 +68,7 @@ impl<'a> JsonRef<'a> {
 
     pub(super) fn opt_int(self) -> Option<i64> {
         match self {
-            JsonRef::Value(value) => value.as_i64(),
+            JsonView::Value(value) => value.as_i64(),
             _ => None,
         }
     }
@@ -79,7 +79,7 @@ impl<'a> JsonRef<'a> {
 
     pub(super) fn opt_bool(self) -> Option<bool> {
         match self {
-            JsonRef::Value(value) => value.as_bool(),
+            JsonView::Value(value) => value.as_bool(),
             _ => None,
         }
     }
@@ -87,8 +87,8 @@ impl<'a> JsonRef<'a> {
     /// A quantity, number or string as written. `None` if absent.
     pub(super) fn opt_scalar(self) -> Option<String> {
         match self {
-            JsonRef::Value(Value::String(text)) => Some(text.clone()),
-            JsonRef::Value(Value::Number(number)) => Some(number.to_string()),
+            JsonView::Value(Value::String(text)) => Some(text.clone()),
+            JsonView::Value(Value::Number(number)) => Some(number.to_string()),
             _ => None,
         }
     }
@@ -98,18 +98,18 @@ impl<'a> JsonRef<'a> {
         self.opt_scalar().unwrap_or_else(|| "0".to_string())
     }
 
-    pub(super) fn items(self) -> impl DoubleEndedIterator<Item = JsonRef<'a>> + ExactSizeIterator {
+    pub(super) fn items(self) -> impl DoubleEndedIterator<Item = JsonView<'a>> + ExactSizeIterator {
         let items = match self {
-            JsonRef::Value(Value::Array(items)) => items.as_slice(),
+            JsonView::Value(Value::Array(items)) => items.as_slice(),
             _ => &[],
         };
-        items.iter().map(|item| JsonRef::of(Some(item)))
+        items.iter().map(|item| JsonView::of(Some(item)))
     }
 
     /// The number of list items or map entries.
     pub(super) fn item_count(self) -> usize {
         match self {
-            JsonRef::Value(Value::Array(items)) => items.len(),
+            JsonView::Value(Value::Array(items)) => items.len(),
             _ => self.object().map_or(0, JsonObject::len),
         }
     }
@@ -123,7 +123,7 @@ impl<'a> JsonRef<'a> {
     }
 
     /// The first condition of this type.
-    pub(super) fn condition(self, kind: &str) -> Option<JsonRef<'a>> {
+    pub(super) fn condition(self, kind: &str) -> Option<JsonView<'a>> {
         self.items()
             .find(|condition| condition.key("type").str() == kind)
     }
