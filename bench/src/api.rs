@@ -28,7 +28,10 @@ pub(crate) struct ApiBenchArguments {
     object_bytes: usize,
     #[command(flatten)]
     servers: servers::ServerArguments,
-    /// Largest number of objects for kube-apiserver.
+    /// Also measure rhumb on etcd.
+    #[arg(long)]
+    with_etcd: bool,
+    /// Largest number of objects for kube-apiserver and for rhumb on etcd.
     #[arg(long, default_value_t = 10_000)]
     peer_objects: usize,
     /// Output format.
@@ -49,6 +52,11 @@ pub(crate) async fn run(arguments: ApiBenchArguments) -> Result<()> {
     let rhumb = arguments.servers.rhumb()?;
     let columns = measure(&arguments, &rhumb, usize::MAX).await?;
     let mut measured = vec![(rhumb, columns)];
+    if arguments.with_etcd {
+        let on_etcd = arguments.servers.rhumb_on_etcd()?;
+        let columns = measure(&arguments, &on_etcd, arguments.peer_objects).await?;
+        measured.push((on_etcd, columns));
+    }
     if let Some(peer) = arguments.servers.peer() {
         let peers = measure(&arguments, &peer, arguments.peer_objects).await?;
         measured.push((peer, peers));
@@ -114,6 +122,8 @@ async fn column(
         Some(grown.saturating_sub(idle.resident_bytes) as f64 / objects as f64);
     column.json_bytes = Some(load.json_bytes().await?);
     column.add("get".into(), load.get(objects).await?);
+    column.add("update".into(), load.update(objects, 0).await?);
+    column.add("patch".into(), load.patch(objects).await?);
     column.add(
         "update, with 10 watchers of everything".into(),
         load.watched_updates(objects).await?,
@@ -124,6 +134,8 @@ async fn column(
     column.add("list in pages of 500".into(), load.list_in_pages().await?);
     let again = server.start_again().await?;
     column.next_start = Some(again.ready_in);
+    let load = ApiLoadGenerator::new(&again, arguments.object_bytes);
+    column.add("delete".into(), load.delete(objects).await?);
     Ok(column)
 }
 

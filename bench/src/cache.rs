@@ -42,14 +42,14 @@ pub(crate) async fn run(arguments: CacheBenchArguments) -> Result<()> {
     println!("{}", host_info::describe());
     println!("| watchers | each selects | changes per second | events per second |");
     println!("|---:|---|---:|---:|");
-    for (watchers, asked) in [
+    for (watchers, selector) in [
         (0, WatcherSelector::Everything),
         (100, WatcherSelector::OwnLabel),
         (10_000, WatcherSelector::OwnLabel),
         (10, WatcherSelector::Everything),
         (100, WatcherSelector::Everything),
     ] {
-        measure(&arguments, watchers, asked).await?;
+        measure(&arguments, watchers, selector).await?;
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ pub(crate) async fn run(arguments: CacheBenchArguments) -> Result<()> {
 async fn measure(
     arguments: &CacheBenchArguments,
     watchers: usize,
-    asked: WatcherSelector,
+    selector: WatcherSelector,
 ) -> Result<()> {
     let source = Arc::new(ReplayStore::new(
         arguments.objects,
@@ -79,14 +79,14 @@ async fn measure(
     let last = source.last();
     let mut tasks = JoinSet::new();
     for index in 0..watchers {
-        let expected = match asked {
+        let expected = match selector {
             WatcherSelector::OwnLabel => source.changes_of(index),
             WatcherSelector::Everything => arguments.changes,
         };
-        tasks.spawn(follow(watch(&cache, index, asked)?, expected));
+        tasks.spawn(follow(watch(&cache, index, selector)?, expected));
     }
     let started = Instant::now();
-    source.go();
+    source.release();
     hub.wait_for_revision(last, tokio::time::Instant::now() + Duration::from_secs(600))
         .await?;
     let applied = started.elapsed();
@@ -95,20 +95,20 @@ async fn measure(
         events += delivered??;
     }
     let delivered = started.elapsed();
-    let asked = match asked {
+    let selector = match selector {
         WatcherSelector::OwnLabel => "its own label value",
         WatcherSelector::Everything => "everything",
     };
     println!(
-        "| {watchers} | {asked} | {:.0} | {:.0} |",
+        "| {watchers} | {selector} | {:.0} | {:.0} |",
         arguments.changes as f64 / applied.as_secs_f64(),
         events as f64 / delivered.as_secs_f64(),
     );
     Ok(())
 }
 
-fn watch(cache: &ResourceCache, index: usize, asked: WatcherSelector) -> Result<CacheWatcher> {
-    let labels = match asked {
+fn watch(cache: &ResourceCache, index: usize, selector: WatcherSelector) -> Result<CacheWatcher> {
+    let labels = match selector {
         WatcherSelector::OwnLabel => format!("app=app-{index}").parse()?,
         WatcherSelector::Everything => labels::Selector::everything(),
     };

@@ -21,6 +21,7 @@ use tokio_rustls::client::TlsStream;
 pub(crate) const TOKEN: &str = "benchmark";
 
 const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// HTTP/2 flow-control window of a watch: the protocol's initial value.
 const STREAM_WINDOW_BYTES: u32 = 65_535;
@@ -184,6 +185,45 @@ impl ServerEndpoint {
     }
 }
 
+/// A request of a load.
+pub(crate) struct ApiRequest {
+    method: Method,
+    path: String,
+    content_type: &'static str,
+    body: Bytes,
+}
+
+impl ApiRequest {
+    pub(crate) fn get(path: String) -> Self {
+        Self::new(Method::GET, path, JSON, Bytes::new())
+    }
+
+    pub(crate) fn post(path: String, body: Bytes) -> Self {
+        Self::new(Method::POST, path, JSON, body)
+    }
+
+    pub(crate) fn put(path: String, body: Bytes) -> Self {
+        Self::new(Method::PUT, path, JSON, body)
+    }
+
+    pub(crate) fn merge_patch(path: String, body: Bytes) -> Self {
+        Self::new(Method::PATCH, path, MERGE_PATCH, body)
+    }
+
+    pub(crate) fn delete(path: String) -> Self {
+        Self::new(Method::DELETE, path, JSON, Bytes::new())
+    }
+
+    fn new(method: Method, path: String, content_type: &'static str, body: Bytes) -> Self {
+        Self {
+            method,
+            path,
+            content_type,
+            body,
+        }
+    }
+}
+
 /// Connection that carries one watch at a time.
 pub(crate) struct WatchConnection {
     endpoint: ServerEndpoint,
@@ -202,7 +242,7 @@ impl WatchConnection {
             self.endpoint
                 .request(http, Method::GET, path, JSON, Bytes::new())
         };
-        let answer = match &mut self.sender {
+        let response = match &mut self.sender {
             HttpSender::One(sender) => {
                 sender
                     .ready()
@@ -218,7 +258,7 @@ impl WatchConnection {
                 sender.send_request(request(HttpVersion::Two)?).await?
             }
         };
-        let (parts, body) = answer.into_parts();
+        let (parts, body) = response.into_parts();
         ensure!(parts.status.is_success(), "{path}: {}", parts.status);
         Ok(body)
     }
@@ -231,24 +271,40 @@ pub(crate) struct ApiConnection {
 
 impl ApiConnection {
     /// Sends a request and returns the body; an error unless the status is a success.
-    pub(crate) async fn ask(&mut self, method: Method, path: &str, body: Bytes) -> Result<Bytes> {
-        self.ask_as(method, path, JSON, body).await
+    pub(crate) async fn execute(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Bytes> {
+        self.execute_as(method, path, JSON, body).await
     }
 
     /// Sends a merge patch and returns the body; an error unless the status is a success.
     pub(crate) async fn patch(&mut self, path: &str, body: Bytes) -> Result<Bytes> {
-        let content_type = "application/merge-patch+json";
-        self.ask_as(Method::PATCH, path, content_type, body).await
+        self.execute_as(Method::PATCH, path, MERGE_PATCH, body)
+            .await
     }
 
-    async fn ask_as(
+    /// Sends a request of a load and returns the body; an error unless the status is a success.
+    pub(crate) async fn send_request(&mut self, request: ApiRequest) -> Result<Bytes> {
+        let ApiRequest {
+            method,
+            path,
+            content_type,
+            body,
+        } = request;
+        self.execute_as(method, &path, content_type, body).await
+    }
+
+    async fn execute_as(
         &mut self,
         method: Method,
         path: &str,
         content_type: &str,
         body: Bytes,
     ) -> Result<Bytes> {
-        let (status, bytes) = self.answer(method, path, content_type, body).await?;
+        let (status, bytes) = self.send_and_read(method, path, content_type, body).await?;
         ensure!(
             status.is_success(),
             "{path}: {status} {}",
@@ -259,10 +315,10 @@ impl ApiConnection {
 
     /// Sends a create and returns status and body, whatever the status.
     pub(crate) async fn post(&mut self, path: &str, body: Bytes) -> Result<(StatusCode, Bytes)> {
-        self.answer(Method::POST, path, JSON, body).await
+        self.send_and_read(Method::POST, path, JSON, body).await
     }
 
-    async fn answer(
+    async fn send_and_read(
         &mut self,
         method: Method,
         path: &str,

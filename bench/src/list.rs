@@ -163,7 +163,7 @@ async fn fill(endpoint: &ServerEndpoint, count: usize, labels: usize) -> Result<
             for index in (writer..count).step_by(WRITERS) {
                 let label = index % labels;
                 let (path, body) = (pods::collection(label), pods::bound(index, label));
-                connection.ask(Method::POST, &path, body).await?;
+                connection.execute(Method::POST, &path, body).await?;
             }
             anyhow::Ok(())
         });
@@ -187,7 +187,7 @@ async fn repeat(
 ) -> Result<ListCost> {
     let path = format!("/api/v1/pods?{}", list.query);
     // The first response is checked and warms up the server.
-    let answer = connection.ask(Method::GET, &path, Bytes::new()).await?;
+    let answer = connection.execute(Method::GET, &path, Bytes::new()).await?;
     let items: ListItems = serde_json::from_slice(&answer)?;
     let (got, expected) = (items.items.len(), list.pods);
     ensure!(got == expected, "{path}: {got} pods, not {expected}");

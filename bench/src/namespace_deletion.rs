@@ -66,7 +66,7 @@ pub(crate) async fn run(arguments: NamespaceBenchArguments) -> Result<()> {
     let mut connection = endpoint.connect().await?;
     let map = json!({"metadata": {"name": "probe"}}).to_string();
     connection
-        .ask(Method::POST, PROBED_COLLECTION, map.into())
+        .execute(Method::POST, PROBED_COLLECTION, map.into())
         .await?;
     let stop = CancellationToken::new();
     let probe = tokio::spawn(probe(endpoint.connect().await?, stop.clone()));
@@ -78,7 +78,7 @@ pub(crate) async fn run(arguments: NamespaceBenchArguments) -> Result<()> {
     let probe = tokio::spawn(self::probe(endpoint.connect().await?, stop.clone()));
     let (started, before) = (Instant::now(), server.usage()?);
     connection
-        .ask(Method::DELETE, NAMESPACE, Bytes::new())
+        .execute(Method::DELETE, NAMESPACE, Bytes::new())
         .await?;
     while is_there(&mut connection).await? {
         ensure!(
@@ -105,7 +105,7 @@ async fn fill(endpoint: &ServerEndpoint, count: usize) -> Result<()> {
     let mut connection = endpoint.connect().await?;
     let namespace = json!({"metadata": {"name": "full"}}).to_string();
     connection
-        .ask(Method::POST, "/api/v1/namespaces", namespace.into())
+        .execute(Method::POST, "/api/v1/namespaces", namespace.into())
         .await?;
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
@@ -115,7 +115,7 @@ async fn fill(endpoint: &ServerEndpoint, count: usize) -> Result<()> {
                 let resource = RESOURCES[index % RESOURCES.len()];
                 let path = format!("{NAMESPACE}/{resource}");
                 connection
-                    .ask(Method::POST, &path, object(resource, index))
+                    .execute(Method::POST, &path, object(resource, index))
                     .await?;
             }
             anyhow::Ok(())
@@ -141,7 +141,7 @@ fn object(resource: &str, index: usize) -> Bytes {
 
 async fn is_there(connection: &mut ApiConnection) -> Result<bool> {
     let path = "/api/v1/namespaces?fieldSelector=metadata.name%3Dfull";
-    let list = connection.ask(Method::GET, path, Bytes::new()).await?;
+    let list = connection.execute(Method::GET, path, Bytes::new()).await?;
     let list: serde_json::Value = serde_json::from_slice(&list)?;
     let items = list["items"].as_array().context("a list")?;
     Ok(!items.is_empty())
@@ -159,7 +159,7 @@ async fn probe(mut connection: ApiConnection, stop: CancellationToken) -> Result
         }
         let started = Instant::now();
         if number % 2 == 0 {
-            connection.ask(Method::GET, &path, Bytes::new()).await?;
+            connection.execute(Method::GET, &path, Bytes::new()).await?;
             reads.push(started.elapsed());
         } else {
             let patch = json!({"data": {"number": number.to_string()}}).to_string();

@@ -26,7 +26,7 @@ pub(crate) async fn create_namespaces(connection: &mut ApiConnection) -> Result<
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             .to_string();
         let path = "/api/v1/namespaces";
-        connection.ask(Method::POST, path, body.into()).await?;
+        connection.execute(Method::POST, path, body.into()).await?;
     }
     Ok(())
 }

@@ -477,6 +477,8 @@ async fn wait_until_ready(
 async fn try_endpoint(authority: &Path, port: u16) -> Result<ServerEndpoint> {
     let endpoint = ServerEndpoint::local(port, &fs::read(authority)?)?;
     let mut connection = endpoint.connect().await?;
-    connection.ask(Method::GET, "/readyz", Bytes::new()).await?;
+    connection
+        .execute(Method::GET, "/readyz", Bytes::new())
+        .await?;
     Ok(endpoint)
 }

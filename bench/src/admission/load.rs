@@ -150,7 +150,7 @@ impl ConfigMapWriters {
     pub(super) async fn prepare_updates(&mut self) -> Result<()> {
         if let Some(connection) = self.connections.first_mut() {
             let map = config_map(UPDATED_NAME, 0);
-            connection.ask(Method::POST, CONFIG_MAPS, map).await?;
+            connection.execute(Method::POST, CONFIG_MAPS, map).await?;
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ impl ConfigMapWriters {
                 for number in first..first + each {
                     let (method, path, body) = work.request(number);
                     let started = Instant::now();
-                    connection.ask(method, &path, body).await?;
+                    connection.execute(method, &path, body).await?;
                     times.push(started.elapsed());
                 }
                 anyhow::Ok((connection, times))

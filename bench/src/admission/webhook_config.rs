@@ -44,7 +44,7 @@ impl WebhookType {
         let configuration = json!({"metadata": {"name": name}, "webhooks": [webhook]});
         let body = configuration.to_string().into();
         connection
-            .ask(Method::POST, &self.collection(), body)
+            .execute(Method::POST, &self.collection(), body)
             .await?;
         Ok(())
     }
@@ -53,7 +53,7 @@ impl WebhookType {
     pub(super) async fn clear(self, connection: &mut ApiConnection) -> Result<()> {
         let collection = self.collection();
         connection
-            .ask(Method::DELETE, &collection, Bytes::new())
+            .execute(Method::DELETE, &collection, Bytes::new())
             .await?;
         Ok(())
     }
@@ -65,7 +65,7 @@ pub(super) async fn is_stopped(
     path: &str,
     body: Bytes,
 ) -> Result<bool> {
-    match connection.ask(Method::POST, path, body).await {
+    match connection.execute(Method::POST, path, body).await {
         Ok(_) => Ok(false),
         Err(error) if error.to_string().contains("webhook") => Ok(true),
         Err(error) => bail!(error),

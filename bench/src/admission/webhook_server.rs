@@ -86,7 +86,7 @@ impl WebhookServerProcess {
     /// Reads the counts; the connection used for that is not counted.
     pub(super) async fn counts(&self) -> Result<WebhookCallCounts> {
         let mut connection = self.endpoint.connect().await?;
-        let counts = connection.ask(Method::GET, "/", Bytes::new()).await?;
+        let counts = connection.execute(Method::GET, "/", Bytes::new()).await?;
         Ok(serde_json::from_slice(&counts)?)
     }
 }

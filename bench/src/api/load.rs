@@ -1,4 +1,5 @@
-//! Load generator of the API benchmark: creates, gets, updates with watchers, and lists of config maps.
+//! Load generator of the API benchmark: creates, gets, updates, patches, deletes, updates with watchers, and lists of
+//! config maps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use http::Method;
 use http_body_util::BodyExt;
 use tokio::task::JoinSet;
 
-use crate::client::{ApiConnection, HttpVersion, ServerEndpoint};
+use crate::client::{ApiConnection, ApiRequest, HttpVersion};
 use crate::servers::BenchServer;
 
 /// Idle time before the memory of a server is read.
@@ -28,6 +29,7 @@ pub(super) const LISTS: &[(&str, &str)] = &[
 
 const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
 const READERS: usize = 16;
+const WRITERS: usize = 16;
 const READS: usize = 20_000;
 const UPDATES: usize = 5_000;
 const WATCHERS: usize = 10;
@@ -59,15 +61,41 @@ impl<'a> ApiLoadGenerator<'a> {
     pub(super) async fn create(&self, objects: usize, writers: usize) -> Result<ApiLoadResult> {
         let bytes = self.object_bytes;
         self.spread(objects, writers, move |index| {
-            (Method::POST, COLLECTION.into(), object(index, bytes, 0))
+            ApiRequest::post(COLLECTION.into(), object(index, bytes, 0))
         })
         .await
     }
 
     pub(super) async fn get(&self, objects: usize) -> Result<ApiLoadResult> {
         self.spread(READS, READERS, move |index| {
-            let path = format!("{COLLECTION}/{}", name(scattered(index, objects)));
-            (Method::GET, path, Bytes::new())
+            ApiRequest::get(path(scattered(index, objects)))
+        })
+        .await
+    }
+
+    /// Replaces objects, without their resourceVersion. `round` distinguishes the contents of several calls.
+    pub(super) async fn update(&self, objects: usize, round: usize) -> Result<ApiLoadResult> {
+        let bytes = self.object_bytes;
+        self.spread(UPDATES, WRITERS, move |index| {
+            let chosen = scattered(index, objects);
+            let version = round * UPDATES + index + 1;
+            ApiRequest::put(path(chosen), object(chosen, bytes, version))
+        })
+        .await
+    }
+
+    /// Changes one value of each object with a merge patch.
+    pub(super) async fn patch(&self, objects: usize) -> Result<ApiLoadResult> {
+        self.spread(UPDATES, WRITERS, move |index| {
+            let patch = format!(r#"{{"data":{{"version":"patched-{index}"}}}}"#);
+            ApiRequest::merge_patch(path(scattered(index, objects)), patch.into())
+        })
+        .await
+    }
+
+    pub(super) async fn delete(&self, objects: usize) -> Result<ApiLoadResult> {
+        self.spread(UPDATES.min(objects), WRITERS, |index| {
+            ApiRequest::delete(path(index))
         })
         .await
     }
@@ -79,15 +107,9 @@ impl<'a> ApiLoadGenerator<'a> {
             watchers.spawn(follow(self.watch().await?, UPDATES));
         }
         let (started, before) = (Instant::now(), self.server.usage()?);
-        let bytes = self.object_bytes;
-        self.spread(UPDATES, READERS, move |index| {
-            let chosen = scattered(index, objects);
-            let path = format!("{COLLECTION}/{}", name(chosen));
-            (Method::PUT, path, object(chosen, bytes, index + 1))
-        })
-        .await?;
-        while let Some(told) = watchers.join_next().await {
-            told??;
+        self.update(objects, 1).await?;
+        while let Some(ended) = watchers.join_next().await {
+            ended??;
         }
         Ok(ApiLoadResult {
             operations: UPDATES,
@@ -99,7 +121,7 @@ impl<'a> ApiLoadGenerator<'a> {
     async fn watch(&self) -> Result<hyper::body::Incoming> {
         let mut connection = self.server.endpoint.connect().await?;
         let list = format!("{COLLECTION}?limit=1");
-        let list = connection.ask(Method::GET, &list, Bytes::new()).await?;
+        let list = connection.execute(Method::GET, &list, Bytes::new()).await?;
         let list: serde_json::Value = serde_json::from_slice(&list)?;
         let version = list["metadata"]["resourceVersion"]
             .as_str()
@@ -125,8 +147,7 @@ impl<'a> ApiLoadGenerator<'a> {
     /// JSON size of one object.
     pub(super) async fn json_bytes(&self) -> Result<usize> {
         let mut connection = self.server.endpoint.connect().await?;
-        let path = format!("{COLLECTION}/{}", name(0));
-        connection.measure(&path).await
+        connection.measure(&path(0)).await
     }
 
     async fn repeat(
@@ -151,12 +172,12 @@ impl<'a> ApiLoadGenerator<'a> {
         &self,
         requests: usize,
         connections: usize,
-        request: impl Fn(usize) -> (Method, String, Bytes) + Clone + Send + 'static,
+        request: impl Fn(usize) -> ApiRequest + Clone + Send + 'static,
     ) -> Result<ApiLoadResult> {
         let next = Arc::new(AtomicUsize::new(0));
         let mut open = Vec::new();
         for _ in 0..connections {
-            open.push(connect(&self.server.endpoint).await?);
+            open.push(self.server.endpoint.connect().await?);
         }
         let (started, before) = (Instant::now(), self.server.usage()?);
         let mut tasks = JoinSet::new();
@@ -168,8 +189,7 @@ impl<'a> ApiLoadGenerator<'a> {
                     if index >= requests {
                         return anyhow::Ok(());
                     }
-                    let (method, path, body) = request(index);
-                    connection.ask(method, &path, body).await?;
+                    connection.send_request(request(index)).await?;
                 }
             });
         }
@@ -184,14 +204,10 @@ impl<'a> ApiLoadGenerator<'a> {
     }
 }
 
-async fn connect(endpoint: &ServerEndpoint) -> Result<ApiConnection> {
-    endpoint.connect().await
-}
-
 async fn all_pages(connection: &mut ApiConnection) -> Result<()> {
     let mut path = format!("{COLLECTION}?limit=500");
     loop {
-        let page = connection.ask(Method::GET, &path, Bytes::new()).await?;
+        let page = connection.execute(Method::GET, &path, Bytes::new()).await?;
         match continue_token(&page) {
             Some(token) => path = format!("{COLLECTION}?limit=500&continue={token}"),
             None => return Ok(()),
@@ -224,6 +240,10 @@ async fn follow(mut body: hyper::body::Incoming, expected: usize) -> Result<()> 
 
 fn name(index: usize) -> String {
     format!("map-{index:07}")
+}
+
+fn path(index: usize) -> String {
+    format!("{COLLECTION}/{}", name(index))
 }
 
 /// Pseudo-random order over the collection without repetition.

@@ -169,8 +169,10 @@ pub(super) fn print_tables(measured: &[ApiServerResults]) {
     for (program, columns) in measured {
         print(program, columns);
     }
-    if let [(_, ours), (_, peers)] = measured {
-        compare(ours, peers);
+    if let Some(((_, ours), others)) = measured.split_first() {
+        for (program, peers) in others {
+            compare(ours, program, peers);
+        }
     }
 }
 
@@ -231,17 +233,18 @@ fn print(program: &ServerProgram, columns: &[ApiResultsForObjectCount]) {
     println!();
 }
 
-/// Prints kube-apiserver's cost relative to rhumb, for the largest common number of objects.
-fn compare(ours: &[ApiResultsForObjectCount], peers: &[ApiResultsForObjectCount]) {
+/// Prints the cost of another server relative to rhumb, for the largest common number of objects.
+fn compare(
+    ours: &[ApiResultsForObjectCount],
+    program: &ServerProgram,
+    peers: &[ApiResultsForObjectCount],
+) {
     let both = ours.iter().rev().find_map(|ours| {
         let peer = peers.iter().find(|peer| peer.objects == ours.objects)?;
         Some((ours, peer))
     });
     let Some((ours, peer)) = both else { return };
-    println!(
-        "### kube-apiserver and etcd over rhumb, {} objects\n",
-        ours.objects
-    );
+    println!("### {program} over rhumb, {} objects\n", ours.objects);
     println!("| operation | time | CPU |");
     println!("|---|---:|---:|");
     for (name, figure) in &ours.figures {

@@ -79,7 +79,7 @@ impl ReplayStore {
             .unwrap_or_default()
     }
 
-    pub(crate) fn go(&self) {
+    pub(crate) fn release(&self) {
         self.started.send_replace(true);
     }
 

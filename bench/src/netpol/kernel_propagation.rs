@@ -174,7 +174,7 @@ impl NftMonitor {
     }
 
     /// Time of the first line that contains `about` as a whole word.
-    fn told(&self, about: &str) -> Result<Instant> {
+    fn wait_for_event(&self, about: &str) -> Result<Instant> {
         let started = Instant::now();
         loop {
             let left = TIMEOUT.saturating_sub(started.elapsed());
@@ -240,7 +240,10 @@ impl PropagationLoad {
     }
 
     async fn other_tier(&mut self, path: &str) -> Result<&'static str> {
-        let pod = self.connection.ask(Method::GET, path, Bytes::new()).await?;
+        let pod = self
+            .connection
+            .execute(Method::GET, path, Bytes::new())
+            .await?;
         let pod: Value = serde_json::from_slice(&pod)?;
         Ok(match pod["metadata"]["labels"]["tier"].as_str() {
             Some("tier-1") => "tier-2",
@@ -273,8 +276,8 @@ impl PropagationLoad {
         self.connection
             .patch(path, patch.to_string().into())
             .await?;
-        let told = tokio::task::block_in_place(|| self.monitor.told(about))?;
-        Ok(told.saturating_duration_since(started))
+        let changed = tokio::task::block_in_place(|| self.monitor.wait_for_event(about))?;
+        Ok(changed.saturating_duration_since(started))
     }
 }
 
@@ -326,7 +329,7 @@ pub(super) async fn send(endpoint: &ServerEndpoint, requests: Vec<(String, Value
 /// Creates an object and then patches its status subresource.
 async fn create(connection: &mut ApiConnection, path: &str, object: &Value) -> Result<()> {
     let body = object.to_string();
-    connection.ask(Method::POST, path, body.into()).await?;
+    connection.execute(Method::POST, path, body.into()).await?;
     if let Some(status) = object.get("status") {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let patch = json!({"status": status}).to_string();
@@ -344,7 +347,7 @@ pub(super) async fn wait_for_report(connection: &mut ApiConnection) -> Result<()
         node_name(0)
     );
     loop {
-        let list = connection.ask(Method::GET, &path, Bytes::new()).await?;
+        let list = connection.execute(Method::GET, &path, Bytes::new()).await?;
         let list: Value = serde_json::from_slice(&list)?;
         let applied = &list["items"][0]["applied"];
         if applied

@@ -170,12 +170,12 @@ impl UdpEchoServer {
     fn start(place: &NetworkNamespace, address: Ipv4Addr) -> Result<Self> {
         let address = SocketAddrV4::new(address, PORT);
         let stop = Arc::<AtomicBool>::default();
-        let told = stop.clone();
+        let stopped = stop.clone();
         let thread = place.thread(move || {
             let socket = UdpSocket::bind(address)?;
             socket.set_read_timeout(Some(LOOK_INTERVAL))?;
             let mut buffer = [0; 64];
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 if let Ok((length, from)) = socket.recv_from(&mut buffer) {
                     socket.send_to(&buffer[..length], from)?;
                 }

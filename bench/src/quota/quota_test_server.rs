@@ -68,7 +68,7 @@ impl<'a> QuotaTestServer<'a> {
         let namespace = json!({"metadata": {"name": name}}).to_string();
         let path = "/api/v1/namespaces";
         self.connection
-            .ask(Method::POST, path, namespace.into())
+            .execute(Method::POST, path, namespace.into())
             .await?;
         for number in 0..quotas {
             let cores = match number + 1 == quotas {
@@ -100,7 +100,7 @@ impl<'a> QuotaTestServer<'a> {
         let path = format!("/api/v1/namespaces/{namespace}/resourcequotas");
         let quota = json!({"metadata": {"name": name}, "spec": {"hard": hard}}).to_string();
         self.connection
-            .ask(Method::POST, &path, quota.into())
+            .execute(Method::POST, &path, quota.into())
             .await?;
         if self.writes_status {
             let path = format!("{path}/{name}/status");
@@ -136,7 +136,7 @@ impl<'a> QuotaTestServer<'a> {
         let all = format!("{pods}?gracePeriodSeconds=0");
         loop {
             // A server may time out halfway: the next request deletes the rest.
-            let asked = self.connection.ask(Method::DELETE, &all, Bytes::new());
+            let asked = self.connection.execute(Method::DELETE, &all, Bytes::new());
             let answer = asked.await;
             if !self.has_pods(pods).await? {
                 return Ok(());
@@ -156,7 +156,10 @@ impl<'a> QuotaTestServer<'a> {
 
     /// Number of pods in the list at `path`.
     pub(super) async fn pods(&mut self, path: &str) -> Result<usize> {
-        let list = self.connection.ask(Method::GET, path, Bytes::new()).await?;
+        let list = self
+            .connection
+            .execute(Method::GET, path, Bytes::new())
+            .await?;
         let list: Value = serde_json::from_slice(&list)?;
         Ok(list["items"]
             .as_array()

@@ -298,7 +298,7 @@ async fn list<T: for<'de> Deserialize<'de>>(
     connection: &mut ApiConnection,
     path: &str,
 ) -> Result<Vec<T>> {
-    let bytes = connection.ask(Method::GET, path, Bytes::new()).await?;
+    let bytes = connection.execute(Method::GET, path, Bytes::new()).await?;
     let list: ObjectList<T> =
         serde_json::from_slice(&bytes).context("failed to parse a list response")?;
     Ok(list.items)

@@ -180,7 +180,7 @@ async fn create_all(
                     return anyhow::Ok(());
                 }
                 let (path, body) = creation(number);
-                connection.ask(Method::POST, &path, body).await?;
+                connection.execute(Method::POST, &path, body).await?;
             }
         });
     }
@@ -194,12 +194,12 @@ async fn create_all(
 async fn warm_up(endpoint: &ServerEndpoint, scheduler: &mut SchedulerProcess) -> Result<()> {
     let (path, body) = objects::other_pod(&PodTemplate::tiny(), "warm-up");
     let mut connection = endpoint.connect().await?;
-    connection.ask(Method::POST, &path, body).await?;
+    connection.execute(Method::POST, &path, body).await?;
     let path = format!("/api/v1/namespaces/{OTHER_NAMESPACE}/pods/warm-up");
     let begun = Instant::now();
     loop {
         scheduler.check()?;
-        let pod = connection.ask(Method::GET, &path, Bytes::new()).await?;
+        let pod = connection.execute(Method::GET, &path, Bytes::new()).await?;
         let pod: Value = serde_json::from_slice(&pod)?;
         if pod["spec"]["nodeName"].is_string() {
             break;
@@ -223,7 +223,7 @@ async fn churn_on(endpoint: &ServerEndpoint, churn: WorkloadChurn) -> anyhow::Er
         for number in 0.. {
             interval.tick().await;
             let (path, body) = objects::other_pod(&churn.pod, &format!("churn-{number:06}"));
-            connection.ask(Method::POST, &path, body).await?;
+            connection.execute(Method::POST, &path, body).await?;
         }
         anyhow::Ok(())
     };

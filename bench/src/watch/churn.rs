@@ -95,7 +95,7 @@ impl ChurnWriter {
             app: Some(app),
         };
         let (path, body) = (pods::collection(app), pods::pending(index, app));
-        let answer = self.connection.ask(Method::POST, &path, body).await?;
+        let answer = self.connection.execute(Method::POST, &path, body).await?;
         self.pods.push(pod);
         pod.changed(&answer)
     }
@@ -138,7 +138,7 @@ impl ChurnWriter {
         let pod = self.pods.swap_remove(chosen);
         let path = format!("{}?gracePeriodSeconds=0", pod.path());
         self.connection
-            .ask(Method::DELETE, &path, Bytes::new())
+            .execute(Method::DELETE, &path, Bytes::new())
             .await?;
         Ok(AcknowledgedWrite {
             pod: u32::try_from(pod.index)?,

@@ -18,12 +18,12 @@ pub(super) struct AcknowledgedWrite {
 }
 
 impl From<&TimedWatchEvent> for AcknowledgedWrite {
-    fn from(seen: &TimedWatchEvent) -> Self {
-        let there = seen.kind != WatchEventType::Deleted;
+    fn from(event: &TimedWatchEvent) -> Self {
+        let there = event.kind != WatchEventType::Deleted;
         Self {
-            pod: seen.pod,
-            app: seen.app.filter(|_| there),
-            version: there.then_some(seen.version),
+            pod: event.pod,
+            app: event.app.filter(|_| there),
+            version: there.then_some(event.version),
         }
     }
 }
@@ -44,11 +44,11 @@ impl fmt::Display for ExpectedEvent {
 }
 
 impl From<&TimedWatchEvent> for ExpectedEvent {
-    fn from(seen: &TimedWatchEvent) -> Self {
+    fn from(event: &TimedWatchEvent) -> Self {
         Self {
-            kind: seen.kind,
-            pod: seen.pod,
-            version: seen.version,
+            kind: event.kind,
+            pod: event.pod,
+            version: event.version,
         }
     }
 }
@@ -58,8 +58,8 @@ pub(super) struct EventHistory(Vec<TimedWatchEvent>);
 
 impl EventHistory {
     pub(super) fn of(everything: &WatcherRecord) -> Self {
-        let events = everything.seen.iter();
-        let events = events.filter(|seen| seen.kind != WatchEventType::Bookmark);
+        let events = everything.received.iter();
+        let events = events.filter(|event| event.kind != WatchEventType::Bookmark);
         Self(events.copied().collect())
     }
 
@@ -79,17 +79,17 @@ impl EventHistory {
             problems.push(format!("the history lacks {change:?}, which was answered"));
         }
         let mut next_of: HashMap<u32, WatchEventType> = HashMap::new();
-        for seen in self.0.iter().rev() {
-            let next = next_of.insert(seen.pod, seen.kind);
+        for event in self.0.iter().rev() {
+            let next = next_of.insert(event.pod, event.kind);
             // A delete may set deletionTimestamp first and then remove the pod: two events for one request.
             let mark =
-                seen.kind == WatchEventType::Modified && next == Some(WatchEventType::Deleted);
-            if !mark && !answered.contains(&AcknowledgedWrite::from(seen)) {
-                let event = ExpectedEvent::from(seen);
+                event.kind == WatchEventType::Modified && next == Some(WatchEventType::Deleted);
+            if !mark && !answered.contains(&AcknowledgedWrite::from(event)) {
+                let event = ExpectedEvent::from(event);
                 problems.push(format!("the history has {event}, which nobody did"));
             }
-            if seen.kind == WatchEventType::Deleted && next.is_some() {
-                let event = ExpectedEvent::from(seen);
+            if event.kind == WatchEventType::Deleted && next.is_some() {
+                let event = ExpectedEvent::from(event);
                 problems.push(format!("the history goes on after {event}"));
             }
         }
@@ -100,9 +100,9 @@ impl EventHistory {
     pub(super) fn due(&self, apps: usize) -> Vec<Vec<ExpectedEvent>> {
         let mut due = vec![Vec::new(); apps];
         let mut labels: HashMap<u32, u32> = HashMap::new();
-        for seen in &self.0 {
-            let (pod, version) = (seen.pod, seen.version);
-            let new = seen.app.filter(|_| seen.kind != WatchEventType::Deleted);
+        for event in &self.0 {
+            let (pod, version) = (event.pod, event.version);
+            let new = event.app.filter(|_| event.kind != WatchEventType::Deleted);
             let old = match new {
                 Some(app) => labels.insert(pod, app),
                 None => labels.remove(&pod),
@@ -143,7 +143,7 @@ fn check_end(stream: &WatcherRecord) -> Option<String> {
 /// Expected events in order, no duplicates, none missing.
 fn check_events(stream: &WatcherRecord, due: &[ExpectedEvent]) -> Option<String> {
     let events = stream
-        .seen
+        .received
         .iter()
         .filter(|it| it.kind != WatchEventType::Bookmark);
     let mut received: HashSet<u64> = HashSet::new();
@@ -164,15 +164,15 @@ fn check_events(stream: &WatcherRecord, due: &[ExpectedEvent]) -> Option<String>
 /// No event after a bookmark is older than it, and no bookmark is older than the events before it.
 fn check_bookmarks(stream: &WatcherRecord) -> Option<String> {
     let (mut bookmark, mut last) = (0, 0);
-    for seen in &stream.seen {
-        let version = seen.version;
-        if seen.kind == WatchEventType::Bookmark {
+    for event in &stream.received {
+        let version = event.version;
+        if event.kind == WatchEventType::Bookmark {
             if version < last {
                 return Some(format!("a bookmark of {version} after version {last}"));
             }
             bookmark = version;
         } else if version <= bookmark {
-            let event = ExpectedEvent::from(seen);
+            let event = ExpectedEvent::from(event);
             return Some(format!("{event} after a bookmark of {bookmark}"));
         }
         last = version;
@@ -183,10 +183,10 @@ fn check_bookmarks(stream: &WatcherRecord) -> Option<String> {
 /// Every object sent to a watcher has its label, also in DELETED events of relabeled pods.
 fn check_labels(app: usize, stream: &WatcherRecord) -> Option<String> {
     let mut events = stream
-        .seen
+        .received
         .iter()
         .filter(|it| it.kind != WatchEventType::Bookmark);
-    let other = events.find(|seen| seen.app.map(|shown| shown as usize) != Some(app))?;
+    let other = events.find(|event| event.app.map(|shown| shown as usize) != Some(app))?;
     let (event, shown) = (ExpectedEvent::from(other), other.app);
     Some(format!("{event} was shown with the label of {shown:?}"))
 }

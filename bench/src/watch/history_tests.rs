@@ -15,7 +15,7 @@ fn seen(kind: WatchEventType, pod: u32, app: Option<u32>, version: u64) -> Timed
 
 fn stream(seen: &[TimedWatchEvent]) -> WatcherRecord {
     WatcherRecord {
-        seen: seen.to_vec(),
+        received: seen.to_vec(),
         ..WatcherRecord::default()
     }
 }

@@ -83,7 +83,7 @@ pub(super) async fn create(
                 let app = pods::scattered(pod, apps);
                 let (path, body) = (pods::collection(app), pods::pending(pod, app));
                 let sent = Instant::now();
-                connection.ask(Method::POST, &path, body).await?;
+                connection.execute(Method::POST, &path, body).await?;
                 let answered = Instant::now();
                 let (pod, app) = (u32::try_from(pod)?, u32::try_from(app)?);
                 created.push(CreatedPod {
@@ -138,24 +138,24 @@ impl DeliveryStats {
         let mut counted = Self::default();
         let (mut lags, mut lags_after_answer) = (Vec::new(), Vec::new());
         for (app, stream) in streams.iter().enumerate() {
-            for seen in stream
-                .seen
+            for event in stream
+                .received
                 .iter()
                 .filter(|it| it.kind != WatchEventType::Bookmark)
             {
                 // Other pods belong to an earlier load.
-                let Some((created, received)) = waiting.get_mut(&seen.pod) else {
+                let Some((created, received)) = waiting.get_mut(&event.pod) else {
                     continue;
                 };
-                let right = created.app as usize == app && seen.app == Some(created.app);
-                if !right || seen.kind != WatchEventType::Added {
+                let right = created.app as usize == app && event.app == Some(created.app);
+                if !right || event.kind != WatchEventType::Added {
                     counted.wrong += 1;
                 } else if std::mem::replace(received, true) {
                     counted.repeated += 1;
                 } else {
                     counted.delivered += 1;
-                    lags.push(seen.at.saturating_duration_since(created.sent));
-                    lags_after_answer.push(seen.at.saturating_duration_since(created.answered));
+                    lags.push(event.at.saturating_duration_since(created.sent));
+                    lags_after_answer.push(event.at.saturating_duration_since(created.answered));
                 }
             }
         }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::watch::event::TimedWatchEvent;
 
-    fn count(seen: &[(usize, WatchEventType, u32, u32)]) -> [usize; 4] {
+    fn count(event: &[(usize, WatchEventType, u32, u32)]) -> [usize; 4] {
         let sent = Instant::now();
         let created = |pod, app| CreatedPod {
             pod,
@@ -184,8 +184,8 @@ mod tests {
             answered: sent,
         };
         let mut streams = vec![WatcherRecord::default(); 2];
-        for &(watcher, kind, pod, app) in seen {
-            streams[watcher].seen.push(TimedWatchEvent {
+        for &(watcher, kind, pod, app) in event {
+            streams[watcher].received.push(TimedWatchEvent {
                 kind,
                 pod,
                 app: Some(app),

@@ -228,9 +228,9 @@ impl WatchRound {
         load.events = stage.watchers.events();
         self.note(history.problems(&changes));
         let streams = stage.watchers.streams();
-        let lines = streams.iter().flat_map(|stream| &stream.seen);
+        let lines = streams.iter().flat_map(|stream| &stream.received);
         load.bookmarks = lines
-            .filter(|seen| seen.kind == WatchEventType::Bookmark)
+            .filter(|received| received.kind == WatchEventType::Bookmark)
             .count();
         let pairs = streams.iter().zip(&due).enumerate();
         self.note(pairs.filter_map(|(app, (stream, due))| history::check(app, stream, due)));
@@ -345,7 +345,7 @@ impl<'a> WatchSetup<'a> {
 
 /// Current resourceVersion of the pods.
 async fn version(connection: &mut ApiConnection) -> Result<String> {
-    let list = connection.ask(Method::GET, "/api/v1/pods?limit=1", Bytes::new());
+    let list = connection.execute(Method::GET, "/api/v1/pods?limit=1", Bytes::new());
     let list: serde_json::Value = serde_json::from_slice(&list.await?)?;
     let version = list["metadata"]["resourceVersion"].as_str();
     Ok(version

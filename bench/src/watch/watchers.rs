@@ -30,7 +30,7 @@ const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// Events received by one watcher.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WatcherRecord {
-    pub(super) seen: Vec<TimedWatchEvent>,
+    pub(super) received: Vec<TimedWatchEvent>,
     /// Number of times the server ended the watch and it was resumed.
     pub(super) resumed: usize,
     /// Why it ended permanently, which is a failure.
@@ -50,9 +50,9 @@ impl WatcherRecords {
         edit(&mut stream)
     }
 
-    fn note(&self, watcher: usize, seen: TimedWatchEvent) {
-        self.edit(watcher, |stream| stream.seen.push(seen));
-        if seen.kind != WatchEventType::Bookmark {
+    fn note(&self, watcher: usize, received: TimedWatchEvent) {
+        self.edit(watcher, |stream| stream.received.push(received));
+        if received.kind != WatchEventType::Bookmark {
             self.events.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -237,10 +237,10 @@ impl WatcherReader {
         let mut received = 0;
         let (lines, version) = (&mut self.lines, &mut self.version);
         let mut each = |line: &[u8]| {
-            let seen = event::parse(line, Instant::now())?;
-            *version = seen.version.to_string();
+            let parsed = event::parse(line, Instant::now())?;
+            *version = parsed.version.to_string();
             received += 1;
-            journal.note(watcher, seen);
+            journal.note(watcher, parsed);
             Ok(())
         };
         while lines.next(&mut each).await? {}
