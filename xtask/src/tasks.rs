@@ -54,7 +54,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     let is_given = arguments.iter().any(|it| it.starts_with("--rhumb="));
     if drives_servers && !is_given && !arguments.iter().any(|it| it == "--rhumb") {
         let mut server = cargo();
-        server.args(["build", "--profile", "bench", "--package", "rhumb"]);
+        server.args(["build", "--profile", "dist", "--package", "rhumb"]);
         step("build", &mut server)?;
     }
     let peers = match load {
@@ -68,17 +68,9 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     };
     let mut bench = cargo();
     bench
-        .args([
-            "run",
-            "--profile",
-            "bench",
-            "--package",
-            "rhumb-bench",
-            "--",
-        ])
+        .args(["run", "--profile", "dist", "--package", "rhumb-bench", "--"])
         .args(arguments)
-        // Cargo puts binaries of the profile `bench` into the `release` directory.
-        .env("RHUMB_BENCH_RHUMB", target().join("release/rhumb"))
+        .env("RHUMB_BENCH_RHUMB", target().join("dist/rhumb"))
         .envs(environment)
         .envs(peers);
     step("bench", &mut bench)
@@ -107,8 +99,7 @@ pub(crate) fn torture(rounds: usize) -> Result<()> {
     torture
         .args([
             "test",
-            "--profile",
-            "bench",
+            "--release",
             "--package",
             "rhumb-store",
             "--test",
@@ -120,7 +111,7 @@ pub(crate) fn torture(rounds: usize) -> Result<()> {
 
 pub(crate) fn fuzz(cases: u32) -> Result<()> {
     let mut fuzz = cargo();
-    fuzz.args(["test", "--profile", "bench"])
+    fuzz.args(["test", "--release"])
         .args(["--package", "rhumb-meta", "--package", "rhumb-schema"])
         .env("PROPTEST_CASES", cases.to_string());
     step("fuzz", &mut fuzz)

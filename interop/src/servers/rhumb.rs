@@ -54,7 +54,7 @@ pub(super) fn binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("RHUMB_TEST_RHUMB") {
         return Ok(path.into());
     }
-    let builds = ["debug", "bench", "release"].map(|profile| target().join(profile).join("rhumb"));
+    let builds = ["debug", "release", "dist"].map(|profile| target().join(profile).join("rhumb"));
     let built = |path: &PathBuf| path.metadata().and_then(|file| file.modified()).ok();
     let newest = builds.into_iter().filter(|path| path.is_file());
     match newest.max_by_key(built) {
