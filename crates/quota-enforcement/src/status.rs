@@ -21,7 +21,7 @@ use rhumb_registry::write::{BatchObject, BatchOutcome, ServerChange, WriteBatch}
 const BATCH_MAX: usize = 100;
 
 /// How often a status is recomputed after a conflicting write.
-const ATTEMPTS_MAX: usize = 4;
+const ATTEMPTS_MAX: u32 = 8;
 
 /// How long to wait until the cache shows a conflicting write.
 const CATCH_UP_MAX: Duration = Duration::from_secs(3);
@@ -37,10 +37,10 @@ pub(super) async fn refresh(
     if refreshed_at.is_some_and(|refresh_started| refresh_started > requested_at) {
         return Ok(());
     }
-    for _ in 0..ATTEMPTS_MAX {
+    for attempt in 0..ATTEMPTS_MAX {
         let refresh_started = Instant::now();
         let snapshot = UsageSnapshot::from_tracker(&*namespace_quota.lock_tracker(registry).await?);
-        if snapshot.write(registry).await? {
+        if snapshot.write(registry, batch_max(attempt)).await? {
             *refreshed_at = Some(refresh_started);
             break;
         }
@@ -52,6 +52,12 @@ pub(super) async fn refresh(
         caught_up.map_err(Status::internal_error)?;
     }
     Ok(())
+}
+
+/// The maximum number of quotas in one transaction: fewer after each conflict, because the resourcequota-controller may be
+/// writing the same quotas one by one.
+fn batch_max(attempt: u32) -> usize {
+    (BATCH_MAX >> (3 * attempt)).max(1)
 }
 
 /// Usage of each quota of a namespace as of a revision.
@@ -70,9 +76,9 @@ impl UsageSnapshot {
     }
 
     /// Returns whether all quotas have this status now; `false` after a conflict with another write.
-    async fn write(&self, registry: &Arc<Registry>) -> Result<bool, Status> {
+    async fn write(&self, registry: &Arc<Registry>, batch_max: usize) -> Result<bool, Status> {
         let mut is_done = true;
-        for batch in self.used.chunks(BATCH_MAX) {
+        for batch in self.used.chunks(batch_max) {
             match self.write_batch(registry, batch).await {
                 Ok(is_written) => is_done &= is_written,
                 // One quota may be at fault, or the transaction is too large: write them one by one.
