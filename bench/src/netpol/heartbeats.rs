@@ -131,7 +131,7 @@ impl IdleAgent {
             let body = serde_json::to_vec(&self.report)?;
             let begun = Instant::now();
             self.connection
-                .ask(Method::PUT, &self.path, body.into())
+                .execute(Method::PUT, &self.path, body.into())
                 .await
                 .context("failed to write a report")?;
             writes.lock().push((Instant::now(), begun.elapsed()));

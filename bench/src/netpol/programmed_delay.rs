@@ -94,10 +94,12 @@ fn pod() -> Value {
 async fn measure(connection: &mut ApiConnection, name: &str) -> Result<(Duration, bool)> {
     let body = policy(name).to_string();
     let (begun, mut was_pending) = (Instant::now(), false);
-    connection.ask(Method::POST, POLICIES, body.into()).await?;
+    connection
+        .execute(Method::POST, POLICIES, body.into())
+        .await?;
     loop {
         let path = format!("{POLICIES}/{name}");
-        let policy = connection.ask(Method::GET, &path, Bytes::new()).await?;
+        let policy = connection.execute(Method::GET, &path, Bytes::new()).await?;
         let policy: Value = serde_json::from_slice(&policy)?;
         match programmed(&policy) {
             Some("True") => return Ok((begun.elapsed(), was_pending)),

@@ -29,11 +29,6 @@ async fn open(disk: &SimulatedDisk) -> EmbeddedStore {
     store.unwrap_or_else(|error| panic!("failed to open the store: {error}"))
 }
 
-fn segment_count(disk: &SimulatedDisk) -> usize {
-    let names = disk.file_names();
-    names.iter().filter(|name| name.ends_with(".log")).count()
-}
-
 async fn put(store: &EmbeddedStore, key: &str, bytes: usize) -> Revision {
     let put = Transaction::new().put(key, "v".repeat(bytes), ExpectedRevision::Any);
     store.commit(put).await.expect("commit write")
@@ -335,39 +330,6 @@ async fn deletion_records_of_small_entries_do_not_accumulate() {
         used < 6 * needed + 4 * segment_bytes as usize,
         "{used} bytes for entries of {needed}"
     );
-}
-
-/// Clients use up all file descriptors while the store needs new segments.
-#[tokio::test]
-async fn a_lack_of_file_descriptors_does_not_stop_the_store() {
-    let disk = SimulatedDisk::default();
-    let store = open(&disk).await;
-    put(&store, "/a", 2000).await;
-    disk.set_out_of_descriptors(true);
-    let segments = segment_count(&disk);
-    for number in 0..20 {
-        put(&store, &format!("/b{number}"), 3000).await;
-    }
-    assert_eq!(
-        segment_count(&disk),
-        segments + 1,
-        "the segment that was opened ahead is used, then it grows"
-    );
-    disk.set_out_of_descriptors(false);
-    let rolled = async {
-        while segment_count(&disk) == segments + 1 {
-            put(&store, "/c", 3000).await;
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let rolled = timeout(Duration::from_secs(30), rolled).await;
-    rolled.expect("the store starts new segments again");
-    drop(store);
-    let store = open(&disk).await;
-    for key in ["/a", "/b0", "/b19", "/c"] {
-        let entry = store.get(key).await.expect("readable");
-        assert!(entry.is_some(), "{key}");
-    }
 }
 
 /// A value that looks like thousands of frame headers with long tables, torn by a crash.

@@ -495,27 +495,3 @@ async fn check_damaged(bytes: Vec<u8>, entries: usize, offset: usize) {
     }
     store.close().await;
 }
-
-/// What health checks report while the disk is full, after there is space again, and after storage failed.
-#[tokio::test]
-async fn a_store_that_cannot_write_says_so() {
-    let disk = SimulatedDisk::default();
-    let store = EmbeddedStore::open_on(disk.clone(), EmbeddedOptions::default())
-        .await
-        .expect("create store");
-    assert!(store.check_writable().await.is_ok());
-    disk.limit_free_pages(Some(0));
-    fill(&store, 0).await;
-    let full = store.check_writable().await;
-    assert!(matches!(full, Err(Error::StorageFull { .. })), "{full:?}");
-    disk.limit_free_pages(None);
-    put_when_there_is_room(&store, "/again", "v").await;
-    assert!(store.check_writable().await.is_ok());
-    disk.fail_syncs(true);
-    put(&store, "/lost", "v").await.expect_err("the sync fails");
-    let failed = store.check_writable().await;
-    assert!(
-        matches!(failed, Err(Error::StorageFailed { .. })),
-        "{failed:?}"
-    );
-}
