@@ -18,9 +18,6 @@ use crate::store_reflector::{ReflectorCommand, StoreReflector};
 use crate::watch::WatchEnd;
 use crate::{CacheOptions, Error, ObjectProjector, ResourceCache};
 
-/// Capacity of the command queue of the store reflector.
-const COMMANDS_MAX: usize = 16;
-
 /// What to cache: the objects of one resource, stored below a prefix.
 #[derive(Debug, Clone)]
 pub struct ResourceCacheConfig {
@@ -61,7 +58,9 @@ struct CacheManagerInner {
     shared: Arc<CacheManagerState>,
     store: Arc<dyn Store>,
     revision_query: CoalescedRevisionQuery,
-    commands: mpsc::Sender<ReflectorCommand>,
+    /// Unbounded, so that a command can be sent while a lock is held and in `drop`. Commands are rare: one per kind
+    /// that is added or removed.
+    commands: mpsc::UnboundedSender<ReflectorCommand>,
     reader: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -147,7 +146,7 @@ impl CacheManager {
             health: watch::Sender::new(CacheHealth::Synced),
             caches: RwLock::default(),
         });
-        let (commands, received) = mpsc::channel(COMMANDS_MAX);
+        let (commands, received) = mpsc::unbounded_channel();
         let mut reader = StoreReflector::new(Arc::clone(&store), Arc::clone(&shared), received);
         let stream = reader.start(resources).await?;
         let reader = Mutex::new(Some(tokio::spawn(reader.run(stream))));
@@ -170,23 +169,39 @@ impl CacheManager {
 
     /// Adds the cache of another resource, such as a custom resource. It is complete when this returns.
     ///
-    /// Its objects are loaded beside the change stream, so the other caches go on meanwhile.
+    /// Its objects are loaded beside the change stream, so the other caches go on meanwhile. If the future is dropped,
+    /// the resource is not added, and can be added again at once.
     pub async fn add(&self, resource: ResourceCacheConfig) -> Result<ResourceCache, Error> {
         let (reply, answer) = oneshot::channel();
-        self.send(ReflectorCommand::Add(resource, reply)).await?;
-        let cache = answer.await.map_err(|_| Error::Closed)??;
+        self.send(ReflectorCommand::Add(resource, reply))?;
+        let mut guard = AdditionGuard {
+            manager: self,
+            answer,
+            added: None,
+        };
+        let cache = (&mut guard.answer).await.map_err(|_| Error::Closed)??;
+        guard.added = Some(cache.clone());
         // The cache was loaded at a revision that the change stream may not have reached yet. Wait for it: until
         // then the new cache is ahead of the others, and the applied revision does not hold for all.
         self.wait_until_applied(cache.snapshot().revision()).await?;
+        guard.added = None;
         Ok(cache)
     }
 
     /// Removes the cache of a resource and ends its watches. Does nothing if the resource is not cached.
-    pub async fn remove(&self, prefix: &StoragePrefix) -> Result<(), Error> {
+    ///
+    /// The removal is queued when this returns: it precedes every later [`CacheManager::add`], and takes place even if
+    /// the future is dropped. The future waits until the cache is removed.
+    pub fn remove(
+        &self,
+        prefix: &StoragePrefix,
+    ) -> impl Future<Output = Result<(), Error>> + use<> {
         let (reply, answer) = oneshot::channel();
-        self.send(ReflectorCommand::Remove(prefix.clone(), reply))
-            .await?;
-        answer.await.map_err(|_| Error::Closed)
+        let sent = self.send(ReflectorCommand::Remove(prefix.clone(), reply));
+        async move {
+            sent?;
+            answer.await.map_err(|_| Error::Closed)
+        }
     }
 
     /// The applied revision: all caches contain every change up to it, and it was dispatched to every watcher.
@@ -252,9 +267,30 @@ impl CacheManager {
         }
     }
 
-    async fn send(&self, command: ReflectorCommand) -> Result<(), Error> {
-        let sent = self.inner.commands.send(command).await;
+    fn send(&self, command: ReflectorCommand) -> Result<(), Error> {
+        let sent = self.inner.commands.send(command);
         sent.map_err(|_| Error::Closed)
+    }
+}
+
+/// An addition whose caller has not received the cache. If it is dropped before that, the cache is removed.
+#[derive(Debug)]
+struct AdditionGuard<'a> {
+    manager: &'a CacheManager,
+    answer: oneshot::Receiver<Result<ResourceCache, Error>>,
+    /// The cache that `answer` returned, until the caller receives it.
+    added: Option<ResourceCache>,
+}
+
+impl Drop for AdditionGuard<'_> {
+    fn drop(&mut self) {
+        // If the reflector sends the cache after this, the send fails, and the reflector removes it.
+        self.answer.close();
+        let sent = self.answer.try_recv().ok().and_then(Result::ok);
+        if let Some(cache) = sent.or_else(|| self.added.take()) {
+            // Fails only if the manager was closed.
+            let _ = self.manager.send(ReflectorCommand::Discard(cache));
+        }
     }
 }
 

@@ -57,6 +57,8 @@ pub(crate) enum ReflectorCommand {
         oneshot::Sender<Result<ResourceCache, Error>>,
     ),
     Remove(StoragePrefix, oneshot::Sender<()>),
+    /// Removes a cache that was added for a caller that has given up.
+    Discard(ResourceCache),
 }
 
 /// Lists the store and applies its change stream to all caches.
@@ -64,7 +66,7 @@ pub(crate) enum ReflectorCommand {
 pub(crate) struct StoreReflector {
     store: Arc<dyn Store>,
     shared: Arc<CacheManagerState>,
-    commands: mpsc::Receiver<ReflectorCommand>,
+    commands: mpsc::UnboundedReceiver<ReflectorCommand>,
     interner: StringInterner,
     /// The caches that are being added.
     additions: CacheAdditions,
@@ -76,7 +78,7 @@ impl StoreReflector {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         shared: Arc<CacheManagerState>,
-        commands: mpsc::Receiver<ReflectorCommand>,
+        commands: mpsc::UnboundedReceiver<ReflectorCommand>,
     ) -> Self {
         StoreReflector {
             store,
@@ -274,18 +276,36 @@ impl StoreReflector {
 
     fn handle_command(&mut self, command: ReflectorCommand) {
         match command {
-            ReflectorCommand::Add(resource, reply) => match self.check_prefix(&resource.prefix) {
-                Ok(()) => self.begin_addition(resource, reply),
-                // The send fails if the caller has given up.
-                Err(error) => drop(reply.send(Err(error))),
-            },
+            ReflectorCommand::Add(resource, reply) => {
+                // They must not block the prefix.
+                self.additions.cancel_abandoned();
+                match self.check_prefix(&resource.prefix) {
+                    Ok(()) => self.begin_addition(resource, reply),
+                    // The send fails if the caller has given up.
+                    Err(error) => drop(reply.send(Err(error))),
+                }
+            }
             ReflectorCommand::Remove(prefix, reply) => {
                 self.additions.cancel(&prefix);
-                if let Some(cache) = self.shared.remove(prefix.as_str()) {
-                    cache.inner().end_watches(WatchEnd::Removed);
-                }
+                self.remove_cache(prefix.as_str());
                 let _ = reply.send(());
             }
+            ReflectorCommand::Discard(cache) => self.discard(&cache),
+        }
+    }
+
+    /// Removes this cache; another cache of the same prefix remains.
+    fn discard(&self, cache: &ResourceCache) {
+        let prefix = cache.prefix().as_str();
+        let current = self.shared.cache(prefix);
+        if current.is_some_and(|current| current.is_same(cache)) {
+            self.remove_cache(prefix);
+        }
+    }
+
+    fn remove_cache(&self, prefix: &str) {
+        if let Some(cache) = self.shared.remove(prefix) {
+            cache.inner().end_watches(WatchEnd::Removed);
         }
     }
 

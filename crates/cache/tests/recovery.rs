@@ -16,7 +16,7 @@ use support::memory_store::MemoryStore;
 use support::{
     contents, delete, drain, eventually, next, next_summary, pods, put, start, wait, watch,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 fn unavailable() -> StoreError {
     StoreError::Unavailable {
@@ -181,6 +181,43 @@ async fn a_resource_is_added_while_the_caches_are_reloaded() {
         oldest: Revision::new(2),
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_resource_is_added_while_the_store_is_restored_from_a_backup() {
+    let (memory, inner, _) = start_with_two_pods().await;
+    let backup = put(&*inner, "widgets/ns/kept", ";;1").await;
+    let gated = GatedStore::new(inner, "/registry/widgets/");
+    let store: Arc<dyn Store> = gated.clone();
+    let manager = start(&store, CacheOptions::default()).await;
+    put(&*store, "widgets/ns/lost", ";;1").await;
+    let lost = put(&*store, "widgets/ns/lost", ";;2").await;
+    wait(&manager, lost).await;
+    let adding = tokio::spawn({
+        let manager = manager.clone();
+        async move { manager.add(support::resource("widgets")).await }
+    });
+    eventually("widgets are read", || gated.pages_read() > 0).await;
+    memory.fail_with(StoreError::Compacted {
+        requested: lost,
+        oldest: lost,
+    });
+    eventually("the failure is detected", || !manager.health().is_ready()).await;
+    memory.restore(backup);
+    memory.clear_failure();
+    eventually("the caches have recovered", || manager.health().is_ready()).await;
+    let new = put(&*store, "widgets/ns/new", ";;1").await;
+    wait(&manager, new).await;
+    gated.open();
+    let added = timeout(support::TEST_TIMEOUT, adding).await;
+    let cache = added.expect("in time").expect("a task").expect("added");
+    let names: Vec<_> = contents(&cache.snapshot()).into_keys().collect();
+    assert_eq!(names, ["ns/kept", "ns/new"]);
+    // The new history has not reached the revision of the lost change, and its changes are applied.
+    let mut watcher = watch(&cache, WatchStart::Latest);
+    let more = put(&*store, "widgets/ns/new", ";;2").await;
+    assert!(more <= lost);
+    assert_eq!(next_summary(&mut watcher).await, format!("~ns/new@{more}"));
 }
 
 #[tokio::test]

@@ -31,6 +31,19 @@ impl DeviceClassMapping {
         }
     }
 
+    /// Sets the extended resource that a device class names; `None` if it names none or was deleted.
+    pub fn set(&mut self, class: &str, extended_resource: Option<&str>) {
+        match extended_resource.filter(|resource| !resource.is_empty()) {
+            Some(resource) => drop(self.0.insert(class.into(), resource.into())),
+            None => drop(self.0.remove(class)),
+        }
+    }
+
+    /// Removes the device classes whose names `keep` rejects.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.0.retain(|class, _| keep(class));
+    }
+
     pub(crate) fn extended_resource(&self, class: &str) -> Option<&str> {
         self.0.get(class).map(|resource| &**resource)
     }

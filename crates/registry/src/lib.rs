@@ -1,9 +1,9 @@
 //! The registry: the store, its caches, the table of served resources, and the path of every write (upstream: the
 //! generic registry, `k8s.io/apiserver/pkg/registry`, with its admission interfaces).
 //!
-//! [`Registry`] holds them, [`Registry::add_resources`] adds kinds at run time, [`RequestContext`] carries the attributes of a request, `write/` changes objects, `admission/`
-//! declares the admission interfaces. Nothing here knows HTTP, webhooks, or how quotas are enforced: plugins, [`ReadHook`]s and
-//! [`ResourceAllocator`]s are registered by the crates above.
+//! [`Registry`] holds them, [`Registry::add_resources`] adds kinds at run time, [`RequestContext`] carries the attributes
+//! of a request, `write/` changes objects, `admission/` declares the admission interfaces. Nothing here knows HTTP, webhooks, or how quotas are enforced: plugins,
+//! [`ReadHook`]s and [`ResourceAllocator`]s are registered by the crates above.
 
 #![cfg_attr(
     not(test),

@@ -19,6 +19,9 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the result of asking an etcd is reused: anonymous clients may send health checks.
 const STORE_CHECK_REUSED: Duration = Duration::from_secs(1);
 
+/// How long a check waits for the caches.
+const CACHE_WAIT: Duration = Duration::from_millis(500);
+
 /// How long the caches may stay behind a revision of the store.
 const CACHE_LAG_MAX: Duration = Duration::from_secs(10);
 
@@ -33,7 +36,7 @@ pub(super) struct HealthChecks {
 }
 
 /// What the store answered.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct StoreProbe {
     problem: Option<String>,
     revision: Option<Revision>,
@@ -55,37 +58,43 @@ impl HealthChecks {
     ) -> Option<Reply> {
         let mut parts = path.trim_matches('/').splitn(2, '/');
         let endpoint = parts.next()?;
-        let checks = self.run(state, endpoint).await?;
-        if let Some(check_name) = parts.next() {
-            let check = checks.into_iter().find(|check| check.name == check_name)?;
-            return Some(match check.problem {
+        let names = check_names(endpoint)?;
+        if let Some(wanted) = parts.next() {
+            let name = names.iter().find(|name| **name == wanted)?;
+            let checks = self.run(state, &[name]).await;
+            return checks.into_iter().next().map(|check| match check.problem {
                 None => Reply::text(StatusCode::OK, "ok"),
                 Some(problem) => Reply::status(&Status::internal_error(problem)),
             });
         }
         let excluded: Vec<&str> = query.all("exclude").collect();
+        let included = names.iter().filter(|name| !excluded.contains(name));
+        let included: Vec<&str> = included.copied().collect();
+        let checks = self.run(state, &included).await;
         let verbose = query.get("verbose").is_some();
-        Some(render_report(endpoint, &checks, &excluded, verbose))
+        Some(render_report(endpoint, names, &checks, verbose))
     }
 
-    async fn run(&self, state: &ServerState, endpoint: &str) -> Option<Vec<HealthCheckResult>> {
-        let check = |name, problem| HealthCheckResult { name, problem };
-        if !matches!(endpoint, "livez" | "readyz" | "healthz") {
-            return None;
+    /// Runs checks. The store is asked only for those that need it.
+    async fn run(&self, state: &ServerState, names: &[&'static str]) -> Vec<HealthCheckResult> {
+        let needs_store = names.iter().any(|name| matches!(*name, "store" | "caches"));
+        let store = match needs_store {
+            true => self.probe_store(state).await,
+            false => StoreProbe::default(),
+        };
+        let mut checks = Vec::new();
+        for name in names {
+            let problem = match *name {
+                "store" => store.problem.clone(),
+                "caches" => self.cache_problem(state, store.revision).await,
+                "shutdown" if state.registry.is_shutting_down() => {
+                    Some("process is shutting down".to_owned())
+                }
+                _ => None,
+            };
+            checks.push(HealthCheckResult { name, problem });
         }
-        let store = self.probe_store(state).await;
-        let caches = self.cache_problem(state, store.revision);
-        let mut checks = vec![check("ping", None), check("store", store.problem)];
-        // Restarting a server whose caches lag would make it lag more.
-        if endpoint != "livez" {
-            checks.push(check("caches", caches));
-        }
-        if endpoint == "readyz" {
-            let is_shutting_down = state.registry.is_shutting_down();
-            let problem = is_shutting_down.then(|| "process is shutting down".to_owned());
-            checks.push(check("shutdown", problem));
-        }
-        Some(checks)
+        checks
     }
 
     async fn probe_store(&self, state: &ServerState) -> StoreProbe {
@@ -103,27 +112,43 @@ impl HealthChecks {
         probe
     }
 
-    fn cache_problem(&self, state: &ServerState, stored: Option<Revision>) -> Option<String> {
+    async fn cache_problem(&self, state: &ServerState, stored: Option<Revision>) -> Option<String> {
         let manager = &state.registry.cache_manager;
         let health = manager.health();
         if !health.is_ready() {
             return Some(format!("the watch on the store is not healthy: {health:?}"));
         }
+        let stored = stored?;
+        // On a shared etcd the revision may be of a key that no cache has. Waiting requests progress, so that the caches
+        // learn that they are up to date.
+        let deadline = Instant::now() + CACHE_WAIT;
+        if manager.wait_for_revision(stored, deadline).await.is_ok() {
+            *self.unapplied.lock() = None;
+            return None;
+        }
         let applied = manager.applied_revision();
         let mut unapplied = self.unapplied.lock();
-        if unapplied.is_some_and(|(_, revision)| applied >= revision) {
-            *unapplied = None;
-        }
-        if let (None, Some(stored)) = (&*unapplied, stored.filter(|stored| *stored > applied)) {
-            *unapplied = Some((Instant::now(), stored));
-        }
-        let (since, revision) = (*unapplied)?;
+        let (since, revision) = match *unapplied {
+            Some((since, revision)) if applied < revision => (since, revision),
+            _ => *unapplied.insert((Instant::now(), stored)),
+        };
         (since.elapsed() > CACHE_LAG_MAX).then(|| {
             format!(
                 "the caches are at revision {applied} and have not applied revision {revision} for {} s",
                 since.elapsed().as_secs()
             )
         })
+    }
+}
+
+/// The checks of an endpoint; `None` if it is not one.
+fn check_names(endpoint: &str) -> Option<&'static [&'static str]> {
+    match endpoint {
+        // Restarting a server whose caches lag would make it lag more.
+        "livez" => Some(&["ping", "store"]),
+        "healthz" => Some(&["ping", "store", "caches"]),
+        "readyz" => Some(&["ping", "store", "caches", "shutdown"]),
+        _ => None,
     }
 }
 
@@ -146,22 +171,23 @@ async fn ask_store(state: &ServerState) -> StoreProbe {
     }
 }
 
+/// The report of all checks; those that were not run are excluded.
 fn render_report(
     endpoint: &str,
+    names: &[&str],
     checks: &[HealthCheckResult],
-    excluded: &[&str],
     verbose: bool,
 ) -> Reply {
     let mut text = String::new();
     let mut failed = false;
-    for check in checks {
-        let line = if excluded.contains(&check.name) {
-            format!("[+]{} excluded: ok\n", check.name)
-        } else if check.problem.is_none() {
-            format!("[+]{} ok\n", check.name)
-        } else {
-            failed = true;
-            format!("[-]{} failed: reason withheld\n", check.name)
+    for name in names {
+        let line = match checks.iter().find(|check| check.name == *name) {
+            None => format!("[+]{name} excluded: ok\n"),
+            Some(check) if check.problem.is_none() => format!("[+]{name} ok\n"),
+            Some(_) => {
+                failed = true;
+                format!("[-]{name} failed: reason withheld\n")
+            }
         };
         text.push_str(&line);
     }

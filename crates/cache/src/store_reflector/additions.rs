@@ -92,11 +92,13 @@ impl CacheAdditions {
         }
     }
 
-    /// The change stream continues at `revision`; the changes before are unknown.
-    pub(super) fn forget_changes(&mut self, revision: Revision) {
-        for addition in &mut self.pending {
-            addition.changed.clear();
-            addition.changed_since = revision;
+    /// Stops loading the caches whose callers have given up.
+    pub(super) fn cancel_abandoned(&mut self) {
+        let abandoned = self
+            .pending
+            .extract_if(.., |addition| addition.reply.is_closed());
+        for addition in abandoned {
+            addition.load.abort();
         }
     }
 
@@ -162,7 +164,20 @@ impl StoreReflector {
         self.additions.loads.spawn(load)
     }
 
-    /// Makes a loaded cache visible.
+    /// Loads all caches that are being added again, after the others were reloaded at `revision`, where the change
+    /// stream continues. The changes before are unknown. A load that has begun earlier may have read another history,
+    /// if the store was restored from a backup; its revision does not show that.
+    pub(super) fn restart_loads(&mut self, revision: Revision) {
+        for mut addition in std::mem::take(&mut self.additions.pending) {
+            addition.load.abort();
+            addition.load = self.spawn_load(&addition.cache);
+            addition.changed.clear();
+            addition.changed_since = revision;
+            self.additions.pending.push(addition);
+        }
+    }
+
+    /// Makes a loaded cache visible, unless its caller has given up.
     pub(super) fn handle_load(&mut self, outcome: LoadOutcome) {
         let (id, loaded) = match outcome {
             Ok(outcome) => outcome,
@@ -177,12 +192,15 @@ impl StoreReflector {
         let Some(mut addition) = self.additions.take(id) else {
             return;
         };
+        if addition.reply.is_closed() {
+            return;
+        }
         let mut contents = match loaded {
             Ok(contents) => contents,
             Err(error) => return drop(addition.reply.send(Err(error))),
         };
         if contents.revision < addition.changed_since {
-            // All caches were reloaded while this one was loading, so changes are missing.
+            // The store returned a revision older than that of the caches, so changes are missing.
             addition.load = self.spawn_load(&addition.cache);
             self.additions.pending.push(addition);
             return;
@@ -190,8 +208,10 @@ impl StoreReflector {
         addition.bring_up_to_date(&mut contents, self.applied());
         addition.cache.inner().set_initial_contents(contents);
         self.shared.insert(addition.cache.clone());
-        // The caller may have given up; the cache is kept anyway.
-        let _ = addition.reply.send(Ok(addition.cache));
+        if let Err(Ok(cache)) = addition.reply.send(Ok(addition.cache)) {
+            // The caller has given up in the meantime.
+            self.discard(&cache);
+        }
     }
 }
 

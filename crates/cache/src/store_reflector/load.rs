@@ -117,7 +117,7 @@ impl StoreReflector {
             version.revision = at;
             cache.inner().reset(version);
         }
-        self.additions.forget_changes(at);
+        self.restart_loads(at);
         self.shared.progress.advance(at);
         Ok(stream)
     }

@@ -217,3 +217,71 @@ pub(crate) async fn a_resource_can_be_removed_while_it_is_added(
     let cache = adding.await.expect("a task").expect("added");
     assert_eq!(contents(&cache.snapshot()).len(), 1);
 }
+
+pub(crate) async fn an_abandoned_addition_does_not_block_its_prefix(
+    harness: &mut impl ConformanceBackend,
+) {
+    let (gated, store, manager) = start_with_gated_widgets(harness).await;
+    put(&*store, &format!("{WIDGETS}/ns/a"), ";;1").await;
+    let abandoned = begin_adding_widgets(&manager, &gated).await;
+    abandoned.abort();
+    assert!(abandoned.await.expect_err("aborted").is_cancelled());
+    // The load of the abandoned addition has not ended yet.
+    let adding = begin_adding_widgets(&manager, &gated).await;
+    gated.open();
+    let cache = adding.await.expect("a task").expect("added");
+    assert_eq!(contents(&cache.snapshot()).len(), 1);
+}
+
+pub(crate) async fn the_cache_of_an_abandoned_addition_is_dropped(
+    harness: &mut impl ConformanceBackend,
+) {
+    let (gated, _, manager) = start_with_gated_widgets(harness).await;
+    let widgets = resource(WIDGETS);
+    let abandoned = tokio::spawn({
+        let (manager, widgets) = (manager.clone(), widgets.clone());
+        async move { manager.add(widgets).await }
+    });
+    eventually("widgets are read", || gated.pages_read() > 0).await;
+    abandoned.abort();
+    assert!(abandoned.await.expect_err("aborted").is_cancelled());
+    gated.open();
+    eventually("the cache is dropped", || {
+        Arc::strong_count(&widgets.projector) == 1
+    })
+    .await;
+    assert!(manager.cache(&widgets.prefix).is_none());
+    manager.add(widgets).await.expect("added");
+}
+
+pub(crate) async fn a_cache_that_its_caller_has_not_received_is_removed(
+    harness: &mut impl ConformanceBackend,
+) {
+    let (gated, _, manager) = start_with_gated_widgets(harness).await;
+    let mut adding = Box::pin(manager.add(resource(WIDGETS)));
+    tokio::select! {
+        biased;
+        added = &mut adding => panic!("added while the gate is closed: {added:?}"),
+        () = std::future::ready(()) => {}
+    }
+    gated.open();
+    eventually("the cache is visible", || {
+        manager.cache(&prefix(WIDGETS)).is_some()
+    })
+    .await;
+    drop(adding);
+    manager.add(resource(WIDGETS)).await.expect("added again");
+}
+
+pub(crate) async fn an_addition_waits_for_an_earlier_removal(
+    harness: &mut impl ConformanceBackend,
+) {
+    let store = harness.store();
+    let manager = start(&store, CacheOptions::default()).await;
+    put(&*store, &format!("{WIDGETS}/ns/a"), ";;1").await;
+    manager.add(resource(WIDGETS)).await.expect("added");
+    // Removed although nobody waits for it.
+    drop(manager.remove(&prefix(WIDGETS)));
+    let cache = manager.add(resource(WIDGETS)).await.expect("added again");
+    assert_eq!(contents(&cache.snapshot()).len(), 1);
+}

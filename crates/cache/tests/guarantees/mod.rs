@@ -39,6 +39,10 @@ macro_rules! guarantees {
             other_caches_advance_while_a_resource_is_added,
             a_resource_that_is_written_while_it_is_added_is_complete,
             a_resource_can_be_removed_while_it_is_added,
+            an_abandoned_addition_does_not_block_its_prefix,
+            the_cache_of_an_abandoned_addition_is_dropped,
+            a_cache_that_its_caller_has_not_received_is_removed,
+            an_addition_waits_for_an_earlier_removal,
             similar_prefixes_are_distinguished,
         }
     };

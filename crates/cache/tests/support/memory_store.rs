@@ -57,6 +57,15 @@ impl MemoryStore {
         self.state().failure = None;
     }
 
+    /// Restores the state of an earlier revision, as from a backup: the changes after it are lost. Call it between
+    /// [`MemoryStore::fail_with`] and [`MemoryStore::clear_failure`], so that no stream is open.
+    pub fn restore(&self, revision: Revision) {
+        let mut state = self.state();
+        state.entries = state.entries_at(revision);
+        state.log.retain(|set| set.revision <= revision);
+        state.revision = revision;
+    }
+
     pub fn revision_requests(&self) -> usize {
         self.state().revision_requests
     }

@@ -167,7 +167,7 @@ impl PolicyStatusState {
         if report.is_some_and(|report| covers_pod(report.pods_version, version)) {
             return due;
         }
-        // Without a report the policies wait for the node anyway.
+        // Without a report the policies wait for the node anyway; `cover_pods` queues the node when it has one.
         if report.is_some() {
             due.push((WorkKey::Coverage(node.to_owned()), COVERAGE_DELAY));
         }
@@ -209,14 +209,19 @@ impl PolicyStatusState {
         due
     }
 
-    /// The report of a node is new, or has become valid: the policies to check because it covers pods.
+    /// The report of a node is new, or has become valid: the policies to check because it covers pods, and when to
+    /// check those of pods that it does not cover.
     fn cover_pods(&mut self, node: &str) -> DelayedKeys {
         let Some(report) = self.agents.report(node) else {
             return DelayedKeys::new();
         };
         let covered = self.uncovered_pods.cover(node, report.pods_version);
         let keys = covered.iter().flat_map(|pod| self.policy_keys_of_pod(pod));
-        now(keys.filter(|_| self.is_ready()))
+        let mut due = now(keys.filter(|_| self.is_ready()));
+        if self.uncovered_pods.has_pods(node) {
+            due.push((WorkKey::Coverage(node.to_owned()), COVERAGE_DELAY));
+        }
+        due
     }
 
     /// The policies that are affected because the heartbeat of a node became stale, and when to check it again.

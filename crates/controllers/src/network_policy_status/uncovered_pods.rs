@@ -63,6 +63,11 @@ impl UncoveredPods {
         }
     }
 
+    /// Whether the agent of a node has not observed all of its pods.
+    pub(super) fn has_pods(&self, node: &str) -> bool {
+        self.by_node.contains_key(node)
+    }
+
     /// The pods of a node. Their policies are checked now, and again when the agent has observed them.
     pub(super) fn mark_late(&mut self, node: &str) -> Vec<NamespacedName> {
         let Some(pods) = self.by_node.get(node) else {
@@ -158,7 +163,9 @@ mod tests {
         let only_b = uncovered.nodes(all[1..].iter(), true, at, |_| true);
         assert_eq!(only_b, ["b".to_owned()].into());
         assert_eq!(uncovered.cover("a", 8), []);
+        assert!(uncovered.has_pods("a"));
         assert_eq!(uncovered.cover("a", 10), [pod("y")]);
+        assert!(!uncovered.has_pods("a"));
         assert_eq!(nodes(&mut uncovered), ["b".to_owned()].into());
         assert_eq!(uncovered.mark_late("b"), [pod("z")]);
         // The pod was moved.

@@ -55,9 +55,10 @@ impl FinishedPods {
     }
 
     pub(super) fn add(&mut self, pod: &Pod) {
+        // Also for a pod that is not finished: one of the same name may have been deleted while the watch was interrupted.
+        let key = pod.key();
+        self.remove(&key);
         if self.max > 0 && is_finished(pod) {
-            let key = pod.key();
-            self.remove(&key);
             let finished = FinishedPod::new(pod);
             self.pods.insert(finished.clone());
             self.by_key.insert(key, finished);
@@ -106,6 +107,17 @@ mod tests {
             "status": {"phase": phase, "reason": reason},
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn a_pod_that_was_recreated_unseen_is_no_longer_finished() {
+        let mut finished = FinishedPods::new(1);
+        for name in ["a", "b"] {
+            finished.add(&pod(name, 1, "Succeeded", ""));
+        }
+        assert_eq!(finished.surplus().count(), 1);
+        finished.add(&pod("a", 2, "Running", ""));
+        assert_eq!(finished.surplus().count(), 0);
     }
 
     #[test]

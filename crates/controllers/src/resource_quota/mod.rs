@@ -1,8 +1,10 @@
 //! Resource quota controller (upstream: `resourcequota`): writes `status.hard` and `status.used` of ResourceQuotas.
 //!
-//! Each namespace with quotas has a worker (`namespace_worker.rs`) that watches what the quotas count there. Quotas are
-//! enforced by the API server, which does not read the status.
+//! Each namespace with quotas has a worker (`namespace_worker.rs`) that watches what the quotas count there. Device
+//! classes are watched once for all of them (`device_class_informer.rs`). Quotas are enforced by the API server, which
+//! does not read the status.
 
+mod device_class_informer;
 mod foreign_writes;
 mod namespace_worker;
 #[cfg(test)]
@@ -11,6 +13,8 @@ mod tracked_usage;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::pin::pin;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -20,6 +24,7 @@ use kube::runtime::watcher::Config;
 use rhumb_client::informer::{self, Event};
 use tokio::sync::watch;
 
+use self::device_class_informer::DeviceClassInformer;
 use crate::namespaced_name::{NamespacedName, namespaced_name};
 use crate::{ControllerContext, Error};
 
@@ -28,7 +33,9 @@ type Quotas = BTreeMap<String, ResourceQuota>;
 
 pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let quotas: Api<ResourceQuota> = Api::all(context.reader.clone());
-    let mut events = std::pin::pin!(informer::events(quotas, Config::default(), namespaced_name));
+    let mut events = pin!(informer::events(quotas, Config::default(), namespaced_name));
+    let device_classes = Arc::new(DeviceClassInformer::default());
+    let mut device_class_watch = pin!(device_classes.run(context.reader.clone()));
     let mut namespaces = Namespaces::default();
     let mut workers = FuturesUnordered::new();
     loop {
@@ -41,9 +48,11 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
                         context.reader.clone(),
                         namespace,
                         quotas,
+                        device_classes.clone(),
                     ));
                 }
             }
+            watched = &mut device_class_watch => return watched,
             // A worker ends once its namespace has no quotas.
             Some(()) = workers.next() => {}
         }

@@ -1,5 +1,6 @@
 //! Tracks the usage of one namespace and writes the status of its quotas.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{BoxStream, SelectAll, StreamExt, select_all};
@@ -10,11 +11,12 @@ use kube::{Api, Client, ResourceExt};
 use rhumb_client::error::none_if_not_found;
 use rhumb_client::informer::{self, Event};
 use rhumb_meta::{Backoff, Clock, SystemClock};
-use rhumb_quota::Evaluator;
+use rhumb_quota::{DeviceClassMapping, Evaluator};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Quotas;
+use super::device_class_informer::{DeviceClassInformer, DeviceClassReceiver};
 use super::foreign_writes::ForeignWrites;
 use super::tracked_usage::{TrackedUsage, counts};
 use crate::Error;
@@ -44,12 +46,15 @@ pub(super) async fn run(
     reader: Client,
     namespace: String,
     quotas: watch::Receiver<Quotas>,
+    device_class_informer: Arc<DeviceClassInformer>,
 ) {
     let mut worker = NamespaceWorker {
         quota_api: Api::namespaced(client, &namespace),
         reader,
         namespace,
         quotas,
+        device_class_informer,
+        device_classes: None,
         clock: SystemClock::new(),
         foreign_writes: ForeignWrites::default(),
     };
@@ -61,6 +66,9 @@ struct NamespaceWorker {
     reader: Client,
     namespace: String,
     quotas: watch::Receiver<Quotas>,
+    device_class_informer: Arc<DeviceClassInformer>,
+    /// Subscribed while the usage depends on device classes.
+    device_classes: Option<DeviceClassReceiver>,
     clock: SystemClock,
     foreign_writes: ForeignWrites,
 }
@@ -80,6 +88,9 @@ impl NamespaceWorker {
         let counted = self.counted_resources(&quotas).await;
         let evaluators = counted.iter().map(|(_, evaluator)| evaluator.clone());
         let mut usage = TrackedUsage::new(&quotas, evaluators.collect());
+        self.device_classes = usage
+            .uses_device_classes()
+            .then(|| self.device_class_informer.subscribe());
         let resources = counted.into_iter().map(|(resource, _)| resource);
         let mut events = self.events(resources);
         let mut schedule = WriteSchedule::new();
@@ -103,6 +114,10 @@ impl NamespaceWorker {
                         return TrackingEnd::Restart;
                     }
                     self.foreign_writes.observe(&quotas, Instant::now());
+                    schedule.write_after(BATCH_DELAY);
+                }
+                device_classes = changed_device_classes(&mut self.device_classes) => {
+                    usage.set_device_classes(&device_classes);
                     schedule.write_after(BATCH_DELAY);
                 }
                 () = wait_until(schedule.due), if usage.is_complete() => {
@@ -222,6 +237,21 @@ impl WriteSchedule {
         self.due = None;
         self.earliest = Instant::now() + WRITE_INTERVAL_MIN;
     }
+}
+
+/// The extended resources of device classes once they are listed and when they have changed.
+async fn changed_device_classes(
+    receiver: &mut Option<DeviceClassReceiver>,
+) -> Arc<DeviceClassMapping> {
+    if let Some(receiver) = receiver {
+        while receiver.changed().await.is_ok() {
+            let device_classes = receiver.borrow_and_update().clone();
+            if let Some(device_classes) = device_classes {
+                return device_classes;
+            }
+        }
+    }
+    std::future::pending().await
 }
 
 async fn wait_until(at: Option<Instant>) {

@@ -1,4 +1,3 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -8,6 +7,8 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::testing::{context, discovery, is_watch, list_response, ok_response, status_response};
+
+const DEVICE_CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";
 
 fn quota(name: &str, hard: Value, status: Value) -> Value {
     json!({
@@ -25,18 +26,59 @@ fn pod(name: &str, phase: &str) -> Value {
     })
 }
 
+/// A claim for two devices of the class `gpu`.
+fn claim(name: &str) -> Value {
+    let request = json!({"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2});
+    json!({
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": request}]}},
+    })
+}
+
+fn device_class(name: &str, spec: Value) -> Value {
+    json!({"metadata": {"name": name, "resourceVersion": "2"}, "spec": spec})
+}
+
+fn api_groups() -> Value {
+    let mut groups = discovery("example.com", "Current", ["widgets"]);
+    let mut devices = discovery("resource.k8s.io", "Current", ["resourceclaims"]);
+    let items = groups["items"].as_array_mut().expect("groups");
+    items.push(devices["items"][0].take());
+    groups
+}
+
 /// Method and path, and body, of each request that is not a watch.
 type RecordedRequests = Vec<(String, Value)>;
 
 /// Runs the controller with these quotas. Watches deliver no events; writes of a status fail `failures` times.
 async fn run_controller(quotas: Vec<Value>, failures: usize) -> RecordedRequests {
+    run_with_class_event(quotas, failures, None).await
+}
+
+/// As [`run_controller`]. The list of device classes fails twice. If there is an event, the watch of device classes
+/// fails once and then delivers it.
+async fn run_with_class_event(
+    quotas: Vec<Value>,
+    failures: usize,
+    class_event: Option<Value>,
+) -> RecordedRequests {
+    let class_watches = Mutex::new(0);
     let recorded = Arc::new(Mutex::new(RecordedRequests::new()));
     let requests = recorded.clone();
     let client = fake_client_with(move |request| {
-        if is_watch(request) {
-            return None;
-        }
         let path = request.uri().path();
+        if is_watch(request) {
+            if path != DEVICE_CLASSES {
+                return None;
+            }
+            let mut watches = class_watches.lock();
+            *watches += 1;
+            return match (*watches, &class_event) {
+                (1, Some(_)) => status_response(500),
+                (2, Some(event)) => ok_response(event.clone()),
+                _ => None,
+            };
+        }
         let line = format!("{} {path}", request.method());
         let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
         let mut requests = requests.lock();
@@ -44,13 +86,19 @@ async fn run_controller(quotas: Vec<Value>, failures: usize) -> RecordedRequests
         requests.push((line, body.clone()));
         match path {
             "/api" => ok_response(discovery("", "Current", ["pods", "secrets", "services"])),
-            "/apis" => ok_response(discovery("example.com", "Current", ["widgets"])),
+            "/apis" => ok_response(api_groups()),
             "/api/v1/resourcequotas" => list_response(&quotas),
             "/api/v1/namespaces/ns/pods" => {
                 list_response(&[pod("a", "Running"), pod("b", "Running"), pod("c", "Failed")])
             }
             "/apis/example.com/v1/namespaces/ns/widgets" => {
                 list_response(&[json!({"metadata": {"name": "w", "namespace": "ns"}})])
+            }
+            "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims" => list_response(&[claim("c")]),
+            DEVICE_CLASSES if attempts < 2 => status_response(500),
+            DEVICE_CLASSES => {
+                let spec = json!({"extendedResourceName": "example.com/gpu"});
+                list_response(&[device_class("gpu", spec), device_class("none", json!({}))])
             }
             path if path.ends_with("/status") && attempts < failures => status_response(409),
             path if path.ends_with("/status") => ok_response(body),
@@ -78,10 +126,37 @@ async fn status_shows_what_is_used() {
     assert_eq!(write["metadata"]["resourceVersion"], "5");
     let used = json!({"requests.cpu": "500m", "pods": "2", "count/widgets.example.com": "1"});
     assert_eq!(write["status"], json!({"hard": hard, "used": used}));
+    let is_unneeded = |line: &str| line.contains("secrets") || line.contains("deviceclasses");
     assert!(
-        !requests.iter().any(|(line, _)| line.contains("secrets")),
+        !requests.iter().any(|(line, _)| is_unneeded(line)),
         "only what quotas count is read: {requests:?}"
     );
+}
+
+/// Nothing is written before device classes are listed.
+#[tokio::test(start_paused = true)]
+async fn devices_of_claims_count_for_the_extended_resource_of_their_class() {
+    let hard = json!({"requests.example.com/gpu": "9"});
+    let requests = run_controller(vec![quota("q", hard.clone(), json!({}))], 0).await;
+    let [write] = &written(&requests)[..] else {
+        panic!("{requests:?}");
+    };
+    let used = json!({"requests.example.com/gpu": "2"});
+    assert_eq!(write["status"], json!({"hard": hard, "used": used}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_usage_follows_changes_of_device_classes() {
+    fn usage(gpu: &str, other: &str) -> Value {
+        json!({"requests.example.com/gpu": gpu, "requests.example.com/other": other})
+    }
+    let quotas = vec![quota("q", usage("9", "9"), json!({}))];
+    let other = json!({"extendedResourceName": "example.com/other"});
+    let event = json!({"type": "MODIFIED", "object": device_class("gpu", other)});
+    let requests = run_with_class_event(quotas, 0, Some(event)).await;
+    let writes = written(&requests).into_iter();
+    let used: Vec<&Value> = writes.map(|write| &write["status"]["used"]).collect();
+    assert_eq!(used, [&usage("2", "0"), &usage("0", "2")]);
 }
 
 #[tokio::test(start_paused = true)]

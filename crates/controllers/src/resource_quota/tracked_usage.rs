@@ -1,12 +1,16 @@
 //! The usage of a namespace as its quotas count it, and the status of each quota that follows from it.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use rhumb_api::JsonObject;
 use rhumb_client::informer::Event;
 use rhumb_meta::Timestamp;
-use rhumb_quota::{Evaluator, NamespaceUsage, ResourceQuota as ParsedQuota, updated_status};
+use rhumb_quota::{
+    DeviceClassMapping, Evaluator, NamespaceUsage, ResourceQuota as ParsedQuota, updated_status,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -19,18 +23,35 @@ pub(super) struct TrackedUsage {
     evaluators: Vec<Evaluator>,
     /// Whether each resource has been listed. Before that, nothing is known about the usage.
     are_listed: Vec<bool>,
+    /// Whether the usage depends on device classes.
+    uses_device_classes: bool,
+    /// Whether the device classes have been set, if the usage depends on them.
+    has_device_classes: bool,
 }
 
 impl TrackedUsage {
     /// The evaluators are those that [`counts`] for the quotas; their order is the index of each resource.
     pub(super) fn new(quotas: &Quotas, evaluators: Vec<Evaluator>) -> TrackedUsage {
         let quotas = parse(quotas);
+        let uses_device_classes = uses_device_classes(&quotas, &evaluators);
         TrackedUsage {
             usage: NamespaceUsage::new(quotas.clone(), evaluators.clone()),
             are_listed: vec![false; evaluators.len()],
             quotas,
             evaluators,
+            uses_device_classes,
+            has_device_classes: !uses_device_classes,
         }
+    }
+
+    /// Whether [`TrackedUsage::set_device_classes`] must be called before the usage is complete, and when they change.
+    pub(super) fn uses_device_classes(&self) -> bool {
+        self.uses_device_classes
+    }
+
+    pub(super) fn set_device_classes(&mut self, device_classes: &Arc<DeviceClassMapping>) {
+        self.usage.set_device_classes(device_classes);
+        self.has_device_classes = true;
     }
 
     /// Takes over the quotas. Returns false if they count other names or scopes than before, so that the usage has to be
@@ -67,9 +88,9 @@ impl TrackedUsage {
         }
     }
 
-    /// Whether all that the quotas count has been listed.
+    /// Whether all that the quotas count has been listed, and the device classes if the usage depends on them.
     pub(super) fn is_complete(&self) -> bool {
-        self.are_listed.iter().all(|&is_listed| is_listed)
+        self.has_device_classes && self.are_listed.iter().all(|&is_listed| is_listed)
     }
 
     /// Whether a quota limits a name that no served resource counts.
@@ -111,6 +132,16 @@ pub(super) fn counts(quotas: &Quotas, evaluator: &Evaluator) -> bool {
         .values()
         .filter_map(|quota| quota.spec.as_ref()?.hard.as_ref());
     hard.any(|hard| hard.keys().any(|name| evaluator.covers(name)))
+}
+
+/// Whether a quota limits something that an evaluator computes from device classes.
+fn uses_device_classes(quotas: &[ParsedQuota], evaluators: &[Evaluator]) -> bool {
+    let mut names = quotas.iter().flat_map(|quota| quota.hard.names());
+    names.any(|name| {
+        evaluators
+            .iter()
+            .any(|evaluator| evaluator.uses_device_classes(name))
+    })
 }
 
 fn parse(quotas: &Quotas) -> Vec<ParsedQuota> {

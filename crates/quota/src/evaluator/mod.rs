@@ -79,6 +79,12 @@ impl Evaluator {
         }
     }
 
+    /// Whether the usage for a resource name depends on device classes
+    /// ([`NamespaceUsage::set_device_classes`](crate::NamespaceUsage::set_device_classes)).
+    pub fn uses_device_classes(&self, name: &str) -> bool {
+        self.is_for_resource_claims() && pods::is_extended_resource_request(name)
+    }
+
     /// The usage of an object. Objects that do not match the schema, which decoding rejects earlier, count as empty
     /// ones.
     pub fn usage(&self, object: &JsonObject) -> ObjectUsage {

@@ -1,10 +1,15 @@
 //! Health endpoints report a store that cannot be written to.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use rhumb_etcd_harness::EtcdServer;
 
 use crate::program::{NO_CONTROLLERS, poll_until};
 use crate::support::TestServer;
+
+/// Less than the time after which an unresponsive store fails its check.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(1900);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_etcd_fails_the_store_check_until_it_continues() {
@@ -27,6 +32,11 @@ async fn a_frozen_etcd_fails_the_store_check_until_it_continues() {
             (response.code == StatusCode::INTERNAL_SERVER_ERROR).then_some(())
         })
         .await;
+    }
+    for path in ["/livez/ping", "/livez?exclude=store"] {
+        let response = tokio::time::timeout(PROBE_TIMEOUT, server.get(path)).await;
+        let response = response.expect("the store is not asked");
+        assert_eq!(response.code, StatusCode::OK, "{path}");
     }
     let one = server.get("/readyz/store").await.text();
     assert!(one.contains("the store did not answer within 2 s"), "{one}");

@@ -35,8 +35,8 @@ pub(super) struct DataDirectory {
 #[derive(Debug)]
 struct DirectoryLock {
     /// None if the file system cannot lock directories.
-    _directory: Option<File>,
-    _file: File,
+    directory: Option<File>,
+    file: File,
 }
 
 impl DataDirectory {
@@ -157,6 +157,18 @@ fn reject_format_1(path: &Path) -> Result<(), DataDirectoryError> {
     Ok(())
 }
 
+impl Drop for DirectoryLock {
+    /// Closing the files would not release the locks at once: a child process that another thread is starting has copies
+    /// of the file descriptors until it executes its program.
+    fn drop(&mut self) {
+        // Nothing can be done about an error; the kernel releases the locks when the process ends.
+        let _ = self.file.unlock();
+        if let Some(directory) = &self.directory {
+            let _ = directory.unlock();
+        }
+    }
+}
+
 impl DirectoryLock {
     fn acquire(path: &Path) -> Result<Self, DataDirectoryError> {
         let file_path = path.join(LOCK);
@@ -193,9 +205,6 @@ impl DirectoryLock {
         file.set_len(0)
             .and_then(|()| writeln!(file, "{process}"))
             .map_err(DataDirectoryError::io(&file_path))?;
-        Ok(DirectoryLock {
-            _directory: directory,
-            _file: file,
-        })
+        Ok(DirectoryLock { directory, file })
     }
 }

@@ -1,6 +1,7 @@
 //! The `binding` subresource of pods, and the legacy `bindings` resource: assigns a pod to a node.
 
 use rhumb_api::JsonObject;
+use rhumb_api::feature_gates::Feature;
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, ObjectKey, Status};
 use serde_json::Value;
@@ -193,8 +194,13 @@ impl BindingUpdate<'_> {
     fn assign(&self, pod: &mut JsonObject, mut spec: JsonObject) -> Result<(), Status> {
         spec.insert("nodeName".into(), target_node(self.binding).into());
         pod.insert("spec".into(), Value::Object(spec));
-        // Labels and annotations of the binding are copied to the pod.
-        for map in ["annotations", "labels"] {
+        // Annotations of the binding are copied to the pod, and labels while the feature that needs them is enabled.
+        let gates = &self.context.registry.gates;
+        let copies_labels = gates.enabled(Feature::PodTopologyLabelsAdmission);
+        let copied = ["annotations", "labels"]
+            .into_iter()
+            .take(if copies_labels { 2 } else { 1 });
+        for map in copied {
             let entries = self
                 .binding
                 .metadata()

@@ -115,6 +115,27 @@ fn claims_count_for_extended_resources_of_their_classes() {
 }
 
 #[test]
+fn only_extended_resources_of_claims_depend_on_device_classes() {
+    let claims = evaluator("resource.k8s.io", "resourceclaims");
+    assert!(claims.uses_device_classes("requests.example.com/gpu"));
+    assert!(!claims.uses_device_classes("gpu.deviceclass.resource.k8s.io/devices"));
+    assert!(!claims.uses_device_classes("count/resourceclaims.resource.k8s.io"));
+    assert!(!evaluator("", "pods").uses_device_classes("requests.example.com/gpu"));
+}
+
+#[test]
+fn a_mapping_is_the_same_whether_classes_are_added_or_set() {
+    let mut mapping = DeviceClassMapping::default();
+    mapping.set("gpu", Some("example.com/gpu"));
+    mapping.set("deleted", Some("example.com/other"));
+    mapping.set("deleted", None);
+    mapping.set("unnamed", Some(""));
+    assert_eq!(mapping, *device_classes("example.com/gpu"));
+    mapping.retain(|class| class != "gpu");
+    assert_eq!(mapping, DeviceClassMapping::default());
+}
+
+#[test]
 fn devices_of_a_pod_are_not_counted_again_for_its_claim() {
     let mut usage = DeviceUsage::with_limits(json!({"requests.example.com/gpu": "2"}));
     let pod = device_pod("u", "example.com/gpu", "2", json!({}));

@@ -205,6 +205,73 @@ fn a_restart_revokes_programmed_if_the_next_report_is_overdue() {
     assert_eq!(conditions, ["Programmed=Unknown/Pending"]);
 }
 
+/// Pods may be listed before their node or its report.
+#[test]
+fn a_restart_checks_pods_that_are_listed_before_the_report_of_their_node_is_valid() {
+    let started = Instant::now();
+    let (_, programmed) = programmed_cluster(started);
+    let name = NamespacedName::new("ns", "p");
+    let list_reports = |state: &mut PolicyStatusState| -> DelayedKeys {
+        relist(vec![report("a", &[("p", 1)])])
+            .flat_map(|event| state.handle_report_event(event, seen(started)))
+            .collect()
+    };
+    let list_nodes = |state: &mut PolicyStatusState| -> DelayedKeys {
+        relist(vec![node("a")])
+            .flat_map(|event| state.handle_node_event(event))
+            .collect()
+    };
+    for is_report_last in [true, false] {
+        let mut state = PolicyStatusState::new(QUARANTINE, HEARTBEAT_GRACE);
+        for event in relist(vec![programmed.clone()]) {
+            state.handle_policy_event(event, started);
+        }
+        for event in relist(vec![namespace("ns"), namespace("other")]) {
+            state.handle_namespace_event(event);
+        }
+        for event in relist(vec![new_pod()]) {
+            assert_eq!(state.handle_pod_event(event, seen(started)), []);
+        }
+        let due = match is_report_last {
+            true => [list_nodes(&mut state), list_reports(&mut state)].concat(),
+            false => [list_reports(&mut state), list_nodes(&mut state)].concat(),
+        };
+        let coverage = WorkKey::Coverage("a".to_owned());
+        assert!(due.contains(&(coverage.clone(), COVERAGE_DELAY)), "{due:?}");
+        state.sweep(started).unwrap();
+        let at = started + SECOND;
+        assert_eq!(state.plan_write(&name, at), PlannedWrite::Nothing);
+        let next_report = (coverage, HEARTBEAT_GRACE - SECOND);
+        assert_eq!(
+            state.check_coverage("a", at),
+            [(key("p"), Duration::ZERO), next_report]
+        );
+        // The agent has not observed the pod by then.
+        let late = started + HEARTBEAT_GRACE;
+        assert_eq!(state.check_coverage("a", late), now([key("p")]));
+        let conditions = writes(&mut state, late + REVOCATION_DELAY);
+        assert_eq!(conditions, ["Programmed=Unknown/Pending"]);
+    }
+}
+
+/// A report that covers only some pods of a node.
+#[test]
+fn pods_that_a_report_does_not_cover_are_checked_later() {
+    let started = Instant::now();
+    let lists = InitialLists {
+        policies: vec![policy("p", 1)],
+        pods: vec![new_pod()],
+        nodes: vec![node("a")],
+        reports: Vec::new(),
+    };
+    let mut state = read(lists, started);
+    let coverage = (WorkKey::Coverage("a".to_owned()), COVERAGE_DELAY);
+    let due = apply_report(&mut state, report_up_to("8"), started);
+    assert!(due.contains(&coverage), "{due:?}");
+    let due = apply_report(&mut state, report_up_to("9"), started);
+    assert!(!due.contains(&coverage), "{due:?}");
+}
+
 #[test]
 fn a_policy_that_was_not_programmed_waits_for_pods_of_the_first_list() {
     let started = Instant::now();
