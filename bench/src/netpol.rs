@@ -21,7 +21,7 @@ use compute::{ClusterSize, ComputeResult, EngineView};
 use heartbeats::HeartbeatResult;
 use kernel_propagation::PropagationResult;
 use overlapping_policies::OverlapResult;
-use packet_latency::PacketCost;
+use packet_latency::PacketLatency;
 use programmed_delay::ProgrammedDelay;
 
 /// Published time and memory of Antrea's controller for 75,000 policies and 100,000 pods.
@@ -80,7 +80,7 @@ struct NetpolReport {
     large_node: Option<ComputeResult>,
     crowd: Option<OverlapResult>,
     kernel: Option<PropagationResult>,
-    packets: Vec<PacketCost>,
+    packets: Vec<PacketLatency>,
     programmed: Option<ProgrammedDelay>,
     heartbeats: Option<HeartbeatResult>,
 }

@@ -32,7 +32,7 @@ pub(super) struct WebhookCallCost {
 
 /// Results of one server with one webhook.
 #[derive(Debug, Serialize)]
-pub(super) struct WebhookCallResults {
+pub(super) struct CalledWebhookResults {
     pub(super) server: String,
     /// HTTP version between server and webhook.
     pub(super) http: &'static str,
@@ -102,7 +102,7 @@ impl<'a> WebhookTestServer<'a> {
 }
 
 /// Rounds of one number of writers on one server.
-struct WebhookCallRounds {
+struct WriterCountRounds {
     writers: ConfigMapWriters,
     without: Vec<WriteCost>,
     /// One list of rounds for each webhook.
@@ -111,7 +111,7 @@ struct WebhookCallRounds {
 
 /// All rounds on one server, and the call counts of each webhook.
 struct ServerWebhookRounds {
-    rounds: Vec<WebhookCallRounds>,
+    rounds: Vec<WriterCountRounds>,
     seen: Vec<WebhookCallCounts>,
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn measure(
     arguments: &AdmissionBenchArguments,
     sides: &mut [WebhookTestServer<'_>],
     hooks: &[WebhookServerProcess],
-) -> Result<Vec<WebhookCallResults>> {
+) -> Result<Vec<CalledWebhookResults>> {
     let mut records = Vec::new();
     for side in &*sides {
         records.push(ServerWebhookRounds::new(arguments, side, hooks.len()).await?);
@@ -146,7 +146,7 @@ impl ServerWebhookRounds {
     ) -> Result<Self> {
         let mut rounds = Vec::new();
         for &writers in &arguments.writers {
-            rounds.push(WebhookCallRounds {
+            rounds.push(WriterCountRounds {
                 writers: ConfigMapWriters::connect(&side.server.endpoint, writers).await?,
                 without: Vec::new(),
                 with: vec![Vec::new(); hooks],
@@ -189,12 +189,12 @@ impl ServerWebhookRounds {
         side: &WebhookTestServer<'_>,
         at: usize,
         hook: &WebhookServerProcess,
-    ) -> WebhookCallResults {
+    ) -> CalledWebhookResults {
         let figures = self.rounds.iter().map(|rounds| WebhookCallCost {
             writers: rounds.writers.count(),
             compared: WriteCostComparison::of(&rounds.without, &rounds.with[at]),
         });
-        WebhookCallResults {
+        CalledWebhookResults {
             server: side.name.clone(),
             http: hook.http.as_str(),
             webhook: self.seen[at],

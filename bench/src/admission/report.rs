@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::AdmissionBenchArguments;
-use super::called_webhooks::WebhookCallResults;
+use super::called_webhooks::CalledWebhookResults;
 use super::excluded_webhooks::ExcludedWebhookCost;
 use super::load::WriteCostComparison;
 use crate::host_info;
@@ -18,7 +18,7 @@ const ASKED_PART_MAX: f64 = 1.0 / 2.0;
 pub(super) fn print(
     arguments: &AdmissionBenchArguments,
     excluded: &[ExcludedWebhookCost],
-    asked: &[WebhookCallResults],
+    asked: &[CalledWebhookResults],
 ) {
     let targets: Vec<PerformanceTarget> = excluded_targets(excluded)
         .chain(called_webhook_targets(asked))
@@ -94,7 +94,7 @@ fn excluded_table(excluded: &[ExcludedWebhookCost]) -> String {
     table.render()
 }
 
-fn called_webhook_table(columns: &[WebhookCallResults]) -> String {
+fn called_webhook_table(columns: &[CalledWebhookResults]) -> String {
     let header: Vec<&str> = ["server, writers and HTTP"]
         .into_iter()
         .chain(FIGURES)
@@ -126,7 +126,7 @@ fn excluded_targets(excluded: &[ExcludedWebhookCost]) -> impl Iterator<Item = Pe
 }
 
 /// Results of rhumb and kube-apiserver for the same webhook are adjacent.
-fn called_webhook_targets(columns: &[WebhookCallResults]) -> Vec<PerformanceTarget> {
+fn called_webhook_targets(columns: &[CalledWebhookResults]) -> Vec<PerformanceTarget> {
     let mut targets = Vec::new();
     for pair in columns.windows(2) {
         let [ours, peer] = pair else { continue };

@@ -32,14 +32,14 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 const GATEWAY: &str = "169.254.1.1";
 
 #[derive(Serialize)]
-pub(super) struct PacketCost {
+pub(super) struct PacketLatency {
     pub(super) policies: usize,
     pub(super) chains: usize,
     pub(super) elements: usize,
     pub(super) round_trip_us: f64,
 }
 
-pub(super) fn table(costs: &[PacketCost]) -> String {
+pub(super) fn table(costs: &[PacketLatency]) -> String {
     let mut table = MarkdownTable::new(&[
         "policies on the node",
         "chains",
@@ -57,7 +57,7 @@ pub(super) fn table(costs: &[PacketCost]) -> String {
     table.render()
 }
 
-pub(super) fn run(policies: &[usize]) -> Result<Vec<PacketCost>> {
+pub(super) fn run(policies: &[usize]) -> Result<Vec<PacketLatency>> {
     let mut nodes = Vec::new();
     for &policies in policies {
         eprintln!("a node with {policies} policies ...");
@@ -69,7 +69,7 @@ pub(super) fn run(policies: &[usize]) -> Result<Vec<PacketCost>> {
             times.push(node.round_trip_us()?);
         }
     }
-    let costs = nodes.iter().zip(times).map(|(node, times)| PacketCost {
+    let costs = nodes.iter().zip(times).map(|(node, times)| PacketLatency {
         policies: node.policies,
         chains: node.program.chains.len(),
         elements: node

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rhumb_admission::critical_resources::{ClusterInventory, ClusterNamespace, CriticalResources};
-use rhumb_admission::{CriteriaParseOptions, WebhookType, parse_webhooks};
+use rhumb_admission::{CriteriaFeatures, WebhookType, parse_webhooks};
 use rhumb_api::JsonObject;
 use rhumb_api::feature_gates::Feature;
 use rhumb_api::kinds::exclusion_rule_problems;
@@ -102,7 +102,7 @@ impl AdmissionPlugin for CriticalWebhookWarningPlugin {
             .enabled(Feature::AdmissionWebhookExclusionRules);
         let webhooks = parse_webhooks(
             object,
-            CriteriaParseOptions {
+            CriteriaFeatures {
                 exclusion_rules: exclusions,
             },
         );

@@ -64,17 +64,17 @@ impl AdmissionPlugin for NamespaceLifecyclePlugin {
     ) -> Option<Box<dyn CommitGuard>> {
         let is_guarded =
             attributes.operation == Operation::Create && attributes.context.namespace().is_some();
-        is_guarded.then(|| Box::new(ActiveNamespaceGuard) as Box<dyn CommitGuard>)
+        is_guarded.then(|| Box::new(ActiveNamespaceCommitGuard) as Box<dyn CommitGuard>)
     }
 }
 
 /// The namespace of a creation is active. If it starts terminating before the commit, its content is deleted once, and an
 /// object created later would stay forever.
 #[derive(Debug)]
-struct ActiveNamespaceGuard;
+struct ActiveNamespaceCommitGuard;
 
 #[async_trait]
-impl CommitGuard for ActiveNamespaceGuard {
+impl CommitGuard for ActiveNamespaceCommitGuard {
     async fn acquire(
         &self,
         context: &RequestContext<'_>,

@@ -28,7 +28,7 @@ use super::priority::PriorityPlugin;
 use super::runtime_class::RuntimeClassPlugin;
 use super::service_account::ServiceAccountPlugin;
 use super::storage_protection::StorageObjectInUseProtectionPlugin;
-use super::template_quota_warnings::TemplateQuotaWarningPlugin;
+use super::template_quota_warnings::CrossNamespaceAffinityWarningPlugin;
 use super::volume_resize::PersistentVolumeClaimResizePlugin;
 use super::webhooks::{PluginDependencies, WebhookPlugin};
 use crate::resource_quota::ResourceQuotaPlugin;
@@ -284,7 +284,9 @@ impl AdmissionOptions {
         plugins.push(Arc::new(NetworkPolicyReportPlugin));
         plugins.push(Arc::new(PodSecurityWarningPlugin));
         if !self.is_disabled("ResourceQuota") {
-            plugins.push(Arc::new(TemplateQuotaWarningPlugin::new(&dependencies)));
+            plugins.push(Arc::new(CrossNamespaceAffinityWarningPlugin::new(
+                &dependencies,
+            )));
         }
         AdmissionPlugins {
             chain: AdmissionChain::new(plugins),
@@ -374,7 +376,7 @@ mod tests {
             format!("{:?}", plugins.build().chain)
         };
         for (disable, expect) in [("Priority", true), ("ResourceQuota", false)] {
-            let has_warnings = chain(disable).contains("TemplateQuotaWarningPlugin");
+            let has_warnings = chain(disable).contains("CrossNamespaceAffinityWarningPlugin");
             assert_eq!(has_warnings, expect, "{disable}");
         }
     }

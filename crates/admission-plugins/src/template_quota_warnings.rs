@@ -21,14 +21,14 @@ use super::webhooks::PluginDependencies;
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct TemplateQuotaWarningPlugin {
+pub(super) struct CrossNamespaceAffinityWarningPlugin {
     limited: Arc<[LimitedResource]>,
     services: AttachedServices,
 }
 
-impl TemplateQuotaWarningPlugin {
-    pub(super) fn new(dependencies: &PluginDependencies) -> TemplateQuotaWarningPlugin {
-        TemplateQuotaWarningPlugin {
+impl CrossNamespaceAffinityWarningPlugin {
+    pub(super) fn new(dependencies: &PluginDependencies) -> CrossNamespaceAffinityWarningPlugin {
+        CrossNamespaceAffinityWarningPlugin {
             limited: Arc::clone(&dependencies.limited_resources),
             services: dependencies.services.clone(),
         }
@@ -62,7 +62,7 @@ fn template_at<'a>(object: &'a JsonObject, path: &[&str]) -> Option<&'a Value> {
 }
 
 #[async_trait]
-impl AdmissionPlugin for TemplateQuotaWarningPlugin {
+impl AdmissionPlugin for CrossNamespaceAffinityWarningPlugin {
     fn handles(&self, step: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
         step == AdmissionPass::Validation
             && matches!(attributes.operation, Operation::Create | Operation::Update)

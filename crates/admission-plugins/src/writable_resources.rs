@@ -1,6 +1,6 @@
 //! The resources that can be written and the admission operations on them, for warnings about webhooks and policies.
 
-use rhumb_admission::critical_resources::WritableResource;
+use rhumb_admission::critical_resources::ServedResource;
 use rhumb_api::{Subresource, SubresourceKind, Verb};
 use rhumb_registry::ResourceTable;
 use rhumb_registry::admission::Operation;
@@ -9,7 +9,7 @@ use rhumb_registry::admission::Operation;
 pub(super) const ADMISSION_REGISTRATION_GROUP: &str = "admissionregistration.k8s.io";
 
 /// All resources and subresources that can be written, in all versions.
-pub(super) fn writable_resources(resources: &ResourceTable) -> Vec<WritableResource<'_>> {
+pub(super) fn writable_resources(resources: &ResourceTable) -> Vec<ServedResource<'_>> {
     let mut all = Vec::new();
     for resource in resources.iter() {
         let kind = &resource.kind;
@@ -21,7 +21,7 @@ pub(super) fn writable_resources(resources: &ResourceTable) -> Vec<WritableResou
         for (subresource, operations) in std::iter::once(main_resource).chain(subresources) {
             for version in &resource.versions {
                 if let Some(resource_names) = resource.equivalent_resources(version, subresource) {
-                    all.push(WritableResource {
+                    all.push(ServedResource {
                         names: &resource_names.names,
                         equivalents: &resource_names.equivalents,
                         subresource,

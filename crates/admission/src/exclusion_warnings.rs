@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::critical_resources::WritableResource;
+use crate::critical_resources::ServedResource;
 use crate::match_attributes::{Operation, is_namespaces_resource};
 use crate::rule::{OmittedListMeaning, RuleWithOperations};
 
@@ -16,12 +16,12 @@ const NAME_LENGTH_MAX: usize = 63;
 /// Checks the exclusion rules of one object against the resources that the server serves.
 #[derive(Debug)]
 pub struct ExclusionRuleCheck<'a> {
-    resources: &'a [WritableResource<'a>],
+    resources: &'a [ServedResource<'a>],
     warnings: Vec<String>,
 }
 
 impl<'a> ExclusionRuleCheck<'a> {
-    pub fn new(resources: &'a [WritableResource<'a>]) -> ExclusionRuleCheck<'a> {
+    pub fn new(resources: &'a [ServedResource<'a>]) -> ExclusionRuleCheck<'a> {
         ExclusionRuleCheck {
             resources,
             warnings: Vec::new(),
@@ -95,14 +95,14 @@ impl<'a> ExclusionRuleCheck<'a> {
     /// Why a rule with this pattern alone matches none of the served resources.
     fn resource_problem(&self, rule: &Value, pattern: &str) -> Option<String> {
         let parsed = RuleWithOperations::from_json(rule, OmittedListMeaning::Everything);
-        let covers = |known: &WritableResource<'_>| {
+        let covers = |known: &ServedResource<'_>| {
             parsed.matches_resource(&known.names.resource, known.subresource)
         };
         if self.resources.iter().any(covers) {
             return None;
         }
         let (resource, subresource) = pattern.split_once('/').unwrap_or((pattern, ""));
-        let same_name = |known: &&WritableResource<'_>| {
+        let same_name = |known: &&ServedResource<'_>| {
             resource == "*" || known.names.resource.resource == resource
         };
         let mut of_name = self.resources.iter().filter(same_name).peekable();
@@ -110,7 +110,7 @@ impl<'a> ExclusionRuleCheck<'a> {
             return Some(self.unknown_resource(resource, subresource));
         }
         let same_subresource =
-            |known: &&WritableResource<'_>| subresource == "*" || known.subresource == subresource;
+            |known: &&ServedResource<'_>| subresource == "*" || known.subresource == subresource;
         let Some(known) = of_name.find(same_subresource) else {
             return Some(format!("{resource} have no subresource \"{subresource}\""));
         };
@@ -183,7 +183,7 @@ impl<'a> ExclusionRuleCheck<'a> {
                 .filter(|known| parsed.matches_resource(&known.names.resource, known.subresource))
         };
         covered().next()?;
-        let has_operation = |known: &&WritableResource<'_>| {
+        let has_operation = |known: &&ServedResource<'_>| {
             let mut operations = known.operations.iter();
             operations.any(|operation| parsed.has_operation(*operation))
         };
@@ -205,7 +205,7 @@ impl<'a> ExclusionRuleCheck<'a> {
                 false => format!("these resources support only {}", served.join(", ")),
             });
         }
-        let in_namespace = |known: &&WritableResource<'_>| {
+        let in_namespace = |known: &&ServedResource<'_>| {
             known.is_namespaced && !is_namespaces_resource(&known.names.resource)
         };
         let needs_namespace = rule["scope"] == "Namespaced"
@@ -336,10 +336,10 @@ mod tests {
 
     fn warnings(webhook: &Value) -> Vec<String> {
         let names = names();
-        let resources: Vec<WritableResource<'_>> = names
+        let resources: Vec<ServedResource<'_>> = names
             .iter()
             .map(
-                |(names, subresource, is_namespaced, operations)| WritableResource {
+                |(names, subresource, is_namespaced, operations)| ServedResource {
                     names,
                     equivalents: &[],
                     subresource,

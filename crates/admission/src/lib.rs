@@ -43,7 +43,7 @@ pub use match_attributes::{
     MatchAttributes, ObjectLabels, Operation, ResourceAndKind, SelectorLabels,
 };
 pub use match_conditions::{MatchConditions, MatchConditionsEvaluation, MatchConditionsResult};
-pub use match_criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
+pub use match_criteria::{CriteriaFeatures, MatchCriteria, MatchOutcome};
 pub use policy::{
     CommonPolicySpec, EvaluatedMutation, MutatingPolicy, ParamKind, ParamRef, ParamSelection,
     PolicyAuditAnnotation, PolicyBinding, PolicyDecision, PolicyType, PolicyValidationResult,

@@ -13,7 +13,7 @@ use crate::rule::{OmittedListMeaning, RuleWithOperations};
 
 /// Feature gates that affect parsing.
 #[derive(Debug, Clone, Copy)]
-pub struct CriteriaParseOptions {
+pub struct CriteriaFeatures {
     /// Whether exclusion rules of webhooks, and those of policies that name namespaces, are honoured. If not, such a
     /// rule is ignored as a whole.
     pub exclusion_rules: bool,
@@ -50,19 +50,19 @@ pub enum MatchOutcome {
 
 impl MatchCriteria {
     /// The criteria of a webhook.
-    pub(crate) fn of_webhook(webhook: &Value, reading: CriteriaParseOptions) -> MatchCriteria {
+    pub(crate) fn of_webhook(webhook: &Value, reading: CriteriaFeatures) -> MatchCriteria {
         MatchCriteria::parse(webhook, &webhook["rules"], |_| reading.exclusion_rules)
     }
 
     /// The `matchConstraints` of a policy.
-    pub fn of_policy(matching: &Value, reading: CriteriaParseOptions) -> MatchCriteria {
+    pub fn of_policy(matching: &Value, reading: CriteriaFeatures) -> MatchCriteria {
         let is_read =
             |rule: &Value| reading.exclusion_rules || !ExclusionRule::uses_namespace_fields(rule);
         MatchCriteria::parse(matching, &matching["resourceRules"], is_read)
     }
 
     /// The `matchResources` of a binding: without rules, it matches all that its policy matches.
-    pub fn of_binding(matching: &Value, reading: CriteriaParseOptions) -> MatchCriteria {
+    pub fn of_binding(matching: &Value, reading: CriteriaFeatures) -> MatchCriteria {
         let criteria = MatchCriteria::of_policy(matching, reading);
         MatchCriteria {
             matches_all_resources: criteria.rules.is_empty(),

@@ -9,7 +9,7 @@ use rhumb_seeded_rng::SeededRng;
 use serde_json::{Value, json};
 
 use crate::match_attributes::{MatchAttributes, Operation, ResourceAndKind, SelectorLabels};
-use crate::match_criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
+use crate::match_criteria::{CriteriaFeatures, MatchCriteria, MatchOutcome};
 
 /// The number of random requests.
 pub(crate) const CASES: usize = 60_000;
@@ -290,7 +290,7 @@ pub(crate) fn actual_outcome(case: &RandomMatchCase) -> ComparedMatchOutcome {
     };
     let criteria = MatchCriteria::of_webhook(
         &case.webhook,
-        CriteriaParseOptions {
+        CriteriaFeatures {
             exclusion_rules: true,
         },
     );

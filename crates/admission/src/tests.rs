@@ -11,7 +11,7 @@ use crate::Object;
 use crate::match_attributes::{
     MatchAttributes, ObjectLabels, Operation, ResourceAndKind, SelectorLabels,
 };
-use crate::match_criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
+use crate::match_criteria::{CriteriaFeatures, MatchCriteria, MatchOutcome};
 use crate::review::{AdmissionRequest, ReviewVersion, UserInfo};
 use crate::webhook::{
     FailurePolicy, ServiceReference, SideEffects, WebhookAddress, parse_webhooks,
@@ -66,7 +66,7 @@ fn criteria(exclusions: Value, exclusions_on: bool) -> MatchCriteria {
     let webhook = json!({"rules": rules, "excludeResourceRules": exclusions});
     MatchCriteria::of_webhook(
         &webhook,
-        CriteriaParseOptions {
+        CriteriaFeatures {
             exclusion_rules: exclusions_on,
         },
     )
@@ -182,7 +182,7 @@ fn while_the_gate_is_off_policy_rules_beyond_upstream_are_ignored_entirely() {
         for (gate, want) in [(true, on), (false, off)] {
             let criteria = MatchCriteria::of_policy(
                 &matching,
-                CriteriaParseOptions {
+                CriteriaFeatures {
                     exclusion_rules: gate,
                 },
             );
@@ -198,7 +198,7 @@ fn while_the_gate_is_off_policy_rules_beyond_upstream_are_ignored_entirely() {
 #[test]
 fn binding_without_rules_matches_everything() {
     let pods = names("", "pods", "Pod");
-    let reading = CriteriaParseOptions {
+    let reading = CriteriaFeatures {
         exclusion_rules: true,
     };
     let open = json!({"excludeResourceRules": [{"namespaces": ["b"]}]});
@@ -248,7 +248,7 @@ fn webhooks_are_parsed_with_defaults() {
     }));
     let webhooks = parse_webhooks(
         &configuration,
-        CriteriaParseOptions {
+        CriteriaFeatures {
             exclusion_rules: true,
         },
     );
@@ -285,7 +285,7 @@ fn webhooks_are_parsed_with_defaults() {
     assert!(
         parse_webhooks(
             &Object::new(),
-            CriteriaParseOptions {
+            CriteriaFeatures {
                 exclusion_rules: true
             }
         )

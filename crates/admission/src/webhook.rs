@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::Object;
 use crate::match_conditions::MatchConditions;
-use crate::match_criteria::{CriteriaParseOptions, MatchCriteria};
+use crate::match_criteria::{CriteriaFeatures, MatchCriteria};
 use crate::review::ReviewVersion;
 
 const DEFAULT_TIMEOUT_SECONDS: u64 = 10;
@@ -99,7 +99,7 @@ pub struct Webhook {
 }
 
 /// The webhooks of a configuration, in order.
-pub fn parse_webhooks(configuration: &Object, reading: CriteriaParseOptions) -> Vec<Webhook> {
+pub fn parse_webhooks(configuration: &Object, reading: CriteriaFeatures) -> Vec<Webhook> {
     let metadata = configuration.get("metadata").unwrap_or(&Value::Null);
     let name: Arc<str> = str_or_empty(&metadata["name"]).into();
     let mut repeats: HashMap<String, usize> = HashMap::new();
@@ -120,7 +120,7 @@ fn parse_webhook(
     webhook: &Value,
     configuration: &Arc<str>,
     id: String,
-    reading: CriteriaParseOptions,
+    reading: CriteriaFeatures,
 ) -> Webhook {
     let client = &webhook["clientConfig"];
     Webhook {

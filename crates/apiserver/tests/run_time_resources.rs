@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rhumb_api::{Kind, ResourceScope, SelectableField};
 use rhumb_registry::KindSet;
-use rhumb_schema::{Defaults, SchemaRef, Table, TableBuilder};
+use rhumb_schema::{ObjectDefaulter, SchemaRef, Table, TableBuilder};
 use rhumb_server::ConnectionLimits;
 use serde_json::{Value, json};
 use support::RunningTestServer;
@@ -56,7 +56,7 @@ fn widgets(description: &str) -> KindSet {
     let schema = json!({"type": "object", "description": description});
     KindSet {
         kinds: vec![kind],
-        defaults: Arc::new(Defaults::new(&table, []).expect("no functions")),
+        defaults: Arc::new(ObjectDefaulter::new(&table, []).expect("no functions")),
         table,
         openapi_schemas: Arc::new(BTreeMap::from([(
             "com.example.v1.Widget".to_owned(),

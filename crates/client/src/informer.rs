@@ -85,7 +85,7 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     Key: Eq + Hash + Send,
 {
-    let mut lists = ListedKeys::new(key);
+    let mut lists = WatchEventConverter::new(key);
     let events = reflector::watch_events(api, config);
     events.map(move |event| lists.convert(event))
 }
@@ -109,14 +109,14 @@ where
 }
 
 /// Collects the keys of a list in progress.
-struct ListedKeys<Key, F> {
+struct WatchEventConverter<Key, F> {
     key: F,
     listed: HashSet<Key>,
 }
 
-impl<Key: Eq + Hash, F> ListedKeys<Key, F> {
+impl<Key: Eq + Hash, F> WatchEventConverter<Key, F> {
     fn new(key: F) -> Self {
-        ListedKeys {
+        WatchEventConverter {
             key,
             listed: HashSet::new(),
         }
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_list_ends_with_the_keys_of_all_its_objects() {
-        let mut lists = ListedKeys::new(|object: &(&'static str, u32)| object.0);
+        let mut lists = WatchEventConverter::new(|object: &(&'static str, u32)| object.0);
         let mut convert = |event| lists.convert(event);
         assert_eq!(convert(Watched::Init), EventOrListStart::ListStart);
         assert_eq!(

@@ -14,20 +14,20 @@ pub const RESPONSE_BYTES_MAX: usize = BODY_BYTES_MAX;
 
 /// Keeps the body of a request until its event is written. Exists only for requests whose body is logged.
 #[derive(Debug)]
-pub struct AuditBodyRecorder {
+pub struct AuditRequestRecorder {
     request: OnceLock<Bytes>,
     records_response: bool,
 }
 
-impl AuditBodyRecorder {
-    pub fn new(records_response: bool) -> AuditBodyRecorder {
-        AuditBodyRecorder {
+impl AuditRequestRecorder {
+    pub fn new(records_response: bool) -> AuditRequestRecorder {
+        AuditRequestRecorder {
             request: OnceLock::new(),
             records_response,
         }
     }
 
-    /// Only the first call counts: the body as received, before defaulting and admission.
+    /// Only the first call counts: the body with defaults, before admission.
     pub fn record(&self, request: impl FnOnce() -> Bytes) {
         self.request.get_or_init(request);
     }
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn only_the_first_request_body_is_recorded() {
-        let recorder = AuditBodyRecorder::new(false);
+        let recorder = AuditRequestRecorder::new(false);
         recorder.record(|| Bytes::from_static(b"first"));
         recorder.record(|| Bytes::from_static(b"second"));
         assert_eq!(recorder.into_request().unwrap(), "first");

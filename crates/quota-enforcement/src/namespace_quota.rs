@@ -139,9 +139,9 @@ impl QuotaEnforcer {
         let mut is_consistent = false;
         loop {
             match self.try_reserve(request, delta, epoch).await? {
-                ReservationAttempt::Granted(grant) => return Ok(grant),
+                ReservationAttemptResult::Granted(grant) => return Ok(grant),
                 // Another server may have freed quota just now: deny only after a consistent read.
-                ReservationAttempt::Denied(_) if !is_consistent => {
+                ReservationAttemptResult::Denied(_) if !is_consistent => {
                     request
                         .context
                         .registry
@@ -149,11 +149,15 @@ impl QuotaEnforcer {
                         .await?;
                     is_consistent = true;
                 }
-                ReservationAttempt::Denied(denial) => {
+                ReservationAttemptResult::Denied(denial) => {
                     return Err(ReservationError::Denied(denial));
                 }
-                ReservationAttempt::Retry if Instant::now() < deadline => is_consistent = false,
-                ReservationAttempt::Retry => return Err(request.context.retry_later().into()),
+                ReservationAttemptResult::Retry if Instant::now() < deadline => {
+                    is_consistent = false;
+                }
+                ReservationAttemptResult::Retry => {
+                    return Err(request.context.retry_later().into());
+                }
             }
             epoch = self
                 .epochs
@@ -167,9 +171,9 @@ impl QuotaEnforcer {
         request: &QuotaRequest<'_>,
         delta: &UsageDelta<'_>,
         epoch: EpochView,
-    ) -> Result<ReservationAttempt, ReservationError> {
+    ) -> Result<ReservationAttemptResult, ReservationError> {
         let grant = |epoch: EpochView, reservation| {
-            ReservationAttempt::Granted(QuotaGrant {
+            ReservationAttemptResult::Granted(QuotaGrant {
                 precondition: Some(epoch.precondition),
                 reservation,
             })
@@ -181,7 +185,7 @@ impl QuotaEnforcer {
                     .usage_without_quotas()
                     .check(&usage_request, request.limited_resources)
                 {
-                    QuotaVerdict::Denied(denial) => ReservationAttempt::Denied(denial),
+                    QuotaVerdict::Denied(denial) => ReservationAttemptResult::Denied(denial),
                     _ => grant(epoch, None),
                 },
             );
@@ -192,18 +196,18 @@ impl QuotaEnforcer {
             .lock_tracker(request.context.registry)
             .await?;
         if !self.is_current(request.namespace, &namespace_quota) {
-            return Ok(ReservationAttempt::Retry);
+            return Ok(ReservationAttemptResult::Retry);
         }
         match tracker
             .usage
             .check(&usage_request, request.limited_resources)
         {
             QuotaVerdict::Free => Ok(grant(epoch, None)),
-            QuotaVerdict::Denied(denial) => Ok(ReservationAttempt::Denied(denial)),
+            QuotaVerdict::Denied(denial) => Ok(ReservationAttemptResult::Denied(denial)),
             QuotaVerdict::Fits | QuotaVerdict::Wait if !epoch.is_held_here => {
                 drop(tracker);
                 self.take_over_epoch(request, &namespace_quota).await?;
-                Ok(ReservationAttempt::Retry)
+                Ok(ReservationAttemptResult::Retry)
             }
             QuotaVerdict::Fits => {
                 let (new, old) = (delta.new.usage.clone(), delta.old.cloned());
@@ -214,7 +218,7 @@ impl QuotaEnforcer {
             QuotaVerdict::Wait => {
                 drop(tracker);
                 let _ = timeout(RECHECK_INTERVAL, released).await;
-                Ok(ReservationAttempt::Retry)
+                Ok(ReservationAttemptResult::Retry)
             }
         }
     }
@@ -272,7 +276,7 @@ impl QuotaEnforcer {
 }
 
 /// Result of one attempt to reserve quota.
-enum ReservationAttempt {
+enum ReservationAttemptResult {
     Granted(QuotaGrant),
     Denied(QuotaDenial),
     /// Writes or an epoch takeover are in progress; try again.

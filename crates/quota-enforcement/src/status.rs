@@ -15,7 +15,7 @@ use super::namespace_quota::NamespaceQuota;
 use super::usage_tracker::UsageTracker;
 use rhumb_registry::Registry;
 use rhumb_registry::objects::ObjectMetadata;
-use rhumb_registry::write::{BatchObject, BatchOutcome, ServerChange, WriteBatch};
+use rhumb_registry::write::{BatchChange, BatchObject, BatchOutcome, WriteBatch};
 
 /// Maximum number of quotas written in one transaction.
 const BATCH_MAX: usize = 100;
@@ -127,7 +127,7 @@ impl UsageSnapshot {
                 let status = updated_status(quota, used).filter(|_| !is_newer)?;
                 let mut quota = quota.clone();
                 quota.insert("status".into(), status);
-                Some(ServerChange::UpdateStatus(quota))
+                Some(BatchChange::UpdateStatus(quota))
             };
             writes.add(reference, update).await?;
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rhumb_api::Kind;
 use rhumb_cache::{CacheManager, IndexedAttribute};
 use rhumb_meta::StoragePrefix;
-use rhumb_schema::{Defaults, Table};
+use rhumb_schema::{ObjectDefaulter, Table};
 use serde_json::Value;
 
 use crate::{KindRegistrationError, Registry, ResourceTable, cache_configs};
@@ -22,7 +22,7 @@ pub struct KindSet {
     pub kinds: Vec<Kind>,
     /// The types of all versions. It is dropped when the last of the kinds is removed.
     pub table: Arc<Table>,
-    pub defaults: Arc<Defaults>,
+    pub defaults: Arc<ObjectDefaulter>,
     pub openapi_schemas: Arc<OpenApiSchemas>,
 }
 
@@ -210,8 +210,8 @@ mod tests {
         }
     }
 
-    fn no_defaults() -> Arc<Defaults> {
-        Arc::new(Defaults::new(Table::builtin(), []).expect("no functions"))
+    fn no_defaults() -> Arc<ObjectDefaulter> {
+        Arc::new(ObjectDefaulter::new(Table::builtin(), []).expect("no functions"))
     }
 
     /// A set of kinds with these names and plural names.

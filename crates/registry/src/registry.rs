@@ -10,7 +10,7 @@ use rhumb_api::FeatureGates;
 use rhumb_auth::Authorizer;
 use rhumb_cache::{self as cache, CacheManager};
 use rhumb_meta::{Clock, Revision, Status};
-use rhumb_schema::{Defaults, SchemaRef, Table};
+use rhumb_schema::{ObjectDefaulter, SchemaRef, Table};
 use rhumb_store::{Store, Transaction};
 use tokio::time::Instant;
 
@@ -34,7 +34,7 @@ pub struct Registry {
     pub resource_updates: parking_lot::Mutex<()>,
     /// The types of the built-in kinds, and of what is not served as a resource of its own.
     pub table: Arc<Table>,
-    pub defaults: Arc<Defaults>,
+    pub defaults: Arc<ObjectDefaulter>,
     pub gates: FeatureGates,
     pub clock: Arc<dyn Clock>,
     pub admission: AdmissionChain,

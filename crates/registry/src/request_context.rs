@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rhumb_api::{StrategyContext, Subresource};
 use rhumb_auth::{Attributes, User};
 use rhumb_meta::{ObjectKey, Status, Timestamp};
-use rhumb_schema::{Defaults, SchemaRef};
+use rhumb_schema::{ObjectDefaulter, SchemaRef};
 
 use super::{InFlightPermit, Resource, ResourceStorage, ResourceTable, ServedVersion};
 use crate::AuditAnnotations;
@@ -199,7 +199,7 @@ impl RequestContext<'_> {
     }
 
     /// The defaults of a type of this resource, or of a type that is not served as a resource of its own.
-    pub fn defaults_of(&self, schema: &SchemaRef) -> &Defaults {
+    pub fn defaults_of(&self, schema: &SchemaRef) -> &ObjectDefaulter {
         match self.resource.defaults.covers(schema) {
             true => &self.resource.defaults,
             false => &self.registry.defaults,

@@ -10,7 +10,7 @@ use rhumb_api::{FeatureGates, Kind, KindVersion};
 use rhumb_cache::{IndexedAttribute, ResourceCache, ResourceCacheConfig};
 use rhumb_meta::{GroupKind, GroupResource, GroupVersionKind, StoragePrefix};
 use rhumb_quota::Evaluator;
-use rhumb_schema::{Defaults, SchemaRef, Table};
+use rhumb_schema::{ObjectDefaulter, SchemaRef, Table};
 
 use super::equivalent_resources::{self, EquivalentResources};
 use super::{KindSet, OpenApiSchemas, WatchEventCounters};
@@ -27,7 +27,7 @@ pub struct Resource {
     /// `None` for virtual kinds, such as reviews.
     pub storage: Option<Arc<ResourceStorage>>,
     /// The defaults of the types of all versions.
-    pub defaults: Arc<Defaults>,
+    pub defaults: Arc<ObjectDefaulter>,
     /// OpenAPI schemas that are published instead of those of the schema table.
     pub openapi_schemas: Arc<OpenApiSchemas>,
     /// Unlike that of every other resource, also of earlier ones with the same name.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rhumb_api::{FeatureGates, JsonObject};
 use rhumb_cache::{CacheManager, CacheOptions};
 use rhumb_meta::key::DEFAULT_ROOT;
-use rhumb_schema::{Defaults, Table};
+use rhumb_schema::{ObjectDefaulter, Table};
 use rhumb_store::embedded::{EmbeddedOptions, EmbeddedStore};
 use rhumb_store::{ExpectedRevision, Store, Transaction};
 use serde_json::Value;
@@ -39,7 +39,7 @@ impl TestCaches {
         let store = Arc::new(store);
         let (kinds, table) = (rhumb_api::kinds::all(), Table::builtin());
         let gates = FeatureGates::default();
-        let defaults = Defaults::new(table, rhumb_api::defaults::enabled_by_type(&gates));
+        let defaults = ObjectDefaulter::new(table, rhumb_api::defaults::enabled_by_type(&gates));
         let set = KindSet {
             kinds: kinds.clone(),
             table: Arc::clone(table),

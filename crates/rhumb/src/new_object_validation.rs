@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use rhumb_api::{FeatureGates, FieldView, StrategyContext, metadata};
 use rhumb_meta::Timestamp;
 use rhumb_meta::field::ErrorList;
-use rhumb_schema::{Defaults, SchemaRef, Table};
+use rhumb_schema::{ObjectDefaulter, SchemaRef, Table};
 use serde_json::Value;
 
 use crate::manifests::{StrictDecoder, UnstructuredObject};
@@ -13,13 +13,13 @@ use crate::manifests::{StrictDecoder, UnstructuredObject};
 /// are not run.
 pub(crate) struct NewObjectValidator {
     gates: FeatureGates,
-    defaults: Defaults,
+    defaults: ObjectDefaulter,
 }
 
 impl NewObjectValidator {
     pub(crate) fn new() -> Result<NewObjectValidator> {
         let gates = FeatureGates::default();
-        let defaults = Defaults::new(
+        let defaults = ObjectDefaulter::new(
             Table::builtin(),
             rhumb_api::defaults::enabled_by_type(&gates),
         )

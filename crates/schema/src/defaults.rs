@@ -14,7 +14,7 @@ pub type DefaultFn = fn(&mut Object);
 
 /// The defaults of each type: registered functions, constants of the schema table, and fields to descend into.
 #[derive(Debug)]
-pub struct Defaults {
+pub struct ObjectDefaulter {
     table: Arc<Table>,
     type_defaults: Vec<TypeDefaults>,
 }
@@ -46,12 +46,12 @@ impl TypeDefaults {
     }
 }
 
-impl Defaults {
+impl ObjectDefaulter {
     /// Each function belongs to a type by its name in the table; a type may have several, which run in order.
     pub fn new(
         table: &Arc<Table>,
         functions: impl IntoIterator<Item = (&'static str, DefaultFn)>,
-    ) -> Result<Defaults, TableError> {
+    ) -> Result<ObjectDefaulter, TableError> {
         let mut type_defaults: Vec<TypeDefaults> = table.types().map(constant_defaults).collect();
         for (name, function) in functions {
             let id = table
@@ -59,7 +59,7 @@ impl Defaults {
                 .ok_or(TableError::Undefined(name.into()))?;
             type_defaults[id.0 as usize].functions.push(function);
         }
-        let mut defaults = Defaults {
+        let mut defaults = ObjectDefaulter {
             table: Arc::clone(table),
             type_defaults,
         };
@@ -263,7 +263,7 @@ mod tests {
         expect: &Value,
     ) {
         let table = Table::builtin();
-        let defaults = Defaults::new(table, functions.iter().copied()).expect("known types");
+        let defaults = ObjectDefaulter::new(table, functions.iter().copied()).expect("known types");
         let Value::Object(mut object) = value else {
             panic!("an object is expected");
         };
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_function_for_an_unknown_type_is_rejected() {
-        let result = Defaults::new(Table::builtin(), [("no.Such", mark as DefaultFn)]);
+        let result = ObjectDefaulter::new(Table::builtin(), [("no.Such", mark as DefaultFn)]);
         let error = result.err().map(|error| error.to_string());
         assert_eq!(
             error.as_deref(),

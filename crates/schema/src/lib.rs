@@ -38,7 +38,7 @@ pub use decode::{
     AliasResolver, DecodeError, DecodeOptions, DecodeOutput, MAX_DEPTH, check_json, decode_json,
     decode_untyped, decode_value, decode_yaml, read_yaml, write_yaml,
 };
-pub use defaults::{DefaultFn, Defaults};
+pub use defaults::{DefaultFn, ObjectDefaulter};
 pub use json_patch::{JSON_PATCH_OPERATIONS_MAX, JsonPatch, JsonPatchError};
 pub use merge::{PatchError, strategic_merge};
 pub use model::{

@@ -26,7 +26,7 @@ use super::websocket::{self, OpenWebSockets};
 use crate::audit::{AUDIT_ID, AuditIdGenerator, AuditLog};
 use crate::metrics::ServerMetrics;
 use rhumb_handlers::ServerState;
-use rhumb_handlers::audit_body::AuditBodyRecorder;
+use rhumb_handlers::audit_body::AuditRequestRecorder;
 use rhumb_handlers::http::{Reply, ResponseBody, accepts_gzip, compress_if_long, read_body};
 use rhumb_handlers::request::{QueryParameters, RequestInfo};
 use rhumb_registry::InFlightPermit;
@@ -72,7 +72,7 @@ pub(super) struct AuthorizedRequest<'a> {
     pub(super) now: Timestamp,
     /// Present if the client requests an upgrade to WebSocket.
     pub(super) upgrade: Option<OnUpgrade>,
-    pub(super) recorder: Option<&'a AuditBodyRecorder>,
+    pub(super) recorder: Option<&'a AuditRequestRecorder>,
     /// Whether the audit policy logs the request.
     pub(super) is_audited: bool,
     pub(super) permit: Option<Arc<InFlightPermit>>,

@@ -14,7 +14,7 @@ use crate::audit::{
     AuditEvent, AuditLevel, AuditLog, AuditStage, AuditedRequest, RequestAuditConfig,
 };
 use crate::metrics::RequestSeries;
-use rhumb_handlers::audit_body::AuditBodyRecorder;
+use rhumb_handlers::audit_body::AuditRequestRecorder;
 use rhumb_handlers::http::{AuditedBody, Reply};
 use rhumb_handlers::request::{DiscoveryPath, QueryParameters, RequestInfo};
 use rhumb_registry::InFlightPermit;
@@ -37,7 +37,7 @@ struct AuditContext {
     request: AuditedRequest,
     /// `None` until the request is authenticated: the policy selects by user.
     config: Option<RequestAuditConfig>,
-    recorder: Option<AuditBodyRecorder>,
+    recorder: Option<AuditRequestRecorder>,
 }
 
 impl RequestObserver {
@@ -89,7 +89,7 @@ impl RequestObserver {
     }
 
     /// Records the request body, if the audit level includes it.
-    pub(super) fn recorder(&self) -> Option<&AuditBodyRecorder> {
+    pub(super) fn recorder(&self) -> Option<&AuditRequestRecorder> {
         self.audit_context.as_ref()?.recorder.as_ref()
     }
 
@@ -182,7 +182,7 @@ impl RequestObserver {
                 Ok(grant) => (true, grant.to_string()),
                 Err(()) => (false, String::new()),
             }),
-            request: recorder.and_then(AuditBodyRecorder::into_request),
+            request: recorder.and_then(AuditRequestRecorder::into_request),
             truncated: matches!(body, AuditedBody::TooLong),
             response: match body {
                 AuditedBody::Json(json) => Some(json),

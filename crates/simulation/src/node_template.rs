@@ -58,12 +58,12 @@ pub(crate) struct TemplateTaint {
 pub(crate) struct TemplateStatus {
     pub(crate) capacity: BTreeMap<String, YamlQuantity>,
     pub(crate) allocatable: BTreeMap<String, YamlQuantity>,
-    pub(crate) node_info: TemplateNodeInfo,
+    pub(crate) node_info: TemplateNodeSystemInfo,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub(crate) struct TemplateNodeInfo {
+pub(crate) struct TemplateNodeSystemInfo {
     pub(crate) architecture: String,
     pub(crate) operating_system: String,
     pub(crate) kernel_version: String,

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use rhumb_admission::compile::{EquivalentResourceSets, compile_webhook};
 use rhumb_admission::explain::{AdmissionRegistrations, ExplainedWrite, explain};
 use rhumb_admission::review::UserInfo;
-use rhumb_admission::{CriteriaParseOptions, MatchAttributes};
+use rhumb_admission::{CriteriaFeatures, MatchAttributes};
 use serde_json::{Map, Value, json};
 
 use crate::client::{RawClient, RawRequest, RawResponse};
@@ -205,7 +205,7 @@ fn verdicts(webhooks: &[Map<String, Value>], request: &AdmissionTestRequest) -> 
         },
         dry_run: true,
     };
-    let options = CriteriaParseOptions {
+    let options = CriteriaFeatures {
         exclusion_rules: true,
     };
     let participants = explain(&write, &registrations, options);

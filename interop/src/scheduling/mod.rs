@@ -32,7 +32,7 @@ pub struct SchedulingScenario {
 #[serde(deny_unknown_fields, default)]
 pub struct ScenarioStep {
     /// Additional namespaces, whose names start with that of the scenario's namespace.
-    pub namespaces: Vec<ScenarioNamespace>,
+    pub namespaces: Vec<ScenarioNamespaceSpec>,
     pub nodes: Vec<ScenarioNode>,
     /// Complete objects.
     pub objects: Vec<Value>,
@@ -46,7 +46,7 @@ pub struct ScenarioStep {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ScenarioNamespace {
+pub struct ScenarioNamespaceSpec {
     pub name: String,
     #[serde(default)]
     pub labels: Map<String, Value>,

@@ -38,7 +38,7 @@ impl MutatingAdmissionPolicyPlugin {
             let deadline = Instant::now() + EVALUATION_TIMEOUT;
             for invocation in &invocations.all {
                 for param in &invocation.params {
-                    let policy_call = MutatingPolicyCall {
+                    let policy_call = MutatingPolicyEvaluation {
                         invocation,
                         param,
                         namespace: namespace.as_ref(),
@@ -60,7 +60,7 @@ impl MutatingAdmissionPolicyPlugin {
     fn run_policy(
         &self,
         attributes: &AdmissionAttributes<'_>,
-        policy_call: &MutatingPolicyCall<'_>,
+        policy_call: &MutatingPolicyEvaluation<'_>,
         object: Option<&mut JsonObject>,
         errors: &mut Vec<FailClosedPolicy>,
     ) -> Result<(), Status> {
@@ -117,7 +117,7 @@ impl MutatingAdmissionPolicyPlugin {
     fn conditions_match(
         &self,
         attributes: &AdmissionAttributes<'_>,
-        policy_call: &MutatingPolicyCall<'_>,
+        policy_call: &MutatingPolicyEvaluation<'_>,
         cel_inputs: &CelInputs<'_>,
         errors: &mut Vec<FailClosedPolicy>,
     ) -> bool {
@@ -159,14 +159,14 @@ impl MutatingAdmissionPolicyPlugin {
 }
 
 /// The evaluation of a policy with one parameter object.
-struct MutatingPolicyCall<'a> {
+struct MutatingPolicyEvaluation<'a> {
     invocation: &'a PolicyInvocation<MutatingPolicy>,
     param: &'a PolicyParam,
     namespace: Option<&'a Value>,
     deadline: Instant,
 }
 
-impl MutatingPolicyCall<'_> {
+impl MutatingPolicyEvaluation<'_> {
     fn id(&self) -> Arc<str> {
         let PolicyInvocation {
             policy, binding, ..
@@ -219,7 +219,7 @@ impl From<String> for MutationFailure {
 /// The object after one mutation; `None` if it changes nothing.
 fn apply_mutation(
     attributes: &AdmissionAttributes<'_>,
-    policy_call: &MutatingPolicyCall<'_>,
+    policy_call: &MutatingPolicyEvaluation<'_>,
     cel_inputs: &CelInputs<'_>,
     number: usize,
 ) -> Result<Option<JsonObject>, MutationFailure> {

@@ -6,8 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 
 use rhumb_admission::{
-    CommonPolicySpec, CriteriaParseOptions, MutatingPolicy, PolicyBinding, PolicyType,
-    ValidatingPolicy,
+    CommonPolicySpec, CriteriaFeatures, MutatingPolicy, PolicyBinding, PolicyType, ValidatingPolicy,
 };
 use rhumb_api::JsonObject;
 use rhumb_api::feature_gates::Feature;
@@ -51,7 +50,7 @@ type PolicyObjectsByName<T> = HashMap<String, Arc<ParsedPolicyObject<T>>>;
 #[derive(Debug)]
 pub(super) struct PolicySource<P> {
     pub(super) policy_type: PolicyType,
-    parse: fn(&JsonObject, CriteriaParseOptions) -> P,
+    parse: fn(&JsonObject, CriteriaFeatures) -> P,
     /// The caches of policies and bindings; `None` if they are not served.
     caches: OnceLock<Option<(ResourceCache, ResourceCache)>>,
     policies: CacheDerivedValue<PolicyObjectsByName<P>>,
@@ -79,7 +78,7 @@ pub(super) struct PolicyHook<P> {
 impl<P> PolicySource<P> {
     pub(super) fn new(
         policy_type: PolicyType,
-        parse: fn(&JsonObject, CriteriaParseOptions) -> P,
+        parse: fn(&JsonObject, CriteriaFeatures) -> P,
     ) -> PolicySource<P> {
         PolicySource {
             policy_type,
@@ -110,7 +109,7 @@ impl<P> PolicySource<P> {
             ))
         });
         let (policies, bindings) = caches.as_ref()?;
-        let parse_options = CriteriaParseOptions {
+        let parse_options = CriteriaFeatures {
             exclusion_rules: context
                 .registry
                 .gates

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use rhumb_admission::{
-    CriteriaParseOptions, MatchCriteria, Webhook, WebhookAddress, WebhookType, parse_webhooks,
+    CriteriaFeatures, MatchCriteria, Webhook, WebhookAddress, WebhookType, parse_webhooks,
 };
 use rhumb_api::JsonObject;
 use rhumb_api::feature_gates::Feature;
@@ -172,7 +172,7 @@ impl WebhookSet {
 
 fn parse_configuration(
     entry: &CacheEntry,
-    parse_options: CriteriaParseOptions,
+    parse_options: CriteriaFeatures,
 ) -> Vec<Arc<PreparedWebhook>> {
     let configuration: JsonObject = match serde_json::from_slice(entry.json_slice()) {
         Ok(configuration) => configuration,
@@ -209,7 +209,7 @@ impl WebhookPlugin {
             );
             configurations.and_then(|resource| Some(resource.storage.as_ref()?.cache.clone()))
         });
-        let parse_options = CriteriaParseOptions {
+        let parse_options = CriteriaFeatures {
             exclusion_rules: context
                 .registry
                 .gates

@@ -79,11 +79,11 @@ impl CriticalRule {
     }
 
     /// Whether the rule covers any of the resources.
-    pub fn covers_any(&self, resources: &[WritableResource<'_>]) -> bool {
+    pub fn covers_any(&self, resources: &[ServedResource<'_>]) -> bool {
         resources.iter().any(|known| self.covers(known))
     }
 
-    fn covers(&self, known: &WritableResource<'_>) -> bool {
+    fn covers(&self, known: &ServedResource<'_>) -> bool {
         let rule = self.exclusion.rule();
         rule.matches_resource(&known.names.resource, known.subresource)
     }
@@ -91,7 +91,7 @@ impl CriticalRule {
 
 /// A resource in one version, or one of its subresources, and the operations that it supports.
 #[derive(Debug, Clone)]
-pub struct WritableResource<'a> {
+pub struct ServedResource<'a> {
     pub names: &'a ResourceAndKind,
     /// The other group-versions of the same objects.
     pub equivalents: &'a [ResourceAndKind],
@@ -120,14 +120,14 @@ impl ClusterNamespace {
 /// The resources and namespaces of a cluster, as far as they affect matching.
 #[derive(Debug, Clone)]
 pub struct ClusterInventory<'a> {
-    pub resources: Vec<WritableResource<'a>>,
+    pub resources: Vec<ServedResource<'a>>,
     pub namespaces: Vec<ClusterNamespace>,
 }
 
 /// The resources and namespaces that a rule covers in a cluster; computed once for all webhooks.
 struct RuleCoverage<'a> {
     rule: &'a CriticalRule,
-    resources: Vec<&'a WritableResource<'a>>,
+    resources: Vec<&'a ServedResource<'a>>,
     /// Empty unless the resources are namespaced.
     namespaces: Vec<Cow<'a, ClusterNamespace>>,
 }
@@ -220,8 +220,8 @@ fn intercepted_rules<'a>(
 impl<'a> RuleCoverage<'a> {
     fn new(rule: &'a CriticalRule, cluster: &'a ClusterInventory<'a>) -> RuleCoverage<'a> {
         let about = cluster.resources.iter().filter(|it| rule.covers(it));
-        let resources: Vec<&WritableResource<'_>> = about.collect();
-        let has_namespaces = |known: &&WritableResource<'_>| {
+        let resources: Vec<&ServedResource<'_>> = about.collect();
+        let has_namespaces = |known: &&ServedResource<'_>| {
             known.is_namespaced || is_namespaces_resource(&known.names.resource)
         };
         let namespaces = match resources.iter().any(has_namespaces) {
@@ -261,7 +261,7 @@ impl<'a> RuleCoverage<'a> {
     /// Calls `visit` with each location of such a resource that the rule covers, until `visit` breaks.
     fn for_each_location(
         &self,
-        known: &WritableResource<'_>,
+        known: &ServedResource<'_>,
         mut visit: impl FnMut(&ObjectLocation<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         static NOWHERE: BTreeMap<String, String> = BTreeMap::new();
@@ -305,7 +305,7 @@ impl CriticalRule {
     fn is_write_intercepted(
         &self,
         hook: &ProbedWebhook<'_>,
-        known: &WritableResource<'_>,
+        known: &ServedResource<'_>,
         operation: Operation,
         place: &ObjectLocation<'_>,
         budget: &mut ProbeBudget,

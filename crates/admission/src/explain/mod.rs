@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::Object;
 use crate::match_attributes::{MatchAttributes, ObjectLabels, ResourceAndKind, SelectorLabels};
 use crate::match_conditions::{MatchConditions, MatchConditionsResult};
-use crate::match_criteria::{CriteriaParseOptions, MatchCriteria, MatchOutcome};
+use crate::match_criteria::{CriteriaFeatures, MatchCriteria, MatchOutcome};
 use crate::policy::{CommonPolicySpec, PolicyType};
 use crate::review::{AdmissionRequest, UserInfo};
 use crate::webhook::{FailurePolicy, SideEffects, Webhook, WebhookType, parse_webhooks};
@@ -128,7 +128,7 @@ impl AdmissionRegistrations {
 pub fn explain(
     write: &ExplainedWrite<'_>,
     configurations: &AdmissionRegistrations,
-    reading: CriteriaParseOptions,
+    reading: CriteriaFeatures,
 ) -> Vec<AdmissionParticipant> {
     let policies = |flavor| policies::explain(write, configurations, flavor, reading);
     let webhooks =
@@ -146,7 +146,7 @@ fn explain_webhooks(
     write: &ExplainedWrite<'_>,
     configurations: &[Object],
     flavor: WebhookType,
-    reading: CriteriaParseOptions,
+    reading: CriteriaFeatures,
 ) -> Vec<AdmissionParticipant> {
     let mut all = Vec::new();
     for configuration in configurations {

@@ -7,7 +7,7 @@ use super::{
     ParticipantVerdict, VerdictWithNote, failure_policy_name, name_of,
 };
 use crate::Object;
-use crate::match_criteria::CriteriaParseOptions;
+use crate::match_criteria::CriteriaFeatures;
 use crate::policy::{
     CommonPolicySpec, MutatingPolicy, ParamRef, ParamSelection, PolicyBinding, PolicyType,
     ValidatingPolicy,
@@ -18,7 +18,7 @@ pub(super) fn explain(
     write: &ExplainedWrite<'_>,
     configurations: &AdmissionRegistrations,
     flavor: PolicyType,
-    reading: CriteriaParseOptions,
+    reading: CriteriaFeatures,
 ) -> Vec<AdmissionParticipant> {
     let (phase, policies, bindings) = match flavor {
         PolicyType::Mutating => (

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{AdmissionParticipant, AdmissionRegistrations, ExplainedWrite, explain};
 use crate::Object;
 use crate::match_attributes::{MatchAttributes, Operation, ResourceAndKind};
-use crate::match_criteria::CriteriaParseOptions;
+use crate::match_criteria::CriteriaFeatures;
 use crate::review::UserInfo;
 
 fn object(value: Value) -> Object {
@@ -82,7 +82,7 @@ impl TestRequest {
         explain(
             &write,
             &all,
-            CriteriaParseOptions {
+            CriteriaFeatures {
                 exclusion_rules: true,
             },
         )

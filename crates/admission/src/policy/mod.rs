@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::Object;
 use crate::exclusion_rule::parse_selector;
 use crate::match_conditions::{MatchConditions, str_or_empty};
-use crate::match_criteria::{CriteriaParseOptions, MatchCriteria};
+use crate::match_criteria::{CriteriaFeatures, MatchCriteria};
 use crate::webhook::{FailurePolicy, parse_failure_policy};
 
 pub use check::{SchemaResolver, expression_warnings};
@@ -88,7 +88,7 @@ impl CommonPolicySpec {
     fn parse(
         policy: &Object,
         mut environment: Environment,
-        reading: CriteriaParseOptions,
+        reading: CriteriaFeatures,
     ) -> (CommonPolicySpec, Environment) {
         let nothing = Value::Null;
         let spec = policy.get("spec").unwrap_or(&nothing);
@@ -154,7 +154,7 @@ pub enum ParamSelection {
 }
 
 impl PolicyBinding {
-    pub fn parse(binding: &Object, reading: CriteriaParseOptions) -> PolicyBinding {
+    pub fn parse(binding: &Object, reading: CriteriaFeatures) -> PolicyBinding {
         let nothing = Value::Null;
         let spec = binding.get("spec").unwrap_or(&nothing);
         let matching = &spec["matchResources"];

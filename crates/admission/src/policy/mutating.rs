@@ -13,7 +13,7 @@ use crate::Object;
 use crate::match_conditions::{
     ExpressionFailure, MatchConditionsEvaluation, evaluate_expression, str_or_empty,
 };
-use crate::match_criteria::CriteriaParseOptions;
+use crate::match_criteria::CriteriaFeatures;
 
 /// A compiled MutatingAdmissionPolicy.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub enum EvaluatedMutation {
 }
 
 impl MutatingPolicy {
-    pub fn parse(policy: &Object, reading: CriteriaParseOptions) -> MutatingPolicy {
+    pub fn parse(policy: &Object, reading: CriteriaFeatures) -> MutatingPolicy {
         let nothing = Value::Null;
         let spec = policy.get("spec").unwrap_or(&nothing);
         let environment = Environment::mutation(spec["paramKind"].is_object());

@@ -12,7 +12,7 @@ use crate::Object;
 use crate::match_conditions::{
     ExpressionFailure, MatchConditionsResult, evaluate_expression, str_or_empty,
 };
-use crate::match_criteria::CriteriaParseOptions;
+use crate::match_criteria::CriteriaFeatures;
 use crate::webhook::FailurePolicy;
 
 /// A compiled ValidatingAdmissionPolicy.
@@ -82,7 +82,7 @@ pub struct PolicyValidationResult {
 }
 
 impl ValidatingPolicy {
-    pub fn parse(policy: &Object, reading: CriteriaParseOptions) -> ValidatingPolicy {
+    pub fn parse(policy: &Object, reading: CriteriaFeatures) -> ValidatingPolicy {
         let nothing = Value::Null;
         let spec = policy.get("spec").unwrap_or(&nothing);
         let environment = Environment::policy(spec["paramKind"].is_object());

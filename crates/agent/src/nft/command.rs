@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::encode::BatchEncoder;
+use super::encode::NftBatchEncoder;
 use super::names::{ChainName, SetName};
 use super::rule_expressions::NftRule;
 use super::set_elements::{ElementListDisplay, NftSetElement, NftSetType};
@@ -83,7 +83,7 @@ impl NftScript {
 
     /// Encodes the script. Also returns the sequence number of the last message of each command.
     pub(super) fn encode(&self) -> (NetlinkBatch, Vec<u32>) {
-        let mut encoder = BatchEncoder::new(self.table.name());
+        let mut encoder = NftBatchEncoder::new(self.table.name());
         let mut ends = Vec::with_capacity(self.commands.len());
         for command in &self.commands {
             encoder.command(command);

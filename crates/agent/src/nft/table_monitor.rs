@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::io::unix::AsyncFd;
 
-use super::encode::{NFTABLES_MULTICAST_GROUP, TableEvent, classify_event};
+use super::encode::{NFTABLES_MULTICAST_GROUP, NftNotification, classify_event};
 use crate::netlink::{NetlinkMessage, NetlinkMessages, NetlinkSocket, ReceiveOutcome};
 
 /// Datagrams read before yielding to other tasks.
@@ -109,20 +109,20 @@ impl TableEventTracker {
         let is_own = message.port == self.own_port;
         match (classify_event(message, &self.table), is_own) {
             // This process replaces the table, so earlier changes are irrelevant. Lost events may have been later ones.
-            (TableEvent::Deleted, true) => {
+            (NftNotification::Deleted, true) => {
                 self.pending_change = self
                     .pending_change
                     .filter(|change| *change == ForeignTableChange::EventsLost);
             }
-            (TableEvent::Deleted | TableEvent::Changed, false) => {
+            (NftNotification::Deleted | NftNotification::Changed, false) => {
                 self.has_open_foreign_transaction = true;
             }
-            (TableEvent::TransactionDone, _) if self.has_open_foreign_transaction => {
+            (NftNotification::TransactionDone, _) if self.has_open_foreign_transaction => {
                 self.has_open_foreign_transaction = false;
                 self.pending_change = Some(ForeignTableChange::Changed);
             }
-            (TableEvent::Changed, true)
-            | (TableEvent::TransactionDone | TableEvent::Unrelated, _) => {}
+            (NftNotification::Changed, true)
+            | (NftNotification::TransactionDone | NftNotification::Unrelated, _) => {}
         }
     }
 

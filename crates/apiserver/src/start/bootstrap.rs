@@ -8,7 +8,7 @@ use rhumb_auth::bootstrap::{BootstrapObject, ReconcileAction, objects, reconcile
 use serde_json::{Value, json};
 
 use rhumb_registry::Registry;
-use rhumb_registry::write::{BatchObject, ServerChange, WriteBatch};
+use rhumb_registry::write::{BatchChange, BatchObject, WriteBatch};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 /// Upstream's system priority classes: name, value, description.
@@ -66,11 +66,11 @@ async fn reconcile_rbac(
     let decide = |existing: Option<&JsonObject>| {
         exists = existing.is_some();
         match reconcile(bootstrap_object.kind, &bootstrap_object.object, existing) {
-            ReconcileAction::Create(object) => Some(ServerChange::Create(object)),
-            ReconcileAction::Update(object) => Some(ServerChange::Update(object)),
+            ReconcileAction::Create(object) => Some(BatchChange::Create(object)),
+            ReconcileAction::Update(object) => Some(BatchChange::Update(object)),
             ReconcileAction::Recreate(object) => {
                 recreated = Some(object);
-                Some(ServerChange::Delete)
+                Some(BatchChange::Delete)
             }
             ReconcileAction::Keep => None,
         }
@@ -117,9 +117,9 @@ pub(super) async fn create_namespaces(registry: &Arc<Registry>) -> Result<(), St
 pub(super) fn create_if_absent(
     existing: Option<&JsonObject>,
     object: Value,
-) -> Option<ServerChange> {
+) -> Option<BatchChange> {
     match (existing, object) {
-        (None, Value::Object(object)) => Some(ServerChange::Create(object)),
+        (None, Value::Object(object)) => Some(BatchChange::Create(object)),
         _ => None,
     }
 }

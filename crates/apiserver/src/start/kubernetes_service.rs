@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::bootstrap::create_if_absent;
 use rhumb_registry::Registry;
 use rhumb_registry::service_allocation::ServiceAllocationRanges;
-use rhumb_registry::write::{BatchObject, ServerChange, WriteBatch, write_as_server};
+use rhumb_registry::write::{BatchChange, BatchObject, WriteBatch, write_as_server};
 
 const NAME: &str = "kubernetes";
 const NAMESPACE: &str = "default";
@@ -86,7 +86,7 @@ async fn create_cidr(
                 "message": "Kubernetes default Service CIDR is ready",
             }]),
         );
-        Some(ServerChange::UpdateStatus(object))
+        Some(BatchChange::UpdateStatus(object))
     };
     if let Err(error) = write_as_server(registry, reference, mark_ready).await {
         tracing::warn!(
@@ -179,7 +179,7 @@ async fn create_or_update(
     };
     let decide = |existing: Option<&JsonObject>| {
         let Some(existing) = existing else {
-            return Some(ServerChange::Create(desired));
+            return Some(BatchChange::Create(desired));
         };
         let mut object = existing.clone();
         for &part in parts {
@@ -187,7 +187,7 @@ async fn create_or_update(
                 object.insert(part.to_owned(), value.clone());
             }
         }
-        (object != *existing).then_some(ServerChange::Update(object))
+        (object != *existing).then_some(BatchChange::Update(object))
     };
     batch.add(reference, decide).await
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use rhumb_registry::Registry;
-use rhumb_registry::write::{BatchObject, ServerChange, write_as_server};
+use rhumb_registry::write::{BatchChange, BatchObject, write_as_server};
 
 /// Queue length. A use that does not fit is dropped; the next request with the token reports it again.
 const QUEUE_MAX: usize = 64;
@@ -78,7 +78,7 @@ async fn write_last_used(registry: &Arc<Registry>, used: &TokenUse) -> Result<()
     };
     let set_label = |secret: Option<&JsonObject>| {
         let secret = with_last_used_label(secret?.clone(), &used.day)?;
-        Some(ServerChange::Update(secret))
+        Some(BatchChange::Update(secret))
     };
     write_as_server(registry, reference, set_label)
         .await

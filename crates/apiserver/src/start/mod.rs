@@ -28,7 +28,7 @@ use rhumb_auth::token::{SigningKey, TokenIssuer, TokenVerifier};
 use rhumb_auth::{Authenticator, Authorizer};
 use rhumb_cache::CacheManager;
 use rhumb_meta::{Clock, StoragePrefix};
-use rhumb_schema::{Defaults, Table, TableError};
+use rhumb_schema::{ObjectDefaulter, Table, TableError};
 use rhumb_store::Store;
 
 use rhumb_admission_plugins::{AdmissionPlugins, ServerServices};
@@ -92,7 +92,8 @@ pub async fn start(options: ApiServerOptions) -> Result<Arc<ServerState>, StartE
     let table = Table::builtin();
     let kinds = rhumb_api::kinds::all();
     let cache_manager = start_cache_manager(&options, &kinds).await?;
-    let defaults = Defaults::new(table, rhumb_api::defaults::enabled_by_type(&options.gates))?;
+    let defaults =
+        ObjectDefaulter::new(table, rhumb_api::defaults::enabled_by_type(&options.gates))?;
     let defaults = Arc::new(defaults);
     let set = KindSet {
         kinds,

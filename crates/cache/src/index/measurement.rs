@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::postings::{Posting, PostingSet};
+use super::postings::{IndexEntry, IndexEntrySet};
 
 /// Capacity of a leaf of the set. An inner node has as many keys, and one child more.
 const NODE_KEYS: usize = 16;
@@ -14,11 +14,11 @@ const NODE_KEYS: usize = 16;
 /// Two reference counts of the node, and the two bounds of its array.
 const NODE_HEADER_BYTES: usize = 4 * size_of::<usize>();
 
-const LEAF_BYTES: usize = allocation_size(NODE_HEADER_BYTES + NODE_KEYS * size_of::<Posting>());
+const LEAF_BYTES: usize = allocation_size(NODE_HEADER_BYTES + NODE_KEYS * size_of::<IndexEntry>());
 
 /// The children have an array of their own, with bounds and a level.
 const INNER_NODE_BYTES: usize = allocation_size(
-    NODE_HEADER_BYTES + NODE_KEYS * size_of::<Posting>() + (NODE_KEYS + 4) * size_of::<usize>(),
+    NODE_HEADER_BYTES + NODE_KEYS * size_of::<IndexEntry>() + (NODE_KEYS + 4) * size_of::<usize>(),
 );
 
 /// A hot value is one that at least one in this many objects of the index has, and at least `HOT_OBJECTS_MIN` objects.
@@ -45,7 +45,7 @@ const fn allocation_size(bytes: usize) -> usize {
     bytes.next_multiple_of(step)
 }
 
-impl PostingSet {
+impl IndexEntrySet {
     pub(crate) fn measure(&self) -> IndexMeasurement {
         let hot_min = (self.len() / HOT_SHARE).max(HOT_OBJECTS_MIN);
         let (mut leaves, mut values) = (0, 0);
@@ -55,7 +55,7 @@ impl PostingSet {
         for posting in self.iter() {
             let address = std::ptr::from_ref(posting).addr();
             leaves += usize::from(address != next_address);
-            next_address = address + size_of::<Posting>();
+            next_address = address + size_of::<IndexEntry>();
             match &mut run {
                 Some((value, objects)) if posting.has_value(value) => *objects += 1,
                 _ => {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn hot_values_are_the_largest() {
-        let mut set = PostingSet::default();
+        let mut set = IndexEntrySet::default();
         for number in 0..1_000 {
             let (_, entry) = posting(number);
             let value = match number {
@@ -143,7 +143,10 @@ mod tests {
             .map(|(v, n)| (&**v, *n))
             .collect();
         assert_eq!(hot, [("large", 500), ("hot", 200)]);
-        assert_eq!(PostingSet::default().measure(), IndexMeasurement::default());
+        assert_eq!(
+            IndexEntrySet::default().measure(),
+            IndexMeasurement::default()
+        );
     }
 
     /// A process of its own, in which no other test allocates.
@@ -170,7 +173,7 @@ mod tests {
         // The step is coprime to the count, so every entry comes once.
         let step = if scattered { 177_777 } else { 1 };
         let postings: Vec<_> = (0..COUNT).map(posting).collect();
-        let mut set = PostingSet::default();
+        let mut set = IndexEntrySet::default();
         let before = resident_bytes();
         for number in 0..COUNT {
             let (value, entry) = &postings[number * step % COUNT];

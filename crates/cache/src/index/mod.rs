@@ -27,7 +27,7 @@ pub(crate) use list_query::SelectorQuery;
 pub use list_query::{ListQuery, MatchingEntries};
 pub use measurement::IndexMeasurement;
 pub(crate) use plan::{EntryIterator, ListPlan};
-pub(crate) use postings::PostingSet;
+pub(crate) use postings::IndexEntrySet;
 
 use crate::CacheEntry;
 use crate::stats::{self, IndexUsage};
@@ -55,7 +55,7 @@ pub struct IndexStats {
 pub(crate) struct AttributeIndex {
     pub(crate) attribute: IndexedAttribute,
     pub(crate) origin: IndexOrigin,
-    pub(crate) postings: PostingSet,
+    pub(crate) postings: IndexEntrySet,
     /// The share of the memory budget that an adaptive index has reserved.
     budget_reservation: Option<Arc<BudgetReservation>>,
     use_count: Arc<IndexUsageCounters>,
@@ -75,7 +75,7 @@ impl AttributeIndex {
         let index = AttributeIndex {
             attribute,
             origin,
-            postings: PostingSet::default(),
+            postings: IndexEntrySet::default(),
             budget_reservation: None,
             use_count: Arc::default(),
         };
@@ -103,7 +103,7 @@ impl AttributeIndex {
     /// A copy of this index with other objects.
     pub(crate) fn refilled<'a>(&self, entries: impl Iterator<Item = &'a Arc<CacheEntry>>) -> Self {
         let mut index = AttributeIndex {
-            postings: PostingSet::default(),
+            postings: IndexEntrySet::default(),
             ..self.clone()
         };
         for entry in entries {

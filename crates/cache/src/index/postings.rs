@@ -15,18 +15,18 @@ pub(crate) const POSTING_BYTES: usize = 72;
 
 /// A persistent set of postings. Clones share memory.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PostingSet {
-    set: OrdSet<Posting>,
+pub(crate) struct IndexEntrySet {
+    set: OrdSet<IndexEntry>,
 }
 
 /// One entry under its value.
 #[derive(Debug, Clone)]
-pub(super) struct Posting {
+pub(super) struct IndexEntry {
     value: Arc<str>,
     entry: Arc<CacheEntry>,
 }
 
-impl Posting {
+impl IndexEntry {
     pub(super) fn value(&self) -> &Arc<str> {
         &self.value
     }
@@ -41,7 +41,7 @@ impl Posting {
     }
 }
 
-impl Ord for Posting {
+impl Ord for IndexEntry {
     fn cmp(&self, other: &Self) -> Ordering {
         // Values are interned: equal values usually have the same pointer.
         let values = match Arc::ptr_eq(&self.value, &other.value) {
@@ -52,19 +52,19 @@ impl Ord for Posting {
     }
 }
 
-impl PartialOrd for Posting {
+impl PartialOrd for IndexEntry {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Posting {
+impl PartialEq for IndexEntry {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Posting {}
+impl Eq for IndexEntry {}
 
 /// A bound in the key order of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,29 +79,29 @@ struct PostingBound<'a> {
     key: KeyBound<'a>,
 }
 
-impl Equivalent<Posting> for PostingBound<'_> {
-    fn equivalent(&self, posting: &Posting) -> bool {
+impl Equivalent<IndexEntry> for PostingBound<'_> {
+    fn equivalent(&self, posting: &IndexEntry) -> bool {
         self.compare(posting).is_eq()
     }
 }
 
-impl Comparable<Posting> for PostingBound<'_> {
-    fn compare(&self, posting: &Posting) -> Ordering {
+impl Comparable<IndexEntry> for PostingBound<'_> {
+    fn compare(&self, posting: &IndexEntry) -> Ordering {
         posting.compare(self.value, self.key).reverse()
     }
 }
 
-impl PostingSet {
+impl IndexEntrySet {
     pub(crate) fn len(&self) -> usize {
         self.set.len()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Posting> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &IndexEntry> {
         self.set.iter()
     }
 
     pub(crate) fn insert(&mut self, value: &Arc<str>, entry: &Arc<CacheEntry>) {
-        self.set.insert(Posting {
+        self.set.insert(IndexEntry {
             value: Arc::clone(value),
             entry: Arc::clone(entry),
         });

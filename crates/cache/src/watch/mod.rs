@@ -95,12 +95,12 @@ pub enum WatchEnd {
 #[derive(Debug, Clone)]
 pub struct WatchEvent {
     kind: EventKind,
-    payload: WatchEventOrigin,
+    payload: WatchEventPayload,
 }
 
 /// The object of a watch event, and the change that it came from.
 #[derive(Debug, Clone)]
-enum WatchEventOrigin {
+enum WatchEventPayload {
     Initial(Arc<CacheEntry>),
     /// The entry is the one that the change has for the event's kind.
     Changed(Arc<ObjectChange>, Arc<CacheEntry>),
@@ -110,7 +110,7 @@ impl WatchEvent {
     pub(crate) fn from_initial_list(entry: Arc<CacheEntry>) -> Self {
         WatchEvent {
             kind: EventKind::Added,
-            payload: WatchEventOrigin::Initial(entry),
+            payload: WatchEventPayload::Initial(entry),
         }
     }
 
@@ -119,7 +119,7 @@ impl WatchEvent {
         let entry = Arc::clone(change.entry_for(kind)?);
         Some(WatchEvent {
             kind,
-            payload: WatchEventOrigin::Changed(change, entry),
+            payload: WatchEventPayload::Changed(change, entry),
         })
     }
 
@@ -130,7 +130,7 @@ impl WatchEvent {
     /// The object. For a deletion its last state, with the revision of the deletion.
     pub fn entry(&self) -> &Arc<CacheEntry> {
         match &self.payload {
-            WatchEventOrigin::Initial(entry) | WatchEventOrigin::Changed(_, entry) => entry,
+            WatchEventPayload::Initial(entry) | WatchEventPayload::Changed(_, entry) => entry,
         }
     }
 
@@ -142,8 +142,8 @@ impl WatchEvent {
     /// The watch frame: `{"type":"ADDED","object":…}` and a line feed. Shared by all watchers of a change.
     pub fn frame(&self) -> Bytes {
         let shared = match &self.payload {
-            WatchEventOrigin::Initial(_) => None,
-            WatchEventOrigin::Changed(change, _) => change.frame(self.kind),
+            WatchEventPayload::Initial(_) => None,
+            WatchEventPayload::Changed(change, _) => change.frame(self.kind),
         };
         shared.unwrap_or_else(|| self.entry().frame(self.kind))
     }
@@ -156,16 +156,16 @@ impl WatchEvent {
         make: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
         match &self.payload {
-            WatchEventOrigin::Initial(_) => make(),
-            WatchEventOrigin::Changed(change, _) => change.get_or_encode(name, self.kind, make),
+            WatchEventPayload::Initial(_) => make(),
+            WatchEventPayload::Changed(change, _) => change.get_or_encode(name, self.kind, make),
         }
     }
 
     /// The object before the change, if it was served: for callers that convert or filter events themselves.
     pub fn previous(&self) -> Option<&Arc<CacheEntry>> {
         match &self.payload {
-            WatchEventOrigin::Initial(_) => None,
-            WatchEventOrigin::Changed(change, _) => change.old.as_ref(),
+            WatchEventPayload::Initial(_) => None,
+            WatchEventPayload::Changed(change, _) => change.old.as_ref(),
         }
     }
 }

@@ -24,7 +24,7 @@ use super::condition_diff::{RepeatedWrites, StatusDigest};
 use super::heartbeats::{AgentHeartbeats, ObservationTime, liveness_label};
 use super::metrics::PolicyStatusCounts;
 use super::partial_node::PartialNode;
-use super::uncovered_pods::UncoveredPods;
+use super::uncovered_pods::UnobservedPods;
 use policy_record::{PolicyRecord, unprogrammed_since};
 pub(super) use write_planner::PlannedWrite;
 
@@ -50,7 +50,7 @@ pub(super) type DelayedKeys = Vec<(WorkKey, Duration)>;
 
 /// Kinds that must be listed before any status is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum ListedKind {
+enum RequiredKind {
     Reports,
     Nodes,
     Policies,
@@ -62,12 +62,12 @@ pub(super) struct PolicyStatusState {
     engine: PolicyEngine,
     agents: AgentReports,
     heartbeats: AgentHeartbeats,
-    uncovered_pods: UncoveredPods,
+    uncovered_pods: UnobservedPods,
     policies: HashMap<NamespacedName, PolicyRecord>,
     /// Policies by uid, which reports use.
     names: HashMap<String, NamespacedName>,
     /// Kinds that have not been listed completely yet.
-    unread: BTreeSet<ListedKind>,
+    unread: BTreeSet<RequiredKind>,
     /// Known objects that a relist in progress has not returned yet.
     unlisted: UnlistedObjects,
     /// When all policies were last queued.
@@ -103,17 +103,17 @@ fn now(keys: impl IntoIterator<Item = WorkKey>) -> DelayedKeys {
 impl PolicyStatusState {
     pub(super) fn new(quarantine: Duration, heartbeat_grace: Duration) -> PolicyStatusState {
         let kinds = [
-            ListedKind::Reports,
-            ListedKind::Nodes,
-            ListedKind::Policies,
-            ListedKind::Namespaces,
-            ListedKind::Pods,
+            RequiredKind::Reports,
+            RequiredKind::Nodes,
+            RequiredKind::Policies,
+            RequiredKind::Namespaces,
+            RequiredKind::Pods,
         ];
         PolicyStatusState {
             engine: PolicyEngine::new(EngineScope::Cluster, PluginCapabilities::all()),
             agents: AgentReports::default(),
             heartbeats: AgentHeartbeats::new(heartbeat_grace),
-            uncovered_pods: UncoveredPods::default(),
+            uncovered_pods: UnobservedPods::default(),
             policies: HashMap::new(),
             names: HashMap::new(),
             unread: kinds.into(),
@@ -142,7 +142,7 @@ impl PolicyStatusState {
                 for gone in take(&mut self.unlisted.pods) {
                     due.extend(self.remove_pod(&gone));
                 }
-                self.mark_listed(ListedKind::Pods);
+                self.mark_listed(RequiredKind::Pods);
             }
         }
         due.extend(self.changed());
@@ -171,7 +171,7 @@ impl PolicyStatusState {
         if report.is_some() {
             due.push((WorkKey::Coverage(node.to_owned()), COVERAGE_DELAY));
         }
-        let is_first_list = self.unread.contains(&ListedKind::Pods);
+        let is_first_list = self.unread.contains(&RequiredKind::Pods);
         let awaits_report_until =
             is_first_list.then(|| at.at + self.heartbeats.time_to_next_report(node, at));
         self.uncovered_pods
@@ -249,7 +249,7 @@ impl PolicyStatusState {
                 for gone in take(&mut self.unlisted.namespaces) {
                     self.engine.remove_namespace(&gone);
                 }
-                self.mark_listed(ListedKind::Namespaces);
+                self.mark_listed(RequiredKind::Namespaces);
             }
         }
         self.changed()
@@ -274,7 +274,7 @@ impl PolicyStatusState {
                 for gone in take(&mut self.unlisted.policies) {
                     self.remove_policy(&gone);
                 }
-                self.mark_listed(ListedKind::Policies);
+                self.mark_listed(RequiredKind::Policies);
             }
         }
         let mut due = self.changed();
@@ -353,7 +353,7 @@ impl PolicyStatusState {
             Event::InitDone => {
                 let gone = take(&mut self.unlisted.nodes).into_iter();
                 let mut due: DelayedKeys = gone.flat_map(|name| self.remove_node(&name)).collect();
-                if self.mark_listed(ListedKind::Nodes) {
+                if self.mark_listed(RequiredKind::Nodes) {
                     let reporting = self.agents.reporting();
                     let stale_reports = reporting.filter(|node| !self.agents.has_node(node));
                     due.extend(
@@ -392,7 +392,7 @@ impl PolicyStatusState {
                 let gone = take(&mut self.unlisted.reports).into_iter();
                 let mut due: DelayedKeys =
                     gone.flat_map(|node| self.remove_report(&node)).collect();
-                self.mark_listed(ListedKind::Reports);
+                self.mark_listed(RequiredKind::Reports);
                 due.extend(self.changed());
                 due
             }
@@ -410,7 +410,7 @@ impl PolicyStatusState {
         let change = self.agents.set_report(node.clone(), report);
         due.extend(self.affected_policy_keys(&change));
         due.extend(self.cover_pods(&node));
-        if !self.unread.contains(&ListedKind::Nodes) && !self.agents.has_node(&node) {
+        if !self.unread.contains(&RequiredKind::Nodes) && !self.agents.has_node(&node) {
             due.push((WorkKey::StaleReport(node), self.quarantine));
         }
         due
@@ -427,7 +427,7 @@ impl PolicyStatusState {
     }
 
     /// A list of the kind is complete. Returns whether it was the first.
-    fn mark_listed(&mut self, kind: ListedKind) -> bool {
+    fn mark_listed(&mut self, kind: RequiredKind) -> bool {
         self.unread.remove(&kind)
     }
 

@@ -8,7 +8,7 @@ use rhumb_netpol::node_enforcement::{covers_pod, waits_for_pod};
 use tokio::time::Instant;
 
 #[derive(Debug)]
-struct UncoveredPod {
+struct UnobservedPod {
     node: String,
     /// The resourceVersion that the agent must have observed.
     version: u64,
@@ -18,14 +18,14 @@ struct UncoveredPod {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct UncoveredPods {
-    pods: HashMap<NamespacedName, UncoveredPod>,
+pub(super) struct UnobservedPods {
+    pods: HashMap<NamespacedName, UnobservedPod>,
     by_node: HashMap<String, HashSet<NamespacedName>>,
     /// Nodes whose agents are late: policies have been checked in the meantime, and must be checked again.
     late: HashSet<String>,
 }
 
-impl UncoveredPods {
+impl UnobservedPods {
     /// Whether policies may have been checked that wait for the pod.
     pub(super) fn is_late(&self, pod: &NamespacedName) -> bool {
         let uncovered = self.pods.get(pod);
@@ -42,7 +42,7 @@ impl UncoveredPods {
         self.remove(&pod);
         let pods = self.by_node.entry(node.to_owned()).or_default();
         pods.insert(pod.clone());
-        let uncovered = UncoveredPod {
+        let uncovered = UnobservedPod {
             node: node.to_owned(),
             version,
             awaits_report_until,
@@ -145,12 +145,13 @@ mod tests {
     #[test]
     fn a_pod_is_covered_by_a_report_that_observed_it() {
         let at = Instant::now();
-        let mut uncovered = UncoveredPods::default();
+        let mut uncovered = UnobservedPods::default();
         uncovered.insert(pod("x"), "a", 7, None);
         uncovered.insert(pod("y"), "a", 9, None);
         uncovered.insert(pod("z"), "b", 9, None);
         let all = names(&["a", "b", "c"]);
-        let nodes = |uncovered: &mut UncoveredPods| uncovered.nodes(all.iter(), true, at, |_| true);
+        let nodes =
+            |uncovered: &mut UnobservedPods| uncovered.nodes(all.iter(), true, at, |_| true);
         // No policy was checked while it waited for node a, so none has to be checked again.
         assert_eq!(uncovered.cover("a", 7), []);
         assert!(!uncovered.is_late(&pod("y")));
@@ -183,7 +184,7 @@ mod tests {
     fn pods_of_the_first_list_revoke_a_status_when_the_next_report_is_due() {
         let at = Instant::now();
         let due = at + Duration::from_secs(3);
-        let mut uncovered = UncoveredPods::default();
+        let mut uncovered = UnobservedPods::default();
         uncovered.insert(pod("x"), "a", 7, Some(due));
         let node = names(&["a"]);
         let mut count = |was_programmed, at| {

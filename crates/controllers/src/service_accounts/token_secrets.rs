@@ -26,7 +26,7 @@ const WORKERS: usize = 5;
 
 /// Key of the work queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum TokenSecretKey {
+enum TokenSecretTask {
     /// Fill in the secret, or delete it if its account is gone.
     Check(NamespacedName),
     /// A secret was deleted: remove it from its account's `secrets`.
@@ -78,7 +78,7 @@ impl TokenSecretIndex {
     fn handle_secret_event(
         &mut self,
         event: Event<PartialObjectMeta<Secret>, NamespacedName>,
-    ) -> Vec<TokenSecretKey> {
+    ) -> Vec<TokenSecretTask> {
         match event {
             Event::Applied(secret) => {
                 let name = namespaced_name(&secret);
@@ -89,7 +89,7 @@ impl TokenSecretIndex {
                     secrets.insert(name.clone());
                     self.accounts.insert(name.clone(), account);
                 }
-                vec![TokenSecretKey::Check(name)]
+                vec![TokenSecretTask::Check(name)]
             }
             Event::Deleted(secret) => self.remove(secret).into_iter().collect(),
             Event::Replaced(names) => {
@@ -102,9 +102,9 @@ impl TokenSecretIndex {
     }
 
     /// Removes a deleted secret, then from its account.
-    fn remove(&mut self, secret: NamespacedName) -> Option<TokenSecretKey> {
+    fn remove(&mut self, secret: NamespacedName) -> Option<TokenSecretTask> {
         let account = self.forget(&secret)?;
-        Some(TokenSecretKey::RemoveReference { secret, account })
+        Some(TokenSecretTask::RemoveReference { secret, account })
     }
 
     fn forget(&mut self, secret: &NamespacedName) -> Option<ServiceAccountRef> {
@@ -123,15 +123,15 @@ impl TokenSecretIndex {
     fn handle_account_event(
         &self,
         event: Event<PartialObjectMeta<ServiceAccount>, NamespacedName>,
-    ) -> Vec<TokenSecretKey> {
+    ) -> Vec<TokenSecretTask> {
         match event {
             Event::Deleted(account) => {
                 let secrets = self.by_account.get(&account).into_iter().flatten();
-                secrets.cloned().map(TokenSecretKey::Check).collect()
+                secrets.cloned().map(TokenSecretTask::Check).collect()
             }
             Event::Replaced(_) => {
                 let secrets = self.accounts.keys().cloned();
-                secrets.map(TokenSecretKey::Check).collect()
+                secrets.map(TokenSecretTask::Check).collect()
             }
             Event::Applied(_) => Vec::new(),
         }
@@ -155,11 +155,11 @@ impl ServiceAccountRef {
 
 async fn handle(
     context: &ControllerContext,
-    task: TokenSecretKey,
+    task: TokenSecretTask,
 ) -> Result<ReconcileAction, Error> {
     match task {
-        TokenSecretKey::Check(name) => sync_secret(context, name).await,
-        TokenSecretKey::RemoveReference { secret, account } => {
+        TokenSecretTask::Check(name) => sync_secret(context, name).await,
+        TokenSecretTask::RemoveReference { secret, account } => {
             unlist(&context.client, secret, account).await
         }
     }

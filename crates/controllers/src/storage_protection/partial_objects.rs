@@ -10,10 +10,13 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
 pub(super) type PartialPod = PartialObject<core::Pod, PartialPodSpec, IgnoredAny>;
-pub(super) type PartialClaim =
-    PartialObject<core::PersistentVolumeClaim, PartialClaimSpec, PartialClaimStatus>;
-pub(super) type PartialVolume =
-    PartialObject<core::PersistentVolume, PartialVolumeSpec, IgnoredAny>;
+pub(super) type PartialPersistentVolumeClaim = PartialObject<
+    core::PersistentVolumeClaim,
+    PartialPersistentVolumeClaimSpec,
+    PartialPersistentVolumeClaimStatus,
+>;
+pub(super) type PartialPersistentVolume =
+    PartialObject<core::PersistentVolume, PartialPersistentVolumeSpec, IgnoredAny>;
 
 /// An object of the Kubernetes kind `K`, partially decoded.
 #[derive(Debug, Clone, Deserialize)]
@@ -88,13 +91,13 @@ pub(super) struct ClaimVolumeSource {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PartialClaimSpec {
+pub(super) struct PartialPersistentVolumeClaimSpec {
     pub(super) volume_attributes_class_name: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PartialClaimStatus {
+pub(super) struct PartialPersistentVolumeClaimStatus {
     pub(super) current_volume_attributes_class_name: Option<String>,
     pub(super) modify_volume_status: Option<ModifyVolumeStatus>,
 }
@@ -107,7 +110,7 @@ pub(super) struct ModifyVolumeStatus {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PartialVolumeSpec {
+pub(super) struct PartialPersistentVolumeSpec {
     pub(super) volume_attributes_class_name: Option<String>,
 }
 

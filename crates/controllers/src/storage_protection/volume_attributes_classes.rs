@@ -7,7 +7,9 @@ use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 
-use super::partial_objects::{PartialClaim, PartialObject, PartialVolume};
+use super::partial_objects::{
+    PartialObject, PartialPersistentVolume, PartialPersistentVolumeClaim,
+};
 use super::protection_controller::ProtectionController;
 use super::{HoldersByObject, ProtectedKind, for_each};
 use crate::namespaced_name::namespaced_name;
@@ -41,9 +43,9 @@ impl ProtectedKind for VolumeAttributesClassProtection {
                 holders.insert(uid.to_owned());
             }
         };
-        let claims: Api<PartialClaim> = Api::all(reader.clone());
+        let claims: Api<PartialPersistentVolumeClaim> = Api::all(reader.clone());
         for_each(&claims, |claim| add_holder(claim.classes(), claim.uid())).await?;
-        let volumes: Api<PartialVolume> = Api::all(reader.clone());
+        let volumes: Api<PartialPersistentVolume> = Api::all(reader.clone());
         for_each(&volumes, |volume| {
             add_holder(volume.classes(), volume.uid());
         })
@@ -57,7 +59,7 @@ trait VolumeAttributesClassUser {
     fn classes(&self) -> Vec<&str>;
 }
 
-impl VolumeAttributesClassUser for PartialClaim {
+impl VolumeAttributesClassUser for PartialPersistentVolumeClaim {
     /// The requested class, the current class, and the target of a modification in progress.
     fn classes(&self) -> Vec<&str> {
         let status = &self.status;
@@ -72,7 +74,7 @@ impl VolumeAttributesClassUser for PartialClaim {
     }
 }
 
-impl VolumeAttributesClassUser for PartialVolume {
+impl VolumeAttributesClassUser for PartialPersistentVolume {
     fn classes(&self) -> Vec<&str> {
         let named = self.spec.volume_attributes_class_name.as_deref();
         named.filter(|name| !name.is_empty()).into_iter().collect()
@@ -81,8 +83,8 @@ impl VolumeAttributesClassUser for PartialVolume {
 
 pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
     let classes: Api<PartialObjectMeta<VolumeAttributesClass>> = Api::all(context.reader.clone());
-    let claims: Api<PartialClaim> = Api::all(context.reader.clone());
-    let volumes: Api<PartialVolume> = Api::all(context.reader.clone());
+    let claims: Api<PartialPersistentVolumeClaim> = Api::all(context.reader.clone());
+    let volumes: Api<PartialPersistentVolume> = Api::all(context.reader.clone());
     let worker = ProtectionController::<VolumeAttributesClassProtection>::new(context);
     let classes = watch(classes, Config::default(), namespaced_name, |event| {
         worker.handle_event(&event);
@@ -156,7 +158,7 @@ mod tests {
         ];
         for (spec, status, names) in table {
             let claim = json!({"metadata": {}, "spec": spec, "status": status});
-            let read: PartialClaim = serde_json::from_value(claim.clone()).unwrap();
+            let read: PartialPersistentVolumeClaim = serde_json::from_value(claim.clone()).unwrap();
             assert_eq!(read.classes(), names, "{claim}");
         }
     }
@@ -170,7 +172,7 @@ mod tests {
         ];
         for (spec, names) in table {
             let volume = json!({"metadata": {}, "spec": spec, "status": {"phase": "Bound"}});
-            let read: PartialVolume = serde_json::from_value(volume.clone()).unwrap();
+            let read: PartialPersistentVolume = serde_json::from_value(volume.clone()).unwrap();
             assert_eq!(read.classes(), names, "{volume}");
         }
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::ResourceRequest;
 use super::decode_failure::DecodeFailure;
-use super::kept_spec::StrictBody;
+use super::kept_spec::SentUnknownFields;
 use crate::request::{FieldValidation, MEDIA_TYPE_NAMES, MediaType};
 use rhumb_registry::objects::SPEC;
 use rhumb_registry::write::UpdateScope;
@@ -60,14 +60,14 @@ impl ResourceRequest<'_> {
     pub(super) fn decode_update(
         &self,
         validation: FieldValidation,
-    ) -> Result<(JsonObject, Option<StrictBody>), Status> {
+    ) -> Result<(JsonObject, Option<SentUnknownFields>), Status> {
         let expected = self.expected_type();
         if !matches!(validation, FieldValidation::ForcedStrict(_)) {
             return Ok((self.decode(expected, validation)?, None));
         }
         let decoded = self.decode_body(expected, validation)?;
         self.audit_request_object(&decoded.object, expected);
-        let body = StrictBody {
+        let body = SentUnknownFields {
             problems: decoded.problems,
             spec: self.sent_spec(),
             validation,

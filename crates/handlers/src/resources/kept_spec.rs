@@ -14,7 +14,7 @@ use rhumb_registry::objects::{SPEC, copy_spec};
 /// An object that a client sent, of a kind that rejects unknown fields. Whether it may have some depends on the object that
 /// it replaces.
 #[derive(Debug)]
-pub(super) struct StrictBody {
+pub(super) struct SentUnknownFields {
     /// Its unknown and duplicate fields.
     pub(super) problems: Vec<String>,
     /// The spec with its unknown fields; `None` if they cannot be known, as in protobuf.
@@ -57,7 +57,7 @@ pub(super) fn unknown_fields(
 /// with or without its unknown fields, the new object gets it as it is stored.
 pub(super) fn keep_stored_spec(
     context: &RequestContext<'_>,
-    body: &StrictBody,
+    body: &SentUnknownFields,
     stored: &JsonObject,
     new: &mut JsonObject,
 ) -> Result<(), Status> {

@@ -12,7 +12,7 @@ use rhumb_meta::{GroupResource, Status};
 use serde_json::json;
 
 use super::{create, delete, get, list, patch, render, review, subresource, update, watch};
-use crate::audit_body::AuditBodyRecorder;
+use crate::audit_body::AuditRequestRecorder;
 use crate::http::{Reply, generic_status};
 use crate::request::{
     MEDIA_TYPE_NAMES, QueryParameters, ResourcePath, STREAM_MEDIA_TYPE_NAMES,
@@ -33,7 +33,7 @@ pub struct ResourceRequest<'a> {
     pub headers: &'a HeaderMap,
     pub body: Bytes,
     /// Records request and response bodies; `None` unless the audit policy asks for them.
-    pub audit_recorder: Option<&'a AuditBodyRecorder>,
+    pub audit_recorder: Option<&'a AuditRequestRecorder>,
 }
 
 impl<'a> Deref for ResourceRequest<'a> {
@@ -51,7 +51,7 @@ impl ResourceRequest<'_> {
 
     pub(super) fn audits_response_body(&self) -> bool {
         self.audit_recorder
-            .is_some_and(AuditBodyRecorder::records_response)
+            .is_some_and(AuditRequestRecorder::records_response)
     }
 
     /// Runs the verb; `None` if the resource does not support it at this path.

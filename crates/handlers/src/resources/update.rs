@@ -7,7 +7,7 @@ use rhumb_meta::{GroupKind, GroupResource, Status};
 use super::codec::DecodeBody;
 use super::disabled_fields::report_disabled_fields;
 use super::get::parse_uint;
-use super::kept_spec::{StrictBody, keep_stored_spec, strict_decoding_error};
+use super::kept_spec::{SentUnknownFields, keep_stored_spec, strict_decoding_error};
 use super::{ResourceRequest, render};
 use crate::http::Reply;
 use crate::request::{FieldValidation, WriteOptions};
@@ -61,7 +61,7 @@ struct ReplaceUpdate<'a> {
     context: &'a RequestContext<'a>,
     object: JsonObject,
     /// `Some` for kinds that reject unknown fields.
-    strict: Option<StrictBody>,
+    strict: Option<SentUnknownFields>,
     part: UpdateScope,
     validation: FieldValidation,
 }

@@ -106,11 +106,11 @@ impl PodSelectionTable {
 #[derive(Debug, Default)]
 struct PodSelectorInterner {
     by_selector: UntrustedKeyMap<Selector, SelectorId>,
-    all: SlotMap<SelectorId, InternedPodSelector>,
+    all: SlotMap<SelectorId, RefCountedSelector>,
 }
 
 #[derive(Debug, Default)]
-struct InternedPodSelector {
+struct RefCountedSelector {
     selector: Selector,
     references: usize,
 }
@@ -119,7 +119,7 @@ impl PodSelectorInterner {
     fn acquire(&mut self, selector: &Selector) -> SelectorId {
         let known = self.by_selector.get(selector).copied();
         let id = known.unwrap_or_else(|| {
-            let id = self.all.insert(InternedPodSelector {
+            let id = self.all.insert(RefCountedSelector {
                 selector: selector.clone(),
                 references: 0,
             });

@@ -24,7 +24,7 @@ use crate::{RequestContext, Resource, ResourceTable};
 
 /// A change that the server makes to an object.
 #[derive(Debug)]
-pub enum ServerChange {
+pub enum BatchChange {
     /// Creates the object, given in the preferred version of its resource.
     Create(JsonObject),
     /// Replaces everything but the status.
@@ -87,7 +87,7 @@ impl<'a> WriteBatch<'a> {
     pub async fn add(
         &mut self,
         reference: BatchObject<'_>,
-        decide: impl FnOnce(Option<&JsonObject>) -> Option<ServerChange>,
+        decide: impl FnOnce(Option<&JsonObject>) -> Option<BatchChange>,
     ) -> Result<(), String> {
         let BatchObject {
             group,
@@ -135,19 +135,19 @@ impl<'a> WriteBatch<'a> {
         resource: &Arc<Resource>,
         key: &ObjectKey,
         current: Option<StoredObject>,
-        change: ServerChange,
+        change: BatchChange,
     ) -> Result<StageResult, Status> {
         let mut context = self.context(resource, key)?;
         let proposal = match change {
-            ServerChange::Create(mut object) => {
+            BatchChange::Create(mut object) => {
                 context.convert_to_stored(&mut object)?;
                 ProposedWrite::Create(object)
             }
-            ServerChange::Update(object) => ProposedWrite::Replace {
+            BatchChange::Update(object) => ProposedWrite::Replace {
                 object: with_current_version(object, current.as_ref()),
                 part: UpdateScope::Main,
             },
-            ServerChange::UpdateStatus(object) => {
+            BatchChange::UpdateStatus(object) => {
                 let mut subresources = resource.kind.subresources.iter();
                 context.subresource = subresources.find(|subresource| subresource.name == "status");
                 ProposedWrite::Replace {
@@ -155,7 +155,7 @@ impl<'a> WriteBatch<'a> {
                     part: UpdateScope::Status,
                 }
             }
-            ServerChange::Delete => match &current {
+            BatchChange::Delete => match &current {
                 Some(current) => ProposedWrite::Delete(current.object.clone()),
                 None => return Err(context.not_found()),
             },
@@ -235,7 +235,7 @@ impl<'a> WriteBatch<'a> {
 pub async fn write_as_server(
     registry: &Arc<Registry>,
     reference: BatchObject<'_>,
-    update: impl FnOnce(Option<&JsonObject>) -> Option<ServerChange>,
+    update: impl FnOnce(Option<&JsonObject>) -> Option<BatchChange>,
 ) -> Result<BatchOutcome, String> {
     let mut batch = WriteBatch::new(registry);
     batch.add(reference, update).await?;

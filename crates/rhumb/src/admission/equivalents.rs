@@ -2,7 +2,7 @@
 
 use rhumb_admission::Operation;
 use rhumb_admission::compile::EquivalentResourceSets;
-use rhumb_admission::critical_resources::WritableResource;
+use rhumb_admission::critical_resources::ServedResource;
 use rhumb_api::{Kind, Subresource, SubresourceKind, Verb};
 use rhumb_registry::{EquivalentResources, equivalents_by_kind};
 
@@ -43,7 +43,7 @@ impl BuiltInResources {
     }
 
     /// All resources and subresources that can be written, in all versions.
-    pub(super) fn writable(&self) -> Vec<WritableResource<'_>> {
+    pub(super) fn writable(&self) -> Vec<ServedResource<'_>> {
         let mut all = Vec::new();
         for (kind, versions) in self.kinds.iter().zip(&self.endpoints) {
             let subresources = kind.subresources.iter().map(|subresource| {
@@ -54,7 +54,7 @@ impl BuiltInResources {
             let endpoints: Vec<_> = std::iter::once(main).chain(subresources).collect();
             for version in versions {
                 for ((subresource, operations), endpoint) in endpoints.iter().zip(version) {
-                    all.push(WritableResource {
+                    all.push(ServedResource {
                         names: &endpoint.names,
                         equivalents: &endpoint.equivalents,
                         subresource,

@@ -8,7 +8,7 @@ use rhumb_admission::compile::{EquivalentResourceSets, compile_webhook};
 use rhumb_admission::critical_resources::{
     ClusterInventory, ClusterNamespace, CriticalResources, CriticalRule, Interception,
 };
-use rhumb_admission::{CriteriaParseOptions, WebhookType, parse_webhooks};
+use rhumb_admission::{CriteriaFeatures, WebhookType, parse_webhooks};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ async fn find(
     };
     // Match conditions work on every server, so they are the remedy where it is not known.
     let has_exclusions = server.has_exclusions().await.unwrap_or(false);
-    let options = CriteriaParseOptions {
+    let options = CriteriaFeatures {
         exclusion_rules: has_exclusions,
     };
     let remedy = match has_exclusions {

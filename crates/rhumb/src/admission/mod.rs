@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use rhumb_admission::CriteriaParseOptions;
+use rhumb_admission::CriteriaFeatures;
 use rhumb_admission::explain::{AdmissionParticipant, ExplainedWrite, ParticipantVerdict, explain};
 use rhumb_admission::review::UserInfo;
 
@@ -211,7 +211,7 @@ impl AdmissionExplainCommand {
             },
             dry_run: self.dry_run,
         };
-        let reading = CriteriaParseOptions {
+        let reading = CriteriaFeatures {
             exclusion_rules: cluster.exclusions.unwrap_or(true),
         };
         let participants = explain(&write, &cluster.configurations, reading);

@@ -7,7 +7,7 @@ use rhumb_admission::{MatchAttributes, Operation, ResourceAndKind};
 use rhumb_api::{FeatureGates, Kind, Verb};
 use rhumb_meta::{GroupVersionKind, GroupVersionResource};
 use rhumb_registry::{EquivalentResources, equivalents_by_kind, subresource_index};
-use rhumb_schema::{DecodeOptions, Defaults, SchemaRef, Table};
+use rhumb_schema::{DecodeOptions, ObjectDefaulter, SchemaRef, Table};
 use serde_json::Value;
 
 use super::cluster::ConfigurationSource;
@@ -230,7 +230,7 @@ fn prepared(object: UnstructuredObject, gvk: &GroupVersionKind) -> Result<Unstru
     .map_err(|error| anyhow!("the object cannot be read: {error}"))?;
     let mut object = decoded.object;
     let gates = FeatureGates::default();
-    let defaults = Defaults::new(table, rhumb_api::defaults::enabled_by_type(&gates))
+    let defaults = ObjectDefaulter::new(table, rhumb_api::defaults::enabled_by_type(&gates))
         .context("the schema table is broken")?;
     defaults.apply(&schema, &mut object);
     Ok(object)

@@ -27,17 +27,17 @@ const TOKEN_USED_MAX: Duration = Duration::from_secs(45 * 60);
 
 #[derive(Debug)]
 pub(crate) struct HttpsClientFactory {
-    authenticated: OpaqueClient,
+    authenticated: DebugClient,
     config: Config,
     /// A client without credentials, if each controller uses its own service account.
-    anonymous: Option<OpaqueClient>,
+    anonymous: Option<DebugClient>,
 }
 
 /// Implements Debug, which `Client` does not.
 #[derive(Clone)]
-struct OpaqueClient(Client);
+struct DebugClient(Client);
 
-impl std::fmt::Debug for OpaqueClient {
+impl std::fmt::Debug for DebugClient {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Client")
     }
@@ -72,10 +72,10 @@ pub(crate) async fn connect(
     let mut anonymous = config.clone();
     anonymous.auth_info = AuthInfo::default();
     let connect = HttpsClientFactory {
-        authenticated: OpaqueClient(client(config.clone())?),
+        authenticated: DebugClient(client(config.clone())?),
         config,
         anonymous: service_accounts
-            .then(|| client(anonymous).map(OpaqueClient))
+            .then(|| client(anonymous).map(DebugClient))
             .transpose()?,
     };
     Ok((connect, ca))
@@ -115,11 +115,11 @@ impl HttpsClientFactory {
 
 impl ClientFactory for HttpsClientFactory {
     fn client(&self, account: Option<&'static str>) -> Client {
-        let (Some(OpaqueClient(anonymous)), Some(account)) = (self.anonymous.clone(), account)
+        let (Some(DebugClient(anonymous)), Some(account)) = (self.anonymous.clone(), account)
         else {
             return self.authenticated();
         };
-        let token = Arc::new(Mutex::new(ServiceAccountTokenSource {
+        let token = Arc::new(Mutex::new(TokenRequestSource {
             client: self.authenticated.0.clone(),
             account,
             current: None,
@@ -134,7 +134,7 @@ impl ClientFactory for HttpsClientFactory {
 
 async fn send(
     anonymous: &Client,
-    token: &Mutex<ServiceAccountTokenSource>,
+    token: &Mutex<TokenRequestSource>,
     mut request: http::Request<Body>,
 ) -> Result<http::Response<Body>> {
     let value = token.lock().await.header().await?;
@@ -147,13 +147,13 @@ async fn send(
 }
 
 /// The token of a controller's service account, requested when needed (TokenRequest API).
-struct ServiceAccountTokenSource {
+struct TokenRequestSource {
     client: Client,
     account: &'static str,
     current: Option<(HeaderValue, Instant)>,
 }
 
-impl ServiceAccountTokenSource {
+impl TokenRequestSource {
     async fn header(&mut self) -> Result<HeaderValue> {
         if let Some((value, since)) = &self.current
             && since.elapsed() < TOKEN_USED_MAX
@@ -242,8 +242,8 @@ mod tests {
         let (client, made) = server();
         let https = HttpsClientFactory {
             config: Config::new("https://localhost".parse().unwrap()),
-            authenticated: OpaqueClient(client.clone()),
-            anonymous: Some(OpaqueClient(client)),
+            authenticated: DebugClient(client.clone()),
+            anonymous: Some(DebugClient(client)),
         };
         let accounts: Api<ServiceAccount> = Api::namespaced(https.client(Some("robot")), "a");
         let refused = accounts.get("robot").await;
@@ -306,7 +306,7 @@ mod tests {
     #[tokio::test]
     async fn a_late_rejection_keeps_the_new_token() {
         let (client, _) = server();
-        let mut token = ServiceAccountTokenSource {
+        let mut token = TokenRequestSource {
             client,
             account: "robot",
             current: None,

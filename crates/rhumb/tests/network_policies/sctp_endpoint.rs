@@ -15,7 +15,7 @@ use crate::network_namespace::NetworkNamespace;
 use crate::sctp::{SctpChunk, SctpPacket};
 
 /// Interval between retransmissions.
-const AGAIN: Duration = Duration::from_millis(100);
+const RETRANSMIT_INTERVAL: Duration = Duration::from_millis(100);
 /// Client ports; they are reused only after longer than a test takes.
 const FIRST_PORT: u16 = 20_000;
 
@@ -98,7 +98,7 @@ impl SctpEndpoint {
         let (send, mut receive) = unbounded_channel();
         let port = self.next_port.fetch_add(1, Ordering::Relaxed);
         self.waiting().insert(port, send);
-        let _guard = PortReceiverGuard {
+        let _guard = AnswerPortGuard {
             endpoint: self,
             port,
         };
@@ -133,7 +133,7 @@ impl SctpEndpoint {
         answers: &mut UnboundedReceiver<SctpPacket>,
         pick: impl Fn(SctpChunk) -> Option<T>,
     ) -> T {
-        let mut again = interval(AGAIN);
+        let mut again = interval(RETRANSMIT_INTERVAL);
         loop {
             tokio::select! {
                 _ = again.tick() => self.send(packet, to),
@@ -147,12 +147,12 @@ impl SctpEndpoint {
     }
 }
 
-struct PortReceiverGuard<'a> {
+struct AnswerPortGuard<'a> {
     endpoint: &'a SctpEndpoint,
     port: u16,
 }
 
-impl Drop for PortReceiverGuard<'_> {
+impl Drop for AnswerPortGuard<'_> {
     fn drop(&mut self) {
         self.endpoint.waiting().remove(&self.port);
     }

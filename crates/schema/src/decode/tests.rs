@@ -149,7 +149,7 @@ fn objects_of_maximum_depth_can_be_processed_recursively() {
         let merged = crate::strategic_merge(table, type_id, &object, object.clone());
         let merged = merged.expect("a patch");
         assert_eq!(merged["spec"], object["spec"]);
-        let defaults = crate::Defaults::new(table, []).expect("no functions");
+        let defaults = crate::ObjectDefaulter::new(table, []).expect("no functions");
         defaults.apply(&crate::SchemaRef::new(table.clone(), type_id), &mut object);
     });
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{AuditStage, AuditedRequest, ObjectReference};
-use rhumb_handlers::audit_body::AuditBodyRecorder;
+use rhumb_handlers::audit_body::AuditRequestRecorder;
 
 /// Ordered rules; the first that matches a request decides. The default logs all requests at level `Metadata`.
 #[derive(Debug, Clone, Deserialize)]
@@ -70,9 +70,9 @@ pub enum AuditLevel {
 
 impl AuditLevel {
     /// A recorder for the bodies that are logged at this level; `None` if none are.
-    pub fn body_recorder(self) -> Option<AuditBodyRecorder> {
+    pub fn body_recorder(self) -> Option<AuditRequestRecorder> {
         (self >= AuditLevel::Request)
-            .then(|| AuditBodyRecorder::new(self == AuditLevel::RequestResponse))
+            .then(|| AuditRequestRecorder::new(self == AuditLevel::RequestResponse))
     }
 }
 

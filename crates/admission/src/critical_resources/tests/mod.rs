@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use rhumb_meta::{GroupVersionKind, GroupVersionResource};
 use serde_json::{Value, json};
 
-use super::{ClusterInventory, ClusterNamespace, CriticalResources, WritableResource};
+use super::{ClusterInventory, ClusterNamespace, CriticalResources, ServedResource};
 use crate::match_attributes::{Operation, ResourceAndKind};
-use crate::match_criteria::CriteriaParseOptions;
+use crate::match_criteria::CriteriaFeatures;
 use crate::webhook::{Webhook, parse_webhooks};
 
 const WRITES: [Operation; 3] = [Operation::Create, Operation::Update, Operation::Delete];
@@ -93,7 +93,7 @@ impl TestCluster {
             resources: self
                 .resources
                 .iter()
-                .map(|it| WritableResource {
+                .map(|it| ServedResource {
                     names: &it.names,
                     equivalents: &it.equivalents,
                     subresource: it.subresource,
@@ -111,7 +111,7 @@ fn webhooks(list: Value, exclusions: bool) -> Vec<Webhook> {
     let configuration = configuration.as_object().expect("a JSON object");
     parse_webhooks(
         configuration,
-        CriteriaParseOptions {
+        CriteriaFeatures {
             exclusion_rules: exclusions,
         },
     )

@@ -57,16 +57,16 @@ mod chain {
 
 /// Encodes commands for one table into a batch.
 #[derive(Debug)]
-pub(super) struct BatchEncoder<'a> {
+pub(super) struct NftBatchEncoder<'a> {
     table: &'a str,
     batch: NetlinkBatch,
     /// The last id that was given to a set of this batch; rules refer to anonymous sets by id.
     last_set_id: u32,
 }
 
-impl<'a> BatchEncoder<'a> {
-    pub(super) fn new(table: &'a str) -> BatchEncoder<'a> {
-        BatchEncoder {
+impl<'a> NftBatchEncoder<'a> {
+    pub(super) fn new(table: &'a str) -> NftBatchEncoder<'a> {
+        NftBatchEncoder {
             table,
             batch: NetlinkBatch::new(INET),
             last_set_id: 0,
@@ -179,7 +179,7 @@ pub(super) const NFTABLES_MULTICAST_GROUP: u32 = 1 << 6;
 
 /// What a notification says about the agent's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TableEvent {
+pub(super) enum NftNotification {
     /// End of a transaction.
     TransactionDone,
     /// The table was deleted.
@@ -191,20 +191,20 @@ pub(super) enum TableEvent {
 }
 
 /// Classifies a notification. Each notification about an object begins with the name of its table.
-pub(super) fn classify_event(message: &NetlinkMessage<'_>, table: &str) -> TableEvent {
+pub(super) fn classify_event(message: &NetlinkMessage<'_>, table: &str) -> NftNotification {
     let [kind, subsystem] = message.kind.to_le_bytes();
     if subsystem != NFTABLES {
-        return TableEvent::Unrelated;
+        return NftNotification::Unrelated;
     }
     if kind == message::NEW_GENERATION {
-        return TableEvent::TransactionDone;
+        return NftNotification::TransactionDone;
     }
     let name = message.attributes().find(table::NAME);
     let name = name.and_then(|name| name.strip_suffix(&[0]));
     match message.family() == Some(INET) && name == Some(table.as_bytes()) {
-        false => TableEvent::Unrelated,
-        true if kind == message::DELETE_TABLE => TableEvent::Deleted,
-        true => TableEvent::Changed,
+        false => NftNotification::Unrelated,
+        true if kind == message::DELETE_TABLE => NftNotification::Deleted,
+        true => NftNotification::Changed,
     }
 }
 

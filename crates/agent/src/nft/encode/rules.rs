@@ -2,7 +2,7 @@
 
 use rhumb_netpol::IpFamily;
 
-use super::BatchEncoder;
+use super::NftBatchEncoder;
 use super::sets::{self, AnonymousSetRef, octets};
 use crate::netlink::NetlinkWriter;
 use crate::nft::names::{ChainName, SetName};
@@ -77,7 +77,7 @@ pub(super) fn family_number(of: IpFamily) -> u8 {
     }
 }
 
-impl BatchEncoder<'_> {
+impl NftBatchEncoder<'_> {
     /// Adds the anonymous sets of the rule, then the rule.
     pub(super) fn add_rule(&mut self, chain: ChainName, rule: &NftRule) {
         let sets: Vec<Option<AnonymousSetRef>> = rule

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use rhumb_netpol::{IpFamily, Protocol};
 
-use super::{BatchEncoder, INET, message, rules};
+use super::{INET, NftBatchEncoder, message, rules};
 use crate::netlink::{CREATE, NetlinkGetRequest, NetlinkMessages, NetlinkWriter};
 use crate::nft::names::{ChainName, SetName};
 use crate::nft::policy_rule_matches::family;
@@ -118,7 +118,7 @@ impl NftDataType {
     }
 }
 
-impl BatchEncoder<'_> {
+impl NftBatchEncoder<'_> {
     pub(super) fn add_set(&mut self, name: SetName, of: &NftSetType) {
         let table = self.table;
         // The kernel requires an id, though commands refer to the set by name.

@@ -26,12 +26,12 @@ fn name(name: &str) -> NamespacedName {
     ("a".to_owned(), name.to_owned())
 }
 
-fn check(secret: &str) -> TokenSecretKey {
-    TokenSecretKey::Check(name(secret))
+fn check(secret: &str) -> TokenSecretTask {
+    TokenSecretTask::Check(name(secret))
 }
 
-fn unlist(secret: &str, account: &str) -> TokenSecretKey {
-    TokenSecretKey::RemoveReference {
+fn unlist(secret: &str, account: &str) -> TokenSecretTask {
+    TokenSecretTask::RemoveReference {
         secret: name(secret),
         account: ServiceAccountRef {
             name: account.to_owned(),

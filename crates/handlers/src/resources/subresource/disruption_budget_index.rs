@@ -153,7 +153,7 @@ impl IndexedBudgets {
 
 /// The part of a budget that is indexed.
 #[derive(Deserialize)]
-struct BudgetSelector {
+struct PartialDisruptionBudget {
     #[serde(default)]
     spec: BudgetSelectorSpec,
 }
@@ -165,7 +165,7 @@ struct BudgetSelectorSpec {
 
 /// A budget without a selector, or with an invalid one, selects nothing.
 fn selector_of(entry: &CacheEntry) -> Selector {
-    let budget = serde_json::from_slice::<BudgetSelector>(entry.json_slice());
+    let budget = serde_json::from_slice::<PartialDisruptionBudget>(entry.json_slice());
     let selector = budget.ok().and_then(|budget| budget.spec.selector);
     LabelSelector::to_selector(selector.as_ref()).unwrap_or(Selector::nothing())
 }

@@ -8,7 +8,7 @@ use rhumb_meta::LabelSelector;
 use rhumb_netpol::objects::{Labels, NetworkPolicySpec};
 use rhumb_netpol::{NamespacedName, Pod};
 
-use super::queried_ports::{QueriedPort, QueriedPortSelector};
+use super::queried_ports::{EvaluatedPort, EvaluatedPortCatalog};
 use crate::netpol::cluster::{DeclaredPort, NetpolCluster, addresses, declared_ports, is_on_host};
 use crate::netpol::endpoints::PortAndProtocol;
 
@@ -17,7 +17,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 pub(super) struct PodEquivalenceClass {
     /// Indexes of pods.
     pub(super) members: Vec<usize>,
-    pub(super) queried: Vec<QueriedPort>,
+    pub(super) queried: Vec<EvaluatedPort>,
     has_v4: bool,
     has_v6: bool,
 }
@@ -68,7 +68,7 @@ pub(super) fn find(
     ports: &[PortAndProtocol],
 ) -> Vec<PodEquivalenceClass> {
     let outlook = PolicyReferences::new(cluster);
-    let catalog = QueriedPortSelector::new(cluster, ports);
+    let catalog = EvaluatedPortCatalog::new(cluster, ports);
     let mut classes: BTreeMap<EquivalenceKey<'_>, Vec<usize>> = BTreeMap::new();
     for (position, (name, pod)) in pods.iter().enumerate() {
         let traits = outlook.traits(position, name, pod);

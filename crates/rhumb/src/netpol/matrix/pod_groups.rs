@@ -2,7 +2,7 @@
 
 use rhumb_netpol::NamespacedName;
 
-use super::queried_ports::QueriedPort;
+use super::queried_ports::EvaluatedPort;
 use super::reachability::{DirectionVerdicts, ReachabilityMatrix};
 
 pub(super) struct PodGroups {
@@ -81,7 +81,7 @@ pub(super) fn answers<'r>(
     reach: &'r ReachabilityMatrix<'_>,
     from: &PodGroup,
     to: &PodGroup,
-) -> impl Iterator<Item = (&'r QueriedPort, &'r DirectionVerdicts)> + Clone {
+) -> impl Iterator<Item = (&'r EvaluatedPort, &'r DirectionVerdicts)> + Clone {
     let (one, other) = examples(from, to);
     let queried = reach.queried_ports(other).iter();
     queried.zip(reach.answers(one, other))

@@ -20,7 +20,7 @@ const DEFAULT_PORT: PortAndProtocol = PortAndProtocol {
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct QueriedPort {
+pub(super) struct EvaluatedPort {
     pub(super) port: PortAndProtocol,
     /// Whether the pod declares the port or the user gave it. Only these ports decide whether the pod counts as reachable;
     /// ports that only policies name do not.
@@ -28,7 +28,7 @@ pub(super) struct QueriedPort {
 }
 
 /// The ports named by policies, with the pods that they may apply to.
-pub(super) struct QueriedPortSelector<'c> {
+pub(super) struct EvaluatedPortCatalog<'c> {
     policies: Vec<PolicyPorts<'c>>,
     queried: &'c [PortAndProtocol],
 }
@@ -50,11 +50,11 @@ enum EgressPeer {
     Block(CidrBlock),
 }
 
-impl<'c> QueriedPortSelector<'c> {
+impl<'c> EvaluatedPortCatalog<'c> {
     pub(super) fn new(
         cluster: &'c NetpolCluster,
         queried: &'c [PortAndProtocol],
-    ) -> QueriedPortSelector<'c> {
+    ) -> EvaluatedPortCatalog<'c> {
         let policies = cluster.policies.iter().map(|(name, spec)| PolicyPorts {
             namespace: &name.namespace,
             selector: everything_unless(spec.pod_selector.as_ref()),
@@ -66,7 +66,7 @@ impl<'c> QueriedPortSelector<'c> {
             policy.egress.retain(|(_, ports)| !ports.is_empty());
         }
         policies.retain(|policy| !(policy.ingress.is_empty() && policy.egress.is_empty()));
-        QueriedPortSelector { policies, queried }
+        EvaluatedPortCatalog { policies, queried }
     }
 
     /// The ports to evaluate for a pod, in ascending order.
@@ -75,7 +75,7 @@ impl<'c> QueriedPortSelector<'c> {
         name: &NamespacedName,
         pod: &Pod,
         namespace: &NamespaceWithLabels<'_>,
-    ) -> Vec<QueriedPort> {
+    ) -> Vec<EvaluatedPort> {
         let mut found: BTreeMap<PortAndProtocol, bool> = BTreeMap::new();
         for port in declared_ports(pod) {
             let port = PortAndProtocol {
@@ -100,7 +100,7 @@ impl<'c> QueriedPortSelector<'c> {
         }
         let queried = found
             .into_iter()
-            .map(|(port, is_own)| QueriedPort { port, is_own });
+            .map(|(port, is_own)| EvaluatedPort { port, is_own });
         queried.collect()
     }
 }

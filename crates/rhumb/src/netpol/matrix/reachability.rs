@@ -7,7 +7,7 @@ use rhumb_netpol::verdict::{ConnectionEndpoint, ConnectionQuery};
 use rhumb_netpol::{NamespacedName, Pod};
 
 use super::equivalence_classes::{self, PodEquivalenceClass};
-use super::queried_ports::QueriedPort;
+use super::queried_ports::EvaluatedPort;
 use crate::netpol::check::deciding_pair;
 use crate::netpol::cluster::{NetpolCluster, counted, first_names};
 use crate::netpol::endpoints::PortAndProtocol;
@@ -122,7 +122,7 @@ impl<'c> ReachabilityMatrix<'c> {
     }
 
     /// The ports that are evaluated for a pod as destination.
-    pub(super) fn queried_ports(&self, pod: usize) -> &[QueriedPort] {
+    pub(super) fn queried_ports(&self, pod: usize) -> &[EvaluatedPort] {
         let class = self
             .class_of
             .get(pod)
@@ -199,7 +199,7 @@ impl MatrixEvaluator<'_> {
         &mut self,
         from: Option<&NamespacedName>,
         to: Option<&NamespacedName>,
-        queried: &[QueriedPort],
+        queried: &[EvaluatedPort],
     ) -> usize {
         let (Some(from), Some(to)) = (from, to) else {
             return 0;
@@ -211,7 +211,7 @@ impl MatrixEvaluator<'_> {
             port: 0,
         };
         let mut answers = Vec::with_capacity(queried.len());
-        for QueriedPort { port, .. } in queried {
+        for EvaluatedPort { port, .. } in queried {
             (question.port, question.protocol) = (port.port, port.protocol);
             answers.extend(self.answer(&question));
         }

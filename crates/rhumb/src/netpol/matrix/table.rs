@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::pod_groups::{PairReachability, PodGroup, PodGroups, answers, state};
-use super::queried_ports::QueriedPort;
+use super::queried_ports::EvaluatedPort;
 use super::reachability::ReachabilityMatrix;
 use crate::netpol::cluster::counted;
 use crate::text_table::aligned;
@@ -98,7 +98,7 @@ fn lines(reach: &ReachabilityMatrix<'_>, groups: &PodGroups) -> Vec<[String; 3]>
         let mut name = to.full_name();
         let queried = reach.queried_ports(to.first());
         let has_own = queried.iter().any(|queried| queried.is_own);
-        for (at, QueriedPort { port, is_own }) in queried.iter().enumerate() {
+        for (at, EvaluatedPort { port, is_own }) in queried.iter().enumerate() {
             let from = allowed_sources(reach, groups, to, at);
             if from == NO_SOURCE && has_own && !is_own {
                 continue;
