@@ -111,10 +111,10 @@ async fn metrics_after_an_event(client: &RawClient) -> Result<RawResponse> {
         body: r#"{"metadata": {"name": "watched"}}"#.into(),
         ..request("POST", CONFIG_MAPS)
     };
-    let (event, created) = tokio::join!(client.ask(&watch), client.ask(&create));
+    let (event, created) = tokio::join!(client.send(&watch), client.send(&create));
     ensure!(created?.status == 201, "the config map is not created");
     ensure!(!event?.body.is_empty(), "the watcher got no event");
-    let metrics = client.ask(&request("GET", "/metrics")).await?;
+    let metrics = client.send(&request("GET", "/metrics")).await?;
     ensure!(metrics.status == 200, "/metrics: {}", metrics.status);
     Ok(metrics)
 }
