@@ -177,7 +177,7 @@ impl ClusterSnapshot {
     }
 
     fn broken_anti_affinity(&self) -> Result<Vec<String>> {
-        let mut counted: HashMap<String, TopologyPodCounts> = HashMap::new();
+        let mut counted: HashMap<String, AffinityTermPodCounts> = HashMap::new();
         let mut problems = Vec::new();
         for pod in &self.pods {
             for term in required(pod, "podAntiAffinity") {
@@ -201,7 +201,7 @@ impl ClusterSnapshot {
     }
 
     fn broken_affinity(&self) -> Result<Vec<String>> {
-        let mut counted: HashMap<String, TopologyPodCounts> = HashMap::new();
+        let mut counted: HashMap<String, AffinityTermPodCounts> = HashMap::new();
         let mut problems = Vec::new();
         for pod in &self.pods {
             let terms = required(pod, "podAffinity");
@@ -269,10 +269,10 @@ impl ClusterSnapshot {
     /// Counts of the pods that match all these terms of a pod.
     fn counts<'c>(
         &self,
-        counted: &'c mut HashMap<String, TopologyPodCounts>,
+        counted: &'c mut HashMap<String, AffinityTermPodCounts>,
         terms: &[Value],
         pod: &Pod,
-    ) -> Result<&'c TopologyPodCounts> {
+    ) -> Result<&'c AffinityTermPodCounts> {
         // A term without namespaces and namespaceSelector applies to the pod's own namespace.
         let names_none = |term: &Value| {
             term.get("namespaces").is_none() && term.get("namespaceSelector").is_none()
@@ -282,7 +282,7 @@ impl ClusterSnapshot {
             identity += &pod.metadata.namespace;
         }
         if !counted.contains_key(&identity) {
-            let counts = TopologyPodCounts::of(self, terms, &pod.metadata.namespace)?;
+            let counts = AffinityTermPodCounts::of(self, terms, &pod.metadata.namespace)?;
             counted.insert(identity.clone(), counts);
         }
         counted.get(&identity).context("just counted")
@@ -337,13 +337,13 @@ impl AffinityTerm {
 }
 
 /// Number of pods that match a set of terms: in total, and per domain of each topology key.
-struct TopologyPodCounts {
+struct AffinityTermPodCounts {
     terms: Vec<AffinityTerm>,
     total: usize,
     domains: HashMap<String, HashMap<String, usize>>,
 }
 
-impl TopologyPodCounts {
+impl AffinityTermPodCounts {
     fn of(cluster: &ClusterSnapshot, terms: &[Value], own_namespace: &str) -> Result<Self> {
         let terms = terms
             .iter()

@@ -49,7 +49,7 @@ pub use kind::{
 };
 pub use kinds::service_allocation;
 pub use selection_attrs::SelectionAttrsReader;
-pub use strategy::{DisabledField, ResourceStrategy, StrategyContext};
+pub use strategy::{DroppedField, ResourceStrategy, StrategyContext};
 
 /// A JSON object: a whole API object, or a nested object within one.
 pub type JsonObject = serde_json::Map<String, serde_json::Value>;

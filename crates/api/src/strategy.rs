@@ -29,7 +29,7 @@ pub struct StrategyContext<'a> {
 
 /// A field that is dropped because its feature gate is disabled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DisabledField {
+pub struct DroppedField {
     /// `webhooks[0].excludeResourceRules`
     pub path: String,
     /// What is dropped: the field, or an object or list that contains it and would mean something else without it.
@@ -82,7 +82,7 @@ pub trait ResourceStrategy: Debug + Send + Sync {
         _object: &JsonObject,
         _old: Option<&JsonObject>,
         _gates: &FeatureGates,
-    ) -> Vec<DisabledField> {
+    ) -> Vec<DroppedField> {
         Vec::new()
     }
 

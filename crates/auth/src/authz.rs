@@ -5,7 +5,7 @@ use std::fmt;
 use rhumb_meta::gotext::quote;
 use rhumb_meta::{GroupResource, Status, fields, labels};
 
-use crate::rbac::BindingGrant;
+use crate::rbac::AllowingBinding;
 use crate::user::User;
 
 /// The attributes of a request that authorization depends on.
@@ -104,7 +104,7 @@ impl Decision {
 pub enum AllowReason {
     /// The user is in `system:masters`.
     Masters,
-    Binding(BindingGrant),
+    Binding(AllowingBinding),
 }
 
 impl fmt::Display for AllowReason {

@@ -52,7 +52,7 @@ struct WorkQueueInner<K> {
 #[derive(Debug)]
 struct WorkQueueState<K> {
     ready: VecDeque<K>,
-    stages: HashMap<K, KeyState>,
+    states: HashMap<K, KeyState>,
     failures: HashMap<K, Backoff>,
     /// Delayed keys, by due time and then by insertion order.
     later: BTreeMap<(Instant, u64), K>,
@@ -74,7 +74,7 @@ impl<K> Default for WorkQueue<K> {
         WorkQueue(Arc::new(WorkQueueInner {
             state: Mutex::new(WorkQueueState {
                 ready: VecDeque::new(),
-                stages: HashMap::new(),
+                states: HashMap::new(),
                 failures: HashMap::new(),
                 later: BTreeMap::new(),
                 due: HashMap::new(),
@@ -134,7 +134,7 @@ impl<K: Clone + Debug + Eq + Hash> WorkQueue<K> {
 
     fn finish(&self, key: K, result: Result<ReconcileAction, Error>) {
         let mut state = self.lock();
-        let is_dirty = state.stages.remove(&key) == Some(KeyState::WorkingAndDirty);
+        let is_dirty = state.states.remove(&key) == Some(KeyState::WorkingAndDirty);
         let again = match result {
             Ok(done) => {
                 state.failures.remove(&key);
@@ -174,7 +174,7 @@ fn after(pause: Duration) -> Instant {
 
 impl<K: Clone + Eq + Hash> WorkQueueState<K> {
     fn add(&mut self, key: K) {
-        match self.stages.entry(key) {
+        match self.states.entry(key) {
             Entry::Vacant(vacant) => {
                 self.ready.push_back(vacant.key().clone());
                 vacant.insert(KeyState::Ready);
@@ -212,7 +212,7 @@ impl<K: Clone + Eq + Hash> WorkQueueState<K> {
             self.add(key);
         }
         let key = self.ready.pop_front()?;
-        self.stages.insert(key.clone(), KeyState::Working);
+        self.states.insert(key.clone(), KeyState::Working);
         Some(key)
     }
 }

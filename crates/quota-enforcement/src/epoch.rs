@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use rhumb_registry::Registry;
 use rhumb_registry::objects::ObjectMetadata;
 use rhumb_registry::write::Precondition;
-use rhumb_registry::{AllocationHold, RequestContext, ResourceAllocator};
+use rhumb_registry::{InFlightAllocations, RequestContext, ResourceAllocator};
 
 /// Storage path of epoch keys below the store's root. Without a dot it cannot collide with the group of a custom
 /// resource.
@@ -259,8 +259,8 @@ impl ResourceAllocator for EpochSideEffects {
         _object: &mut JsonObject,
         _old: Option<&JsonObject>,
         _dry_run: bool,
-    ) -> Result<AllocationHold, Status> {
-        Ok(AllocationHold::default())
+    ) -> Result<InFlightAllocations, Status> {
+        Ok(InFlightAllocations::default())
     }
 
     fn record_operations(

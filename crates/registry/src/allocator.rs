@@ -26,7 +26,7 @@ pub trait ResourceAllocator: Debug + Send + Sync {
         object: &mut JsonObject,
         old: Option<&JsonObject>,
         dry_run: bool,
-    ) -> Result<AllocationHold, Status>;
+    ) -> Result<InFlightAllocations, Status>;
 
     /// Operations that create and delete allocation records for the change from `old` to `new`. `None` means that the
     /// object does not exist.
@@ -95,13 +95,13 @@ impl InFlightAllocationKeys {
 
 /// The allocations of one write. They are pending until this is dropped.
 #[derive(Debug, Default)]
-pub struct AllocationHold {
+pub struct InFlightAllocations {
     held: Vec<(InFlightAllocationKeys, String)>,
     /// Keys that the client requested explicitly, with the error to return if they are taken.
     requested: Vec<(String, Status)>,
 }
 
-impl AllocationHold {
+impl InFlightAllocations {
     /// Marks a key as pending; false if another write has chosen it.
     pub fn hold(&mut self, pending: &InFlightAllocationKeys, key: String) -> bool {
         if !pending.keys().insert(key.clone()) {
@@ -125,7 +125,7 @@ impl AllocationHold {
     }
 }
 
-impl Drop for AllocationHold {
+impl Drop for InFlightAllocations {
     fn drop(&mut self) {
         for (pending, key) in &self.held {
             pending.keys().remove(key);
@@ -140,10 +140,10 @@ impl RequestContext<'_> {
         object: &mut JsonObject,
         old: Option<&JsonObject>,
         dry_run: bool,
-    ) -> Result<AllocationHold, Status> {
+    ) -> Result<InFlightAllocations, Status> {
         match self.registry.allocators.for_resource(self.resource) {
             Some(allocator) => allocator.allocate(self, object, old, dry_run),
-            None => Ok(AllocationHold::default()),
+            None => Ok(InFlightAllocations::default()),
         }
     }
 

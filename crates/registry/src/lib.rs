@@ -36,7 +36,7 @@ mod version_conversion;
 mod watch_event_counters;
 pub mod write;
 
-pub use allocator::{AllocationHold, AllocatorSet, InFlightAllocationKeys, ResourceAllocator};
+pub use allocator::{AllocatorSet, InFlightAllocationKeys, InFlightAllocations, ResourceAllocator};
 pub use audit_annotations::{AuditAnnotations, DECISION_KEY, REASON_KEY, TRUNCATED_KEY};
 pub use delete_options::{DeleteOptions, DeletionPropagation};
 pub use equivalent_resources::{EquivalentResources, equivalents_by_kind, subresource_index};

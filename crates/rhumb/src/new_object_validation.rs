@@ -11,20 +11,20 @@ use crate::manifests::{StrictDecoder, UnstructuredObject};
 
 /// Applies defaults and validation to new objects of built-in kinds, with the default feature gates. Admission plugins
 /// are not run.
-pub(crate) struct NewObjectValidator {
+pub(crate) struct NewObjectPreparer {
     gates: FeatureGates,
     defaults: ObjectDefaulter,
 }
 
-impl NewObjectValidator {
-    pub(crate) fn new() -> Result<NewObjectValidator> {
+impl NewObjectPreparer {
+    pub(crate) fn new() -> Result<NewObjectPreparer> {
         let gates = FeatureGates::default();
         let defaults = ObjectDefaulter::new(
             Table::builtin(),
             rhumb_api::defaults::enabled_by_type(&gates),
         )
         .context("invalid schema table")?;
-        Ok(NewObjectValidator { gates, defaults })
+        Ok(NewObjectPreparer { gates, defaults })
     }
 
     /// The object with defaults; an error lists all validation errors. `object` was decoded by `strict`.

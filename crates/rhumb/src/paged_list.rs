@@ -74,10 +74,10 @@ fn name_of(json: &str) -> String {
         name: String,
     }
     #[derive(Deserialize)]
-    struct PartialObject {
+    struct NamedObject {
         metadata: PartialMetadata,
     }
-    match serde_json::from_str(json).map(|object: PartialObject| object.metadata) {
+    match serde_json::from_str(json).map(|object: NamedObject| object.metadata) {
         Err(_) => "an object".to_owned(),
         Ok(metadata) if metadata.namespace.is_empty() => metadata.name,
         Ok(metadata) => format!("{}/{}", metadata.namespace, metadata.name),

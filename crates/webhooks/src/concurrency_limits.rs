@@ -30,13 +30,13 @@ struct ServerCallLimit {
 
 /// A call of one server, which may wait for a permit. Its limit is kept while there is one.
 #[derive(Debug)]
-pub(crate) struct ServerCall(Arc<ServerCallLimit>);
+pub(crate) struct ServerCallLimitRef(Arc<ServerCallLimit>);
 
 impl ServerCallLimits {
-    pub(crate) fn begin_call(&self, location: &TargetLocation) -> ServerCall {
+    pub(crate) fn begin_call(&self, location: &TargetLocation) -> ServerCallLimitRef {
         let mut limits = self.0.lock();
         if let Some(limit) = limits.get(location) {
-            return ServerCall::begin(limit);
+            return ServerCallLimitRef::begin(limit);
         }
         if limits.len() >= PRUNE_THRESHOLD {
             // A limit without calls has all its permits, so dropping it loses nothing.
@@ -46,16 +46,16 @@ impl ServerCallLimits {
             permits: Semaphore::new(MAX_CALLS_PER_SERVER),
             calls: AtomicUsize::new(0),
         });
-        let call = ServerCall::begin(&limit);
+        let call = ServerCallLimitRef::begin(&limit);
         limits.insert(location.clone(), limit);
         call
     }
 }
 
-impl ServerCall {
-    fn begin(limit: &Arc<ServerCallLimit>) -> ServerCall {
+impl ServerCallLimitRef {
+    fn begin(limit: &Arc<ServerCallLimit>) -> ServerCallLimitRef {
         limit.calls.fetch_add(1, Ordering::Relaxed);
-        ServerCall(Arc::clone(limit))
+        ServerCallLimitRef(Arc::clone(limit))
     }
 
     pub(crate) fn permits(&self) -> &Semaphore {
@@ -63,7 +63,7 @@ impl ServerCall {
     }
 }
 
-impl Drop for ServerCall {
+impl Drop for ServerCallLimitRef {
     fn drop(&mut self) {
         self.0.calls.fetch_sub(1, Ordering::Relaxed);
     }
@@ -103,7 +103,7 @@ mod tests {
             .collect();
         for (at, location) in locations.iter().enumerate() {
             let again = limits.begin_call(location);
-            let is_same = |call: &ServerCall| Arc::ptr_eq(&call.0, &again.0);
+            let is_same = |call: &ServerCallLimitRef| Arc::ptr_eq(&call.0, &again.0);
             let same: Vec<_> = first.iter().map(is_same).collect();
             let expect: Vec<_> = (0..locations.len()).map(|other| other == at).collect();
             assert_eq!(same, expect, "{location:?}");

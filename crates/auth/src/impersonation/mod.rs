@@ -101,7 +101,7 @@ impl ImpersonationRequest {
             if !mode.is_for(&self.wanted, attributes.user) {
                 continue;
             }
-            let attempt = ImpersonationAttempt {
+            let attempt = ImpersonationModeCheck {
                 mode,
                 requestor: attributes.user,
                 authorizer,
@@ -177,13 +177,13 @@ fn node_name(username: &str) -> Option<&str> {
 }
 
 /// The permission checks of one mode for one request.
-struct ImpersonationAttempt<'a> {
+struct ImpersonationModeCheck<'a> {
     mode: ImpersonationMode,
     requestor: &'a User,
     authorizer: &'a dyn Authorizer,
 }
 
-impl ImpersonationAttempt<'_> {
+impl ImpersonationModeCheck<'_> {
     fn run(&self, wanted: &User, attributes: &Attributes<'_>) -> Result<User, Status> {
         if self.mode.is_constrained() {
             let verb = format!("impersonate-on:{}:{}", self.mode.name(), attributes.verb);

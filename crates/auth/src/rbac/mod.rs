@@ -16,7 +16,7 @@ mod rule_coverage;
 
 pub use escalation::{RbacWrite, check_escalation};
 pub use index::{InvalidRbacObjectError, RbacPolicyIndex};
-pub use objects::{BindingGrant, RoleRef, Subject};
+pub use objects::{AllowingBinding, RoleRef, Subject};
 pub use policy::RbacPolicy;
 pub use review::{NonResourceRule, ResourceRule, SubjectRulesReviewStatus};
 pub use rule::PolicyRule;

@@ -106,12 +106,12 @@ impl IndexedBinding {
 
 /// The binding that allowed a request, and the index of the subject that matches the user.
 #[derive(Debug, Clone)]
-pub struct BindingGrant {
+pub struct AllowingBinding {
     pub(super) binding: Arc<IndexedBinding>,
     pub(super) subject: usize,
 }
 
-impl fmt::Display for BindingGrant {
+impl fmt::Display for AllowingBinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let binding = &*self.binding;
         let role = &binding.role;

@@ -10,7 +10,7 @@ use imbl::{HashMap, OrdMap};
 use rhumb_meta::gotext::quote;
 
 use super::index::RbacEntry;
-use super::objects::{BindingGrant, IndexedBinding, IndexedRole, RoleRef, SubjectKey};
+use super::objects::{AllowingBinding, IndexedBinding, IndexedRole, RoleRef, SubjectKey};
 use super::{GROUP, PolicyRule, RbacKind};
 use crate::authz::{AllowReason, Attributes, Authorizer, Decision};
 use crate::user::{User, group};
@@ -157,7 +157,7 @@ impl Authorizer for RbacPolicy {
         let found = self.visit(attributes.user, attributes.namespace, |applying| {
             match applying.rules {
                 Ok(rules) if rules.iter().any(|rule| rule.allows(attributes)) => {
-                    return ControlFlow::Break(BindingGrant {
+                    return ControlFlow::Break(AllowingBinding {
                         binding: Arc::clone(applying.binding),
                         subject: applying.subject,
                     });

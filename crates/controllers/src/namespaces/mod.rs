@@ -49,7 +49,7 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
             queue.add(namespace.name_any());
         }
     });
-    let pending = PendingNamespaces::default();
+    let pending = RemainingResourcesByNamespace::default();
     let work = queue.run_workers(WORKERS, |name| {
         process_namespace(&context.client, &pending, name)
     });
@@ -62,7 +62,7 @@ pub(crate) async fn run(context: ControllerContext) -> Result<(), Error> {
 /// Resources with remaining objects, by namespace. Nothing can be created in a terminating namespace, so the other
 /// resources need not be checked again while these remain.
 #[derive(Default)]
-struct PendingNamespaces(Mutex<HashMap<String, PendingNamespace>>);
+struct RemainingResourcesByNamespace(Mutex<HashMap<String, PendingNamespace>>);
 
 /// What one namespace waits for; the uid tells it from a recreated namespace of the same name.
 struct PendingNamespace {
@@ -70,7 +70,7 @@ struct PendingNamespace {
     kinds: Vec<DiscoveredResource>,
 }
 
-impl PendingNamespaces {
+impl RemainingResourcesByNamespace {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, PendingNamespace>> {
         self.0.lock()
     }
@@ -79,7 +79,7 @@ impl PendingNamespaces {
 /// Processes one namespace: deletes contents, updates conditions, finalizes it if nothing remains.
 async fn process_namespace(
     client: &Client,
-    pending: &PendingNamespaces,
+    pending: &RemainingResourcesByNamespace,
     name: String,
 ) -> Result<ReconcileAction, Error> {
     let pending_namespace = pending.lock().remove(&name);

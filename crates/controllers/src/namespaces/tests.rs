@@ -79,9 +79,13 @@ async fn process_and_record(
     }));
     let asked = server.clone();
     let client = fake_client(move |request| asked.lock().unwrap().respond(request));
-    let is_ok = process_namespace(&client, &PendingNamespaces::default(), "a".to_owned())
-        .await
-        .is_ok();
+    let is_ok = process_namespace(
+        &client,
+        &RemainingResourcesByNamespace::default(),
+        "a".to_owned(),
+    )
+    .await
+    .is_ok();
     let server = std::mem::take(&mut *server.lock().unwrap());
     (is_ok, server)
 }

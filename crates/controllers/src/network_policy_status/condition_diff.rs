@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use rhumb_netpol::objects::{self, NetworkPolicyStatus};
 use serde_json::{Value, json};
 
-use super::conditions::{ConditionStatus, ConditionType, PolicyCondition, StoredProgrammed};
+use super::conditions::{ConditionStatus, ConditionType, PolicyCondition, StoredProgrammedStatus};
 
 /// Digests of the stored conditions of this controller. Kept for every policy, so it must be small.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,16 +47,16 @@ impl StatusDigest {
     }
 
     /// The stored `Programmed` condition, for a generation of the policy.
-    pub(super) fn programmed(&self, generation: i64) -> StoredProgrammed {
+    pub(super) fn programmed(&self, generation: i64) -> StoredProgrammedStatus {
         match self.of_type(ConditionType::Programmed) {
             Some(stored) if stored.is_ours => {
                 let is_true = stored.status == ConditionStatus::True;
                 match is_true && stored.generation == generation {
-                    true => StoredProgrammed::True,
-                    false => StoredProgrammed::NotTrue,
+                    true => StoredProgrammedStatus::True,
+                    false => StoredProgrammedStatus::NotTrue,
                 }
             }
-            _ => StoredProgrammed::NotOurs,
+            _ => StoredProgrammedStatus::NotOurs,
         }
     }
 

@@ -134,12 +134,12 @@ pub(super) struct PolicyStatusInputs<'a> {
     pub(super) heartbeats: &'a AgentHeartbeats,
     /// Nodes with selected pods that their agents have not observed.
     pub(super) uncovered_nodes: &'a BTreeSet<String>,
-    pub(super) stored: StoredProgrammed,
+    pub(super) stored: StoredProgrammedStatus,
 }
 
 /// The `Programmed` condition in the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StoredProgrammed {
+pub(super) enum StoredProgrammedStatus {
     /// There is none, or it belongs to another implementation.
     NotOurs,
     NotTrue,
@@ -169,7 +169,7 @@ pub(super) fn compute_conditions(inputs: &PolicyStatusInputs<'_>) -> Vec<PolicyC
                 message,
             )
         }));
-    } else if inputs.stored != StoredProgrammed::NotOurs {
+    } else if inputs.stored != StoredProgrammedStatus::NotOurs {
         let message = "no agent reports from any node";
         conditions.push(PolicyCondition::new(
             ConditionType::Programmed,
@@ -224,7 +224,7 @@ impl<'a> PolicyStatusInputs<'a> {
             self.heartbeats.liveness(node),
             self.uncovered_nodes.contains(node),
         );
-        let was_programmed = self.stored == StoredProgrammed::True;
+        let was_programmed = self.stored == StoredProgrammedStatus::True;
         enforcement_gap(self.summary, report, was_programmed)
     }
 

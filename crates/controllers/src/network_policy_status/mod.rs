@@ -42,7 +42,7 @@ use tokio::time::Instant;
 use self::heartbeats::ObservationTime;
 pub use self::metrics::NetworkPolicyStatusCollector;
 use self::partial_node::PartialNode;
-use self::state::{DelayedKeys, PlannedWrite, PolicyStatusState, WorkKey};
+use self::state::{KeysToQueue, PlannedWrite, PolicyStatusState, WorkKey};
 use crate::{ControllerContext, Error};
 use rhumb_client::work_queue::{ReconcileAction, WorkQueue};
 
@@ -150,7 +150,7 @@ impl PolicyStatusController {
         self.state.lock()
     }
 
-    fn add(&self, due: DelayedKeys) {
+    fn add(&self, due: KeysToQueue) {
         for (key, pause) in due {
             if pause.is_zero() {
                 self.queue.add(key);

@@ -46,7 +46,7 @@ pub(super) enum WorkKey {
 const COVERAGE_DELAY: Duration = Duration::from_millis(100);
 
 /// Keys to queue, each with a delay.
-pub(super) type DelayedKeys = Vec<(WorkKey, Duration)>;
+pub(super) type KeysToQueue = Vec<(WorkKey, Duration)>;
 
 /// Kinds that must be listed before any status is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,7 +95,7 @@ fn name(object: &impl Resource) -> NamespacedName {
     }
 }
 
-fn now(keys: impl IntoIterator<Item = WorkKey>) -> DelayedKeys {
+fn now(keys: impl IntoIterator<Item = WorkKey>) -> KeysToQueue {
     let keys = keys.into_iter();
     keys.map(|key| (key, Duration::ZERO)).collect()
 }
@@ -128,8 +128,8 @@ impl PolicyStatusState {
         &mut self,
         event: Event<Pod>,
         at: ObservationTime,
-    ) -> DelayedKeys {
-        let mut due = DelayedKeys::new();
+    ) -> KeysToQueue {
+        let mut due = KeysToQueue::new();
         match event {
             Event::Apply(pod) => due.extend(self.set_pod(&pod, at)),
             Event::InitApply(pod) => {
@@ -149,7 +149,7 @@ impl PolicyStatusState {
         due
     }
 
-    fn set_pod(&mut self, pod: &Pod, at: ObservationTime) -> DelayedKeys {
+    fn set_pod(&mut self, pod: &Pod, at: ObservationTime) -> KeysToQueue {
         let name = name(pod);
         let mut due = self.uncover_policies(&name);
         if !self.engine.set_pod(pod) {
@@ -179,7 +179,7 @@ impl PolicyStatusState {
         due
     }
 
-    fn remove_pod(&mut self, name: &NamespacedName) -> DelayedKeys {
+    fn remove_pod(&mut self, name: &NamespacedName) -> KeysToQueue {
         let due = self.uncover_policies(name);
         self.uncovered_pods.remove(name);
         self.engine.remove_pod(name);
@@ -187,10 +187,10 @@ impl PolicyStatusState {
     }
 
     /// The policies that wait for the agent to observe a pod, which is about to change.
-    fn uncover_policies(&self, pod: &NamespacedName) -> DelayedKeys {
+    fn uncover_policies(&self, pod: &NamespacedName) -> KeysToQueue {
         match self.uncovered_pods.is_late(pod) && self.is_ready() {
             true => now(self.policy_keys_of_pod(pod)),
-            false => DelayedKeys::new(),
+            false => KeysToQueue::new(),
         }
     }
 
@@ -200,7 +200,7 @@ impl PolicyStatusState {
     }
 
     /// The policies to check because the agent of a node has not reported changed pods in time.
-    pub(super) fn check_coverage(&mut self, node: &str, at: Instant) -> DelayedKeys {
+    pub(super) fn check_coverage(&mut self, node: &str, at: Instant) -> KeysToQueue {
         let late = self.uncovered_pods.mark_late(node);
         let keys = late.iter().flat_map(|pod| self.policy_keys_of_pod(pod));
         let mut due = now(keys.collect::<BTreeSet<WorkKey>>());
@@ -211,9 +211,9 @@ impl PolicyStatusState {
 
     /// The report of a node is new, or has become valid: the policies to check because it covers pods, and when to
     /// check those of pods that it does not cover.
-    fn cover_pods(&mut self, node: &str) -> DelayedKeys {
+    fn cover_pods(&mut self, node: &str) -> KeysToQueue {
         let Some(report) = self.agents.report(node) else {
-            return DelayedKeys::new();
+            return KeysToQueue::new();
         };
         let covered = self.uncovered_pods.cover(node, report.pods_version);
         let keys = covered.iter().flat_map(|pod| self.policy_keys_of_pod(pod));
@@ -225,15 +225,15 @@ impl PolicyStatusState {
     }
 
     /// The policies that are affected because the heartbeat of a node became stale, and when to check it again.
-    pub(super) fn check_heartbeat(&mut self, node: &str, at: Instant) -> DelayedKeys {
+    pub(super) fn check_heartbeat(&mut self, node: &str, at: Instant) -> KeysToQueue {
         match self.heartbeats.expire(node, at) {
-            None => DelayedKeys::new(),
+            None => KeysToQueue::new(),
             Some(Duration::ZERO) => self.affected_policy_keys(&self.agents.all_policies(node)),
             Some(remaining) => vec![(WorkKey::Heartbeat(node.to_owned()), remaining)],
         }
     }
 
-    pub(super) fn handle_namespace_event(&mut self, event: Event<Namespace>) -> DelayedKeys {
+    pub(super) fn handle_namespace_event(&mut self, event: Event<Namespace>) -> KeysToQueue {
         match event {
             Event::Apply(namespace) => self.engine.set_namespace(&namespace),
             Event::InitApply(namespace) => {
@@ -259,7 +259,7 @@ impl PolicyStatusState {
         &mut self,
         event: Event<NetworkPolicy>,
         at: Instant,
-    ) -> DelayedKeys {
+    ) -> KeysToQueue {
         let mut shown = None;
         match event {
             Event::Apply(policy) => shown = Some(self.set_policy(&policy, at)),
@@ -333,13 +333,13 @@ impl PolicyStatusState {
         }
     }
 
-    pub(super) fn handle_node_event(&mut self, event: Event<PartialNode>) -> DelayedKeys {
+    pub(super) fn handle_node_event(&mut self, event: Event<PartialNode>) -> KeysToQueue {
         match event {
             Event::Apply(node) | Event::InitApply(node) => {
                 let name = node.name_any();
                 self.unlisted.nodes.remove(&name);
                 let Some(change) = self.agents.set_node(name.clone(), node.boot()) else {
-                    return DelayedKeys::new();
+                    return KeysToQueue::new();
                 };
                 let mut due = self.affected_policy_keys(&change);
                 due.extend(self.cover_pods(&name));
@@ -348,11 +348,11 @@ impl PolicyStatusState {
             Event::Delete(node) => self.remove_node(&node.name_any()),
             Event::Init => {
                 self.unlisted.nodes = self.agents.nodes().cloned().collect();
-                DelayedKeys::new()
+                KeysToQueue::new()
             }
             Event::InitDone => {
                 let gone = take(&mut self.unlisted.nodes).into_iter();
-                let mut due: DelayedKeys = gone.flat_map(|name| self.remove_node(&name)).collect();
+                let mut due: KeysToQueue = gone.flat_map(|name| self.remove_node(&name)).collect();
                 if self.mark_listed(RequiredKind::Nodes) {
                     let reporting = self.agents.reporting();
                     let stale_reports = reporting.filter(|node| !self.agents.has_node(node));
@@ -367,7 +367,7 @@ impl PolicyStatusState {
         }
     }
 
-    fn remove_node(&mut self, node: &str) -> DelayedKeys {
+    fn remove_node(&mut self, node: &str) -> KeysToQueue {
         let change = self.agents.remove_node(node);
         let mut due = self.affected_policy_keys(&change);
         if self.agents.stale_report(node).is_some() {
@@ -380,17 +380,17 @@ impl PolicyStatusState {
         &mut self,
         event: Event<NetworkPolicyNode>,
         now: ObservationTime,
-    ) -> DelayedKeys {
+    ) -> KeysToQueue {
         match event {
             Event::Apply(report) | Event::InitApply(report) => self.set_report(report, now),
             Event::Delete(report) => self.remove_report(&report.name_any()),
             Event::Init => {
                 self.unlisted.reports = self.agents.reporting().cloned().collect();
-                DelayedKeys::new()
+                KeysToQueue::new()
             }
             Event::InitDone => {
                 let gone = take(&mut self.unlisted.reports).into_iter();
-                let mut due: DelayedKeys =
+                let mut due: KeysToQueue =
                     gone.flat_map(|node| self.remove_report(&node)).collect();
                 self.mark_listed(RequiredKind::Reports);
                 due.extend(self.changed());
@@ -399,10 +399,10 @@ impl PolicyStatusState {
         }
     }
 
-    fn set_report(&mut self, report: NetworkPolicyNode, at: ObservationTime) -> DelayedKeys {
+    fn set_report(&mut self, report: NetworkPolicyNode, at: ObservationTime) -> KeysToQueue {
         let node = report.name_any();
         self.unlisted.reports.remove(&node);
-        let mut due = DelayedKeys::new();
+        let mut due = KeysToQueue::new();
         if self.heartbeats.observe(&node, &report, at) {
             due.extend(self.affected_policy_keys(&self.agents.all_policies(&node)));
             due.extend(self.check_heartbeat(&node, at.at));
@@ -416,7 +416,7 @@ impl PolicyStatusState {
         due
     }
 
-    fn remove_report(&mut self, node: &str) -> DelayedKeys {
+    fn remove_report(&mut self, node: &str) -> KeysToQueue {
         self.heartbeats.remove(node);
         let change = self.agents.remove_report(node);
         self.affected_policy_keys(&change)
@@ -432,9 +432,9 @@ impl PolicyStatusState {
     }
 
     /// Policies affected by changes of pods, namespaces and policies; all policies after the initial lists.
-    fn changed(&mut self) -> DelayedKeys {
+    fn changed(&mut self) -> KeysToQueue {
         if !self.is_ready() {
-            return DelayedKeys::new();
+            return KeysToQueue::new();
         }
         // Conditions do not depend on the number of selected pods per node.
         let changed = self.engine.take_changed_policies_ignoring_counts();
@@ -445,9 +445,9 @@ impl PolicyStatusState {
     }
 
     /// Keys of the policies that a change of a report affects.
-    fn affected_policy_keys(&self, change: &AffectedPolicies) -> DelayedKeys {
+    fn affected_policy_keys(&self, change: &AffectedPolicies) -> KeysToQueue {
         if !self.is_ready() {
-            return DelayedKeys::new();
+            return KeysToQueue::new();
         }
         let uids = change.uids.iter();
         let names = uids.filter_map(|uid| self.names.get(&**uid));

@@ -22,7 +22,7 @@ use rhumb_meta::{Status, Timestamp};
 use rhumb_store::TransactionOp;
 
 use super::RequestContext;
-use super::allocator::{AllocationHold, InFlightAllocationKeys, ResourceAllocator};
+use super::allocator::{InFlightAllocationKeys, InFlightAllocations, ResourceAllocator};
 use crate::Registry;
 use crate::objects::ObjectMetadata;
 
@@ -54,7 +54,7 @@ impl ServiceAllocator {
         service: &JsonObject,
         request: &ClusterIpRequest,
         dry_run: bool,
-        hold: &mut AllocationHold,
+        hold: &mut InFlightAllocations,
     ) -> Result<IpAddr, Status> {
         let addresses = records::ip_address_storage(context.registry)?;
         let ranges = self.ranges.current(context.registry, request.family);
@@ -98,7 +98,7 @@ impl ServiceAllocator {
         request: &NodePortRequest,
         allocated: &[u16],
         dry_run: bool,
-        hold: &mut AllocationHold,
+        hold: &mut InFlightAllocations,
     ) -> Result<u16, Status> {
         let range = self.ranges.node_ports;
         let reject = |error: &ServiceAllocationError| {
@@ -164,12 +164,12 @@ impl ResourceAllocator for ServiceAllocator {
         service: &mut JsonObject,
         old: Option<&JsonObject>,
         dry_run: bool,
-    ) -> Result<AllocationHold, Status> {
+    ) -> Result<InFlightAllocations, Status> {
         rules::patch_allocated_values(service, old);
         rules::default_ip_families(service, old, &self.ranges.families()).map_err(|errors| {
             Status::invalid(&context.resource.group_kind(), service.name(), &errors)
         })?;
-        let mut hold = AllocationHold::default();
+        let mut hold = InFlightAllocations::default();
         let needs = rules::allocation_requests(service, old);
         for request in &needs.addresses {
             let address = self.allocate_address(context, service, request, dry_run, &mut hold)?;

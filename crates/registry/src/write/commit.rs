@@ -11,7 +11,7 @@ use super::{
     ObjectWrite, PendingWrite, RetryReason, StageResult, WriteOutcome, WriteResult, WrittenObject,
 };
 use crate::objects::{ObjectMetadata, ObjectMetadataMut};
-use crate::{AllocationHold, RequestContext, ResourceStorage, store_error_status};
+use crate::{InFlightAllocations, RequestContext, ResourceStorage, store_error_status};
 
 /// A transaction that is ready to be committed, and what its result is.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct PreparedWrite {
     pub(super) effect: PreparedChange,
     /// Empty for deletions.
     pub(super) guards: Vec<Box<dyn CommitGuard>>,
-    pub(super) allocations: AllocationHold,
+    pub(super) allocations: InFlightAllocations,
     /// What the Prepare stage starts from if another name or other allocations are needed.
     pub(super) restart: Option<Box<PendingWrite>>,
 }

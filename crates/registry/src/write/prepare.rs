@@ -13,7 +13,7 @@ use super::{
 use crate::admission::Operation;
 use crate::generate_name;
 use crate::objects::{ObjectMetadata, ObjectMetadataMut};
-use crate::{AllocationHold, RequestContext, ResourceStorage};
+use crate::{InFlightAllocations, RequestContext, ResourceStorage};
 
 impl ObjectWrite<'_> {
     pub(super) async fn prepare(&mut self, pending: PendingWrite) -> Result<StageResult, Status> {
@@ -30,7 +30,7 @@ impl ObjectWrite<'_> {
         match proposal {
             ProposedWrite::Delete(object) => self.prepare_deletion(&current, object, false),
             ProposedWrite::Put(object) => {
-                let hold = AllocationHold::default();
+                let hold = InFlightAllocations::default();
                 self.prepare_replacement(&current, object, hold).await
             }
             ProposedWrite::Replace { mut object, part } => {
@@ -136,7 +136,7 @@ impl ObjectWrite<'_> {
                 version: (is_finalized || self.dry_run).then_some(current.revision),
             },
             guards: Vec::new(),
-            allocations: AllocationHold::default(),
+            allocations: InFlightAllocations::default(),
             restart: None,
         })))
     }
@@ -146,7 +146,7 @@ impl ObjectWrite<'_> {
         &mut self,
         current: &StoredObject,
         mut object: JsonObject,
-        hold: AllocationHold,
+        hold: InFlightAllocations,
     ) -> Result<StageResult, Status> {
         let context = self.context;
         let storage = context.storage()?;

@@ -9,7 +9,7 @@ use rhumb_meta::field::ErrorList;
 
 use crate::admission;
 use crate::objects::{ObjectMetadata, ObjectMetadataMut};
-use crate::{AllocationHold, RequestContext};
+use crate::{InFlightAllocations, RequestContext};
 
 /// Which part of an object an update is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl RequestContext<'_> {
         &self,
         object: &mut JsonObject,
         dry_run: bool,
-    ) -> Result<AllocationHold, Status> {
+    ) -> Result<InFlightAllocations, Status> {
         let kind = &self.resource.kind;
         let request = self.rules_request();
         let hold = self.allocate(object, None, dry_run)?;
@@ -79,11 +79,11 @@ impl RequestContext<'_> {
         new: &mut JsonObject,
         part: UpdateScope,
         dry_run: bool,
-    ) -> Result<AllocationHold, Status> {
+    ) -> Result<InFlightAllocations, Status> {
         let hold = if part.is_main() {
             self.allocate(new, Some(old), dry_run)?
         } else {
-            AllocationHold::default()
+            InFlightAllocations::default()
         };
         self.keep_protected_fields(old, new, part);
         self.prepare_part(old, new, part);

@@ -8,10 +8,10 @@ use rhumb_admission::explain::AdmissionRegistrations;
 use rhumb_admission::{PolicyType, WebhookType};
 use serde_json::Value;
 
-use super::ExplainFailure;
+use super::ExplainError;
 use crate::clients;
 use crate::manifests::{self, StrictDecoder, UnstructuredObject};
-use crate::new_object_validation::NewObjectValidator;
+use crate::new_object_validation::NewObjectPreparer;
 
 pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 /// The feature gate of exclusion rules, and the metric that lists enabled gates.
@@ -60,15 +60,15 @@ impl AdmissionClusterState {
     pub(super) async fn read(
         source: &ConfigurationSource<'_>,
         namespace: &str,
-    ) -> Result<AdmissionClusterState, ExplainFailure> {
+    ) -> Result<AdmissionClusterState, ExplainError> {
         let mut cluster = match source {
             ConfigurationSource::Files(paths) => {
-                AdmissionClusterState::of_files(paths, namespace).map_err(ExplainFailure::Input)?
+                AdmissionClusterState::of_files(paths, namespace).map_err(ExplainError::Input)?
             }
             ConfigurationSource::Server(server) => {
                 AdmissionClusterState::of_server(server, namespace)
                     .await
-                    .map_err(ExplainFailure::Server)?
+                    .map_err(ExplainError::Server)?
             }
         };
         if cluster.namespace.is_none() && !namespace.is_empty() {
@@ -87,7 +87,7 @@ impl AdmissionClusterState {
             ..AdmissionClusterState::default()
         };
         let strict = StrictDecoder::new();
-        let validator = NewObjectValidator::new()?;
+        let validator = NewObjectPreparer::new()?;
         for path in paths {
             let mut is_used = false;
             for (place, object) in manifests::read(path)? {
@@ -195,7 +195,7 @@ fn is_namespace(object: &UnstructuredObject) -> bool {
 fn admitted(
     object: UnstructuredObject,
     strict: &StrictDecoder,
-    validator: &NewObjectValidator,
+    validator: &NewObjectPreparer,
 ) -> Result<UnstructuredObject> {
     let version = object.get("apiVersion").and_then(Value::as_str);
     let group = version.and_then(|version| version.split_once('/'));

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::equivalents::BuiltInResources;
 use crate::manifests::{self, StrictDecoder, UnstructuredObject};
-use crate::new_object_validation::NewObjectValidator;
+use crate::new_object_validation::NewObjectPreparer;
 
 const API_VERSION: &str = "admissionregistration.k8s.io/v1";
 
@@ -54,7 +54,7 @@ pub(super) fn run(command: &AdmissionCompileCommand) -> Result<()> {
 
 fn compile_files(paths: &[PathBuf]) -> Result<CompiledManifests> {
     let strict = StrictDecoder::new();
-    let validator = NewObjectValidator::new()?;
+    let validator = NewObjectPreparer::new()?;
     let resources = BuiltInResources::new().equivalent_sets();
     let mut compiled = CompiledManifests {
         objects: Vec::new(),

@@ -176,14 +176,14 @@ fn run_explain(
             print!("{text}");
             Ok(ExitCode::SUCCESS)
         }
-        Err(ExplainFailure::Input(error)) => Ok(bad_input(&error)),
-        Err(ExplainFailure::Server(error)) => Err(error),
+        Err(ExplainError::Input(error)) => Ok(bad_input(&error)),
+        Err(ExplainError::Server(error)) => Err(error),
     }
 }
 
 /// An error in the input of the user, or one of the server.
 #[derive(Debug)]
-enum ExplainFailure {
+enum ExplainError {
     Input(anyhow::Error),
     Server(anyhow::Error),
 }
@@ -192,7 +192,7 @@ impl AdmissionExplainCommand {
     async fn explain(
         &self,
         source: &ConfigurationSource<'_>,
-    ) -> Result<AdmissionExplanation, ExplainFailure> {
+    ) -> Result<AdmissionExplanation, ExplainError> {
         let subject = AdmissionRequestInput::read(self, source).await?;
         let cluster = AdmissionClusterState::read(source, subject.namespace()).await?;
         let extra = BTreeMap::new();

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::cluster::ConfigurationSource;
 use super::connect_options::{connect_options, is_connect_options};
 use super::equivalents::operations;
-use super::{AdmissionExplainCommand, ExplainFailure, OperationFlag};
+use super::{AdmissionExplainCommand, ExplainError, OperationFlag};
 use crate::manifests::{self, UnstructuredObject};
 
 #[derive(Debug)]
@@ -42,16 +42,16 @@ impl AdmissionRequestInput {
     pub(super) async fn read(
         flags: &AdmissionExplainCommand,
         source: &ConfigurationSource<'_>,
-    ) -> Result<AdmissionRequestInput, ExplainFailure> {
-        let object = one(&flags.filename).map_err(ExplainFailure::Input)?;
-        let (gvk, known) = match find(&object, flags).map_err(ExplainFailure::Input)? {
+    ) -> Result<AdmissionRequestInput, ExplainError> {
+        let object = one(&flags.filename).map_err(ExplainError::Input)?;
+        let (gvk, known) = match find(&object, flags).map_err(ExplainError::Input)? {
             (gvk, Some(known)) => (gvk, known),
             (gvk, None) => {
                 let known = resolve_unknown_kind(&gvk, flags, source).await?;
                 (gvk, known)
             }
         };
-        AdmissionRequestInput::new(flags, object, &gvk, known).map_err(ExplainFailure::Input)
+        AdmissionRequestInput::new(flags, object, &gvk, known).map_err(ExplainError::Input)
     }
 
     fn new(
@@ -394,7 +394,7 @@ async fn resolve_unknown_kind(
     gvk: &GroupVersionKind,
     flags: &AdmissionExplainCommand,
     source: &ConfigurationSource<'_>,
-) -> Result<ResolvedResource, ExplainFailure> {
+) -> Result<ResolvedResource, ExplainError> {
     let unknown = || {
         anyhow!(
             "there is no built-in kind {} in \"{}/{}\"; name its resource with --resource, as in {}s.{}",
@@ -410,11 +410,11 @@ async fn resolve_unknown_kind(
             let plural = resource.split('.').next().unwrap_or_default();
             (plural.to_owned(), flags.namespace.is_some())
         }
-        (None, ConfigurationSource::Files(_)) => return Err(ExplainFailure::Input(unknown())),
+        (None, ConfigurationSource::Files(_)) => return Err(ExplainError::Input(unknown())),
         (None, ConfigurationSource::Server(server)) => {
             let kind = KubeKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
             let found = pinned_kind(&server.client, &kind).await;
-            let (resource, capabilities) = found.map_err(|_| ExplainFailure::Input(unknown()))?;
+            let (resource, capabilities) = found.map_err(|_| ExplainError::Input(unknown()))?;
             (resource.plural, capabilities.scope == Scope::Namespaced)
         }
     };

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::cluster::{NetpolObjects, written_addresses};
 use crate::manifests::{self, StrictDecoder, UnstructuredObject};
-use crate::new_object_validation::NewObjectValidator;
+use crate::new_object_validation::NewObjectPreparer;
 
 /// The kinds that are read, as `apiVersion` and `kind`. Others are counted for a note.
 const NAMESPACE: (&str, &str) = ("v1", "Namespace");
@@ -33,7 +33,7 @@ const POD_TEMPLATE_KINDS: [&str; 8] = [
 pub(super) fn read(paths: &[PathBuf]) -> Result<NetpolObjects> {
     let mut reader = NetpolManifestReader {
         strict: StrictDecoder::new(),
-        validation: NewObjectValidator::new()?,
+        validation: NewObjectPreparer::new()?,
         objects: NetpolObjects::default(),
         read_objects: BTreeMap::new(),
         ignored_kinds: BTreeMap::new(),
@@ -102,7 +102,7 @@ fn found_in(directory: &Path) -> Result<Vec<PathBuf>> {
 
 struct NetpolManifestReader {
     strict: StrictDecoder,
-    validation: NewObjectValidator,
+    validation: NewObjectPreparer,
     objects: NetpolObjects,
     /// Objects read so far with their location, to detect duplicates.
     read_objects: BTreeMap<(&'static str, NamespacedName), (String, UnstructuredObject)>,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::make::object;
-use crate::quota_namespace::{CONTROLLERS, QuotaNamespace, forbidden, pod, pod_requesting, start};
+use crate::quota_namespace::{CONTROLLERS, TestNamespace, forbidden, pod, pod_requesting, start};
 use crate::support::TestServer;
 use rhumb_etcd_harness::EtcdServer;
 
@@ -23,7 +23,7 @@ pub(crate) struct ConcurrentCreateResult {
 
 /// Creates all pods concurrently, distributed over the servers. Every create must succeed or exceed the quota.
 pub(crate) async fn create_concurrently(
-    namespaces: &[QuotaNamespace],
+    namespaces: &[TestNamespace],
     pods: Vec<Value>,
 ) -> ConcurrentCreateResult {
     let mut creations = JoinSet::new();
@@ -55,7 +55,7 @@ pub(crate) fn pods_of_round(round: usize) -> Vec<Value> {
 }
 
 /// Five of a hundred creates succeed, exactly the acknowledged pods exist, and every server shows that usage.
-async fn check_five_succeed(namespaces: &[QuotaNamespace], rounds: usize) {
+async fn check_five_succeed(namespaces: &[TestNamespace], rounds: usize) {
     namespaces[0]
         .make_quota("q", json!({"hard": {"pods": "5"}}))
         .await;
@@ -78,7 +78,7 @@ async fn check_five_succeed(namespaces: &[QuotaNamespace], rounds: usize) {
 #[tokio::test]
 async fn five_of_a_hundred_concurrent_creates_succeed() {
     let server = start();
-    let ns = QuotaNamespace::make(&server.client().await, "a").await;
+    let ns = TestNamespace::make(&server.client().await, "a").await;
     check_five_succeed(&[ns], 4).await;
 }
 
@@ -108,11 +108,11 @@ impl ThreeServersOnEtcd {
     }
 
     /// Creates a namespace; returns it as seen by each server.
-    pub(crate) async fn create_namespaces(&self, namespace: &str) -> Vec<QuotaNamespace> {
-        QuotaNamespace::make(&self.clients[0], namespace).await;
+    pub(crate) async fn create_namespaces(&self, namespace: &str) -> Vec<TestNamespace> {
+        TestNamespace::make(&self.clients[0], namespace).await;
         let clients = self.clients.iter();
         clients
-            .map(|client| QuotaNamespace::of(client, namespace))
+            .map(|client| TestNamespace::of(client, namespace))
             .collect()
     }
 }
@@ -127,7 +127,7 @@ async fn servers_on_one_etcd_share_the_quota() {
 #[tokio::test]
 async fn creates_fit_all_quotas_or_name_the_exceeded_one() {
     let server = start();
-    let ns = QuotaNamespace::make(&server.client().await, "a").await;
+    let ns = TestNamespace::make(&server.client().await, "a").await;
     check_several_quotas(&[ns]).await;
 }
 
@@ -137,7 +137,7 @@ fn millicores(index: usize) -> i64 {
 }
 
 /// Pods of several sizes, some without requests, and quotas with different scopes.
-async fn check_several_quotas(namespaces: &[QuotaNamespace]) {
+async fn check_several_quotas(namespaces: &[TestNamespace]) {
     const PODS_MAX: usize = 30;
     const SMALL_MAX: usize = 6;
     const MILLICORES_MAX: i64 = 1900;

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::concurrency::{ThreeServersOnEtcd, create_concurrently, pods_of_round};
 use crate::make::object;
-use crate::quota_namespace::{QuotaNamespace, forbidden, pod, start};
+use crate::quota_namespace::{TestNamespace, forbidden, pod, start};
 
 const ROUNDS: usize = 3;
 const HARD: usize = 40;
@@ -26,7 +26,7 @@ const LATE_MAX: usize = 500;
 /// Creates pods on all servers concurrently and kills one server meanwhile. Returns the names of the pods whose
 /// creation was acknowledged. Requests to the other servers must succeed or exceed the quota.
 async fn create_until_crash(
-    namespaces: &[QuotaNamespace],
+    namespaces: &[TestNamespace],
     round: usize,
     victim: usize,
     kill: impl FnOnce(),
@@ -82,7 +82,7 @@ async fn create_until_crash(
 
 /// Checks that all acknowledged pods exist, that the limit holds, and that the status is correct. Returns the number
 /// of pods.
-async fn check_kept(namespace: &QuotaNamespace, acknowledged: &BTreeSet<String>) -> usize {
+async fn check_kept(namespace: &TestNamespace, acknowledged: &BTreeSet<String>) -> usize {
     let names: BTreeSet<String> = namespace.names().await.into_iter().collect();
     assert!(acknowledged.is_subset(&names), "{acknowledged:?} {names:?}");
     assert!(names.len() <= HARD, "{names:?}");
@@ -94,14 +94,14 @@ async fn check_kept(namespace: &QuotaNamespace, acknowledged: &BTreeSet<String>)
 #[tokio::test]
 async fn usage_equals_existing_objects_after_a_crash() {
     let mut server = start();
-    let mut namespace = QuotaNamespace::make(&server.client().await, "a").await;
+    let mut namespace = TestNamespace::make(&server.client().await, "a").await;
     let spec = json!({"hard": {"pods": HARD.to_string()}});
     namespace.make_quota("q", spec).await;
     for round in 0..ROUNDS {
         let namespaces = [namespace.clone()];
         let acknowledged = create_until_crash(&namespaces, round, 0, || server.kill()).await;
         server.start_again();
-        namespace = QuotaNamespace::of(&server.client().await, "a");
+        namespace = TestNamespace::of(&server.client().await, "a");
         let existing = check_kept(&namespace, &acknowledged).await;
         let creates =
             create_concurrently(&[namespace.clone()], pods_of_round(ROUNDS + round)).await;
@@ -128,7 +128,7 @@ async fn usage_is_exact_after_one_of_three_servers_crashes() {
         assert_eq!(existing + creates.created.len(), HARD, "round {round}");
 
         server.start_again();
-        namespaces[victim] = QuotaNamespace::of(&server.client().await, "a");
+        namespaces[victim] = TestNamespace::of(&server.client().await, "a");
         let back = &namespaces[victim];
         assert_eq!(check_kept(back, &acknowledged).await, HARD);
         back.delete_all().await;

@@ -3,7 +3,7 @@
 use http::Request;
 use serde_json::{Value, json};
 
-use crate::quota_namespace::{QuotaNamespace, pod, pod_with, start};
+use crate::quota_namespace::{TestNamespace, pod, pod_with, start};
 
 /// The example of the KEP, which has no operator.
 const DISABLED: &str = r#"
@@ -21,7 +21,7 @@ spec:
 "#;
 
 /// Creates a quota from raw YAML, because typed clients would add omitted fields.
-async fn make_from(ns: &QuotaNamespace, yaml: &str) -> Value {
+async fn make_from(ns: &TestNamespace, yaml: &str) -> Value {
     let quota: Value = serde_saphyr::from_str(yaml).expect("YAML");
     let path = format!("/api/v1/namespaces/{}/resourcequotas", ns.namespace);
     let request = Request::post(path)
@@ -83,7 +83,7 @@ fn crossing() -> [(&'static str, Value); 5] {
 #[tokio::test]
 async fn kep_example_rejects_every_cross_namespace_term() {
     let server = start();
-    let ns = QuotaNamespace::make(&server.client().await, "foo-ns").await;
+    let ns = TestNamespace::make(&server.client().await, "foo-ns").await;
     let created = make_from(&ns, DISABLED).await;
     assert_eq!(
         created["spec"]["scopeSelector"]["matchExpressions"],
@@ -111,7 +111,7 @@ async fn kep_example_rejects_every_cross_namespace_term() {
     }
     let quota = "disable-cross-namespace-affinity";
     assert_eq!(ns.used(quota).await, json!({"pods": "0"}));
-    let elsewhere = QuotaNamespace::make(&ns.client, "bar-ns").await;
+    let elsewhere = TestNamespace::make(&ns.client, "bar-ns").await;
     for (how, term) in crossing() {
         let [(index, spec), ..] = everywhere(&term);
         let name = format!("{how}-{index}");
@@ -123,7 +123,7 @@ async fn kep_example_rejects_every_cross_namespace_term() {
 #[tokio::test]
 async fn both_scope_names_count_the_same_pods() {
     let server = start();
-    let ns = QuotaNamespace::make(&server.client().await, "a").await;
+    let ns = TestNamespace::make(&server.client().await, "a").await;
     let names = ["CrossNamespaceAffinity", "CrossNamespacePodAffinity"];
     let mut quotas = Vec::new();
     for (index, name) in names.into_iter().enumerate() {

@@ -14,21 +14,21 @@ use tokio::time::timeout;
 use crate::concurrency::{create_concurrently, pods_of_round};
 use crate::make::{code, object};
 use crate::program::poll_until;
-use crate::quota_namespace::{CONTROLLERS, QuotaNamespace, forbidden, pod, pod_with, start};
+use crate::quota_namespace::{CONTROLLERS, TestNamespace, forbidden, pod, pod_with, start};
 use crate::support::TestServer;
 use crate::webhook::{WebhookServer, allow, deny};
 use rhumb_etcd_harness::EtcdServer;
 
 /// A namespace with a quota for this many pods.
-async fn ns(server: &TestServer, namespace: &str, pods_max: usize) -> QuotaNamespace {
-    let ns = QuotaNamespace::make(&server.client().await, namespace).await;
+async fn ns(server: &TestServer, namespace: &str, pods_max: usize) -> TestNamespace {
+    let ns = TestNamespace::make(&server.client().await, namespace).await;
     let spec = json!({"hard": {"pods": pods_max.to_string()}});
     ns.make_quota("q", spec).await;
     ns
 }
 
 /// Checks that exactly this many more pods can be created.
-async fn check_remaining(ns: &QuotaNamespace, expected: usize) {
+async fn check_remaining(ns: &TestNamespace, expected: usize) {
     let creates = create_concurrently(std::slice::from_ref(ns), pods_of_round(0)).await;
     assert_eq!(creates.created.len(), expected);
 }
@@ -106,7 +106,7 @@ fn configuration(client_config: Value) -> ValidatingWebhookConfiguration {
     }))
 }
 
-async fn register(ns: &QuotaNamespace, webhook: &WebhookServer) {
+async fn register(ns: &TestNamespace, webhook: &WebhookServer) {
     let configurations: Api<ValidatingWebhookConfiguration> = Api::all(ns.client.clone());
     let configuration = configuration(webhook.client_config("/gate"));
     let created_count = configurations
@@ -220,7 +220,7 @@ async fn disconnected_clients_leak_no_reservation() {
     for index in 0..120_u64 {
         // A separate client has its own connection, which closes with the create.
         let name = format!("given-up-{}", index % 8);
-        let own_namespace = QuotaNamespace::of(&server.client().await, "a");
+        let own_namespace = TestNamespace::of(&server.client().await, "a");
         creations.spawn(async move {
             let deadline = Duration::from_micros(index * 100);
             timeout(deadline, own_namespace.create(pod(&name)))
@@ -252,7 +252,7 @@ async fn disconnected_clients_leak_no_reservation_while_etcd_is_frozen() {
         etcd.freeze();
         let mut creations = JoinSet::new();
         for index in 0..20 {
-            let own_namespace = QuotaNamespace::of(&server.client().await, "a");
+            let own_namespace = TestNamespace::of(&server.client().await, "a");
             let name = if is_new {
                 format!("given-up-{index}")
             } else {

@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::make::{code, object};
-use crate::quota_namespace::{CONTROLLERS, QuotaNamespace, pod_near, start};
+use crate::quota_namespace::{CONTROLLERS, TestNamespace, pod_near, start};
 
 const OFF: &str = "--feature-gates=PodAffinityNamespaceSelector=false";
 
@@ -60,7 +60,7 @@ const SCOPES: [(&str, &str); 2] = [
 #[tokio::test]
 async fn quotas_keep_their_scope_while_the_gate_is_off_and_no_quota_gains_it() {
     let mut server = start();
-    let namespace = QuotaNamespace::make(&server.client().await, "a").await;
+    let namespace = TestNamespace::make(&server.client().await, "a").await;
     for (name, scope) in SCOPES {
         namespace.make_quota(name, limiting(scope)).await;
     }
@@ -72,11 +72,11 @@ async fn quotas_keep_their_scope_while_the_gate_is_off_and_no_quota_gains_it() {
     assert!(of_deployment(&created.expect("a deployment")));
 
     server.restart_with(&[CONTROLLERS, OFF]);
-    let namespace = QuotaNamespace::of(&server.client().await, "a");
+    let namespace = TestNamespace::of(&server.client().await, "a");
     check_while_off(&namespace).await;
 
     server.restart_with(&[CONTROLLERS]);
-    let namespace = QuotaNamespace::of(&server.client().await, "a");
+    let namespace = TestNamespace::of(&server.client().await, "a");
     assert!(of_pod(&namespace.pods().get("old").await.expect("the pod")));
     let deployments: Api<Deployment> = namespace.api();
     let kept = deployments.get("old").await.expect("the deployment");
@@ -95,7 +95,7 @@ async fn quotas_keep_their_scope_while_the_gate_is_off_and_no_quota_gains_it() {
     assert_eq!(namespace.used("again").await, json!({"pods": "2"}));
 }
 
-async fn check_while_off(namespace: &QuotaNamespace) {
+async fn check_while_off(namespace: &TestNamespace) {
     let (post, patch) = (PostParams::default(), PatchParams::default());
     let label = Patch::Merge(json!({"metadata": {"labels": {"x": "y"}}}));
     let changed = namespace.pods().patch("old", &patch, &label).await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::concurrency::create_concurrently;
 use crate::make::CROSS_NAMESPACE_AFFINITY_LIMITED;
-use crate::quota_namespace::{CONTROLLERS, QuotaNamespace, pod, pod_near};
+use crate::quota_namespace::{CONTROLLERS, TestNamespace, pod, pod_near};
 use crate::support::TestServer;
 
 /// A pod with a cross-namespace term.
@@ -21,7 +21,7 @@ async fn limited_resources_require_a_covering_quota() {
     let server = TestServer::start_with(&[CONTROLLERS, &flag]);
     let client = server.client().await;
 
-    let bare = QuotaNamespace::make(&client, "bare").await;
+    let bare = TestNamespace::make(&client, "bare").await;
     let insufficient = |name: &str| {
         format!(
             "pods \"{name}\" is forbidden: insufficient quota to match these scopes: \
@@ -46,7 +46,7 @@ async fn limited_resources_require_a_covering_quota() {
         ("of-the-kep", "CrossNamespaceAffinity"),
         ("upstream", "CrossNamespacePodAffinity"),
     ] {
-        let ns = QuotaNamespace::make(&client, namespace).await;
+        let ns = TestNamespace::make(&client, namespace).await;
         assert_eq!(
             ns.refused(cross_namespace_pod("x")).await,
             insufficient("x")

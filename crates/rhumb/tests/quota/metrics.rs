@@ -4,10 +4,10 @@ use http::Request;
 use serde_json::json;
 
 use crate::metric_value::metric_value;
-use crate::quota_namespace::{QuotaNamespace, pod, pod_near, pod_requesting, start};
+use crate::quota_namespace::{TestNamespace, pod, pod_near, pod_requesting, start};
 
 /// The value of a metric with exactly these labels, in any order; 0 if absent.
-async fn metric(namespace: &QuotaNamespace, name: &str, labels: &[(&str, &str)]) -> f64 {
+async fn metric(namespace: &TestNamespace, name: &str, labels: &[(&str, &str)]) -> f64 {
     let request = Request::get("/metrics")
         .body(Vec::new())
         .expect("a request");
@@ -19,12 +19,12 @@ async fn metric(namespace: &QuotaNamespace, name: &str, labels: &[(&str, &str)])
     metric_value(&metrics, name, labels)
 }
 
-async fn evaluations(namespace: &QuotaNamespace, result: &str) -> f64 {
+async fn evaluations(namespace: &TestNamespace, result: &str) -> f64 {
     let labels = [("group", ""), ("resource", "pods"), ("result", result)];
     metric(namespace, "rhumb_quota_evaluations_total", &labels).await
 }
 
-async fn denials(namespace: &QuotaNamespace, scope: &str, reason: &str) -> f64 {
+async fn denials(namespace: &TestNamespace, scope: &str, reason: &str) -> f64 {
     let labels = [
         ("group", ""),
         ("resource", "pods"),
@@ -37,7 +37,7 @@ async fn denials(namespace: &QuotaNamespace, scope: &str, reason: &str) -> f64 {
 #[tokio::test]
 async fn evaluations_and_denials_are_counted_by_result() {
     let server = start();
-    let namespace = QuotaNamespace::make(&server.client().await, "a").await;
+    let namespace = TestNamespace::make(&server.client().await, "a").await;
     // Without quotas nothing is evaluated.
     namespace.must_create(pod("free")).await;
     assert_eq!(evaluations(&namespace, "unlimited").await, 0.0);

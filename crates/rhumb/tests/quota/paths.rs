@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::make::object;
-use crate::quota_namespace::{QuotaNamespace, forbidden, pod_requesting, start};
+use crate::quota_namespace::{TestNamespace, forbidden, pod_requesting, start};
 
 const CONCURRENT_WRITES: usize = 60;
 
@@ -29,7 +29,7 @@ async fn count_in(creations: JoinSet<kube::Result<()>>) -> usize {
 #[tokio::test]
 async fn services_and_allocated_node_ports_are_counted() {
     let server = start();
-    let namespace = QuotaNamespace::make(&server.client().await, "a").await;
+    let namespace = TestNamespace::make(&server.client().await, "a").await;
     let hard = json!({"services": "9", "services.nodeports": "4"});
     namespace.make_quota("q", json!({"hard": hard})).await;
     let mut creations = JoinSet::new();
@@ -56,7 +56,7 @@ async fn services_and_allocated_node_ports_are_counted() {
 #[tokio::test]
 async fn objects_created_by_update_are_counted() {
     let server = start();
-    let namespace = QuotaNamespace::make(&server.client().await, "a").await;
+    let namespace = TestNamespace::make(&server.client().await, "a").await;
     let hard = json!({"count/leases.coordination.k8s.io": "5"});
     namespace.make_quota("q", json!({"hard": hard})).await;
     let mut updates = JoinSet::new();
@@ -73,7 +73,7 @@ async fn objects_created_by_update_are_counted() {
     assert_eq!(namespace.used("q").await, hard);
 }
 
-async fn resize(namespace: &QuotaNamespace, name: &str, cpu: &str) -> kube::Result<Pod> {
+async fn resize(namespace: &TestNamespace, name: &str, cpu: &str) -> kube::Result<Pod> {
     let containers = json!([{"name": "main", "resources": {"requests": {"cpu": cpu}}}]);
     let patch = Patch::Strategic(json!({"spec": {"containers": containers}}));
     let params = PatchParams::default();
@@ -87,7 +87,7 @@ async fn resize(namespace: &QuotaNamespace, name: &str, cpu: &str) -> kube::Resu
 async fn pod_resize_is_charged_the_difference() {
     const PODS: usize = 20;
     let server = start();
-    let namespace = QuotaNamespace::make(&server.client().await, "a").await;
+    let namespace = TestNamespace::make(&server.client().await, "a").await;
     let hard = json!({"requests.cpu": "2750m"});
     namespace.make_quota("q", json!({"hard": hard})).await;
     for index in 0..PODS {

@@ -21,23 +21,23 @@ pub(crate) fn start() -> TestServer {
 }
 
 #[derive(Clone)]
-pub(crate) struct QuotaNamespace {
+pub(crate) struct TestNamespace {
     pub(crate) client: Client,
     pub(crate) namespace: String,
 }
 
-impl QuotaNamespace {
+impl TestNamespace {
     /// Creates a namespace and waits until pods can be created in it.
-    pub(crate) async fn make(client: &Client, namespace: &str) -> QuotaNamespace {
+    pub(crate) async fn make(client: &Client, namespace: &str) -> TestNamespace {
         make_namespace(client, namespace).await;
-        let quota_namespace = QuotaNamespace::of(client, namespace);
+        let quota_namespace = TestNamespace::of(client, namespace);
         let accounts: Api<ServiceAccount> = quota_namespace.api();
         wait_for(&accounts, "default", |_| true).await;
         quota_namespace
     }
 
-    pub(crate) fn of(client: &Client, namespace: &str) -> QuotaNamespace {
-        QuotaNamespace {
+    pub(crate) fn of(client: &Client, namespace: &str) -> TestNamespace {
+        TestNamespace {
             client: client.clone(),
             namespace: namespace.to_owned(),
         }

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::concurrency::{create_concurrently, pods_of_round};
 use crate::make::object;
-use crate::quota_namespace::{QuotaNamespace, pod, pod_requesting, start};
+use crate::quota_namespace::{TestNamespace, pod, pod_requesting, start};
 
-async fn make_range(namespace: &QuotaNamespace, container: Value) {
+async fn make_range(namespace: &TestNamespace, container: Value) {
     let ranges: Api<LimitRange> = namespace.api();
     let mut limit = container;
     limit["type"] = json!("Container");
@@ -21,7 +21,7 @@ async fn make_range(namespace: &QuotaNamespace, container: Value) {
 #[tokio::test]
 async fn quota_counts_limit_range_defaults() {
     let server = start();
-    let namespace = QuotaNamespace::make(&server.client().await, "a").await;
+    let namespace = TestNamespace::make(&server.client().await, "a").await;
     let hard = json!({"requests.cpu": "1", "limits.cpu": "4"});
     namespace.make_quota("q", json!({"hard": hard})).await;
     assert_eq!(

@@ -8,13 +8,13 @@ use rhumb_store::{RangeRequest, Store};
 use serde_json::{Value, json};
 
 use crate::program::poll_until;
-use crate::quota_namespace::{CONTROLLERS, QuotaNamespace, pod, pod_with, start};
+use crate::quota_namespace::{CONTROLLERS, TestNamespace, pod, pod_with, start};
 use crate::support::TestServer;
 use crate::waiting::{wait_for, wait_until_deleted};
 
-async fn limited(hard: Value) -> (TestServer, QuotaNamespace) {
+async fn limited(hard: Value) -> (TestServer, TestNamespace) {
     let server = start();
-    let namespace = QuotaNamespace::make(&server.client().await, "a").await;
+    let namespace = TestNamespace::make(&server.client().await, "a").await;
     namespace.make_quota("q", json!({"hard": hard})).await;
     (server, namespace)
 }
@@ -107,7 +107,7 @@ async fn namespaces_with_epochs(server: &TestServer) -> Vec<String> {
 #[tokio::test]
 async fn recreated_namespace_has_no_usage() {
     let (mut server, namespace) = limited(json!({"pods": "2"})).await;
-    let other = QuotaNamespace::make(&namespace.client, "b").await;
+    let other = TestNamespace::make(&namespace.client, "b").await;
     other.make_quota("q", json!({"hard": {"pods": "1"}})).await;
     for round in 0..3 {
         for name in ["one", "two"] {
@@ -118,7 +118,7 @@ async fn recreated_namespace_has_no_usage() {
         if round == 2 {
             break;
         }
-        QuotaNamespace::make(&namespace.client, "a").await;
+        TestNamespace::make(&namespace.client, "a").await;
         namespace
             .make_quota("q", json!({"hard": {"pods": "2"}}))
             .await;
@@ -128,7 +128,7 @@ async fn recreated_namespace_has_no_usage() {
     assert_eq!(namespaces_with_epochs(&server).await, ["b"]);
     // No other data was lost.
     server.start_again_with(&[CONTROLLERS]);
-    let other = QuotaNamespace::of(&server.client().await, "b");
+    let other = TestNamespace::of(&server.client().await, "b");
     other.must_create(pod("one")).await;
     other.refused(pod("two")).await;
 }
@@ -137,7 +137,7 @@ async fn recreated_namespace_has_no_usage() {
 #[tokio::test]
 async fn garbage_collected_pod_releases_usage() {
     let server = TestServer::start_with(&[]);
-    let namespace = QuotaNamespace::make(&server.client().await, "a").await;
+    let namespace = TestNamespace::make(&server.client().await, "a").await;
     let hard = json!({"pods": "2", "count/configmaps": "2"});
     namespace.make_quota("q", json!({"hard": hard})).await;
     let owner = namespace.must_create(pod("owner")).await;

@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchP
 use serde_json::{Value, json};
 
 use crate::concurrency::{ThreeServersOnEtcd, create_concurrently, pods_of_round};
-use crate::quota_namespace::{QuotaNamespace, pod, pod_requesting, start, used};
+use crate::quota_namespace::{TestNamespace, pod, pod_requesting, start, used};
 
 fn hard(quota: &ResourceQuota) -> Value {
     let status = quota.status.as_ref();
@@ -20,7 +20,7 @@ fn hard(quota: &ResourceQuota) -> Value {
 #[tokio::test]
 async fn status_read_after_a_write_includes_it() {
     let server = start();
-    let ns = QuotaNamespace::make(&server.client().await, "a").await;
+    let ns = TestNamespace::make(&server.client().await, "a").await;
     ns.must_create(pod_requesting("before", 250)).await;
     let limits = json!({"pods": "3", "requests.cpu": "1"});
     ns.make_quota("q", json!({"hard": limits})).await;
@@ -68,7 +68,7 @@ async fn status_read_after_a_write_includes_it() {
 #[tokio::test]
 async fn watchers_receive_usage_updates() {
     let server = start();
-    let ns = QuotaNamespace::make(&server.client().await, "a").await;
+    let ns = TestNamespace::make(&server.client().await, "a").await;
     let created_quota = ns.make_quota("q", json!({"hard": {"pods": "5"}})).await;
     let version = created_quota.resource_version().expect("a version");
     let quotas = ns.quotas();
@@ -104,7 +104,7 @@ async fn watchers_receive_usage_updates() {
 async fn fifty_quotas_of_a_namespace_are_all_enforced() {
     const QUOTAS: usize = 50;
     let server = start();
-    let ns = QuotaNamespace::make(&server.client().await, "a").await;
+    let ns = TestNamespace::make(&server.client().await, "a").await;
     for index in 0..QUOTAS {
         let pods = (index + 5).to_string();
         ns.make_quota(&format!("q-{index:02}"), json!({"hard": {"pods": pods}}))
@@ -146,7 +146,7 @@ async fn fifty_quotas_of_a_namespace_are_all_enforced() {
 async fn status_is_updated_without_a_get() {
     let server = start();
     let client = server.client().await;
-    let ns = QuotaNamespace::make(&client, "a").await;
+    let ns = TestNamespace::make(&client, "a").await;
     let all: kube::Api<ResourceQuota> = kube::Api::all(client);
     // A list of all namespaces shows what is stored.
     let wait_until_stored = async |pods: &str| {
@@ -177,7 +177,7 @@ async fn lists_of_all_namespaces_show_current_usage() {
     let server = start();
     let client = server.client().await;
     for namespace in ["a", "b", "c"] {
-        let ns = QuotaNamespace::make(&client, namespace).await;
+        let ns = TestNamespace::make(&client, namespace).await;
         ns.make_quota("q", json!({"hard": {"pods": "5"}})).await;
         ns.must_create(pod("one")).await;
     }
@@ -239,8 +239,8 @@ async fn every_server_enforces_quota_changes_of_the_others() {
 async fn namespace_recreated_on_another_server_has_no_usage() {
     let servers = ThreeServersOnEtcd::start().await;
     for round in 0..3 {
-        let at = |turn: usize| QuotaNamespace::of(&servers.clients[(round + turn) % 3], "a");
-        QuotaNamespace::make(&servers.clients[round % 3], "a").await;
+        let at = |turn: usize| TestNamespace::of(&servers.clients[(round + turn) % 3], "a");
+        TestNamespace::make(&servers.clients[round % 3], "a").await;
         at(1).make_quota("q", json!({"hard": {"pods": "2"}})).await;
         assert_eq!(at(2).used("q").await, json!({"pods": "0"}));
         let namespaces = [at(0), at(1), at(2)];

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::make::CROSS_NAMESPACE_AFFINITY_LIMITED;
-use crate::quota_namespace::{CONTROLLERS, QuotaNamespace, pod_near};
+use crate::quota_namespace::{CONTROLLERS, TestNamespace, pod_near};
 use crate::requests::{JSON, MERGE, send};
 use crate::support::TestServer;
 
@@ -54,7 +54,7 @@ fn workloads(name: &str, crosses: bool) -> [(&'static str, &'static str, Value);
 }
 
 /// Creates the workloads and checks the warning of each.
-async fn check_creates(ns: &QuotaNamespace, name: &str, crosses: bool, denial: Option<&str>) {
+async fn check_creates(ns: &TestNamespace, name: &str, crosses: bool, denial: Option<&str>) {
     for (path, template_path, object) in workloads(name, crosses) {
         let path = format!("/{}", path.replace("NS", &ns.namespace));
         let created = send(&ns.client, Method::POST, &path, JSON, object.to_string()).await;
@@ -80,7 +80,7 @@ fn start_limited(flags: &[&str]) -> TestServer {
 async fn templates_get_no_warning_if_quotas_are_disabled() {
     let server = start_limited(&["--disable-admission-plugins=ResourceQuota"]);
     let client = server.client().await;
-    let ns = QuotaNamespace::make(&client, "shop").await;
+    let ns = TestNamespace::make(&client, "shop").await;
     check_creates(&ns, "unlimited", true, None).await;
     ns.must_create(pod_near("any", json!({"namespaceSelector": {}})))
         .await;
@@ -91,7 +91,7 @@ async fn workloads_whose_pods_the_scope_quota_rejects_get_a_warning() {
     let server = start_limited(&[]);
     let client = server.client().await;
 
-    let ns = QuotaNamespace::make(&client, "shop").await;
+    let ns = TestNamespace::make(&client, "shop").await;
     let uncovered =
         "insufficient quota to match these scopes: [{CrossNamespaceAffinity Exists []}]";
     check_creates(&ns, "uncovered", true, Some(uncovered)).await;

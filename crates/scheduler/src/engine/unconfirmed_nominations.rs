@@ -11,12 +11,12 @@ const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// The unconfirmed nominations of each pod, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct UnconfirmedNominations {
-    by_pod: IdMap<PodId, Vec<UnconfirmedNomination>>,
+    by_pod: IdMap<PodId, Vec<UnconfirmedNominationWrite>>,
 }
 
 /// A nomination that was written, or cleared.
 #[derive(Debug)]
-struct UnconfirmedNomination {
+struct UnconfirmedNominationWrite {
     /// `None` if the nomination was cleared.
     node: Option<Box<str>>,
     written_at: Instant,
@@ -26,7 +26,7 @@ impl UnconfirmedNominations {
     pub(super) fn record(&mut self, pod: PodId, node: Option<Box<str>>, now: Instant) {
         let writes = self.by_pod.entry(pod).or_default();
         writes.retain(|write| write.is_unexpired(now));
-        writes.push(UnconfirmedNomination {
+        writes.push(UnconfirmedNominationWrite {
             node,
             written_at: now,
         });
@@ -64,7 +64,7 @@ impl UnconfirmedNominations {
     }
 }
 
-impl UnconfirmedNomination {
+impl UnconfirmedNominationWrite {
     fn is_unexpired(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.written_at) < CONFIRMATION_TIMEOUT
     }

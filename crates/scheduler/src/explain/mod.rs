@@ -101,10 +101,10 @@ pub fn explain(
 }
 
 /// The nodes that other pods are nominated for.
-type NominatedNodeChecks = HashMap<NodeId, NominatedNodeCheck>;
+type NominatedNodeChecks = HashMap<NodeId, NominatedPodsCheck>;
 
 /// The rejections of a node with its nominated pods present.
-struct NominatedNodeCheck {
+struct NominatedPodsCheck {
     nominated_pods: Vec<PodId>,
     rejections: Vec<RejectionReason>,
 }
@@ -140,7 +140,7 @@ fn check_nominated_nodes(
         }
         (
             node,
-            NominatedNodeCheck {
+            NominatedPodsCheck {
                 nominated_pods: others,
                 rejections,
             },

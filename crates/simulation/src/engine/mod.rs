@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::simulated_nodes::{NodeKey, NodeTask, NodeTaskOutcome, SimulatedNodes};
+use self::simulated_nodes::{NodeKey, NodeRequest, NodeRequestOutcome, SimulatedNodes};
 use self::simulated_pods::SimulatedPods;
 use crate::api_client::ApiClient;
 use crate::delay_queue::DelayQueue;
@@ -52,7 +52,7 @@ type PodUid = Arc<str>;
 #[derive(Debug, Clone, Copy)]
 struct NodeWork {
     node: usize,
-    task: NodeTask,
+    task: NodeRequest,
     /// The registration of the node that it belongs to; tasks of earlier registrations are dropped.
     epoch: u32,
 }
@@ -86,7 +86,7 @@ enum DelayedWork {
 
 /// Result of a finished request.
 enum RequestResult {
-    Node(NodeWork, Result<NodeTaskOutcome, Error>),
+    Node(NodeWork, Result<NodeRequestOutcome, Error>),
     Removed(SurplusNode, Result<(), Error>),
     Pod(PodUid, Result<(), Error>),
     EventCreated,

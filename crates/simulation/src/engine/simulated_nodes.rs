@@ -26,7 +26,7 @@ const STATUS_REPORT_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Recurring tasks of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NodeTask {
+pub(super) enum NodeRequest {
     Register,
     Renew,
     Report,
@@ -36,7 +36,7 @@ pub(super) enum NodeTask {
 
 /// Registration of a simulated node after a successful task.
 #[derive(Debug)]
-pub(super) enum NodeTaskOutcome {
+pub(super) enum NodeRequestOutcome {
     /// Registered, with this UID.
     Registered(String),
     /// A node of its name exists that is not simulated.
@@ -45,7 +45,7 @@ pub(super) enum NodeTaskOutcome {
     Unchanged,
 }
 
-type NodeRequestFuture = Pin<Box<dyn Future<Output = Result<NodeTaskOutcome, Error>> + Send>>;
+type NodeRequestFuture = Pin<Box<dyn Future<Output = Result<NodeRequestOutcome, Error>> + Send>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NodeState {
@@ -199,14 +199,14 @@ impl SimulatedNodes {
                     node.is_correction_queued = true;
                     queues
                         .node_work
-                        .push_back(node.new_work(index, NodeTask::CorrectStatus));
+                        .push_back(node.new_work(index, NodeRequest::CorrectStatus));
                 }
             }
             NodeState::Registered | NodeState::Absent if has_begun => {
                 node.state = NodeState::Unregistered;
                 queues
                     .node_work
-                    .push_back(node.new_work(index, NodeTask::Register));
+                    .push_back(node.new_work(index, NodeRequest::Register));
             }
             _ => {}
         }
@@ -234,7 +234,7 @@ impl SimulatedNodes {
         self.has_begun = true;
         queues.surplus.extend(self.surplus.drain(..));
         let all = self.nodes.iter().zip(0..);
-        let all = all.map(|(node, index)| node.new_work(index, NodeTask::Register));
+        let all = all.map(|(node, index)| node.new_work(index, NodeRequest::Register));
         queues.node_work.extend(all);
     }
 
@@ -242,7 +242,7 @@ impl SimulatedNodes {
     pub(super) fn job(&mut self, work: NodeWork, server: &ApiClient) -> Option<NodeRequestFuture> {
         let node = self.nodes.get_mut(work.node)?;
         let wanted = match work.task {
-            NodeTask::Register => NodeState::Unregistered,
+            NodeRequest::Register => NodeState::Unregistered,
             _ => NodeState::Registered,
         };
         if node.state != wanted || node.epoch != work.epoch {
@@ -250,7 +250,7 @@ impl SimulatedNodes {
         }
         let (server, name) = (server.clone(), node.identity.name.clone());
         Some(match work.task {
-            NodeTask::Register => {
+            NodeRequest::Register => {
                 let (node_pools, identity, is_known) = (
                     self.node_pools.clone(),
                     node.identity.clone(),
@@ -258,20 +258,20 @@ impl SimulatedNodes {
                 );
                 Box::pin(async move { register(&server, &node_pools, &identity, is_known).await })
             }
-            NodeTask::Renew => {
+            NodeRequest::Renew => {
                 let (uid, has_lease) = (node.uid.clone(), node.has_lease);
                 Box::pin(async move {
                     renew(&server, &name, &uid, has_lease).await?;
-                    Ok(NodeTaskOutcome::Unchanged)
+                    Ok(NodeRequestOutcome::Unchanged)
                 })
             }
-            NodeTask::Report | NodeTask::CorrectStatus => {
+            NodeRequest::Report | NodeRequest::CorrectStatus => {
                 node.is_correction_queued = false;
                 let conditions = node_objects::conditions(&node.wrong_conditions, Timestamp::now());
                 let status = serde_json::json!({"conditions": conditions});
                 Box::pin(async move {
                     server.patch_node_status(&name, status).await?;
-                    Ok(NodeTaskOutcome::Unchanged)
+                    Ok(NodeRequestOutcome::Unchanged)
                 })
             }
         })
@@ -281,7 +281,7 @@ impl SimulatedNodes {
     pub(super) fn on_task_done(
         &mut self,
         work: NodeWork,
-        result: Result<NodeTaskOutcome, Error>,
+        result: Result<NodeRequestOutcome, Error>,
         queues: &mut WorkQueues,
     ) -> Vec<PodUid> {
         let Some(node) = self.nodes.get_mut(work.node) else {
@@ -298,7 +298,7 @@ impl SimulatedNodes {
             // The watch may have missed the deletion if it was restarting.
             Err(error)
                 if error.is_not_found()
-                    && matches!(task, NodeTask::Report | NodeTask::CorrectStatus) =>
+                    && matches!(task, NodeRequest::Report | NodeRequest::CorrectStatus) =>
             {
                 node.on_deleted();
             }
@@ -311,22 +311,22 @@ impl SimulatedNodes {
                 // If the node was deleted, the watch reports it.
                 plan(work, pause(node.failures));
             }
-            Ok(NodeTaskOutcome::Registered(uid)) if node.deleted.as_ref() == Some(&uid) => {
+            Ok(NodeRequestOutcome::Registered(uid)) if node.deleted.as_ref() == Some(&uid) => {
                 node.state = NodeState::Registered;
                 node.on_deleted();
             }
-            Ok(NodeTaskOutcome::Registered(uid)) => {
+            Ok(NodeRequestOutcome::Registered(uid)) => {
                 node.failures = 0;
                 node.uid = uid;
                 node.state = NodeState::Registered;
                 node.epoch = node.epoch.wrapping_add(1);
                 node.has_lease = false;
                 node.is_correction_queued = false;
-                let report = node.new_work(work.node, NodeTask::Report);
+                let report = node.new_work(work.node, NodeRequest::Report);
                 plan(report, node.share_of(STATUS_REPORT_INTERVAL));
                 queues
                     .node_work
-                    .push_back(node.new_work(work.node, NodeTask::Renew));
+                    .push_back(node.new_work(work.node, NodeRequest::Renew));
                 self.registered += 1;
                 if self.registered == self.nodes.len() {
                     let took = self.started_at.elapsed();
@@ -337,7 +337,7 @@ impl SimulatedNodes {
                 let waiting_pods = node.map(|node| std::mem::take(&mut node.waiting_pods));
                 return waiting_pods.into_iter().flatten().collect();
             }
-            Ok(NodeTaskOutcome::NameTaken) => {
+            Ok(NodeRequestOutcome::NameTaken) => {
                 let name = &node.identity.name;
                 tracing::warn!(
                     node = name,
@@ -345,18 +345,18 @@ impl SimulatedNodes {
                 );
                 node.state = NodeState::Absent;
             }
-            Ok(NodeTaskOutcome::Unchanged) => {
+            Ok(NodeRequestOutcome::Unchanged) => {
                 node.failures = 0;
                 match task {
-                    NodeTask::Register => {}
-                    NodeTask::CorrectStatus => node.on_conditions_corrected(),
+                    NodeRequest::Register => {}
+                    NodeRequest::CorrectStatus => node.on_conditions_corrected(),
                     // Stagger the first renewals, and thereby all later ones.
-                    NodeTask::Renew if !node.has_lease => {
+                    NodeRequest::Renew if !node.has_lease => {
                         node.has_lease = true;
                         plan(work, node.share_of(LEASE_RENEW_INTERVAL));
                     }
-                    NodeTask::Renew => plan(work, LEASE_RENEW_INTERVAL),
-                    NodeTask::Report => {
+                    NodeRequest::Renew => plan(work, LEASE_RENEW_INTERVAL),
+                    NodeRequest::Report => {
                         node.on_conditions_corrected();
                         plan(work, STATUS_REPORT_INTERVAL);
                     }
@@ -385,7 +385,7 @@ impl SimulatedNode {
         }
     }
 
-    fn new_work(&self, node: usize, task: NodeTask) -> NodeWork {
+    fn new_work(&self, node: usize, task: NodeRequest) -> NodeWork {
         NodeWork {
             node,
             task,
@@ -425,26 +425,26 @@ async fn register(
     node_pools: &NodePools,
     identity: &NodeIdentity,
     is_known: bool,
-) -> Result<NodeTaskOutcome, Error> {
+) -> Result<NodeRequestOutcome, Error> {
     let template = node_pools.template(identity);
     if !is_known {
         let node = node_objects::object(identity, template, Timestamp::now());
         match server.create_node(&node).await {
             Err(error) if error.is_conflict() => {}
-            made => return Ok(NodeTaskOutcome::Registered(made?.uid())),
+            made => return Ok(NodeRequestOutcome::Registered(made?.uid())),
         }
     }
     let node = server.node(&identity.name).await?;
     let labels = node.metadata.labels.as_ref();
     if labels.and_then(|labels| labels.get(SIMULATED)).is_none() {
-        return Ok(NodeTaskOutcome::NameTaken);
+        return Ok(NodeRequestOutcome::NameTaken);
     }
     if let Some(patch) = node_objects::adoption(identity, template, &node) {
         server.patch_node(&identity.name, &patch).await?;
     }
     let status = node_objects::status(identity, template, Some(&node), Timestamp::now());
     server.patch_node_status(&identity.name, status).await?;
-    Ok(NodeTaskOutcome::Registered(
+    Ok(NodeRequestOutcome::Registered(
         node.metadata.uid.unwrap_or_default(),
     ))
 }

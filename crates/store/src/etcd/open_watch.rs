@@ -9,12 +9,12 @@ use super::cluster_client::await_response;
 use super::convert::{EtcdFailure, EtcdFailureKind, header_revision, to_etcd};
 use super::members::EtcdMember;
 use super::read;
-use super::watch::{EtcdWatchEnd, OpenWatch, WatchDriver};
+use super::watch::{EtcdWatch, EtcdWatchEnd, WatchDriver};
 use crate::{Error, Revision};
 
 impl WatchDriver {
     /// Opens a watch at the current position.
-    pub(super) async fn open(&mut self) -> Result<OpenWatch, EtcdWatchEnd> {
+    pub(super) async fn open(&mut self) -> Result<EtcdWatch, EtcdWatchEnd> {
         let chosen = self.cluster.next_member(self.cluster.deadline());
         let (member, deadline) =
             chosen.map_err(|failure| EtcdWatchEnd::Interrupted(failure.reason))?;
@@ -34,7 +34,7 @@ impl WatchDriver {
         match created {
             Ok(stream) => {
                 self.check_history().await?;
-                Ok(OpenWatch { stream, member })
+                Ok(EtcdWatch { stream, member })
             }
             Err(failure) => {
                 if matches!(

@@ -119,7 +119,7 @@ pub(super) enum EtcdWatchEnd {
 }
 
 /// An open watch, and the member that serves it.
-pub(super) struct OpenWatch {
+pub(super) struct EtcdWatch {
     pub(super) stream: WatchStream,
     pub(super) member: Arc<EtcdMember>,
 }
@@ -137,7 +137,7 @@ pub(super) struct WatchDriver {
 
 impl WatchDriver {
     /// Runs until the stream ends with an error; the reader aborts it otherwise.
-    async fn run(mut self, mut opened: OpenWatch) {
+    async fn run(mut self, mut opened: EtcdWatch) {
         loop {
             let mut waiting = VecDeque::new();
             let ended = self.forward_events(opened, &mut waiting).await;
@@ -153,7 +153,7 @@ impl WatchDriver {
     /// Forwards the events of one watch until it ends or the reader stalls; returns `None` if the reader stalled.
     async fn forward_events(
         &mut self,
-        opened: OpenWatch,
+        opened: EtcdWatch,
         waiting: &mut VecDeque<ChangeStreamEvent>,
     ) -> Option<EtcdWatchEnd> {
         // Keep both halves: dropping either closes the watch.
@@ -243,7 +243,7 @@ impl WatchDriver {
     }
 
     /// Opens a new watch where the last one ended, retrying until it succeeds.
-    async fn resume(&mut self, ended: Option<EtcdWatchEnd>) -> Result<OpenWatch> {
+    async fn resume(&mut self, ended: Option<EtcdWatchEnd>) -> Result<EtcdWatch> {
         self.assembler.discard_partial();
         let was_lost = ended.is_some();
         match ended {

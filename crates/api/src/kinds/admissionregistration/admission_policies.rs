@@ -8,9 +8,7 @@ use rhumb_meta::validation;
 use super::policy_expressions::PolicyExpressionCompiler;
 use super::{exclude_rules, matching};
 use crate::validation_helpers::checks;
-use crate::{
-    DisabledField, FeatureGates, FieldView, JsonObject, ResourceStrategy, StrategyContext,
-};
+use crate::{DroppedField, FeatureGates, FieldView, JsonObject, ResourceStrategy, StrategyContext};
 
 /// Field with the match criteria, in a policy and in a binding.
 pub(super) const MATCH_CONSTRAINTS: &str = "matchConstraints";
@@ -200,7 +198,7 @@ impl ResourceStrategy for AdmissionPolicyStrategy {
         object: &JsonObject,
         old: Option<&JsonObject>,
         gates: &FeatureGates,
-    ) -> Vec<DisabledField> {
+    ) -> Vec<DroppedField> {
         exclude_rules::disabled_match_rules(object, old, self.matching, gates)
     }
 

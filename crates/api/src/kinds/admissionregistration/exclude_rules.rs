@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::matching::{self, EmptyRuleField};
 use crate::feature_gates::Feature;
 use crate::validation_helpers::checks;
-use crate::{DisabledField, FeatureGates, FieldView, JsonObject, StrategyContext, object_edit};
+use crate::{DroppedField, FeatureGates, FieldView, JsonObject, StrategyContext, object_edit};
 
 const RULES: &str = "excludeResourceRules";
 const ALL_OPERATIONS: &[&str] = &["CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -32,7 +32,7 @@ pub(super) fn disabled_webhook_rules(
     object: &JsonObject,
     old: Option<&JsonObject>,
     gates: &FeatureGates,
-) -> Vec<DisabledField> {
+) -> Vec<DroppedField> {
     if gates.enabled(GATE) || old.is_some_and(has_webhooks_with_rules) {
         return Vec::new();
     }
@@ -42,7 +42,7 @@ pub(super) fn disabled_webhook_rules(
         .items()
         .filter_map(|webhook| {
             let rules = webhook.field(RULES);
-            (!rules.is_empty()).then(|| DisabledField {
+            (!rules.is_empty()).then(|| DroppedField {
                 path: rules.path().to_string(),
                 dropped: rules.path().to_string(),
                 gate: GATE,
@@ -82,7 +82,7 @@ pub(super) fn disabled_match_rules(
     old: Option<&JsonObject>,
     matching: &str,
     gates: &FeatureGates,
-) -> Vec<DisabledField> {
+) -> Vec<DroppedField> {
     if gates.enabled(GATE) || has_rules_with_namespaces(old, matching) {
         return Vec::new();
     }
@@ -93,7 +93,7 @@ pub(super) fn disabled_match_rules(
     for (index, rule) in rules.iter().enumerate() {
         let path = format!("{list}[{index}]");
         let dropped = if is_list_dropped { &list } else { &path };
-        fields.extend(namespace_fields(rule).map(|field| DisabledField {
+        fields.extend(namespace_fields(rule).map(|field| DroppedField {
             path: format!("{path}.{field}"),
             dropped: dropped.clone(),
             gate: GATE,

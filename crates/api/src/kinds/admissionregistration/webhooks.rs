@@ -8,9 +8,7 @@ use rhumb_meta::validation;
 
 use super::{exclude_rules, matching};
 use crate::validation_helpers::{checks, webhook};
-use crate::{
-    DisabledField, FeatureGates, FieldView, JsonObject, ResourceStrategy, StrategyContext,
-};
+use crate::{DroppedField, FeatureGates, FieldView, JsonObject, ResourceStrategy, StrategyContext};
 
 /// Versions of `AdmissionReview` that this server sends.
 const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
@@ -51,7 +49,7 @@ impl ResourceStrategy for WebhookConfigurationStrategy {
         object: &JsonObject,
         old: Option<&JsonObject>,
         gates: &FeatureGates,
-    ) -> Vec<DisabledField> {
+    ) -> Vec<DroppedField> {
         exclude_rules::disabled_webhook_rules(object, old, gates)
     }
 

@@ -13,19 +13,20 @@ use rhumb_registry::admission::{AdmissionAttributes, AdmissionPass, AdmissionPlu
 
 /// The plugin of another chain that is attached to no server, so that every check of quotas fails.
 #[derive(Debug)]
-struct UnattachedPlugin(Arc<dyn AdmissionPlugin>);
+struct FailingTemplateQuotaWarning(Arc<dyn AdmissionPlugin>);
 
-impl UnattachedPlugin {
-    fn new() -> UnattachedPlugin {
+impl FailingTemplateQuotaWarning {
+    fn new() -> FailingTemplateQuotaWarning {
         let plugins = AdmissionPlugins::default();
         let mut all = plugins.chain().plugins().iter();
-        let plugin = all.find(|plugin| format!("{plugin:?}").contains("TemplateQuotaWarning"));
-        UnattachedPlugin(Arc::clone(plugin.expect("the plugin is enabled")))
+        let plugin =
+            all.find(|plugin| format!("{plugin:?}").contains("CrossNamespaceAffinityWarning"));
+        FailingTemplateQuotaWarning(Arc::clone(plugin.expect("the plugin is enabled")))
     }
 }
 
 #[async_trait]
-impl AdmissionPlugin for UnattachedPlugin {
+impl AdmissionPlugin for FailingTemplateQuotaWarning {
     fn handles(&self, pass: AdmissionPass, attributes: &AdmissionAttributes<'_>) -> bool {
         self.0.handles(pass, attributes)
     }
@@ -43,7 +44,7 @@ impl AdmissionPlugin for UnattachedPlugin {
 async fn failed_check_of_a_pod_template_does_not_reject_the_write() {
     let directory = tempfile::tempdir().expect("a directory");
     let setup = TestServerOptions {
-        chain: AdmissionPlugins::default().with_plugin(UnattachedPlugin::new()),
+        chain: AdmissionPlugins::default().with_plugin(FailingTemplateQuotaWarning::new()),
         ..TestServerOptions::default()
     };
     let server = TestServer::open(directory.path(), setup).await;

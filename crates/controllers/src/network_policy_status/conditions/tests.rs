@@ -112,7 +112,7 @@ fn inputs<'a>(summary: &'a PolicySummary, agents: &'a AgentReports) -> PolicySta
         agents,
         heartbeats: Box::leak(Box::new(heartbeats(&nodes, 59))),
         uncovered_nodes: &COVERED,
-        stored: StoredProgrammed::NotOurs,
+        stored: StoredProgrammedStatus::NotOurs,
     }
 }
 

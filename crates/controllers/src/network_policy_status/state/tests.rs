@@ -167,14 +167,14 @@ fn a_change_queues_the_affected_policies() {
 fn objects_missing_from_a_relist_are_removed() {
     let started = Instant::now();
     let mut state = cluster(started);
-    let mut due = DelayedKeys::new();
+    let mut due = KeysToQueue::new();
     for event in relist(vec![pod("y", "other", "b")]) {
         due.extend(state.handle_pod_event(event, seen(started)));
     }
     assert_eq!(keys(due), [key("p")].into());
     let written_conditions = |state: &mut PolicyStatusState| writes(state, started + SECOND);
     assert!(written_conditions(&mut state).contains(&"TargetMatch=False/NoPods".to_owned()));
-    let mut due = DelayedKeys::new();
+    let mut due = KeysToQueue::new();
     for event in relist(vec![node("b")]) {
         due.extend(state.handle_node_event(event));
     }
@@ -269,7 +269,7 @@ fn reports_of_missing_nodes_are_checked_after_the_quarantine() {
     let started = Instant::now();
     let stale_report = |node: &str, pause| vec![(WorkKey::StaleReport(node.to_owned()), pause)];
     let mut state = PolicyStatusState::new(QUARANTINE, HEARTBEAT_GRACE);
-    let without_heartbeats = |due: DelayedKeys| -> DelayedKeys {
+    let without_heartbeats = |due: KeysToQueue| -> KeysToQueue {
         let is_other = |(key, _): &(WorkKey, Duration)| !matches!(key, WorkKey::Heartbeat(_));
         due.into_iter().filter(is_other).collect()
     };
@@ -277,7 +277,7 @@ fn reports_of_missing_nodes_are_checked_after_the_quarantine() {
         let due = state.handle_report_event(event, seen(started));
         assert_eq!(without_heartbeats(due), [], "nodes are not known yet");
     }
-    let mut due = DelayedKeys::new();
+    let mut due = KeysToQueue::new();
     for event in relist(vec![node("a")]) {
         due.extend(state.handle_node_event(event));
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{PolicyRecord, PolicyStatusState, unprogrammed_since};
 use crate::network_policy_status::condition_diff::{StatusDigest, StatusWrite};
 use crate::network_policy_status::conditions::{
-    ConditionType, PENDING, PolicyStatusInputs, StoredProgrammed, compute_conditions,
+    ConditionType, PENDING, PolicyStatusInputs, StoredProgrammedStatus, compute_conditions,
 };
 
 /// Minimum time between writes to one policy.
@@ -76,7 +76,7 @@ impl PolicyStatusState {
             return PlannedWrite::Nothing;
         };
         let stored = known.current.programmed(summary.generation);
-        let is_programmed = stored == StoredProgrammed::True;
+        let is_programmed = stored == StoredProgrammedStatus::True;
         let is_selected = |pod: &NamespacedName| self.engine.selects(name, pod);
         let nodes = summary.pods_per_node.keys();
         let reporting = nodes.filter(|node| self.agents.report(node).is_some());

@@ -24,7 +24,7 @@ fn new_simulation(client: Client) -> (SimulatedNodes, WorkQueues, NodeWork) {
     let mut queues = WorkQueues::new(client);
     nodes.note(Event::Replaced(HashSet::new()), &mut queues);
     let work = queues.node_work.pop_front().expect("work");
-    assert_eq!(work.task, NodeTask::Register);
+    assert_eq!(work.task, NodeRequest::Register);
     (nodes, queues, work)
 }
 
@@ -33,7 +33,7 @@ fn registered(client: Client) -> (SimulatedNodes, WorkQueues) {
     let (mut nodes, mut queues, work) = new_simulation(client);
     nodes.on_task_done(
         work,
-        Ok(NodeTaskOutcome::Registered("u1".to_owned())),
+        Ok(NodeRequestOutcome::Registered("u1".to_owned())),
         &mut queues,
     );
     assert!(nodes.is_there(0));
@@ -61,17 +61,17 @@ async fn node_deleted_before_its_creation_is_acknowledged_is_removed() {
         nodes.note(Event::Deleted(NodeKey::of(&node(deleted))), &mut queues);
         nodes.on_task_done(
             work,
-            Ok(NodeTaskOutcome::Registered(made.to_owned())),
+            Ok(NodeRequestOutcome::Registered(made.to_owned())),
             &mut queues,
         );
         assert_eq!(nodes.is_there(0), is_there, "{deleted}");
         // A new node of the same name is simulated again.
         nodes.note(Event::Applied(node("u2")), &mut queues);
         let again = queues.node_work.pop_back().expect("work");
-        assert_eq!(again.task, NodeTask::Register);
+        assert_eq!(again.task, NodeRequest::Register);
         nodes.on_task_done(
             again,
-            Ok(NodeTaskOutcome::Registered("u2".to_owned())),
+            Ok(NodeRequestOutcome::Registered("u2".to_owned())),
             &mut queues,
         );
         assert!(nodes.is_there(0));
@@ -82,7 +82,7 @@ async fn node_deleted_before_its_creation_is_acknowledged_is_removed() {
 async fn node_unknown_to_the_server_is_removed() {
     let client = recording_fake_client(|_, _, _| status_response(404)).0;
     let (mut nodes, mut queues) = registered(client);
-    let report = nodes.nodes[0].new_work(0, NodeTask::Report);
+    let report = nodes.nodes[0].new_work(0, NodeRequest::Report);
     let result = nodes.job(report, &queues.server).expect("a job").await;
     nodes.on_task_done(report, result, &mut queues);
     assert!(!nodes.is_there(0));
@@ -122,7 +122,7 @@ async fn failed_readiness_correction_is_retried() {
     let (mut nodes, mut queues) = registered(client);
     nodes.note(Event::Applied(node("u1")), &mut queues);
     let work = queues.node_work.pop_front().expect("work");
-    assert_eq!(work.task, NodeTask::CorrectStatus);
+    assert_eq!(work.task, NodeRequest::CorrectStatus);
     for _ in 0..3 {
         let result = nodes.job(work, &queues.server).expect("a job").await;
         nodes.on_task_done(work, result, &mut queues);

@@ -35,7 +35,7 @@ fn a_node_without_a_heartbeat_does_not_count_as_programmed() {
     inputs.heartbeats = &old;
     let waiting = "Unknown/Pending: applied on 0 of 1 node; waiting for a (its agent has to renew its heartbeat)";
     check(ConditionType::Programmed, &inputs, waiting);
-    inputs.stored = StoredProgrammed::True;
+    inputs.stored = StoredProgrammedStatus::True;
     check(ConditionType::Programmed, &inputs, applied);
 }
 

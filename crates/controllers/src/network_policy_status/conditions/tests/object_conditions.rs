@@ -17,7 +17,7 @@ fn without_agents_only_conditions_derived_from_objects_are_set() {
         ConditionType::TrafficMatch,
     ];
     assert_eq!(types(&inputs), of_objects);
-    inputs.stored = StoredProgrammed::NotTrue;
+    inputs.stored = StoredProgrammedStatus::NotTrue;
     assert_eq!(
         types(&inputs),
         [&of_objects[..], &[ConditionType::Programmed]].concat()

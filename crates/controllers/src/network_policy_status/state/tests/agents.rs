@@ -211,12 +211,12 @@ fn a_restart_checks_pods_that_are_listed_before_the_report_of_their_node_is_vali
     let started = Instant::now();
     let (_, programmed) = programmed_cluster(started);
     let name = NamespacedName::new("ns", "p");
-    let list_reports = |state: &mut PolicyStatusState| -> DelayedKeys {
+    let list_reports = |state: &mut PolicyStatusState| -> KeysToQueue {
         relist(vec![report("a", &[("p", 1)])])
             .flat_map(|event| state.handle_report_event(event, seen(started)))
             .collect()
     };
-    let list_nodes = |state: &mut PolicyStatusState| -> DelayedKeys {
+    let list_nodes = |state: &mut PolicyStatusState| -> KeysToQueue {
         relist(vec![node("a")])
             .flat_map(|event| state.handle_node_event(event))
             .collect()

@@ -67,7 +67,7 @@ pub(super) fn apply_report(
     state: &mut PolicyStatusState,
     report: NetworkPolicyNode,
     at: Instant,
-) -> DelayedKeys {
+) -> KeysToQueue {
     state.handle_report_event(Event::Apply(report), seen(at))
 }
 
@@ -75,7 +75,7 @@ pub(super) fn key(policy: &str) -> WorkKey {
     WorkKey::Policy(NamespacedName::new("ns", policy))
 }
 
-pub(super) fn keys(due: DelayedKeys) -> BTreeSet<WorkKey> {
+pub(super) fn keys(due: KeysToQueue) -> BTreeSet<WorkKey> {
     let now = due.into_iter().filter(|(_, pause)| pause.is_zero());
     now.map(|(key, _)| key).collect()
 }
@@ -100,7 +100,7 @@ pub(super) fn relist<K>(objects: Vec<K>) -> impl Iterator<Item = Event<K>> {
 /// A state after all initial lists and the first sweep.
 pub(super) fn read(lists: InitialLists, at: Instant) -> PolicyStatusState {
     let mut state = PolicyStatusState::new(QUARANTINE, HEARTBEAT_GRACE);
-    let mut due = DelayedKeys::new();
+    let mut due = KeysToQueue::new();
     for event in relist(lists.reports) {
         due.extend(state.handle_report_event(event, seen(at)));
     }
@@ -118,7 +118,7 @@ pub(super) fn read(lists: InitialLists, at: Instant) -> PolicyStatusState {
         BTreeSet::new(),
         "nothing may be queued before all lists are complete"
     );
-    let mut due = DelayedKeys::new();
+    let mut due = KeysToQueue::new();
     for event in relist(lists.pods) {
         due.extend(state.handle_pod_event(event, seen(at)));
     }
