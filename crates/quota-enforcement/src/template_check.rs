@@ -6,7 +6,7 @@ use rhumb_api::JsonObject;
 use rhumb_meta::Status;
 use rhumb_quota::{
     Evaluator, LimitedResource, NamespaceUsage, QuotaDenial, QuotaScope, QuotaVerdict,
-    ScopeAttributes, UsageRequest,
+    ResourceQuota, ScopeAttributes, UsageRequest,
 };
 use rhumb_registry::Registry;
 
@@ -33,10 +33,19 @@ impl QuotaEnforcer {
         let Some(evaluator) = Evaluator::for_resource(group, resource) else {
             return Ok(None);
         };
-        let usage = evaluator.usage(pod);
+        let mut usage = evaluator.usage(pod);
         if !has_cross_namespace_affinity(&usage.scope_attributes) {
             return Ok(None);
         }
+        // Defaults of a LimitRange may add what the template does not specify.
+        usage.unspecified.clear();
+        let quotas = match namespace_quota {
+            Some(namespace_quota) => {
+                let tracker = namespace_quota.lock_tracker(registry).await?;
+                quotas_with_scope(tracker.usage.quotas())
+            }
+            None => Vec::new(),
+        };
         let request = UsageRequest {
             group,
             resource,
@@ -45,18 +54,36 @@ impl QuotaEnforcer {
             old_usage: None,
             object: pod,
         };
-        let verdict = match namespace_quota {
-            Some(namespace_quota) => {
-                let tracker = namespace_quota.lock_tracker(registry).await?;
-                tracker.usage.check(&request, limited)
-            }
-            None => NamespaceUsage::default().check(&request, limited),
-        };
-        Ok(match verdict {
-            QuotaVerdict::Denied(denial) if is_permanent(&denial) => Some(denial),
-            _ => None,
-        })
+        // Without the usage of other pods and without other quotas, which could deny the pod for a reason that passes.
+        let evaluators = Evaluator::for_resource(group, resource);
+        let scope_usage = NamespaceUsage::new(quotas, evaluators.into_iter().collect());
+        Ok(
+            match scope_usage.check(&request, &limits_of_scope(limited)) {
+                QuotaVerdict::Denied(denial) => Some(denial),
+                _ => None,
+            },
+        )
     }
+}
+
+fn quotas_with_scope(quotas: &[ResourceQuota]) -> Vec<ResourceQuota> {
+    let has_scope =
+        |quota: &&ResourceQuota| quota.scopes.iter().any(|required| required.scope == SCOPE);
+    quotas.iter().filter(has_scope).cloned().collect()
+}
+
+/// The limited resources, reduced to the scope.
+fn limits_of_scope(limited: &[LimitedResource]) -> Vec<LimitedResource> {
+    let reduced = limited.iter().map(|limit| {
+        let scopes = limit.match_scopes.iter();
+        LimitedResource {
+            group: limit.group.clone(),
+            resource: limit.resource.clone(),
+            match_contains: Vec::new(),
+            match_scopes: scopes.filter(|it| it.scope == SCOPE).cloned().collect(),
+        }
+    });
+    reduced.collect()
 }
 
 fn has_cross_namespace_affinity(attributes: &ScopeAttributes) -> bool {
@@ -67,19 +94,4 @@ fn has_cross_namespace_affinity(attributes: &ScopeAttributes) -> bool {
             ..
         }
     )
-}
-
-/// Whether quotas with the scope deny the pod without regard to other pods.
-fn is_permanent(denial: &QuotaDenial) -> bool {
-    let has_scope = denial.scopes().iter().any(|it| it.scope == SCOPE);
-    let is_fixed = match denial {
-        QuotaDenial::NoQuotaForScopes(_) => true,
-        QuotaDenial::Exceeded {
-            requested, limited, ..
-        } => requested
-            .iter()
-            .any(|(name, amount)| limited.get(name).is_some_and(|limit| amount > limit)),
-        _ => false,
-    };
-    has_scope && is_fixed
 }

@@ -120,4 +120,9 @@ async fn workloads_whose_pods_the_scope_quota_rejects_get_a_warning() {
     let patched = send(&client, Method::PATCH, path, MERGE, changed).await;
     assert_eq!(patched.warnings.len(), 1, "{:?}", patched.warnings);
     assert!(patched.warnings[0].contains("limited: pods=0"));
+
+    // Another quota denies the template first, for a reason that a LimitRange may remove.
+    ns.make_quota("compute", json!({"hard": {"requests.cpu": "10"}}))
+        .await;
+    check_creates(&ns, "incomplete", true, Some(exceeded)).await;
 }
