@@ -6,6 +6,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use rhumb_store::embedded::{self, StoreContentsReport};
 
+/// The store below the data directory of a server.
+pub(crate) const STORE_DIRECTORY: &str = "store";
+
 #[derive(clap::Subcommand)]
 pub(crate) enum StoreCommand {
     /// Read all stored data and report damage.
@@ -26,7 +29,7 @@ pub(crate) enum StoreCommand {
         #[arg(long)]
         key: String,
     },
-    /// Restore a backup into an empty directory.
+    /// Restore a backup into the data directory of a new server.
     ///
     /// New revisions start far above those of the backup, so that no client mistakes a new change for one that it has
     /// already seen: all clients list again.
@@ -41,12 +44,28 @@ pub(crate) enum StoreCommand {
 
 #[derive(clap::Args)]
 pub(crate) struct StoreFlags {
-    /// The directory of the store.
+    /// The data directory of a server, as for `rhumb up`, or the directory of a store alone.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
     /// Output format.
     #[arg(short, long, value_enum, default_value = "text")]
     output: StoreOutputFormat,
+}
+
+impl StoreFlags {
+    /// The directory of an existing store.
+    fn store(&self) -> PathBuf {
+        let of_server = self.data_dir.join(STORE_DIRECTORY);
+        match of_server.exists() {
+            true => of_server,
+            false => self.data_dir.clone(),
+        }
+    }
+
+    /// The directory of a store to restore: that of a server which will use the data directory.
+    fn new_store(&self) -> PathBuf {
+        self.data_dir.join(STORE_DIRECTORY)
+    }
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -58,21 +77,21 @@ enum StoreOutputFormat {
 pub(crate) fn run(command: StoreCommand) -> Result<ExitCode> {
     let (output, verb, report) = match command {
         StoreCommand::Check(flags) => {
-            let report = embedded::check_store(&flags.data_dir)?;
+            let report = embedded::check_store(&flags.store())?;
             (flags.output, "checked", report)
         }
         StoreCommand::Backup { flags, to } => {
-            let report = embedded::backup_offline(&flags.data_dir, &to)?;
+            let report = embedded::backup_offline(&flags.store(), &to)?;
             (flags.output, "saved", report)
         }
         StoreCommand::DropDamaged { flags, key } => {
             let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-            runtime.block_on(embedded::delete_damaged_entry(&flags.data_dir, &key))?;
-            let report = embedded::check_store(&flags.data_dir)?;
+            runtime.block_on(embedded::delete_damaged_entry(&flags.store(), &key))?;
+            let report = embedded::check_store(&flags.store())?;
             (flags.output, "dropped it and checked", report)
         }
         StoreCommand::Restore { flags, from } => {
-            let report = embedded::restore(&from, &flags.data_dir)?;
+            let report = embedded::restore(&from, &flags.new_store())?;
             (flags.output, "restored", report)
         }
     };

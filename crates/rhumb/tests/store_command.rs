@@ -62,6 +62,8 @@ async fn store_is_checked_backed_up_and_restored() {
     );
     let checked = rhumb(&["store", "check"], &path("b"));
     assert!(checked.status.success() && stdout(&checked).starts_with("checked 12 objects"));
+    // Where `rhumb up --data-dir b` finds it.
+    assert!(path("b/store/log").is_dir());
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use super::UpFlags;
 /// The store, and its description for the console.
 pub(super) async fn open(flags: &UpFlags, directory: &Path) -> Result<(Arc<dyn Store>, String)> {
     if flags.etcd_servers.is_empty() {
-        let path = directory.join("store");
+        let path = directory.join(crate::store::STORE_DIRECTORY);
         let store = EmbeddedStore::open(&path, embedded::EmbeddedOptions::default()).await?;
         return Ok((Arc::new(store), "embedded store".to_owned()));
     }
