@@ -9,8 +9,8 @@ use crate::feature_gates::Feature;
 use crate::ip_addresses::{self, CidrBlock};
 use crate::network_policy_versions::FeatureCatalog;
 use crate::{
-    FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope, ResourceStrategy,
-    StrategyContext, UnknownFieldRejection, checks, conditions, selectors,
+    DroppedField, FeatureGates, FieldView, GenerationPolicy, JsonObject, Kind, ResourceScope,
+    ResourceStrategy, StrategyContext, UnknownFieldRejection, checks, conditions, selectors,
 };
 
 pub(super) fn kind() -> Kind {
@@ -71,6 +71,17 @@ impl NetworkPolicyValidationOptions {
 }
 
 impl ResourceStrategy for NetworkPolicyStrategy {
+    fn disabled_fields(
+        &self,
+        object: &JsonObject,
+        old: Option<&JsonObject>,
+        gates: &FeatureGates,
+    ) -> Vec<DroppedField> {
+        min_version::disabled_field(object, old, gates)
+            .into_iter()
+            .collect()
+    }
+
     fn prepare_create(&self, object: &mut JsonObject, request: &StrategyContext<'_>) {
         min_version::prepare(object, None, &self.catalog, request);
     }

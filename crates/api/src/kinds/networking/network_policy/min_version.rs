@@ -7,13 +7,29 @@ use serde_json::Value;
 use super::versioning_enabled;
 use crate::feature_gates::Feature;
 use crate::network_policy_versions::FeatureCatalog;
-use crate::{FeatureGates, FieldView, JsonObject, StrategyContext, fields};
+use crate::{DroppedField, FeatureGates, FieldView, JsonObject, StrategyContext, fields};
 
 const MIN_VERSION: &str = "spec.minVersion";
 
 fn required_version(catalog: &FeatureCatalog, policy: &JsonObject) -> &'static str {
     let spec = policy.get("spec").unwrap_or(&Value::Null);
     catalog.required_version(spec).version
+}
+
+/// The version that a write drops because the gate is disabled.
+pub(super) fn disabled_field(
+    policy: &JsonObject,
+    old: Option<&JsonObject>,
+    gates: &FeatureGates,
+) -> Option<DroppedField> {
+    let has_version = |policy: &JsonObject| !fields::str(policy, MIN_VERSION).is_empty();
+    let gate = Feature::NetworkPolicyVersioning;
+    let is_dropped = has_version(policy) && !old.is_some_and(has_version) && !gates.enabled(gate);
+    is_dropped.then(|| DroppedField {
+        path: MIN_VERSION.to_owned(),
+        dropped: MIN_VERSION.to_owned(),
+        gate,
+    })
 }
 
 /// Fills in the version when a policy stored without one is read.

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::FeatureGates;
 use crate::feature_gates::Feature;
 use crate::testing::{self, check_create, check_status, check_update, kind, warnings};
+use crate::{FeatureGates, JsonObject};
 
 fn policy(spec: Value) -> Value {
     json!({"spec": spec})
@@ -207,6 +207,28 @@ fn duplicate_condition_types_are_rejected() {
     check_conditions(
         json!([condition("Problem", "True"), condition("Problem", "False")]),
         &["status.conditions[1].type: Duplicate value: \"Problem\""],
+    );
+}
+
+#[test]
+fn while_the_gate_is_off_a_new_version_is_reported_as_dropped() {
+    let network_policy = kind("networking.k8s.io", "NetworkPolicy");
+    let off = FeatureGates::default().with(Feature::NetworkPolicyVersioning, false);
+    let policy =
+        |version: &str| testing::object(&network_policy, json!({"spec": {"minVersion": version}}));
+    let dropped = |old: Option<JsonObject>, gates: &FeatureGates| {
+        let strategy = &network_policy.strategy;
+        let fields = strategy.disabled_fields(&policy("1.21"), old.as_ref(), gates);
+        fields
+            .into_iter()
+            .map(|field| field.path)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(dropped(None, &off), ["spec.minVersion"]);
+    assert_eq!(dropped(Some(policy("1.21")), &off), Vec::<String>::new());
+    assert_eq!(
+        dropped(None, &FeatureGates::default()),
+        Vec::<String>::new()
     );
 }
 
