@@ -364,7 +364,10 @@ async fn check_while_off(client: &Client, status: &Value) {
     let made = create(client, "new", spec).await;
     assert_eq!(
         made.warnings,
-        ["299 - \"unknown field \\\"spec.egres\\\"\""]
+        [
+            "299 - \"unknown field \\\"spec.egres\\\"\"",
+            "299 - \"unknown field \\\"spec.minVersion\\\": the feature gate NetworkPolicyVersioning is disabled\"",
+        ]
     );
     let made = made.object();
     assert_eq!(version(&made), &Value::Null);
