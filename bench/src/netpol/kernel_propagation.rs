@@ -44,16 +44,7 @@ pub(super) struct PropagationResult {
 
 /// Runs the measurement in a child process in its own network namespace.
 pub(super) fn run_apart(rhumb: &std::path::Path, rounds: usize) -> Result<PropagationResult> {
-    let namespace = NetworkNamespace::new("kernel")?;
-    let output = namespace
-        .command(std::env::current_exe()?)
-        .args(["netpol", "--kernel-inside", "--rounds", &rounds.to_string()])
-        .arg("--rhumb")
-        .arg(rhumb)
-        .stderr(Stdio::inherit())
-        .output()?;
-    ensure!(output.status.success(), "the measuring process failed");
-    Ok(serde_json::from_slice(&output.stdout)?)
+    NetworkNamespace::new("kernel")?.measure("--kernel-inside", rhumb, rounds)
 }
 
 pub(super) async fn run_here(servers: &ServerArguments, rounds: usize) -> Result<()> {

@@ -1,11 +1,13 @@
 //! Temporary Linux network namespaces.
 
 use std::fs::File;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde::de::DeserializeOwned;
 
 /// Network namespace, deleted on drop.
 #[derive(Debug)]
@@ -33,6 +35,24 @@ impl NetworkNamespace {
         let mut ip = Command::new("ip");
         ip.args(["-n", &self.name]).args(words.split_whitespace());
         carry_out(&mut ip)
+    }
+
+    /// Runs a part of the benchmark in a child process in the namespace, and returns its result. `part` is its hidden flag.
+    pub(super) fn measure<T: DeserializeOwned>(
+        &self,
+        part: &str,
+        rhumb: &Path,
+        rounds: usize,
+    ) -> Result<T> {
+        let output = self
+            .command(std::env::current_exe()?)
+            .args(["netpol", part, "--rounds", &rounds.to_string()])
+            .arg("--rhumb")
+            .arg(rhumb)
+            .stderr(Stdio::inherit())
+            .output()?;
+        ensure!(output.status.success(), "the measuring process failed");
+        Ok(serde_json::from_slice(&output.stdout)?)
     }
 
     /// Command that runs in the namespace.

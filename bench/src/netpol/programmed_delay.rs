@@ -1,7 +1,6 @@
 //! Time from the creation of a policy until its status says that it is programmed, as `kubectl wait` would see it, on one
 //! node with the agent and the status controller.
 
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -34,16 +33,7 @@ pub(super) struct ProgrammedDelay {
 
 /// Runs the measurement in a child process in its own network namespace.
 pub(super) fn run_apart(rhumb: &std::path::Path, rounds: usize) -> Result<ProgrammedDelay> {
-    let namespace = NetworkNamespace::new("programmed")?;
-    let output = namespace
-        .command(std::env::current_exe()?)
-        .args(["netpol", "--programmed-inside", "--rounds"])
-        .args([&rounds.to_string(), "--rhumb"])
-        .arg(rhumb)
-        .stderr(Stdio::inherit())
-        .output()?;
-    ensure!(output.status.success(), "the measuring process failed");
-    Ok(serde_json::from_slice(&output.stdout)?)
+    NetworkNamespace::new("programmed")?.measure("--programmed-inside", rhumb, rounds)
 }
 
 pub(super) async fn run_here(servers: &ServerArguments, rounds: usize) -> Result<()> {
