@@ -174,7 +174,7 @@ impl CacheManager {
     pub async fn add(&self, resource: ResourceCacheConfig) -> Result<ResourceCache, Error> {
         let (reply, answer) = oneshot::channel();
         self.send(ReflectorCommand::Add(resource, reply))?;
-        let mut guard = AdditionGuard {
+        let mut guard = CacheAdditionGuard {
             manager: self,
             answer,
             added: None,
@@ -275,14 +275,14 @@ impl CacheManager {
 
 /// An addition whose caller has not received the cache. If it is dropped before that, the cache is removed.
 #[derive(Debug)]
-struct AdditionGuard<'a> {
+struct CacheAdditionGuard<'a> {
     manager: &'a CacheManager,
     answer: oneshot::Receiver<Result<ResourceCache, Error>>,
     /// The cache that `answer` returned, until the caller receives it.
     added: Option<ResourceCache>,
 }
 
-impl Drop for AdditionGuard<'_> {
+impl Drop for CacheAdditionGuard<'_> {
     fn drop(&mut self) {
         // If the reflector sends the cache after this, the send fails, and the reflector removes it.
         self.answer.close();

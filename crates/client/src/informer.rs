@@ -51,7 +51,7 @@ impl<K, Key: Eq + Hash> Event<K, Key> {
 /// An event, or the start of a list: until the next `Replaced` event objects come in the order of the list, not of their
 /// changes. A list that fails starts again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EventOrListStart<K, Key: Eq + Hash> {
+pub enum InformerMessage<K, Key: Eq + Hash> {
     Event(Event<K, Key>),
     ListStart,
 }
@@ -69,8 +69,8 @@ where
     let events = events_and_list_starts(api, config, key);
     events.filter_map(|event| {
         ready(match event {
-            EventOrListStart::Event(event) => Some(event),
-            EventOrListStart::ListStart => None,
+            InformerMessage::Event(event) => Some(event),
+            InformerMessage::ListStart => None,
         })
     })
 }
@@ -80,7 +80,7 @@ pub fn events_and_list_starts<K, Key>(
     api: Api<K>,
     config: Config,
     key: impl Fn(&K) -> Key + Send,
-) -> impl Stream<Item = EventOrListStart<K, Key>> + Send
+) -> impl Stream<Item = InformerMessage<K, Key>> + Send
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     Key: Eq + Hash + Send,
@@ -122,14 +122,14 @@ impl<Key: Eq + Hash, F> WatchEventConverter<Key, F> {
         }
     }
 
-    fn convert<K>(&mut self, event: watcher::Event<K>) -> EventOrListStart<K, Key>
+    fn convert<K>(&mut self, event: watcher::Event<K>) -> InformerMessage<K, Key>
     where
         F: Fn(&K) -> Key,
     {
-        EventOrListStart::Event(match event {
+        InformerMessage::Event(match event {
             watcher::Event::Init => {
                 self.listed.clear();
-                return EventOrListStart::ListStart;
+                return InformerMessage::ListStart;
             }
             watcher::Event::InitApply(object) => {
                 self.listed.insert((self.key)(&object));
@@ -152,31 +152,31 @@ mod tests {
     fn a_list_ends_with_the_keys_of_all_its_objects() {
         let mut lists = WatchEventConverter::new(|object: &(&'static str, u32)| object.0);
         let mut convert = |event| lists.convert(event);
-        assert_eq!(convert(Watched::Init), EventOrListStart::ListStart);
+        assert_eq!(convert(Watched::Init), InformerMessage::ListStart);
         assert_eq!(
             convert(Watched::InitApply(("a", 1))),
-            EventOrListStart::Event(Event::Applied(("a", 1)))
+            InformerMessage::Event(Event::Applied(("a", 1)))
         );
         // The list is interrupted and starts again.
-        assert_eq!(convert(Watched::Init), EventOrListStart::ListStart);
+        assert_eq!(convert(Watched::Init), InformerMessage::ListStart);
         convert(Watched::InitApply(("b", 1)));
         convert(Watched::InitApply(("c", 1)));
         assert_eq!(
             convert(Watched::InitDone),
-            EventOrListStart::Event(Event::Replaced(HashSet::from(["b", "c"])))
+            InformerMessage::Event(Event::Replaced(HashSet::from(["b", "c"])))
         );
         assert_eq!(
             convert(Watched::Apply(("b", 2))),
-            EventOrListStart::Event(Event::Applied(("b", 2)))
+            InformerMessage::Event(Event::Applied(("b", 2)))
         );
         assert_eq!(
             convert(Watched::Delete(("b", 3))),
-            EventOrListStart::Event(Event::Deleted("b"))
+            InformerMessage::Event(Event::Deleted("b"))
         );
-        assert_eq!(convert(Watched::Init), EventOrListStart::ListStart);
+        assert_eq!(convert(Watched::Init), InformerMessage::ListStart);
         assert_eq!(
             convert(Watched::InitDone),
-            EventOrListStart::Event(Event::Replaced(HashSet::new()))
+            InformerMessage::Event(Event::Replaced(HashSet::new()))
         );
     }
 

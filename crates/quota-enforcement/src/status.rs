@@ -15,7 +15,7 @@ use super::namespace_quota::NamespaceQuota;
 use super::usage_tracker::UsageTracker;
 use rhumb_registry::Registry;
 use rhumb_registry::objects::ObjectMetadata;
-use rhumb_registry::write::{BatchChange, BatchObject, BatchOutcome, WriteBatch};
+use rhumb_registry::write::{BatchChange, BatchObjectRef, BatchOutcome, WriteBatch};
 
 /// Maximum number of quotas written in one transaction.
 const BATCH_MAX: usize = 100;
@@ -112,7 +112,7 @@ impl UsageSnapshot {
         let mut was_newer = false;
         let mut writes = WriteBatch::new(registry);
         for (key, used) in batch {
-            let reference = BatchObject {
+            let reference = BatchObjectRef {
                 group: "",
                 plural: "resourcequotas",
                 namespace: key.namespace(),

@@ -55,7 +55,7 @@ pub(crate) struct StoreFlags {
 impl StoreFlags {
     /// The directory of an existing store.
     fn store(&self) -> PathBuf {
-        let of_server = self.data_dir.join(STORE_DIRECTORY);
+        let of_server = self.new_store();
         match of_server.exists() {
             true => of_server,
             false => self.data_dir.clone(),

@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client, Resource};
-use rhumb_client::informer::{self, Event, EventOrListStart};
+use rhumb_client::informer::{self, Event, InformerMessage};
 use rhumb_client::view;
 use rhumb_netpol::{Namespace, NamespacedName, NetworkPolicy, Pod};
 use serde::Deserialize;
@@ -93,8 +93,8 @@ pub(super) fn start_watches(
         all(),
         |pod: &Pod| namespaced_name(&pod.metadata),
         |event| match event {
-            EventOrListStart::Event(event) => Some(AgentEvent::Pod(event.map(Box::new))),
-            EventOrListStart::ListStart => Some(AgentEvent::PodListStart),
+            InformerMessage::Event(event) => Some(AgentEvent::Pod(event.map(Box::new))),
+            InformerMessage::ListStart => Some(AgentEvent::PodListStart),
         },
         sender.clone(),
     ));
@@ -109,12 +109,12 @@ pub(super) fn start_watches(
 }
 
 fn event_only<K, Key: Eq + Hash>(
-    event: EventOrListStart<K, Key>,
+    event: InformerMessage<K, Key>,
     agent_event: fn(Event<Box<K>, Key>) -> AgentEvent,
 ) -> Option<AgentEvent> {
     match event {
-        EventOrListStart::Event(event) => Some(agent_event(event.map(Box::new))),
-        EventOrListStart::ListStart => None,
+        InformerMessage::Event(event) => Some(agent_event(event.map(Box::new))),
+        InformerMessage::ListStart => None,
     }
 }
 
@@ -123,7 +123,7 @@ async fn run_informer<K, Key>(
     api: Api<K>,
     config: Config,
     key: fn(&K) -> Key,
-    agent_event: fn(EventOrListStart<K, Key>) -> Option<AgentEvent>,
+    agent_event: fn(InformerMessage<K, Key>) -> Option<AgentEvent>,
     sender: mpsc::Sender<ReceivedAgentEvent>,
 ) where
     K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,

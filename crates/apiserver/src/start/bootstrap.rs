@@ -8,7 +8,7 @@ use rhumb_auth::bootstrap::{BootstrapObject, ReconcileAction, objects, reconcile
 use serde_json::{Value, json};
 
 use rhumb_registry::Registry;
-use rhumb_registry::write::{BatchChange, BatchObject, WriteBatch};
+use rhumb_registry::write::{BatchChange, BatchObjectRef, WriteBatch};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 /// Upstream's system priority classes: name, value, description.
@@ -34,7 +34,7 @@ pub(super) async fn create_bootstrap_objects(registry: &Arc<Registry>) -> Result
     let mut batch = WriteBatch::new(registry);
     for (name, value, description) in PRIORITY_CLASSES {
         let class = json!({"metadata": {"name": name}, "value": value, "description": description});
-        let reference = BatchObject {
+        let reference = BatchObjectRef {
             group: "scheduling.k8s.io",
             plural: "priorityclasses",
             namespace: None,
@@ -56,7 +56,7 @@ async fn reconcile_rbac(
     bootstrap_object: &BootstrapObject,
 ) -> Result<(), String> {
     let namespace = bootstrap_object.namespace;
-    let reference = BatchObject {
+    let reference = BatchObjectRef {
         group: RBAC,
         plural: bootstrap_object.kind.resource(),
         namespace: Some(namespace).filter(|namespace| !namespace.is_empty()),
@@ -101,7 +101,7 @@ pub(super) async fn create_namespaces(registry: &Arc<Registry>) -> Result<(), St
     let mut batch = WriteBatch::new(registry);
     for name in NAMESPACES {
         let namespace = json!({"metadata": {"name": name}});
-        let reference = BatchObject {
+        let reference = BatchObjectRef {
             group: "",
             plural: "namespaces",
             namespace: None,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::bootstrap::create_if_absent;
 use rhumb_registry::Registry;
 use rhumb_registry::service_allocation::ServiceAllocationRanges;
-use rhumb_registry::write::{BatchChange, BatchObject, WriteBatch, write_as_server};
+use rhumb_registry::write::{BatchChange, BatchObjectRef, WriteBatch, write_as_server};
 
 const NAME: &str = "kubernetes";
 const NAMESPACE: &str = "default";
@@ -56,7 +56,7 @@ async fn create_cidr(
         .iter()
         .map(ToString::to_string)
         .collect();
-    let reference = BatchObject {
+    let reference = BatchObjectRef {
         group: "networking.k8s.io",
         plural: "servicecidrs",
         namespace: None,
@@ -125,8 +125,8 @@ pub(super) async fn create_service(
 }
 
 /// The object of this resource that belongs to the service.
-fn reference(group: &'static str, plural: &'static str) -> BatchObject<'static> {
-    BatchObject {
+fn reference(group: &'static str, plural: &'static str) -> BatchObjectRef<'static> {
+    BatchObjectRef {
         group,
         plural,
         namespace: Some(NAMESPACE),
@@ -170,7 +170,7 @@ async fn set_endpoints(registry: &Arc<Registry>, address: SocketAddr) -> Result<
 /// Creates the object, or replaces these top-level fields of an existing one if they differ.
 async fn create_or_update(
     batch: &mut WriteBatch<'_>,
-    reference: BatchObject<'_>,
+    reference: BatchObjectRef<'_>,
     desired: Value,
     parts: &[&str],
 ) -> Result<(), String> {

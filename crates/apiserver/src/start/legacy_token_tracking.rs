@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use rhumb_registry::Registry;
-use rhumb_registry::write::{BatchChange, BatchObject, write_as_server};
+use rhumb_registry::write::{BatchChange, BatchObjectRef, write_as_server};
 
 /// Queue length. A use that does not fit is dropped; the next request with the token reports it again.
 const QUEUE_MAX: usize = 64;
@@ -70,7 +70,7 @@ pub(super) fn spawn(registry: &Arc<Registry>, mut token_uses: TokenUseReceiver) 
 
 /// After a conflict nothing is written; the next use is.
 async fn write_last_used(registry: &Arc<Registry>, used: &TokenUse) -> Result<(), String> {
-    let reference = BatchObject {
+    let reference = BatchObjectRef {
         group: "",
         plural: "secrets",
         namespace: Some(&used.namespace),

@@ -280,7 +280,7 @@ pub(crate) async fn an_addition_waits_for_an_earlier_removal(
     let manager = start(&store, CacheOptions::default()).await;
     put(&*store, &format!("{WIDGETS}/ns/a"), ";;1").await;
     manager.add(resource(WIDGETS)).await.expect("added");
-    // Removed although nobody waits for it.
+    // Removed although no caller waits for it.
     drop(manager.remove(&prefix(WIDGETS)));
     let cache = manager.add(resource(WIDGETS)).await.expect("added again");
     assert_eq!(contents(&cache.snapshot()).len(), 1);

@@ -58,7 +58,7 @@ pub(super) async fn run(
         clock: SystemClock::new(),
         foreign_writes: ForeignWrites::default(),
     };
-    while worker.track().await == TrackingEnd::Restart {}
+    while worker.track().await == TrackingEndReason::Restart {}
 }
 
 struct NamespaceWorker {
@@ -74,7 +74,7 @@ struct NamespaceWorker {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum TrackingEnd {
+enum TrackingEndReason {
     /// The quotas count other things now.
     Restart,
     NoQuotas,
@@ -82,7 +82,7 @@ enum TrackingEnd {
 
 impl NamespaceWorker {
     /// Tracks the usage of what the quotas count now, until they count something else.
-    async fn track(&mut self) -> TrackingEnd {
+    async fn track(&mut self) -> TrackingEndReason {
         let quotas = self.quotas.borrow_and_update().clone();
         self.foreign_writes.observe(&quotas, Instant::now());
         let counted = self.counted_resources(&quotas).await;
@@ -107,11 +107,11 @@ impl NamespaceWorker {
                 }
                 changed = self.quotas.changed() => {
                     if changed.is_err() {
-                        return TrackingEnd::NoQuotas;
+                        return TrackingEndReason::NoQuotas;
                     }
                     let quotas = self.quotas.borrow_and_update();
                     if !usage.set_quotas(&quotas) {
-                        return TrackingEnd::Restart;
+                        return TrackingEndReason::Restart;
                     }
                     self.foreign_writes.observe(&quotas, Instant::now());
                     schedule.write_after(BATCH_DELAY);
@@ -130,7 +130,7 @@ impl NamespaceWorker {
                 () = sleep_until(resync_at) => {
                     // The resource may be served now.
                     if usage.has_unknown_names() {
-                        return TrackingEnd::Restart;
+                        return TrackingEndReason::Restart;
                     }
                     schedule.write_after(BATCH_DELAY);
                     resync_at = Instant::now() + RESYNC;

@@ -35,7 +35,7 @@ pub enum BatchChange {
 
 /// The object of a change.
 #[derive(Debug, Clone, Copy)]
-pub struct BatchObject<'a> {
+pub struct BatchObjectRef<'a> {
     pub group: &'a str,
     pub plural: &'a str,
     pub namespace: Option<&'a str>,
@@ -86,10 +86,10 @@ impl<'a> WriteBatch<'a> {
     /// Adds the change that `decide` returns for the cached object; nothing if it returns `None`.
     pub async fn add(
         &mut self,
-        reference: BatchObject<'_>,
+        reference: BatchObjectRef<'_>,
         decide: impl FnOnce(Option<&JsonObject>) -> Option<BatchChange>,
     ) -> Result<(), String> {
-        let BatchObject {
+        let BatchObjectRef {
             group,
             plural,
             namespace,
@@ -234,7 +234,7 @@ impl<'a> WriteBatch<'a> {
 /// Changes one object, if `update` returns a change for it.
 pub async fn write_as_server(
     registry: &Arc<Registry>,
-    reference: BatchObject<'_>,
+    reference: BatchObjectRef<'_>,
     update: impl FnOnce(Option<&JsonObject>) -> Option<BatchChange>,
 ) -> Result<BatchOutcome, String> {
     let mut batch = WriteBatch::new(registry);

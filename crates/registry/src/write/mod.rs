@@ -41,7 +41,7 @@ use super::{RequestContext, ResourceStorage};
 use crate::DeleteOptions;
 use crate::objects::ObjectMetadataMut;
 
-pub use batch::{BatchChange, BatchObject, BatchOutcome, WriteBatch, write_as_server};
+pub use batch::{BatchChange, BatchObjectRef, BatchOutcome, WriteBatch, write_as_server};
 use commit::PreparedWrite;
 pub use commit::with_operations;
 use current::UnconfirmedRead;

@@ -25,26 +25,26 @@ pub(super) struct NodeReports {
 }
 
 #[derive(Deserialize)]
-struct NodeBoot {
-    metadata: NodeName,
+struct PartialNode {
+    metadata: PartialNodeMetadata,
     #[serde(default)]
-    status: NodeBootStatus,
+    status: PartialNodeStatus,
 }
 
 #[derive(Deserialize)]
-struct NodeName {
+struct PartialNodeMetadata {
     name: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct NodeBootStatus {
-    node_info: NodeBootInfo,
+struct PartialNodeStatus {
+    node_info: PartialNodeSystemInfo,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct NodeBootInfo {
+struct PartialNodeSystemInfo {
     #[serde(rename = "bootID")]
     boot_id: String,
 }
@@ -71,7 +71,7 @@ impl NodeReports {
         }
         let boot_ids = read.boot_ids.insert(BTreeMap::new());
         list(client, NODES, notes, |json| {
-            let node: NodeBoot = serde_json::from_slice(json)?;
+            let node: PartialNode = serde_json::from_slice(json)?;
             boot_ids.insert(node.metadata.name, node.status.node_info.boot_id);
             Ok(())
         })

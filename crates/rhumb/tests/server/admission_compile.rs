@@ -225,7 +225,7 @@ async fn patches_resolve_all_findings(flags: &[&str], field: &str) {
         "{text}"
     );
 
-    // A change that somebody else makes meanwhile is not overwritten.
+    // A concurrent change by another client is not overwritten.
     let others = match field {
         "matchConditions" => json!([{"name": "other", "expression": "true"}]),
         _ => json!([{"resources": ["events"]}]),

@@ -197,10 +197,11 @@ impl BindingUpdate<'_> {
         // Annotations of the binding are copied to the pod, and labels while the feature that needs them is enabled.
         let gates = &self.context.registry.gates;
         let copies_labels = gates.enabled(Feature::PodTopologyLabelsAdmission);
-        let copied = ["annotations", "labels"]
-            .into_iter()
-            .take(if copies_labels { 2 } else { 1 });
-        for map in copied {
+        let copied_maps: &[&str] = match copies_labels {
+            true => &["annotations", "labels"],
+            false => &["annotations"],
+        };
+        for &map in copied_maps {
             let entries = self
                 .binding
                 .metadata()

@@ -20,7 +20,7 @@ rhumb_selection::ids! { BudgetId }
 
 /// An index of the selectors of all budgets. Empty until the first eviction.
 #[derive(Debug, Default)]
-pub struct DisruptionBudgetIndex(Mutex<Option<FollowedBudgets>>);
+pub struct DisruptionBudgetIndex(Mutex<Option<BudgetIndexWithWatch>>);
 
 impl DisruptionBudgetIndex {
     /// The budgets of the namespace that select a pod with these labels, as of the last applied change.
@@ -33,7 +33,7 @@ impl DisruptionBudgetIndex {
         let mut followed = self.0.lock();
         let followed = match &mut *followed {
             Some(followed) => followed,
-            none => none.insert(FollowedBudgets::new(cache)?),
+            none => none.insert(BudgetIndexWithWatch::new(cache)?),
         };
         followed.catch_up(cache)?;
         Ok(followed.budgets.matching(namespace, labels))
@@ -42,15 +42,15 @@ impl DisruptionBudgetIndex {
 
 /// The budgets, and a watch of later changes.
 #[derive(Debug)]
-struct FollowedBudgets {
+struct BudgetIndexWithWatch {
     watcher: CacheWatcher,
     budgets: IndexedBudgets,
 }
 
-impl FollowedBudgets {
-    fn new(cache: &ResourceCache) -> Result<FollowedBudgets, Status> {
+impl BudgetIndexWithWatch {
+    fn new(cache: &ResourceCache) -> Result<BudgetIndexWithWatch, Status> {
         let request = WatchRequest::everything(WatchStart::InitialList);
-        Ok(FollowedBudgets {
+        Ok(BudgetIndexWithWatch {
             watcher: cache.watch(request).map_err(history_error_status)?,
             budgets: IndexedBudgets::default(),
         })
@@ -70,7 +70,7 @@ impl FollowedBudgets {
                 Ok(Some(WatchMessage::InitialEventsEnd(_))) => {}
                 Ok(None) if self.watcher.progress().is_some() => return Ok(()),
                 Ok(None) => {}
-                Err(WatchEnd::Expired) => *self = FollowedBudgets::new(cache)?,
+                Err(WatchEnd::Expired) => *self = BudgetIndexWithWatch::new(cache)?,
                 Err(WatchEnd::Closing | WatchEnd::Removed) => {
                     return Err(history_error_status(HistoryError::Closed));
                 }
@@ -155,11 +155,11 @@ impl IndexedBudgets {
 #[derive(Deserialize)]
 struct PartialDisruptionBudget {
     #[serde(default)]
-    spec: BudgetSelectorSpec,
+    spec: PartialDisruptionBudgetSpec,
 }
 
 #[derive(Deserialize, Default)]
-struct BudgetSelectorSpec {
+struct PartialDisruptionBudgetSpec {
     selector: Option<LabelSelector>,
 }
 
